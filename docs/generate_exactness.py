@@ -56,7 +56,7 @@ COMPARED = (
     Compared("sizes and offsets of shards", "sharding_tiles.jsonl", "hlo/test_sharding_values.py"),
     Compared("texts on which reader or writer once differed", "hlo/corpus.jsonl.gz", "hlo/test_corpus.py"),
     Compared("symbolic tiles", "symbolic_tiles.jsonl", "symbolic/test_tile_vectors.py"),
-    Compared("published reports about memory that has run out", "memory_reports.jsonl", "memory/test_reports.py"),
+    Compared("published reports about memory that has run out", "memory_reports.jsonl", "why/test_reports.py"),
 )
 """Tests are in tests/unit."""
 

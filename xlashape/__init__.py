@@ -8,8 +8,8 @@
 The names of this module are imported on first use, so that `import xlashape` takes almost no time.
 
 - `shape`, `symbolic`, `hlo`, `indexing`: shapes; expressions and maps; HLO modules; the indexing analysis.
-- `memory`: why buffers are as large as they are; `why` is its function.
-- `drawing`, `cli`: pictures of layouts; the command line.
+- `reports`: answers about whole programs as tables: why buffers are as large as they are, …
+- `drawing`, `cli`, `pytest_plugin`: pictures of layouts; the command line; tests that a program has not become worse.
 - `proto`, `text`: the compiled schema and the wire format; what parsers are built on. `data`: an example module.
 - `tables`: named columns, for pandas, polars, Arrow, CSV and JSON lines.
 - `errors`, `limits`, `caches`, `frozen`, `display`, `math`, `extras`, `similar`, `whole_file`: what all packages use.
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from xlashape import hlo as hlo
     from xlashape import indexing as indexing
     from xlashape import limits as limits
-    from xlashape import memory as memory
     from xlashape import proto as proto
+    from xlashape import reports as reports
     from xlashape import shape as shape
     from xlashape import symbolic as symbolic
     from xlashape.drawing import draw as draw
@@ -41,7 +41,12 @@ if TYPE_CHECKING:
     from xlashape.hlo import HloInstruction as HloInstruction
     from xlashape.hlo import HloModule as HloModule
     from xlashape.indexing import explain as explain
-    from xlashape.memory import why as why
+    from xlashape.reports.copies import copies as copies
+    from xlashape.reports.cost import cost as cost
+    from xlashape.reports.diff import diff as diff
+    from xlashape.reports.memory import memory as memory
+    from xlashape.reports.profile import profile as profile
+    from xlashape.reports.why import why as why
     from xlashape.shape import Layout as Layout
     from xlashape.shape import PrimitiveType as PrimitiveType
     from xlashape.shape import ProgramShape as ProgramShape
@@ -68,22 +73,27 @@ _HOMES: dict[str, tuple[str, str]] = {
     "Tile": ("xlashape.shape", "Tile"),
     "XlashapeError": ("xlashape.errors", "XlashapeError"),
     "caches": ("xlashape.caches", ""),
+    "copies": ("xlashape.reports.copies", "copies"),
+    "cost": ("xlashape.reports.cost", "cost"),
+    "diff": ("xlashape.reports.diff", "diff"),
     "draw": ("xlashape.drawing", "draw"),
     "drawing": ("xlashape.drawing", ""),
     "errors": ("xlashape.errors", ""),
     "explain": ("xlashape.indexing", "explain"),
     "hlo": ("xlashape.hlo", ""),
-    "index_util": ("xlashape.shape.index_util", ""),
+    "index_util": ("xlashape.shape.xla_util.index_util", ""),
     "indexing": ("xlashape.indexing", ""),
-    "layout_util": ("xlashape.shape.layout_util", ""),
+    "layout_util": ("xlashape.shape.xla_util.layout_util", ""),
     "limits": ("xlashape.limits", ""),
-    "memory": ("xlashape.memory", ""),
+    "memory": ("xlashape.reports.memory", "memory"),
+    "profile": ("xlashape.reports.profile", "profile"),
     "proto": ("xlashape.proto", ""),
+    "reports": ("xlashape.reports", ""),
     "shape": ("xlashape.shape", ""),
-    "shape_util": ("xlashape.shape.shape_util", ""),
+    "shape_util": ("xlashape.shape.xla_util.shape_util", ""),
     "symbolic": ("xlashape.symbolic", ""),
     "tiling": ("xlashape.shape.tiling", ""),
-    "why": ("xlashape.memory", "why"),
+    "why": ("xlashape.reports.why", "why"),
 }
 
 __all__ = [
@@ -99,6 +109,9 @@ __all__ = [
     "Tile",
     "XlashapeError",
     "caches",
+    "copies",
+    "cost",
+    "diff",
     "draw",
     "drawing",
     "errors",
@@ -109,7 +122,9 @@ __all__ = [
     "layout_util",
     "limits",
     "memory",
+    "profile",
     "proto",
+    "reports",
     "shape",
     "shape_util",
     "symbolic",

@@ -10,8 +10,6 @@ from importlib import import_module
 
 from xlashape.errors import XlashapeError
 
-__all__ = ["HOME", "Displayed", "shown"]
-
 HOME = "xlashape.drawing.notebook"
 """The module whose `html(value)` is shown."""
 

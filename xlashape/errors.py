@@ -325,6 +325,11 @@ def from_details(code: str, message: str, details: Mapping[str, str]) -> Xlashap
     return _CLASSES.get(code, XlashapeError).rebuild(message, details)
 
 
+def is_a(value: object, kinds: type[Any] | tuple[type[Any], ...]) -> bool:
+    """`isinstance`, where the type of an argument says so already: a caller whose code has no types may pass anything."""
+    return isinstance(value, kinds)
+
+
 def path_text(path: FieldPath) -> str:
     """A path as text.
 

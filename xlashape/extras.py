@@ -6,8 +6,6 @@ from importlib.util import find_spec
 
 from xlashape.errors import UnavailableError
 
-__all__ = ["is_installed", "require"]
-
 _CLIENT = ("grpc", "google.rpc")
 
 # What an extra of pyproject.toml makes importable.

@@ -8,16 +8,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
-
-__all__ = ["did_you_mean", "similar"]
 
 _MOST_STEMS: Final = 1_000
 """More different stems than this are not compared: an error is to be as quick as an answer."""
 _MOST_CHARACTERS: Final = 200
-_NUMBER: Final = re.compile(r"(?:[._]\d+)+\Z")
 
 
 def similar(name: str, names: Iterable[str]) -> str | None:
@@ -62,4 +58,12 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def _stem(name: str) -> str:
-    return _NUMBER.sub("", name)
+    """The name without the numbers at its end: `add` of `add.3.1`. Names may be as long as a text, so that each character is looked at once."""
+    end = at = len(name)
+    while at > 0:
+        at -= 1
+        if name[at] in "._" and at + 1 < end:
+            end = at
+        elif not name[at].isdecimal():
+            break
+    return name[:end]

@@ -54,11 +54,19 @@ class Kind(str, Enum):
 
 
 class Column(NamedTuple):
-    """A column: its name, what it holds, and what that means in a sentence."""
+    """A column: its name, what it holds, and what that means in a sentence.
+
+    `unit` says what numbers count, such as "bytes" or "seconds"; "fraction" is a number from 0 to 1 that people read in per cent. `rank` is for tables
+    on a terminal: 0 is never shown there, 1 is kept longest where the terminal is narrow, and higher ranks go first. `heading` is what people read there
+    instead of the name.
+    """
 
     name: str
     kind: Kind
     meaning: str
+    unit: str = ""
+    rank: int = 0
+    heading: str = ""
 
 
 _PANDAS: Final = {Kind.TEXT: "string", Kind.INTEGER: "Int64", Kind.NUMBER: "Float64", Kind.BOOLEAN: "boolean"}
@@ -121,7 +129,7 @@ class Table(Frozen):
         return {name: list(values) for name, values in self._values.items()}
 
     def to_arrow(self) -> Any:
-        """As an Arrow table. The meaning of each column is in the metadata of its field. Raises UnavailableError without the extra `tables`."""
+        """As an Arrow table. The meaning and the unit of each column are in the metadata of its field. Raises UnavailableError without the extra `tables`."""
         require("tables", "a table of Arrow")
         pa: Any = import_module("pyarrow")  # an extra, and 100 ms; it has no types
 
@@ -132,9 +140,7 @@ class Table(Frozen):
             Kind.BOOLEAN: pa.bool_(),
             Kind.TEXTS: pa.list_(pa.string()),
         }
-        schema = pa.schema(
-            [pa.field(each.name, types[each.kind], metadata={"meaning": each.meaning}) for each in self.columns]
-        )
+        schema = pa.schema([pa.field(each.name, types[each.kind], metadata=_metadata(each)) for each in self.columns])
         arrays = [pa.array(self._values[each.name], types[each.kind]) for each in self.columns]
         return pa.Table.from_arrays(arrays, schema=schema)
 
@@ -193,6 +199,10 @@ class Table(Frozen):
     def _repr_html_(self) -> str | None:
         """The first rows, for a notebook."""
         return shown(self)
+
+
+def _metadata(column: Column) -> dict[str, str]:
+    return {"meaning": column.meaning, **({"unit": column.unit} if column.unit else {})}
 
 
 class HasTable(Protocol):

@@ -9,8 +9,6 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO, Final
 
-__all__ = ["replace_file"]
-
 _NEW_FILE_MODE: Final = 0o666
 
 

@@ -19,10 +19,11 @@ import (
 
 // A Client asks one server, or several that hold the same modules. It is safe for use by several goroutines at once.
 type Client struct {
-	// Shapes, Modules and Indexing are the generated clients, for calls that the methods of Client do not cover.
+	// Shapes, Modules, Indexing and Reports are the generated clients, for calls that the methods of Client do not cover.
 	Shapes   xlashapev1.ShapeServiceClient
 	Modules  xlashapev1.HloServiceClient
 	Indexing xlashapev1.IndexingServiceClient
+	Reports  xlashapev1.ReportServiceClient
 
 	connection *grpc.ClientConn
 }
@@ -111,6 +112,7 @@ func Connect(address string, options ...Option) (*Client, error) {
 		Shapes:     xlashapev1.NewShapeServiceClient(connection),
 		Modules:    xlashapev1.NewHloServiceClient(connection),
 		Indexing:   xlashapev1.NewIndexingServiceClient(connection),
+		Reports:    xlashapev1.NewReportServiceClient(connection),
 		connection: connection,
 	}, nil
 }

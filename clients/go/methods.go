@@ -153,6 +153,12 @@ func (c *Client) OperandTiles(ctx context.Context, request *xlashapev1.OperandTi
 	return c.Indexing.OperandTiles(ctx, request)
 }
 
+// ParseMap reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+func (c *Client) ParseMap(ctx context.Context, input *xlashapev1.MapInput) (*xlashapev1.MapOutput, error) {
+	answer, err := c.Indexing.ParseMap(ctx, &xlashapev1.ParseMapRequest{Maps: []*xlashapev1.MapInput{input}})
+	return one(each(answer.GetMaps(), 1, err))
+}
+
 // SimplifyMap simplifies a map. Domain and results stay the same.
 func (c *Client) SimplifyMap(ctx context.Context, input *xlashapev1.MapInput) (*xlashapev1.MapOutput, error) {
 	answer, err := c.Indexing.SimplifyMap(ctx, &xlashapev1.SimplifyMapRequest{Maps: []*xlashapev1.MapInput{input}})
@@ -189,4 +195,39 @@ func (c *Client) EvaluateMap(ctx context.Context, input *xlashapev1.MapInput, po
 			results, inDomain = append(results, answer.GetResults()...), append(inDomain, answer.GetInDomain()...)
 		})
 	return results, inDomain, err
+}
+
+// Why reports why buffers are as large as they are, and what would make them smaller.
+func (c *Client) Why(ctx context.Context, request *xlashapev1.WhyRequest) (*xlashapev1.WhyResponse, error) {
+	return c.Reports.Why(ctx, request)
+}
+
+// Size reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
+func (c *Client) Size(ctx context.Context, request *xlashapev1.SizeRequest) (*xlashapev1.SizeResponse, error) {
+	return c.Reports.Size(ctx, request)
+}
+
+// Memory reports the peak of a program's memory, what lives then, and from which line of the program it comes.
+func (c *Client) Memory(ctx context.Context, request *xlashapev1.MemoryRequest) (*xlashapev1.MemoryResponse, error) {
+	return c.Reports.Memory(ctx, request)
+}
+
+// Copies reports which instructions move data and compute nothing, what forces them, and the edits that remove them.
+func (c *Client) Copies(ctx context.Context, request *xlashapev1.CopiesRequest) (*xlashapev1.CopiesResponse, error) {
+	return c.Reports.Copies(ctx, request)
+}
+
+// Cost reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
+func (c *Client) Cost(ctx context.Context, request *xlashapev1.CostRequest) (*xlashapev1.CostResponse, error) {
+	return c.Reports.Cost(ctx, request)
+}
+
+// Profile reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
+func (c *Client) Profile(ctx context.Context, request *xlashapev1.ProfileRequest) (*xlashapev1.ProfileResponse, error) {
+	return c.Reports.Profile(ctx, request)
+}
+
+// Diff reports what changed from one module to another, matched by structure, ranked by what it costs.
+func (c *Client) Diff(ctx context.Context, request *xlashapev1.DiffRequest) (*xlashapev1.DiffResponse, error) {
+	return c.Reports.Diff(ctx, request)
 }

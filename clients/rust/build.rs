@@ -1,7 +1,7 @@
 //! Compiles the schema of the service. protox needs no protoc.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let files = ["hlo_service", "indexing_service", "shape_service", "types"]
+    let files = ["hlo_service", "indexing_service", "report_service", "shape_service", "types"]
         .map(|name| format!("proto/xlashape/v1/{name}.proto"));
     for file in &files {
         println!("cargo:rerun-if-changed={file}");

@@ -4,7 +4,7 @@
     python protos/client_methods        # the methods alone; needs no buf
 
     model.py      what the methods are, the same in all languages: a dataclass for each kind of method
-    told.py       what the descriptors do not say
+    overrides.py  what the descriptors do not say
     emitter.py    what the languages have in common: names, comments, files
     go.py …       a language each: the text of a method of each kind
     languages.py  all of them

@@ -1,11 +1,11 @@
-"""The methods of the clients, the same in all languages: read from the descriptors of `xlashape.v1`, their comments and `told.py`.
+"""The methods of the clients, the same in all languages: read from the descriptors of `xlashape.v1`, their comments and `overrides.py`.
 
 The kind of a method follows from its RPC:
 
 | kind | RPC | method |
 |---|---|---|
 | `Unary` | any other one without streams | the request, and the answer |
-| `Parameters` | named in `told.py` | some fields of the request, and the only field of the answer that counts |
+| `Parameters` | named in `overrides.py` | some fields of the request, and the only field of the answer that counts |
 | `Batch` | the request begins with a repeated message, the answer has one repeated message alone | one item and its answer; all items and their answers |
 | `Pages` | `page_token` and `next_page_token` | an iterator over the items of all pages |
 | `Stream` | the answer is a stream | an iterator over the answers |
@@ -25,7 +25,7 @@ from google.protobuf.descriptor_pb2 import (
     ServiceDescriptorProto,
 )
 
-from client_methods.told import NUMBERS_A_ROW, RPCS, SERVICES, WRITTEN_BY_HAND, Told
+from client_methods.overrides import NUMBERS_A_ROW, RPCS, SERVICES, WRITTEN_BY_HAND, Override
 
 PACKAGE = "xlashape.v1"
 
@@ -235,77 +235,77 @@ class _Schema:
             if method.client_streaming and method.name not in paired and method.name not in WRITTEN_BY_HAND:
                 raise SchemaError(
                     f"{method.name} takes a stream, and no RPC without streams has the same fields: write its method by hand, "
-                    "and say so in WRITTEN_BY_HAND of told.py"
+                    "and say so in WRITTEN_BY_HAND of overrides.py"
                 )
         return made
 
     def method(self, rpc: Rpc, is_streamed: bool, streamed: dict[str, Rpc]) -> Method:
-        told = RPCS.get(rpc.name, Told())
-        name, comment = told.name or snake(rpc.name), told.comment or rpc.comment
+        override = RPCS.get(rpc.name, Override())
+        name, comment = override.name or snake(rpc.name), override.comment or rpc.comment
         if is_streamed:
             return Stream(name, comment, rpc)
         if "page_token" in _names(rpc.request) and "next_page_token" in _names(rpc.answer):
             return Pages(name, comment, rpc, next(field for field in rpc.answer.fields if field.is_repeated))
         same = [other for other in streamed.values() if _names(other.request) == _names(rpc.request)]
         if same:
-            return _bulk(rpc, same[0], told)
-        if told.parameters:
-            chosen = tuple(rpc.request.field(parameter) for parameter in told.parameters)
+            return _bulk(rpc, same[0], override)
+        if override.parameters:
+            chosen = tuple(rpc.request.field(parameter) for parameter in override.parameters)
             return Parameters(name, comment, rpc, chosen, next(iter(rpc.answer.fields), None))
         repeated = [field for field in rpc.answer.fields if field.is_repeated]
         first = next(iter(rpc.request.fields), None)
         is_batch = first and first.is_repeated and first.is_message and list(rpc.answer.fields) == repeated
         if first and is_batch and len(repeated) == 1 and repeated[0].is_message:
-            return self.batch(rpc, first, repeated[0], told)
+            return self.batch(rpc, first, repeated[0], override)
         return Unary(name, comment, rpc)
 
-    def batch(self, rpc: Rpc, items: Field, answers: Field, told: Told) -> Batch:
+    def batch(self, rpc: Rpc, items: Field, answers: Field, override: Override) -> Batch:
         within = self.messages[f".{PACKAGE}.{items.type}"].fields
         spread = within[0] if len(within) == 1 and within[0].is_repeated else None
-        name = told.name or snake(rpc.name)
+        name = override.name or snake(rpc.name)
         plural = "" if spread else f"{name}s"
-        if plural.endswith("ss") and told.plural is None:
-            raise SchemaError(f"{rpc.name} is a plural already: say the names of its methods in RPCS of told.py")
+        if plural.endswith("ss") and override.plural is None:
+            raise SchemaError(f"{rpc.name} is a plural already: say the names of its methods in RPCS of overrides.py")
         answer = self.messages[f".{PACKAGE}.{answers.type}"]
         return Batch(
             name,
-            told.comment or of_one(rpc.comment),
+            override.comment or of_one(rpc.comment),
             rpc,
-            plural=plural if told.plural is None else told.plural,
-            plural_comment=told.plural_comment or f"{rpc.comment} All {items.name} are sent in one call.",
+            plural=plural if override.plural is None else override.plural,
+            plural_comment=override.plural_comment or f"{rpc.comment} All {items.name} are sent in one call.",
             items=items,
             item=items.name.removesuffix("s"),
             spread=spread,
             answers=answers,
-            part=answer.field(told.part) if told.part else None,
+            part=answer.field(override.part) if override.part else None,
             answer=answer,
         )
 
 
-def _bulk(rpc: Rpc, stream: Rpc, told: Told) -> Bulk:
+def _bulk(rpc: Rpc, stream: Rpc, override: Override) -> Bulk:
     inputs = [field for field in rpc.request.fields if field.is_input]
     asked, _ = _repeated(rpc.request, "sfixed64")
     answered, others = _repeated(rpc.answer, "sfixed64")
     if [len(inputs), len(asked), len(answered)] != [1, 1, 1] or [field.type for field in others] not in ([], ["bool"]):
         raise SchemaError(
             f"{rpc.name} and {stream.name} have the same fields, and do not ask about many sfixed64 of one shape or map: "
-            "write their method by hand, and say so in WRITTEN_BY_HAND of told.py"
+            "write their method by hand, and say so in WRITTEN_BY_HAND of overrides.py"
         )
     [numbers], [answers] = asked, answered
     for field in (numbers, answers):
         if field.name not in NUMBERS_A_ROW:
             raise SchemaError(
-                f"{rpc.name} has many {field.name}: say in NUMBERS_A_ROW of told.py how many belong together"
+                f"{rpc.name} has many {field.name}: say in NUMBERS_A_ROW of overrides.py how many belong together"
             )
     width, answer_width = NUMBERS_A_ROW[numbers.name], NUMBERS_A_ROW[answers.name]
     if (width, answer_width) not in {("rank", "1"), ("1", "rank"), ("variables", "results")}:
         raise SchemaError(f"{rpc.name} makes {answers.name} of {numbers.name}, which no client can ask in parts")
     return Bulk(
-        told.name or snake(rpc.name),
-        told.comment or of_one(rpc.comment),
+        override.name or snake(rpc.name),
+        override.comment or of_one(rpc.comment),
         rpc,
-        plural=told.plural or snake(stream.name),
-        plural_comment=told.plural_comment or rpc.comment,
+        plural=override.plural or snake(stream.name),
+        plural_comment=override.plural_comment or rpc.comment,
         stream=stream,
         subject=inputs[0],
         options=tuple(field for field in rpc.request.fields if field.is_enum),

@@ -9,7 +9,7 @@ stored_file     the file of a module, and how it is checked
 upload          content on its way into the store
 store_faults    from an error of the file system to an error of the library
 modules         from the bytes of a module to the module
-module_cache    decoded modules of one worker
+module_cache    decoded modules of one worker, and answers about them
 handlers        request → library call → response, without gRPC
 memory          the memory budget of a worker, from which calls reserve
 callers         identities and connections of callers, and how many places each may hold
@@ -30,6 +30,7 @@ reflection      gRPC reflection: the schema of the server
 access          a log line for each call
 logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT
 telemetry       metrics for Prometheus, and spans of OpenTelemetry
+sockets         the connections of a worker: how many there may be, and how many of one caller
 placement       spreads new connections over the workers
 tls             certificates: checked at the start, and reloaded when their files change
 scratch         temporary directories, and removal of those that killed servers left

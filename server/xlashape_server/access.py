@@ -1,4 +1,4 @@
-"""A log line for each call, at the level info. Every refused call is logged; of successful calls, a limited number per second.
+"""A log line for each call, at the level info. Of refused calls 100 a second are logged, of successful calls as many as the setting says.
 
 At the level debug every call is logged. The first line after unlogged calls counts them: "unlogged": 4711.
 """
@@ -10,9 +10,35 @@ import time
 
 from xlashape_server.config import Config
 
-__all__ = ["AccessLog"]
-
 _log = logging.getLogger("xlashape_server.calls")
+
+
+class Rate:
+    """At most `most` lines a second, so that callers cannot fill a disk. Threads at the same time may write one too many."""
+
+    def __init__(self, most: int = 100) -> None:
+        self._most = most
+        self._second = 0
+        self._count = 0
+        self._dropped = 0
+
+    def allows(self) -> bool:
+        """Whether to write a line now. Call this once for each line."""
+        second = int(time.monotonic())
+        if second != self._second:
+            self._second, self._count = second, 0
+        self._count += 1
+        if self._count <= self._most:
+            return True
+        self._dropped += 1
+        return False
+
+    def unlogged(self) -> dict[str, object]:
+        """The fact of how many lines were not written since the last one that says so."""
+        if not self._dropped:
+            return {}
+        found, self._dropped = self._dropped, 0
+        return {"unlogged": found}
 
 
 class AccessLog:
@@ -25,6 +51,7 @@ class AccessLog:
         self._second = 0.0
         self._count = 0
         self._unlogged = 0
+        self._refused = Rate()
 
     def wants_success(self) -> bool:
         """Whether to log a successful call. Call this once for each successful call, since it counts the calls.
@@ -44,12 +71,14 @@ class AccessLog:
 
     def log(self, rpc: str, code: str, peer: str, seconds: float | None = None, **facts: object) -> None:
         """Logs a call that was refused, or a successful call for which `wants_success` is true. Facts that are None are left out."""
-        if not self._logs:
+        if not self._logs or (code != "OK" and not self._logs_all and not self._refused.allows()):
             return
         line: dict[str, object] = {"rpc": rpc, "code": code, "peer": peer}
         if seconds is not None:
             line["ms"] = round(seconds * 1e3, 3)
         line.update((key, value) for key, value in facts.items() if value is not None)
-        if self._unlogged and code == "OK":
+        if code != "OK":
+            line.update(self._refused.unlogged())
+        elif self._unlogged:
             line["unlogged"], self._unlogged = self._unlogged, 0
         _log.info("call", extra={"facts": line})

@@ -6,20 +6,23 @@ Stored bytes are counted in files beside the store, since all workers share them
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import threading
 import time
+import uuid
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from xlashape.errors import LimitExceededError
 from xlashape_server.store_faults import faults
 
-__all__ = ["Account", "Accounts", "Ledger", "Quota", "current_account", "set_account"]
-
 _BURST_SECONDS = 10.0  # an identity may use this many seconds' worth of its rate at once
+_LOCK, _PENDING = ".lock", "pending"  # of the names of files
+_PENDING_SECONDS = 900.0  # after which the process of an upload that has not ended must have died
 _MAX_ACCOUNTS = 10_000  # accounts that a worker keeps; the least recently used are dropped
 
 
@@ -135,56 +138,72 @@ def current_account() -> Account | None:
 
 
 class Ledger:
-    """Records who uploaded which modules, as empty files `owners/IDENTITY'S DIGEST/DIGEST.SIZE` in the directory of the store."""
+    """Records who uploaded which modules, as empty files `owners/IDENTITY'S DIGEST/DIGEST.SIZE` in the directory of the store.
+
+    While a module is being stored its file ends with `.pending` and a number, so that other uploads of the identity count it already.
+    """
 
     def __init__(self, store_directory: str) -> None:
         self._is_used = bool(store_directory)
         self._root = Path(store_directory) / "owners"
         self._modules = Path(store_directory) / "modules"
 
-    def check(self, sha256: str, size: int, *, is_shared: bool) -> None:
-        """LimitExceededError "stored_bytes" if storing so many more bytes exceeds the caller's quota. `is_shared`: the modules are in a bucket, so that their files here are a cache."""
+    @contextmanager
+    def counted(self, sha256: str, size: int, *, is_shared: bool) -> Generator[None]:
+        """Counts a module that is stored within the block. LimitExceededError "stored_bytes" if the caller would have more than its quota. `is_shared`: the modules are in a bucket, so that their files here are a cache."""
         account = current_account()
         if account is None or account.quota.stored_bytes is None:
+            yield
             return
-        total = size
+        folder = self._folder(account)
+        pending = folder / f"{sha256}.{size}.{_PENDING}{uuid.uuid4().hex}"
         with faults():
-            for entry in self._entries(account):
-                digest, _, stored = entry.name.partition(".")
-                if digest == sha256:
-                    total -= size
-                elif not is_shared and not (self._modules / digest[:2] / digest).exists():
-                    entry.unlink(missing_ok=True)  # the module was deleted or evicted
-                    continue
-                total += int(stored)
-        if total > account.quota.stored_bytes:
+            folder.mkdir(parents=True, exist_ok=True)
+            with (folder / _LOCK).open("ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                self._check(account, account.quota.stored_bytes, sha256, size, is_shared=is_shared)
+                pending.touch()
+        try:
+            yield
+            with faults():
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / f"{sha256}.{size}").touch()
+        finally:
+            with suppress(OSError):
+                pending.unlink()
+
+    def _check(self, account: Account, most: int, sha256: str, size: int, *, is_shared: bool) -> None:
+        sizes = {sha256: size}
+        now = time.time()
+        for entry in sorted(self._folder(account).iterdir()):
+            digest, _, facts = entry.name.partition(".")
+            stored, _, state = facts.partition(".")
+            if not digest:
+                continue  # the lock
+            if state:
+                is_there = now - entry.stat().st_mtime < _PENDING_SECONDS
+            else:
+                is_there = is_shared or (self._modules / digest[:2] / digest).exists()
+            if is_there:
+                sizes[digest] = int(stored)
+            else:
+                entry.unlink(missing_ok=True)  # the module was deleted or evicted, or its upload did not end
+        total = sum(sizes.values())
+        if total > most:
             raise LimitExceededError(
-                f"{account.identity} would have {total} bytes of modules in the store, of {account.quota.stored_bytes} allowed; delete some, or wait until they are too old",
+                f"{account.identity} would have {total} bytes of modules in the store, of {most} allowed; delete some, or wait until they are too old",
                 limit="stored_bytes",
-                maximum=account.quota.stored_bytes,
+                maximum=most,
                 value=total,
             )
-
-    def add(self, sha256: str, size: int) -> None:
-        """Records that the caller has uploaded a module."""
-        account = current_account()
-        if account is None or account.quota.stored_bytes is None:
-            return
-        with faults():
-            folder = self._folder(account)
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{sha256}.{size}").touch()
 
     def remove(self, sha256: str) -> None:
         """Forgets who uploaded a module, after it was deleted."""
         if self._is_used and self._root.is_dir():
             with faults():
                 for path in self._root.glob(f"*/{sha256}.*"):
-                    path.unlink(missing_ok=True)
+                    if _PENDING not in path.name:
+                        path.unlink(missing_ok=True)
 
     def _folder(self, account: Account) -> Path:
         return self._root / hashlib.sha256(account.identity.encode()).hexdigest()
-
-    def _entries(self, account: Account) -> list[Path]:
-        folder = self._folder(account)
-        return sorted(folder.iterdir()) if folder.is_dir() else []

@@ -34,14 +34,13 @@ from xlashape_server import auth, logs, placement, service_manager, tls
 from xlashape_server.config import Config
 from xlashape_server.scratch import ScratchDirectory, remove_orphans
 from xlashape_server.signals import StopSignals
+from xlashape_server.sockets import allow_descriptors
 from xlashape_server.store import Store
 from xlashape_server.telemetry.files import allocate
 from xlashape_server.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
     from xlashape_server.telemetry.endpoint import Endpoint
-
-__all__ = ["Server", "serve"]
 
 _log = logging.getLogger("xlashape_server.app")
 
@@ -103,6 +102,7 @@ class Server:
             require("telemetry", "an address for metrics")
         if self.config.traces:
             require("telemetry", "tracing calls")
+        allow_descriptors()
         self.config.check_files()
         tls.check(self.config)
         auth.check(self.config)

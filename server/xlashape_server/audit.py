@@ -15,8 +15,6 @@ from xlashape_server.auth import writing_rpcs
 from xlashape_server.calls import Call
 from xlashape_server.config import Config
 
-__all__ = ["AuditLog"]
-
 _log = logging.getLogger("xlashape_server.audit")
 
 

@@ -50,8 +50,6 @@ from xlashape_server.callers import Caller
 from xlashape_server.config import Config
 from xlashape_server.settings import parsed_toml, read_value
 
-__all__ = ["NOTHING", "Credentials", "Gate", "check", "writing_rpcs"]
-
 _log = logging.getLogger("xlashape_server.auth")
 
 _CHECK_SECONDS = 1.0  # seconds between checks for changed files

@@ -40,8 +40,6 @@ from xlashape_server.stored_file import DamagedError, Stored, check_whole, read_
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
-__all__ = ["BucketStore", "open_store"]
-
 _TRUST_SECONDS = 60.0  # seconds for which a cached module is used without asking the bucket
 _MAX_TRUSTED = 100_000  # modules whose last lookup in the bucket is remembered
 _CHECK_SECONDS = 10.0  # seconds between checks that the bucket answers

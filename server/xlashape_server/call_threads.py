@@ -16,8 +16,6 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
-__all__ = ["CallThreads"]
-
 _log = logging.getLogger("xlashape_server.calls")
 
 

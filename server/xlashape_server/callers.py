@@ -1,20 +1,19 @@
 """Callers, and how many places one caller may hold. A place is the right to have one call in progress.
 
-A caller is an identity and one of its connections. The identity is the caller's address without its port, until calls are authenticated.
-There is a maximum of places of each kind (calls, uploads, reflection streams). One identity, and one connection, may hold only a share of them, so
-that other callers always find some.
+A caller is an identity and one of its connections. The identity is the caller's address without its port, until calls are authenticated; of an address
+of IPv6 it is the network, the first 64 bits, since who has one address of it has all. There is a maximum of places of each kind (calls, uploads,
+connections). One connection may hold only a share of them, and one identity only a share of what others leave, so that a few callers never hold all.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
-from typing import NamedTuple, Protocol
+from collections import Counter, deque
+from ipaddress import IPv6Address
+from typing import Any, NamedTuple, Protocol
 
 from xlashape.caches import cached
 from xlashape.errors import LimitExceededError
-
-__all__ = ["Caller", "Places", "Shares", "caller_at", "caller_of"]
 
 
 class Caller(NamedTuple):
@@ -28,6 +27,16 @@ class _HasPeer(Protocol):
     def peer(self) -> str: ...
 
 
+class _Ends(Protocol):
+    """A call, as far as it can be ended."""
+
+    is_over: bool
+    cut_off: Any
+
+    @property
+    def caller(self) -> Caller: ...
+
+
 def caller_of(context: _HasPeer) -> Caller:
     """The caller of a gRPC call, identified by its address. Authentication replaces the identity."""
     return caller_at(context.peer())
@@ -39,11 +48,29 @@ def caller_at(peer: str) -> Caller:
 
     >>> caller_at("ipv4:192.0.2.7:50123")
     Caller(identity='ipv4:192.0.2.7', connection='ipv4:192.0.2.7:50123')
+    >>> caller_at("ipv6:%5B2001:db8:1:2:3:4:5:6%5D:50123").identity
+    'ipv6:2001:db8:1:2::/64'
     >>> caller_at("unix:").identity
     'unix:'
     """
     host, colon, port = peer.rpartition(":")
-    return Caller(host if colon and port.isdigit() else peer, peer)
+    if not (colon and port.isdigit()):
+        return Caller(peer, peer)
+    return Caller(_network(host), peer)
+
+
+def _network(host: str) -> str:
+    """The network of an address of IPv6 in gRPC's form; other hosts as they are."""
+    if not host.startswith("ipv6:"):
+        return host
+    text = host[5:].replace("%5B", "").replace("%5D", "").strip("[]")
+    try:
+        address = IPv6Address(text.partition("%")[0])  # without the interface of a local address
+    except ValueError:
+        return host
+    if address.ipv4_mapped is not None:
+        return f"ipv4:{address.ipv4_mapped}"
+    return f"ipv6:{IPv6Address(int(address) >> 64 << 64)}/64"
 
 
 class Shares(NamedTuple):
@@ -64,15 +91,20 @@ class Shares(NamedTuple):
 class Places:
     """The places of one kind. `limit` is the name of their number in errors, in snake_case.
 
-    A quarter of them is open to any caller and taken without a lock; of the others, each caller has a share.
+    A quarter of them at most is open to any caller and taken without a lock. Of the others a caller may hold so many that it has no more than its share
+    with the open ones, and of what other callers leave no larger part: with shares of 0.75, one caller has three quarters at most, two have eleven
+    twelfths, three have 35 of 36.
     """
 
     def __init__(self, limit: str, maximum: int, shares: Shares) -> None:
         self.limit = limit
         self.maximum = maximum
-        self._open = deque([None] * (maximum // 4))  # a place for each entry; taking one from a deque needs no lock
-        self._scarce = maximum - maximum // 4
-        self._per_identity, self._per_connection = shares.of(self._scarce)
+        identity, connection = shares.of(maximum)
+        is_open = min(maximum // 4, identity // 2, connection // 2)
+        self._open = deque([None] * is_open)  # a place for each entry; taking one from a deque needs no lock
+        self._scarce = maximum - is_open
+        self._part = (identity - is_open) / self._scarce
+        self._per_connection = max(1, connection - is_open)
         self._lock = threading.Lock()
         self._taken = 0
         self._by_identity: dict[str, int] = {}
@@ -101,9 +133,11 @@ class Places:
         with self._lock:
             of_identity = self._by_identity.get(identity, 0)
             of_connection = self._by_connection.get(connection, 0)
+            left = self._scarce - (self._taken - of_identity)
+            per_identity = max(1, int(self._part * left))
             if (
                 self._taken < self._scarce
-                and of_identity < self._per_identity
+                and of_identity < per_identity
                 and (of_connection < self._per_connection or connection == identity)
             ):
                 self._taken += 1
@@ -114,7 +148,7 @@ class Places:
         words = self.limit.replace("_", " ")
         message = f"{words}: {self.maximum} are under way, and more are not taken; try again"
         if not all_taken:
-            whose = "caller" if of_identity >= self._per_identity else "connection"
+            whose = "caller" if of_identity >= per_identity else "connection"
             message = (
                 f"{words}: this {whose} has its share of {self.maximum} under way, and more are not taken; try again"
             )
@@ -126,6 +160,39 @@ class Places:
             self._taken -= 1
             _decrement(self._by_identity, caller.identity)
             _decrement(self._by_connection, caller.connection)
+
+
+class Newest:
+    """Calls that need no place of others: the newest of them, at most `maximum`. One more ends the oldest of the caller that has the most.
+
+    So no number of calls that do not go on keeps out one that does.
+    """
+
+    def __init__(self, limit: str, maximum: int) -> None:
+        self._limit = limit
+        self._maximum = maximum
+        self._lock = threading.Lock()
+        self._calls: dict[int, _Ends] = {}
+
+    def add(self, call: _Ends) -> None:
+        """Counts a call, which ends another if there are too many."""
+        with self._lock:
+            self._calls[id(call)] = call
+            if len(self._calls) <= self._maximum:
+                return
+            self._calls = {key: each for key, each in self._calls.items() if not each.is_over}
+            if len(self._calls) <= self._maximum:
+                return
+            counts = Counter(each.caller.identity for each in self._calls.values())
+            most = max(counts.values())
+            # In the order in which they came.
+            oldest = next(each for each in self._calls.values() if counts[each.caller.identity] == most)
+            del self._calls[id(oldest)]
+        words = self._limit.replace("_", " ")
+        error = LimitExceededError(
+            f"{words}: {self._maximum} newer ones are under way", limit=self._limit, maximum=self._maximum
+        )
+        oldest.cut_off(oldest, error)
 
 
 def _decrement(counts: dict[str, int], key: str) -> None:

@@ -28,6 +28,7 @@ from google.rpc import code_pb2
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
 from xlashape.limits import set_checkpoint
+from xlashape_server.access import Rate
 from xlashape_server.accounts import Account, set_account
 from xlashape_server.callers import Caller, Places
 from xlashape_server.memory import Lease, Memory, resident_bytes, set_lease, trim
@@ -35,8 +36,6 @@ from xlashape_server.telemetry.catalogue import STAGES
 from xlashape_server.telemetry.recorder import Recorder
 from xlashape_server.telemetry.spans import CallSpan
 from xlashape_server.turns import Turn, Turns
-
-__all__ = ["Call", "CutOff", "Watch"]
 
 _log = logging.getLogger("xlashape_server.calls")
 
@@ -88,6 +87,7 @@ class Call(Turn):
         "is_over",
         "lease",
         "name",
+        "receive_seconds",
         "refusal",
         "span",
         "stage",
@@ -124,6 +124,8 @@ class Call(Turn):
         self.deadline = now + seconds
         """A time of time.monotonic()."""
         self.cut_off = cut_off
+        self.receive_seconds = watch.receive_seconds
+        """How long its caller may take to send the first message."""
         self.is_over = False
         """Whether the transport has ended: the caller has the answer, or has cancelled, or was cut off."""
         self.refusal: LimitExceededError | None = None
@@ -170,7 +172,7 @@ class Call(Turn):
     def receives_first(self) -> None:
         """Begins the stage of receiving: the call waits for its first message."""
         self.stage = "receiving"
-        self.stage_end = min(self.deadline, time.monotonic() + self._watch.receive_seconds)
+        self.stage_end = min(self.deadline, time.monotonic() + self.receive_seconds)
 
     def received(self) -> None:
         """Ends the stage of receiving: a message has arrived."""
@@ -271,6 +273,7 @@ class Watch:
         self.recorder: Recorder | None = None
         """Where calls are counted, if they are."""
         self._thread: threading.Thread | None = None
+        self._lines = Rate()
         self._next_refusal = 0.0
         self._next_trim = 0.0
         self._excess = self._large_excess = 0.0
@@ -329,8 +332,9 @@ class Watch:
                 continue  # it has ended, or gone on, during a pause
             call.stage_end = now + 1.0  # kept, to try again if the call does not end
             error = self._lateness(call, now)
-            facts = {"rpc": call.name, "stage": call.stage, "caller": call.caller.connection, "error": str(error)}
-            _log.info("cut off", extra={"facts": facts})
+            if self._lines.allows():
+                facts = {"rpc": call.name, "stage": call.stage, "caller": call.caller.connection, "error": str(error)}
+                _log.info("cut off", extra={"facts": {**facts, **self._lines.unlogged()}})
             call.code = code_pb2.CANCELLED  # unless its caller can be told the error
             if self.recorder is not None:
                 self.recorder.cut_off(call.stage)
@@ -357,7 +361,7 @@ class Watch:
             text = f"the answer was not read within {seconds:g} seconds, and a second more for each 8 MiB"
             return LimitExceededError(text, limit="send_seconds", maximum=int(seconds))
         if call.stage == "receiving" and now < call.deadline:
-            seconds = self.receive_seconds
+            seconds = call.receive_seconds
             text = f"the request did not come within {seconds:g} seconds"
             return LimitExceededError(text, limit="receive_seconds", maximum=int(seconds))
         return DeadlineExceededError("the deadline passed before the answer was computed")

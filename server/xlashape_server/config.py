@@ -15,8 +15,6 @@ from typing import TypeVar
 
 from xlashape.errors import InvalidArgumentError
 
-__all__ = ["Config"]
-
 T = TypeVar("T")
 
 MIB = 1 << 20
@@ -50,6 +48,10 @@ class Config:
     http_origins: str = _setting(
         "",
         "Origins of web pages that may ask over HTTP, separated by commas, such as https://example.com; * allows all, empty none.",
+    )
+    http_hosts: str = _setting(
+        "",
+        "Names of the server that HTTP answers to, without ports, separated by commas; * allows all. Empty: localhost, or any name if other machines reach the server.",
     )
     http_cache_seconds: float = _setting(
         3600.0, "Seconds that browsers and caches may keep answers to GET. 0: they may not."
@@ -102,9 +104,13 @@ class Config:
     max_reflection_streams: int = _setting(
         64, "Streams of questions about the schema in one worker; further ones are refused."
     )
+    max_connections: int = _setting(
+        2048, "Connections of gRPC, and as many of HTTP, in one worker; further ones are closed."
+    )
     caller_share: float = _setting(
         0.75,
-        "Part of the places for calls, uploads and streams, and of the turns, that one caller may hold: 0.01 to 1.",
+        "Part of the places for calls, uploads, streams and connections, and of the turns, that one caller may hold: 0.01 to 1. "
+        "Of IPv6 a network of 64 bits is one caller.",
     )
     connection_share: float = _setting(0.5, "The same for one connection of a caller: 0.01 to 1.")
     max_worker_memory: int = _setting(
@@ -296,6 +302,10 @@ class Config:
         """The origins of `http_origins`, one by one."""
         return [origin.strip() for origin in self.http_origins.split(",") if origin.strip()]
 
+    def allowed_hosts(self) -> list[str]:
+        """The names of `http_hosts`, one by one."""
+        return [host.strip().lower() for host in self.http_hosts.split(",") if host.strip()]
+
     def with_port(self, port: int) -> Config:
         """The same settings with another port."""
         return dataclasses.replace(self, address=f"{self.address.rpartition(':')[0]}:{port}")
@@ -386,6 +396,7 @@ _MINIMUM: dict[str, float] = {
     "threads": 1,
     "max_concurrent_calls": 1,
     "max_concurrent_uploads": 1,
+    "max_connections": 1,
     "max_concurrent_streams": 1,
     "max_reflection_streams": 1,
     "caller_share": 0.01,

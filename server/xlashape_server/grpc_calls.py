@@ -23,17 +23,18 @@ from grpc_status import rpc_status
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape_server.auth import Credentials
 from xlashape_server.call_threads import CallThreads
-from xlashape_server.callers import Places, caller_of
+from xlashape_server.callers import Newest, Places, caller_of
 from xlashape_server.calls import Call
 from xlashape_server.config import Config
 from xlashape_server.guard import Guard
 from xlashape_server.streams import received
 
-__all__ = ["CallContext", "GrpcCalls", "server_options", "thread_pool"]
-
 _REFUSING_THREADS = 16
 
 _MAX_PENDING = 1 << 16
+
+_RECEIVE_SECONDS = 2.0  # for the request to come to what answers without a turn
+_SMALL_BYTES = 4096  # of a request to what answers without a turn: the name of a service
 
 _IDENTITY, _GZIP = 0, 2  # grpc's numbers of compression algorithms
 
@@ -206,15 +207,17 @@ class GrpcCalls:
         return answer
 
     def apart(
-        self, name: str, handler: Callable[[bytes], bytes], places: Places
+        self, name: str, handler: Callable[[bytes], bytes], places: Places, newest: Newest
     ) -> Callable[[Iterator[bytes], CallContext], bytes]:
-        """Wraps a fast handler that must answer even when all other calls are busy: its calls need one of `places` and no turn."""
+        """Wraps a fast handler that must answer even when all other calls are busy: its calls need one of `places` and no turn, and the oldest gives way."""
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
             call = self._begin(name, context, (places,))
+            call.receive_seconds = min(call.receive_seconds, _RECEIVE_SECONDS)
+            newest.add(call)
             try:
-                response = handler(guard.message(call, self._first(call, requests)))
+                response = handler(guard.message(call, self._first(call, requests), _SMALL_BYTES))
                 call.answered(len(response))
                 return response
             except grpc.RpcError:
@@ -234,8 +237,9 @@ class GrpcCalls:
 
         def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
             call = self._begin(name, context, (places,), endless=True)
+            call.receive_seconds = min(call.receive_seconds, _RECEIVE_SECONDS)
             try:
-                request = guard.message(call, self._first(call, requests))
+                request = guard.message(call, self._first(call, requests), _SMALL_BYTES)
                 for response in handler(request, call.check):
                     call.sends(len(response))
                     yield response

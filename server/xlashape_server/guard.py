@@ -40,13 +40,13 @@ from xlashape_server.telemetry.catalogue import OTHER
 from xlashape_server.telemetry.spans import CallSpan, Headers, Traces
 from xlashape_server.turns import Turns
 
-__all__ = ["Guard", "inflated"]
-
 _log = logging.getLogger("xlashape_server.calls")
 
 _GZIP = b"\x1f\x8b"  # no message of protobuf begins so: 7 is not a wire type
 
 _SMALL = 32 << 10  # bytes of a message that needs no reservation
+_STEP = 1 << 20  # bytes of content that are decompressed at once
+_INPUT = 64 << 10  # bytes of a compressed message that are read at once
 _LARGE = 128 << 10  # bytes of a message that takes long turns from the beginning
 _ENDLESS_SECONDS = 366 * 86_400.0
 
@@ -78,7 +78,7 @@ class Guard:
         self._max_seconds = config.max_call_seconds
         self.access = AccessLog(config)
         self.traces: Traces | None = None
-        """What makes spans of calls, if something does."""
+        """The maker of spans; None where traces are off."""
         self._gate = Gate(config) if config.auth else None
         self.asks_who = self._gate is not None
         """Whether callers are to show credentials."""
@@ -147,24 +147,46 @@ class Guard:
         call.is_endless = endless
         return call
 
-    def message(self, call: Call, data: bytes) -> bytes:
-        """A request message: decompressed if needed, with its memory reserved. LimitExceededError if it is too large."""
+    def message(self, call: Call, data: bytes, most: int | None = None) -> bytes:
+        """A request message: decompressed if needed, with its memory reserved. LimitExceededError if it is too large.
+
+        `most`: the bytes that it may have, where that is less than `max_request_bytes`. A call that may take more decompresses in a turn.
+        """
+        maximum = self._max_bytes if most is None else most
+        reserved = 0
         if data.startswith(_GZIP):
-            data = inflated(data, self._max_bytes)
+            before = call.lease.size
+            if most is not None or call.has_turn:
+                data = self._inflated(call, data, maximum)
+            else:
+                with call:
+                    data = self._inflated(call, data, maximum)
+            reserved = call.lease.size - before
         size = len(data)
-        if size > self._max_bytes:
+        if size > maximum:
             raise LimitExceededError(
-                f"a request message has {size} bytes, of {self._max_bytes} allowed",
+                f"a request message has {size} bytes, of {maximum} allowed",
                 limit="request_bytes",
-                maximum=self._max_bytes,
+                maximum=maximum,
                 value=size,
             )
         if size > _SMALL:
-            call.lease.take(2 * size)  # the compressed message, and the decompressed one
+            call.lease.take(2 * size - reserved)  # the message as it came, and as it is decoded
             call.is_large = call.is_large or size > _LARGE
         if call.span is not None:
             call.span.event("request", size)
         return data
+
+    def _inflated(self, call: Call, data: bytes, maximum: int) -> bytes:
+        """The content of a compressed message, of which each part is reserved before it is there."""
+        held = call.lease.size
+
+        def before(size: int) -> None:
+            call.lease.take(2 * size - (call.lease.size - held))  # in parts, and as one
+            call.is_large = call.is_large or size > _LARGE
+            call.checkpoint()
+
+        return inflated(data, maximum, before)
 
     def messages(self, call: Call, stream: Generator[bytes]) -> Generator[bytes]:
         """The messages of a stream of requests. The call has no turn while it waits for a message."""
@@ -263,21 +285,37 @@ def _itself(caller: Caller) -> Caller:
     return caller
 
 
-def inflated(data: bytes, maximum: int) -> bytes:
-    """The content of a message that came compressed with gzip. LimitExceededError "request_bytes" if the content has more than `maximum` bytes."""
+def inflated(data: bytes, maximum: int, before: Callable[[int], None]) -> bytes:
+    """The content of a message that came compressed with gzip. LimitExceededError "request_bytes" if the content has more than `maximum` bytes.
+
+    `before` is called before each part of the content is made, with the largest size that the content may have then; it may raise.
+    """
     inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
-    try:
-        content = inflater.decompress(data, maximum + 1)
-    except zlib.error as error:
-        raise DecodeError(f"a compressed request message cannot be unpacked: {error}") from None
-    if len(content) > maximum:
-        raise LimitExceededError(
-            f"a request message has more than {maximum} bytes, which are allowed",
-            limit="request_bytes",
-            maximum=maximum,
-        )
+    parts: list[bytes] = []
+    size, at, rest = 0, 0, b""
+    # Each part is made of the next bytes of the message, or of what was left of them, so that the message is not copied for each.
+    while not inflater.eof and (rest or at < len(data)):
+        if not rest:
+            rest = data[at : at + _INPUT]
+            at += len(rest)
+        step = _SMALL if not size else _STEP
+        before(size + step)
+        try:
+            part = inflater.decompress(rest, step)
+        except zlib.error as error:
+            raise DecodeError(f"a compressed request message cannot be unpacked: {error}") from None
+        rest = inflater.unconsumed_tail
+        size += len(part)
+        if size > maximum:
+            raise LimitExceededError(
+                f"a request message has more than {maximum} bytes, which are allowed",
+                limit="request_bytes",
+                maximum=maximum,
+            )
+        parts.append(part)
     if not inflater.eof:
         raise DecodeError("a compressed request message is truncated")
-    if inflater.unused_data:
-        raise DecodeError(f"{len(inflater.unused_data)} bytes follow the end of a compressed request message")
-    return content
+    unused = len(inflater.unused_data) + len(data) - at
+    if unused:
+        raise DecodeError(f"{unused} bytes follow the end of a compressed request message")
+    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,7 +1,7 @@
 """grpc.health.v1.Health in threads of its own, so that it answers even when all other calls are busy.
 
-Health checks have places of their own, apart from those of other calls. An identity and a connection have a share of these places too, so that one
-caller cannot take them all. A caller that does not send its request or does not read the answer is cut off.
+Health checks have places of their own, apart from those of other calls. A check has two seconds to send its request, and ends before that if there are
+too many: then the oldest goes, of the caller that has the most. Callers that watch have a share of the places for that.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from google.protobuf.message import DecodeError as WireError
 from grpc_health.v1 import health_pb2
 
 from xlashape.errors import DecodeError, NotFoundError
-from xlashape_server.callers import Places
+from xlashape_server.callers import Newest, Places, Shares
 from xlashape_server.grpc_calls import GrpcCalls
 from xlashape_server.guard import Guard
 from xlashape_server.services import add_methods
-
-__all__ = ["CALLS", "SERVICE", "Health"]
 
 SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 CALLS = ("Health/Check", "Health/Watch")
 """The names of its calls."""
 
 _MAX_CHECKS = 32  # at the same time
+_PLACES_PER_CHECK = 8
 _MAX_WATCHES = 256  # at the same time; each is a thread that sleeps
 _REFUSING_THREADS = 4
 _CHECK_SECONDS = 1.0  # seconds between checks that the caller of a watch is still there
@@ -89,11 +88,12 @@ class Health:
     def enable(self, server: grpc.Server, guard: Guard) -> None:
         """Registers the service grpc.health.v1.Health with `server`."""
         calls = GrpcCalls(guard)
-        checks = Places("health_checks", _MAX_CHECKS, guard.shares)
+        # The places of those that were ended are free a moment later.
+        checks = Places("health_checks", _PLACES_PER_CHECK * _MAX_CHECKS, Shares(1.0, 1.0))
         watches = Places("health_watches", _MAX_WATCHES, guard.shares)
-        check: Any = calls.apart(CALLS[0], self.check, checks)
+        check: Any = calls.apart(CALLS[0], self.check, checks, Newest("health_checks", _MAX_CHECKS))
         watch: Any = calls.watch(CALLS[1], self.watch, watches)
-        check.experimental_thread_pool = ThreadPoolExecutor(_MAX_CHECKS + _REFUSING_THREADS, "health")
+        check.experimental_thread_pool = ThreadPoolExecutor(2 * _MAX_CHECKS, "health")
         watch.experimental_thread_pool = ThreadPoolExecutor(_MAX_WATCHES + _REFUSING_THREADS, "health watch")
         methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "Check": grpc.stream_unary_rpc_method_handler(check),

@@ -11,8 +11,6 @@ import re
 import time
 from typing import Any, TextIO
 
-__all__ = ["OutputLines", "configure"]
-
 # absl's prefix: the letter of the level, time, thread, file and line. "E0000 00:00:1763798415.713 4242 ssl_transport.cc:884] handshake failed"
 _ABSL = re.compile(r"(?P<letter>[IWEF])\d{4} [\d:.]+\s+\d+ (?P<source>[\w./-]+:\d+)\] (?P<message>.*)")
 _MAX_LINES_PER_SECOND = 100  # lines of the output of one worker, per second
@@ -31,12 +29,19 @@ class _JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             **self._always,
         }
-        line["message"] = record.getMessage()
+        line["message"] = _short(record.getMessage())
         facts: dict[str, Any] = getattr(record, "facts", {})
-        line.update(facts)
+        line.update((key, _short(value)) for key, value in facts.items())
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
+
+
+def _short(value: Any) -> Any:
+    """A text cut to the length of a line; callers choose what errors say."""
+    if isinstance(value, str) and len(value) > _MAX_CHARACTERS:
+        return value[:_MAX_CHARACTERS] + "…"
+    return value
 
 
 class OutputLines:

@@ -22,8 +22,6 @@ from types import TracebackType
 
 from xlashape.errors import LimitExceededError
 
-__all__ = ["Lease", "Memory", "keep_freed_memory", "reserve", "resident_bytes", "set_lease", "trim"]
-
 _SMALL = 64 << 10  # bytes; smaller sizes are not reserved, since a worker has room for them in all of its calls
 _LARGE = 1 << 20  # bytes; the memory of the process is measured before a larger reservation
 _RELIEF_SECONDS = 1.0  # seconds between attempts to get memory back from caches and the collector of cycles

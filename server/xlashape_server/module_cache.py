@@ -1,62 +1,79 @@
-"""A cache of decoded modules in one worker, by content; the least recently used are dropped."""
+"""What one worker keeps: decoded modules by content, and answers about one instruction by question. The least recently used are dropped."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
+from typing import Generic, TypeVar
 
 from xlashape.caches import CacheUsage
 from xlashape.hlo import HloModule
 
-__all__ = ["ModuleCache"]
+K = TypeVar("K")
+V = TypeVar("V")
 
 
-class ModuleCache:
-    """Key → module. `max_bytes` bounds the memory that the modules take with all of their views; the least recently used go first.
+class _Kept(Generic[K, V]):
+    """Key → value. `max_bytes` bounds the memory that the values take; the least recently used go first.
 
-    A worker adds its cache to the register of `xlashape.caches`. The cache of a shorter-lived owner ends with its owner.
+    A worker adds its caches to the register of `xlashape.caches`. The cache of a shorter-lived owner ends with its owner.
     """
+
+    what = ""
+    """The name in the register."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._modules: OrderedDict[str, tuple[int, HloModule]] = OrderedDict()
+        self._values: OrderedDict[K, tuple[int, V]] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
         self.hits = 0
         self.misses = 0
         self.evictions = 0
-        """Modules that made room for others."""
+        """Values that made room for others."""
 
-    def get(self, key: str) -> HloModule | None:
-        """The module, or None."""
+    def get(self, key: K) -> V | None:
+        """The value, or None."""
         with self._lock:
-            entry = self._modules.get(key)
+            entry = self._values.get(key)
             if entry is None:
                 self.misses += 1
                 return None
             self.hits += 1
-            self._modules.move_to_end(key)
+            self._values.move_to_end(key)
             return entry[1]
 
-    def put(self, key: str, size: int, module: HloModule) -> None:
-        """Keeps a module that takes `size` bytes of memory, unless that alone is more than `max_bytes`."""
+    def put(self, key: K, size: int, value: V) -> None:
+        """Keeps a value that takes `size` bytes of memory, unless that alone is more than `max_bytes`."""
         with self._lock:
-            if key in self._modules or size > self._max_bytes:
+            if key in self._values or size > self._max_bytes:
                 return
-            self._modules[key] = size, module
+            self._values[key] = size, value
             self._bytes += size
             while self._bytes > self._max_bytes:
-                _, (freed, _) = self._modules.popitem(last=False)
+                _, (freed, _) = self._values.popitem(last=False)
                 self._bytes -= freed
                 self.evictions += 1
 
     def clear(self) -> None:
-        """Forgets all modules."""
+        """Forgets all values."""
         with self._lock:
-            self._modules.clear()
+            self._values.clear()
             self._bytes = 0
 
     def usage(self) -> CacheUsage:
         """Size and maximum of the cache."""
         with self._lock:
-            return CacheUsage("xlashape_server: decoded modules", len(self._modules), self._bytes, self._max_bytes)
+            return CacheUsage(f"xlashape_server: {self.what}", len(self._values), self._bytes, self._max_bytes)
+
+
+class ModuleCache(_Kept[str, HloModule]):
+    """Modules, which count with all of their views."""
+
+    what = "decoded modules"
+
+
+class AnswerCache(_Kept[bytes, bytes]):
+    """Serialized answers by their serialized questions: content never changes, so the same question has the same answer."""
+
+    what = "answers"

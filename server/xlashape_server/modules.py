@@ -8,25 +8,24 @@ from collections.abc import Iterator
 
 from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, XlashapeError
 from xlashape.hlo import HloModule
-from xlashape.hlo.content import holds_hlo_proto, holds_text
+from xlashape.hlo.files.detect_format import holds_hlo_proto, holds_text
 from xlashape.hlo.text.reader.module import decode_text
 from xlashape.limits import spend
 from xlashape.proto import v1, xla
 from xlashape_server.config import Config
 from xlashape_server.memory import reserve
-from xlashape_server.module_cache import ModuleCache
+from xlashape_server.module_cache import AnswerCache, ModuleCache
 from xlashape_server.precount import Count, count
 from xlashape_server.store import Store
 from xlashape_server.telemetry.spans import child
 
-__all__ = ["HLO_MODULE_PROTO", "HLO_PROTO", "TEXT", "Modules", "format_of"]
-
 HLO_MODULE_PROTO, HLO_PROTO, TEXT = "hlo_module_proto", "hlo_proto", "text"
 """The formats of a module's content."""
 
-# In an instruction, `=` comes before the type of the result, an array's or a tuple's. The length of comments is bounded, so that long comments are not
-# scanned repeatedly.
-_TYPE_OF_RESULT = re.compile(rb"=(?:\s|/\*.{0,200}?\*/|//[^\n]{0,200}\n)*(?:\w+\[|\()", re.DOTALL)
+_PART_OF_ANSWERS = 16  # answers take so small a part of the memory that decoded modules may take
+# In an instruction, `=` comes before the type of the result, an array's or a tuple's. A comment may be between them, which XLA does not write: each such
+# comment counts as a type, since to look behind runs of comments takes time that grows faster than the text.
+_TYPE_OF_RESULT = re.compile(rb"=\s*(?:\w+\[|\(|/[*/])")
 # Measured on whole models with all views decoded: 800 to 1,050 bytes for each instruction, in addition to the messages.
 _VIEW_BYTES = 1400
 # Upper bounds of the memory that reading text takes: bytes for each byte, for each "[" (most belong to shapes) and for each instruction. Measured with
@@ -38,9 +37,7 @@ _SHAPES_PER_INSTRUCTION = (
     4  # shapes per instruction that the text of a module with the most instructions may have on average
 )
 _WINDOW = 1 << 20  # bytes of text in one search
-_LONGEST_MATCH = (
-    4096  # bytes from the beginning of a match into the next window; longer runs of comments are not counted
-)
+_LONGEST_MATCH = 4096  # bytes from the beginning of a match into the next window; longer runs of spaces are not counted
 _INSTRUCTION: str = xla.HloInstructionProto.DESCRIPTOR.full_name
 
 
@@ -54,6 +51,12 @@ class Modules:
         self._max_instructions = config.max_module_instructions
         self._max_memory = config.max_module_memory
         self.cache = ModuleCache(config.module_cache_bytes)
+        self.answers = AnswerCache(config.module_cache_bytes // _PART_OF_ANSWERS)
+
+    def relieve(self) -> None:
+        """Forgets decoded modules and answers."""
+        self.cache.clear()
+        self.answers.clear()
 
     def read(self, value: v1.ModuleInput, path: FieldPath) -> HloModule:
         """The module of an input."""
@@ -134,7 +137,7 @@ class Modules:
         )
 
     def _precount_text(self, data: bytes) -> None:
-        """Reserves the memory that reading the text takes. LimitExceededError if the text is too long, or has too many instructions. Instructions with long comments after their `=` are not counted."""
+        """Reserves the memory that reading the text takes. LimitExceededError if the text is too long, or has too many instructions."""
         if len(data) > self._max_text_bytes:
             raise LimitExceededError(
                 f"the module's text has {len(data)} bytes, of {self._max_text_bytes} allowed",

@@ -29,8 +29,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["SocketOrder", "listening_sockets", "open_sockets", "program", "steer", "weights"]
-
 _SAME_TIME_SECONDS = 2.0  # seconds within which the ends of two processes may be noticed in the wrong order
 _SO_ATTACH_REUSEPORT_CBPF = 51
 _INSTRUCTION = struct.Struct("=HBBI")  # code, jump if true, jump if false, constant
@@ -83,7 +81,7 @@ def steer(sockets: Sequence[socket.socket], chances: Sequence[tuple[int, int]]) 
 def listening_sockets(port: int) -> list[socket.socket]:
     """The sockets of this process that listen on a TCP port. They are found by their descriptors, since gRPC does not return its sockets. Each is a duplicate, which the caller closes."""
     found: list[socket.socket] = []
-    for number in _descriptors():
+    for number in descriptors():
         if any(each.fileno() == number for each in found):
             continue  # the number of the descriptor that listed the folder, used again
         try:
@@ -104,13 +102,14 @@ def listening_sockets(port: int) -> list[socket.socket]:
 def open_sockets() -> int:
     """The number of sockets of this process; 0 on systems that do not report it."""
     count = 0
-    for number in _descriptors():
+    for number in descriptors():
         with contextlib.suppress(OSError):
             count += stat.S_ISSOCK(os.fstat(number).st_mode)
     return count
 
 
-def _descriptors() -> list[int]:
+def descriptors() -> list[int]:
+    """The open files and sockets of this process; none on systems that do not report them."""
     try:
         return [int(path.name) for path in Path("/proc/self/fd").iterdir()]
     except OSError:

@@ -15,8 +15,6 @@ from xlashape.errors import DecodeError, LimitExceededError
 from xlashape.proto import is_repeated
 from xlashape.proto.wire import BYTES, FIXED32, FIXED64, VARINT, read_varint
 
-__all__ = ["Count", "count"]
-
 _MAX_DEPTH = 100  # messages within messages; protobuf's decoder refuses more
 
 # Bytes in memory of one number, by its C++ type.

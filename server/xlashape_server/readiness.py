@@ -21,16 +21,15 @@ from grpc_health.v1 import health_pb2
 from xlashape.errors import XlashapeError
 from xlashape_server.store import Store
 
-__all__ = ["LIVE", "NAMES", "READY", "follow"]
-
 _log = logging.getLogger("xlashape_server.readiness")
 
 LIVE, READY = "live", "ready"
 NAMES = ("", LIVE, READY)
 """The names beside those of the services."""
 
-_NEED_THE_STORE = ("xlashape.v1.HloService", "xlashape.v1.IndexingService")
+_NEED_THE_STORE = ("xlashape.v1.HloService", "xlashape.v1.IndexingService", "xlashape.v1.ReportService")
 _FOLLOW_THE_DIRECTORY = ("", READY, *_NEED_THE_STORE)
+_LOG_SECONDS = 60.0  # between two lines about a fault whose words change
 _CHECK_SECONDS = 1.0  # seconds between checks of the store
 _HANGING_SECONDS = 5.0  # seconds; a slower check counts as a fault, since a network file system may not answer
 
@@ -43,6 +42,7 @@ def follow(store: Store, set_status: Callable[[str, int], None]) -> None:
 class _Watch:
     def __init__(self, store: Store, set_status: Callable[[str, int], None]) -> None:
         self._set_status = set_status
+        self._logged = float("-inf")
         self._checks = (
             _StoreCheck("the store", store.check, _FOLLOW_THE_DIRECTORY),
             _StoreCheck("the bucket", store.check_shared, _NEED_THE_STORE),
@@ -60,7 +60,9 @@ class _Watch:
                 for name in _FOLLOW_THE_DIRECTORY:
                     self._set_status(name, int(response.NOT_SERVING if name in down else response.SERVING))
             for check, fault, before in zip(self._checks, faults, told, strict=True):
-                if fault and fault != before:
+                # The words of a bucket may differ each time.
+                if fault and (not before or (fault != before and time.monotonic() - self._logged >= _LOG_SECONDS)):
+                    self._logged = time.monotonic()
                     _log.error("not ready: %s", fault)
                 elif before and not fault:
                     _log.warning("ready again: %s takes modules", check.subject)

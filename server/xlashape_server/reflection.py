@@ -25,8 +25,6 @@ from xlashape_server.guard import Guard
 from xlashape_server.health import SERVICE
 from xlashape_server.services import add_methods
 
-__all__ = ["CALL", "enable"]
-
 V1 = "grpc.reflection.v1"
 
 CALL = "ServerReflection/ServerReflectionInfo"

@@ -14,8 +14,6 @@ import stat
 import tempfile
 from pathlib import Path
 
-__all__ = ["ScratchDirectory", "is_scratch", "remove_orphans"]
-
 _log = logging.getLogger("xlashape_server.app")
 
 _PREFIXES = ("xlashape-store-", "xlashape-metrics-")

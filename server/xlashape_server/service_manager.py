@@ -6,8 +6,6 @@ import contextlib
 import os
 import socket
 
-__all__ = ["tell"]
-
 
 def tell(state: str) -> None:
     """Sends a state such as "READY=1" to the socket that the variable NOTIFY_SOCKET names. Does nothing if the variable is not set."""

@@ -15,8 +15,6 @@ from xlashape_server.grpc_calls import GrpcCalls
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc
 
-__all__ = ["add_methods", "add_services", "count_unknown_methods"]
-
 
 def add_services(server: grpc.Server, rpcs: tuple[Rpc, ...], guard: Guard) -> None:
     """Registers `rpcs` with `server`."""

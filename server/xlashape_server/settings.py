@@ -26,17 +26,6 @@ from typing import Any, NamedTuple, cast
 from xlashape.errors import InvalidArgumentError
 from xlashape_server.config import Config
 
-__all__ = [
-    "PREFIX",
-    "Settings",
-    "of_environment",
-    "of_file",
-    "parsed_toml",
-    "printed",
-    "read_value",
-    "similar_variables",
-]
-
 PREFIX = "XLASHAPE_"
 """The prefix of the variables' names."""
 

@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
 
-__all__ = ["StopSignals"]
-
 _NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _WAKE = 0  # written by `wake`; no signal has this number
 

@@ -31,8 +31,6 @@ from xlashape.errors import (
     path_text,
 )
 
-__all__ = ["DOMAIN", "status_of"]
-
 DOMAIN = "xlashape"
 """The domain of our google.rpc.ErrorInfo."""
 

@@ -30,8 +30,6 @@ from xlashape_server.store_faults import fault, faults
 from xlashape_server.stored_file import DamagedError, ModuleFile, Stored, check_whole, module_name, read_file
 from xlashape_server.upload import Upload, remove_unlocked
 
-__all__ = ["Store", "Stored", "module_name"]
-
 _log = logging.getLogger("xlashape_server.store")
 
 _NAME = re.compile(r"modules/([0-9a-f]{64})")

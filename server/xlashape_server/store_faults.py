@@ -18,8 +18,6 @@ from contextlib import contextmanager
 
 from xlashape.errors import LimitExceededError, UnavailableError, XlashapeError
 
-__all__ = ["fault", "faults"]
-
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)

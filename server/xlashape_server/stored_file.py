@@ -15,18 +15,6 @@ import os
 import struct
 from typing import IO, NamedTuple
 
-__all__ = [
-    "BLOCK_BYTES",
-    "Blocks",
-    "DamagedError",
-    "ModuleFile",
-    "Stored",
-    "check_whole",
-    "ending",
-    "module_name",
-    "read_file",
-]
-
 BLOCK_BYTES = 1 << 20
 
 _FOOTER = struct.Struct("<I32s12s")

@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 from xlashape.errors import DeadlineExceededError
 
-__all__ = ["received"]
-
 Q = TypeVar("Q")
 
 

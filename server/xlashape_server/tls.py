@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     import grpc
 
-__all__ = ["check", "http_context", "server_credentials"]
-
 _log = logging.getLogger("xlashape_server.tls")
 
 _CHECK_SECONDS = 1.0  # seconds between checks for changed files

@@ -17,8 +17,6 @@ from collections.abc import Callable
 
 from xlashape_server.callers import Caller, Shares
 
-__all__ = ["Turn", "Turns"]
-
 # The interpreter's switch interval: how long a small call waits, at each of its steps, for a thread that computes. A short interval makes a small
 # call 60 µs slower where no thread computes for long.
 _SWITCH_SECONDS = 0.005

@@ -18,8 +18,6 @@ from xlashape.errors import LimitExceededError
 from xlashape_server.store_faults import faults
 from xlashape_server.stored_file import Blocks, Stored, ending
 
-__all__ = ["Upload", "remove_unlocked"]
-
 
 class Upload:
     """Content that is being uploaded. Use it in a `with` block, which discards at its end what has not been stored.

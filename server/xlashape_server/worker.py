@@ -29,6 +29,7 @@ from xlashape import caches
 from xlashape.proto import services
 from xlashape_server import logs, placement, readiness, reflection, tls
 from xlashape_server.bucket import open_store
+from xlashape_server.callers import Shares
 from xlashape_server.config import Config
 from xlashape_server.grpc_calls import server_options, thread_pool
 from xlashape_server.guard import Guard
@@ -39,6 +40,7 @@ from xlashape_server.memory import keep_freed_memory
 from xlashape_server.modules import Modules
 from xlashape_server.services import add_services, count_unknown_methods
 from xlashape_server.signals import StopSignals
+from xlashape_server.sockets import Crowd
 from xlashape_server.telemetry.files import allocate, begin_anew
 from xlashape_server.telemetry.recorder import Recorder
 from xlashape_server.telemetry.spans import Traces
@@ -47,13 +49,12 @@ if TYPE_CHECKING:
     from xlashape_server.telemetry.tracing import Tracing
     from xlashape_server.web import Listener
 
-__all__ = ["connection_options", "main", "make_server", "run"]
-
 _log = logging.getLogger("xlashape_server.worker")
 
 _KEPT_PART = 8  # the part of a worker's memory that freed blocks may keep
 _LIFE_SECONDS = 0.2  # seconds between reports to the parent
 _MOST_LIFE_SECONDS = 2.0  # the same if counting connections is slow
+_HANDSHAKE_SECONDS = 10.0
 _KEEPALIVE_ANSWER_MS = 20_000  # seconds in which a client must answer a ping
 _COLLECTIONS = (
     5000,
@@ -68,13 +69,14 @@ def make_server(
 ) -> tuple[grpc.Server, Health, Listener | None]:
     """A grpc server, and a listener for HTTP if there is an address for it, with every service, bound to the address of `config` and not yet started. `config.store_directory` must be set.
 
-    `recorder`: where calls are counted, if they are. `traces`: what makes spans of them, if something does.
+    `recorder` counts calls, and `traces` makes a span of each; either may be None.
     """
     options = [*connection_options(config), *server_options(config)]
     server = grpc.server(thread_pool(config), options=options)
     modules = Modules(config, open_store(config))
     caches.register(modules.cache)
-    guard = Guard(config, modules.cache.clear)
+    caches.register(modules.answers)
+    guard = Guard(config, modules.relieve)
     guard.traces = traces
     answered = rpcs(config, modules)
     add_services(server, answered, guard)
@@ -129,7 +131,7 @@ def _recorder(directory: str | None, worker: int) -> Recorder | None:
 
 
 def _tracing(config: Config) -> Tracing | None:
-    """What makes spans of the RPCs, if something does."""
+    """The maker of spans, where the settings have traces on; otherwise None."""
     if not config.traces:
         return None
     from xlashape_server.telemetry.tracing import Tracing  # its packages are those of an extra
@@ -177,7 +179,8 @@ def connection_options(config: Config) -> list[tuple[str, Any]]:
         ("grpc.http2.min_ping_interval_without_data_ms", _MIN_PING_INTERVAL_MS),
         ("grpc.keepalive_permit_without_calls", 1),
         # Of a connection that says nothing, or does not end its handshake of TLS. Of HTTP/2, its settings are the end.
-        ("grpc.server_handshake_timeout_ms", max(1, round(config.max_receive_seconds * 1e3))),
+        ("grpc.server_handshake_timeout_ms", max(1, round(min(_HANDSHAKE_SECONDS, config.max_receive_seconds) * 1e3))),
+        ("grpc.max_allowed_incoming_connections", config.max_connections),
     ]
     if config.connection_age_seconds:
         options += [
@@ -236,7 +239,11 @@ def _serve(
     threading.Thread(target=_listen_to_parent, args=(signals, sockets), daemon=True).start()
     parent.tell(event="ready", listening=listening)
     _log.debug("ready at %s", config.address)
-    threading.Thread(target=_show_life, args=(parent, placement.open_sockets(), recorder), daemon=True).start()
+    crowd = None
+    if config.unix_path is None:
+        shares = Shares(config.caller_share, config.connection_share)
+        crowd = Crowd(config.host_and_port()[1], config.max_connections, shares)
+    threading.Thread(target=_show_life, args=(parent, placement.open_sockets(), recorder, crowd), daemon=True).start()
     signals.wait()
     for each in sockets:
         each.close()
@@ -278,13 +285,16 @@ class Parent:
             os.write(self._descriptor, (json.dumps(event) + "\n").encode())
 
 
-def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None) -> None:
-    """Tells the parent several times a second that this process runs, how many connections it has, and the values of metrics."""
+def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None, crowd: Crowd | None) -> None:
+    """Tells the parent several times a second that this process runs, how many connections it has, and the values of metrics. `crowd` closes connections that are too many of one caller."""
     while True:
         # The processor time of this thread; waiting does not count.
         started = time.thread_time()
         values = {} if recorder is None else {"gauges": recorder.sample()}
-        parent.tell(event="alive", connections=max(0, placement.open_sockets() - other_sockets), **values)
+        connections = max(0, placement.open_sockets() - other_sockets)
+        parent.tell(event="alive", connections=connections, **values)
+        if crowd is not None:
+            crowd.thin(connections)
         # With thousands of connections counting takes milliseconds, and is done less often.
         time.sleep(min(max(_LIFE_SECONDS, 100 * (time.thread_time() - started)), _MOST_LIFE_SECONDS))
 

@@ -30,8 +30,6 @@ from xlashape.errors import UnavailableError
 from xlashape_server.config import Config
 from xlashape_server.logs import OutputLines
 
-__all__ = ["WorkerProcess"]
-
 _log = logging.getLogger("xlashape_server.app")
 
 _MAX_START_SECONDS = 60.0  # seconds that a worker may take until it answers calls

@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from generating import indexing, maps, modules, shapes, streams
+from generating import indexing, maps, modules, reports, shapes, streams
 
 FOLDER = Path(__file__).resolve().parent / "cases"
 FILES = {
@@ -16,6 +16,7 @@ FILES = {
     "indexing": indexing.indexing,
     "maps": maps.maps,
     "modules": modules.modules,
+    "reports": reports.reports,
     "shapes": shapes.shapes,
 }
 

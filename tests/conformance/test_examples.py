@@ -56,7 +56,7 @@ def test_the_packages_are_found():
 
 
 # Their examples ask a client, and are run by tests/unit/client/test_faces.py on the blocking client and on the one for asyncio.
-ON_CLIENTS = ("xlashape_client.methods.indexing", "xlashape_client.methods.modules", "xlashape_client.methods.shapes")
+ON_CLIENTS = tuple([f"xlashape_client.methods.{name}" for name in ("indexing", "modules", "reports", "shapes")])
 
 
 @pytest.mark.parametrize(

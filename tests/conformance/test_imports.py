@@ -21,6 +21,7 @@ OWN = ("xlashape", "xlashape_server", "xlashape_client")
 _PROTOBUF = "protobuf loads when the first message is made"
 _NUMPY = "NumPy loads when the first array is made"
 _HLO_TEXT = "reader and writer of HLO text take 30 ms to load; many programs need neither, or one of them"
+_PYTEST = "every run of pytest loads the plugin, whether or not its tests need it"
 _MAPS = "modules and maps take 100 ms to load; a picture of a layout needs neither"
 _NAMES = "the names of the package are imported on first use"
 _SERVER = "grpc and the server load when a server is started"
@@ -29,16 +30,17 @@ _CLIENT = "grpc and NumPy load when a command asks its question"
 
 # (importing module, imported module) → why the import is inside a function or under TYPE_CHECKING: start-up time, always.
 DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
+    ("xlashape.cli.reporting", "xlashape.drawing.draw"): "few commands draw",
+    ("xlashape.drawing.draw", "xlashape.drawing.memory_map"): "few commands draw",
+    ("xlashape.drawing.draw", "xlashape.reports.memory"): "few commands draw",
     ("xlashape.cli.connection", "xlashape.cli.local"): _CLIENT,
     ("xlashape.cli.connection", "xlashape_client"): _CLIENT,
     ("xlashape.cli.connection", "xlashape_client.methods"): _CLIENT,
     ("xlashape.cli.completing", "xlashape.hlo"): "few files have to be read to complete a name",
-    ("xlashape.cli.converting", "xlashape.hlo.convert"): _HLO_TEXT,
-    ("xlashape.cli.drawing", "xlashape.drawing"): "one command draws",
+    ("xlashape.cli.converting", "xlashape.hlo.files.convert"): _HLO_TEXT,
+    ("xlashape.cli.drawing", "xlashape.drawing.draw"): "one command draws",
     ("xlashape.cli.drawing", "xlashape.drawing.picture"): "one command draws",
     ("xlashape.cli.drawing", "xlashape.hlo"): "one command draws, and few pictures need a module",
-    ("xlashape.cli.explaining", "xlashape.memory"): "one command explains",
-    ("xlashape.cli.explaining", "xlashape.shape"): "one command explains",
     ("xlashape.cli.health", "xlashape_client.status"): _CLIENT,
     ("xlashape.cli.health", "xlashape_server"): _SERVER,
     ("xlashape.cli.health", "xlashape_server.settings"): _SERVER,
@@ -46,11 +48,12 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.mapping", "xlashape_client.results"): _CLIENT,
     ("xlashape.cli.modules", "xlashape.cli.local"): _CLIENT,
     ("xlashape.cli.modules", "xlashape.hlo"): _HLO_TEXT,
-    ("xlashape.cli.modules", "xlashape.hlo.convert"): _HLO_TEXT,
+    ("xlashape.cli.modules", "xlashape.hlo.files.convert"): _HLO_TEXT,
     ("xlashape.cli.modules", "xlashape.indexing.reports.reads"): _CLIENT,
     ("xlashape.cli.modules", "xlashape_client.methods"): _CLIENT,
     ("xlashape.cli.reading", "xlashape.indexing.reports.read_table"): _CLIENT,
     ("xlashape.cli.reading", "xlashape_client.results"): _CLIENT,
+    ("xlashape.cli.reporting", "xlashape_client.methods"): _CLIENT,
     ("xlashape.cli.serving", "xlashape_client.methods"): _SERVER,
     ("xlashape.cli.serving", "xlashape_server"): _SERVER,
     (
@@ -63,39 +66,57 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.serving", "xlashape_server.config"): _SERVER,
     ("xlashape.cli.serving", "xlashape_server.settings"): _SERVER,
     ("xlashape.cli.shapes", "xlashape_client.results"): _CLIENT,
-    ("xlashape.cli.sizing", "xlashape.cli.targets"): "few sizes are those on a device",
-    ("xlashape.cli.sizing", "xlashape_client.methods"): _CLIENT,
-    ("xlashape.cli.sizing", "xlashape_client.results"): _CLIENT,
     ("xlashape.cli.tiling", "xlashape_client.results"): _CLIENT,
+    ("xlashape.cli.comparing", "xlashape.hlo"): _HLO_TEXT,
+    ("xlashape.cli.comparing", "xlashape.reports.diff"): _HLO_TEXT,
+    ("xlashape.cli.comparing", "xlashape.reports.diff.gate"): _HLO_TEXT,
+    ("xlashape.cli.comparing", "xlashape.reports.diff.markdown"): _HLO_TEXT,
     ("xlashape.cli.verifying", "xlashape.hlo.verifier"): _HLO_TEXT,
     ("xlashape.drawing.notebook.shapes", "xlashape.drawing.notebook.reading"): _MAPS,
-    ("xlashape.drawing.subjects", "xlashape.drawing.marks.reads"): _MAPS,
-    ("xlashape.drawing.subjects", "xlashape.hlo"): _MAPS,
-    ("xlashape.drawing.subjects", "xlashape.symbolic"): _MAPS,
-    ("xlashape.hlo", "xlashape.hlo.convert"): _NAMES,
+    ("xlashape.drawing.draw", "xlashape.drawing.marks.reads"): _MAPS,
+    ("xlashape.drawing.draw", "xlashape.hlo"): _MAPS,
+    ("xlashape.drawing.draw", "xlashape.symbolic"): _MAPS,
+    ("xlashape.hlo", "xlashape.hlo.files.convert"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.editing.editor"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.literal"): _NAMES,
-    ("xlashape.hlo", "xlashape.hlo.replica_groups"): _NAMES,
-    ("xlashape.hlo", "xlashape.hlo.sharding"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.values.replica_groups"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.values.sharding"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.module_proto.stack_frames"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.ops.instruction_attributes"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.values.convolution_numbers"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.values.dot_numbers"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.values.gather_numbers"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.values.padding"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.values.scatter_numbers"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.values.slices"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.values.source_target_pairs"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.values.window"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.text.writer.options"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.verifier"): _NAMES,
-    ("xlashape.hlo.convert", "xlashape.hlo.text.reader.module"): _HLO_TEXT,
-    ("xlashape.hlo.convert", "xlashape.hlo.text.writer.module"): _HLO_TEXT,
-    ("xlashape.hlo.convert", "xlashape.hlo.text.writer.options"): _HLO_TEXT,
-    ("xlashape.hlo.module", "xlashape.hlo.convert"): _HLO_TEXT,
-    ("xlashape.hlo.module", "xlashape.hlo.instruction_table"): _NAMES,
-    ("xlashape.hlo.module", "xlashape.hlo.objects"): _HLO_TEXT,
-    ("xlashape.hlo.module", "xlashape.hlo.replica_groups"): _NAMES,
-    ("xlashape.hlo.module", "xlashape.hlo.sharding"): _NAMES,
+    ("xlashape.hlo.files.convert", "xlashape.hlo.text.reader.module"): _HLO_TEXT,
+    ("xlashape.hlo.files.convert", "xlashape.hlo.text.writer.module"): _HLO_TEXT,
+    ("xlashape.hlo.files.convert", "xlashape.hlo.text.writer.options"): _HLO_TEXT,
+    ("xlashape.hlo.module", "xlashape.hlo.canonical"): _HLO_TEXT,
+    ("xlashape.hlo.module", "xlashape.hlo.files.convert"): _HLO_TEXT,
+    ("xlashape.hlo.module", "xlashape.hlo.module_proto.instruction_table"): _NAMES,
+    ("xlashape.hlo.module", "xlashape.hlo.module_proto.stack_frames"): _NAMES,
+    ("xlashape.hlo.module", "xlashape.hlo.ops.instruction_attributes"): _NAMES,
+    ("xlashape.hlo.module", "xlashape.hlo.files.module_of"): _HLO_TEXT,
+    ("xlashape.hlo.module", "xlashape.hlo.values.replica_groups"): _NAMES,
+    ("xlashape.hlo.module", "xlashape.hlo.values.sharding"): _NAMES,
     ("xlashape.hlo.module", "xlashape.hlo.text.reader.module"): _HLO_TEXT,
     ("xlashape.hlo.module", "xlashape.hlo.text.writer.module"): _HLO_TEXT,
     ("xlashape.hlo.module", "xlashape.hlo.text.writer.options"): _HLO_TEXT,
     ("xlashape.hlo.module", "xlashape.hlo.text.writer.printed_module"): _HLO_TEXT,
-    ("xlashape.shape", "xlashape.shape.index_util"): _NAMES,
-    ("xlashape.shape", "xlashape.shape.layout_util"): _NAMES,
+    ("xlashape.shape", "xlashape.shape.xla_util.index_util"): _NAMES,
+    ("xlashape.shape", "xlashape.shape.xla_util.layout_util"): _NAMES,
     ("xlashape.shape", "xlashape.shape.legacy"): _NAMES,
-    ("xlashape.shape", "xlashape.shape.primitive_util"): _NAMES,
-    ("xlashape.shape", "xlashape.shape.shape_util"): _NAMES,
+    ("xlashape.shape", "xlashape.shape.xla_util.primitive_util"): _NAMES,
+    ("xlashape.shape", "xlashape.shape.xla_util.shape_util"): _NAMES,
+    ("xlashape.pytest_plugin", "xlashape.hlo"): _PYTEST,
+    ("xlashape.pytest_plugin", "xlashape.hlo.files.module_of"): _PYTEST,
+    ("xlashape.pytest_plugin", "xlashape.reports.diff"): _PYTEST,
+    ("xlashape.pytest_plugin", "xlashape.reports.diff.summary"): _PYTEST,
     ("xlashape.shape", "xlashape.shape.tiling"): _NAMES,
     ("xlashape.shape", "xlashape.shape.tpu_layout"): _NAMES,
     ("xlashape.shape.tiling", "xlashape.shape.tiling.batches"): _NUMPY,
@@ -104,7 +125,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.shape.value.program_shape", "xlashape.proto.xla"): _PROTOBUF,
     ("xlashape.shape.value.program_shape", "xlashape.shape.proto_codec"): _PROTOBUF,
     ("xlashape.shape.value.shape", "xlashape.proto.xla"): _PROTOBUF,
-    ("xlashape.shape.value.shape", "xlashape.shape.objects"): "few programs make shapes of other libraries' objects",
+    ("xlashape.shape.value.shape", "xlashape.shape.shape_of"): "few programs make shapes of other libraries' objects",
     ("xlashape.shape.value.shape", "xlashape.shape.proto_codec"): _PROTOBUF,
     ("xlashape.symbolic.map.indexing_map", "xlashape.proto.v1"): _PROTOBUF,
     ("xlashape.symbolic.map.indexing_map", "xlashape.symbolic.map.serde"): _PROTOBUF,
@@ -242,3 +263,23 @@ def test_deferred_imports_are_listed():
         "import at the top of the file, or list the import with its reason"
     )
     assert sorted(DEFERRED_IMPORTS.keys() - deferred) == [], "listed, and no longer in the source"
+
+
+def test_names_are_imported_from_where_they_are_defined():
+    """Not by way of another file that imports them too. Packages, and files with `__all__`, hand on what they import."""
+    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+    handed_on: dict[str, set[str]] = {}
+    for name, tree in trees.items():
+        aliases = [alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+        public = any(isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" for node in tree.body)
+        if MODULES[name].name != "__init__.py" and not public:
+            handed_on[name] = {alias.name for alias in aliases if alias.asname is None}
+    found = [
+        f"{name} imports {alias.name} from {node.module}"
+        for name, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.name in handed_on.get(node.module or "", ())
+    ]
+    assert found == []

@@ -7,11 +7,18 @@ from pathlib import Path
 import pytest
 
 from xlashape import caches
+from xlashape.errors import NotFoundError
 from xlashape.hlo import HloModule
+from xlashape.proto import v1
 from xlashape_server.config import Config
+from xlashape_server.handlers.hlo import HloHandlers
+from xlashape_server.handlers.indexing import IndexingHandlers
 from xlashape_server.module_cache import ModuleCache
+from xlashape_server.modules import Modules
+from xlashape_server.store import Store
 from xlashape_server.worker import make_server
 
+NEVER = float("inf")
 MODULE = HloModule.parse("HloModule m\n\nENTRY e { ROOT x = f32[2] parameter(0) }\n")
 
 
@@ -35,8 +42,35 @@ def test_a_worker_registers_the_cache_of_its_modules(tmp_path: Path, monkeypatch
     monkeypatch.setattr(caches, "register", registered.append)
     server, _, _ = make_server(Config(address="127.0.0.1:0", store_directory=str(tmp_path), module_cache_bytes=1234))
     server.stop(None)
-    [cache] = registered
-    assert cache.usage() == ("xlashape_server: decoded modules", 0, 0, 1234)
+    modules, answers = registered
+    assert modules.usage() == ("xlashape_server: decoded modules", 0, 0, 1234)
+    assert answers.usage() == ("xlashape_server: answers", 0, 0, 1234 // 16)
+
+
+def test_a_question_about_one_instruction_is_walked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = Config(store_directory=str(tmp_path), module_cache_bytes=16_000)
+    modules = Modules(config, Store.of(config))
+    stored, asked = HloHandlers(config, modules), IndexingHandlers(config, modules)
+    put = v1.PutModuleRequest(data=MODULE.to_text().encode()).SerializeToString()
+    module = v1.ModuleInput(name=v1.PutModuleResponse.FromString(stored.put_module(put, NEVER)).module.name)
+    questions = [
+        v1.IndexingMapsRequest(module=module, instruction="x", index=0, style=style).SerializeToString()
+        for style in (v1.TEXT_STYLE_XLA, v1.TEXT_STYLE_AFFINE)
+    ]
+    first = [list(asked.indexing_maps(question, NEVER)) for question in questions]
+    monkeypatch.setattr("xlashape_server.handlers.indexing.Analysis", None)
+    assert [list(asked.indexing_maps(question, NEVER)) for question in questions] == first
+    assert asked.instruction_maps(questions[0], NEVER) == first[0][0]
+    all_of_it = v1.IndexingMapsRequest(module=module).SerializeToString()
+    with pytest.raises(TypeError):  # a question about all instructions is walked
+        list(asked.indexing_maps(all_of_it, NEVER))
+    assert modules.answers.usage().entries == 2
+    assert modules.answers.usage().bytes <= 1000
+    stored.delete_module(v1.DeleteModuleRequest(name=module.name).SerializeToString(), NEVER)
+    with pytest.raises(NotFoundError):
+        list(asked.indexing_maps(questions[0], NEVER))
+    modules.relieve()
+    assert modules.answers.usage().entries == 0
 
 
 def test_the_caches_of_handlers_and_client_are_listed() -> None:

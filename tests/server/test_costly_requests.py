@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import http.client
+import json
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -158,6 +162,43 @@ def test_a_costly_request_leaves_memory_and_others_alone(
     assert not observer.failures
     assert observer.answers
     assert observer.peak < 1024 * MIB
+
+
+@pytest.mark.parametrize("transport", ["gRPC", "HTTP"])
+def test_many_compressed_requests_at_once_stay_within_the_budget(transport: str) -> None:
+    """30 calls of 65 kB hold 1.9 GB when they are decompressed, and as much again while they are read."""
+    config = Config(
+        address="127.0.0.1:0", http="127.0.0.1:0", workers=1, max_worker_memory=512 * MIB, log_level="error"
+    )
+    request = gzip.compress(bytes(64 * MIB), mtime=0)
+    assert len(request) < 66_000
+    with Server(config) as server, grpc.insecure_channel(server.address, OWN_CONNECTION) as channel:
+        pids = server.worker_pids
+        ask = channel.unary_unary("/xlashape.v1.ShapeService/ByteSize")
+
+        def by_grpc() -> str:
+            try:
+                ask(request, timeout=60)  # the server knows gzip by its first bytes
+            except grpc.RpcError as error:
+                return error.code().name
+            return "OK"
+
+        def by_http() -> str:
+            host, _, port = server.http_address.rpartition(":")
+            connection = http.client.HTTPConnection(host, int(port), timeout=60)
+            headers = {"content-type": "application/proto", "content-encoding": "gzip"}
+            connection.request("POST", "/xlashape.v1.ShapeService/ByteSize", request, headers)
+            answer = json.loads(connection.getresponse().read())
+            connection.close()
+            return str(answer["code"]).upper()
+
+        with Observer(server) as observer, ThreadPoolExecutor(30) as threads:
+            asked = [threads.submit(by_grpc if transport == "gRPC" else by_http) for _ in range(30)]
+            codes = {each.result() for each in asked}
+        assert codes <= {"INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"}
+        assert server.worker_pids == pids
+        assert not observer.failures
+        assert observer.peak < 600 * MIB
 
 
 def test_answers_that_nobody_reads_do_not_take_more_than_the_budget(small: Server) -> None:

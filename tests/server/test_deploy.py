@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+import xlashape
 from tests.support.server_processes import ServerProcess
 from xlashape_server import Config
 from xlashape_server.readiness import NAMES
@@ -45,7 +46,7 @@ def settings(path: Path) -> Config:
     return Config(**of_file(str(path)).values)
 
 
-@pytest.mark.parametrize("name", KUSTOMIZATION["resources"])
+@pytest.mark.parametrize("name", [*KUSTOMIZATION["resources"], "../autoscaling/autoscaler.yaml"])
 def test_objects_fit_the_schemas_of_kubernetes(name: str) -> None:
     validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
     for version in ("1.29", validate.latest_version()):
@@ -76,7 +77,7 @@ def test_kustomize_builds_the_base() -> None:
     assert objects.keys() == {
         "ConfigMap",
         "Deployment",
-        "HorizontalPodAutoscaler",
+        "NetworkPolicy",
         "PodDisruptionBudget",
         "Service",
         "ServiceAccount",
@@ -172,9 +173,51 @@ def test_what_selects_pods_selects_these() -> None:
     assert read_yaml("service.yaml")["spec"]["selector"] == labels
     assert read_yaml("service.yaml")["spec"]["clusterIP"] == "None"
     assert read_yaml("disruption.yaml")["spec"]["selector"]["matchLabels"] == labels
-    target = read_yaml("autoscaler.yaml")["spec"]["scaleTargetRef"]
+    assert read_yaml("network.yaml")["spec"]["podSelector"]["matchLabels"] == labels
+    target = read_yaml("../autoscaling/autoscaler.yaml")["spec"]["scaleTargetRef"]
     assert (target["kind"], target["name"]) == ("Deployment", DEPLOYMENT["metadata"]["name"])
     assert POD["serviceAccountName"] == read_yaml("serviceaccount.yaml")["metadata"]["name"]
+
+
+def test_there_is_one_pod_unless_pods_share_a_bucket() -> None:
+    config = settings(KUBERNETES / "xlashape.toml")
+    assert DEPLOYMENT["spec"]["replicas"] == 1
+    assert not config.store
+    assert "autoscaler.yaml" not in KUSTOMIZATION["resources"]
+    component = read_yaml("../autoscaling/kustomization.yaml")
+    assert component["resources"] == ["autoscaler.yaml"]
+    assert read_yaml("../autoscaling/autoscaler.yaml")["spec"]["minReplicas"] == 2
+    [patch] = yaml.safe_load(component["patches"][0]["patch"])
+    assert patch == {"op": "remove", "path": "/spec/replicas"}
+
+
+def test_each_address_has_a_port_that_others_reach() -> None:
+    config = settings(KUBERNETES / "xlashape.toml")
+    found = {
+        "grpc": config.host_and_port()[1],
+        "http": config.http_host_and_port()[1],
+        "metrics": config.metrics_host_and_port()[1],
+    }
+    assert found == PORTS
+    served = {port["targetPort"]: port["port"] for port in read_yaml("service.yaml")["spec"]["ports"]}
+    assert served == {name: port for name, port in PORTS.items() if name != "metrics"}
+    allowed = [port["port"] for rule in read_yaml("network.yaml")["spec"]["ingress"] for port in rule["ports"]]
+    assert sorted(allowed) == sorted(PORTS)
+
+
+def test_the_image_has_a_version() -> None:
+    name, _, version = CONTAINER["image"].partition(":")
+    assert (name, version) == ("xlashape", xlashape.__version__)
+    assert "latest" not in (KUBERNETES / "kustomization.yaml").read_text()
+
+
+def test_probes_under_tls_need_no_tls() -> None:
+    component = read_yaml("../tls/kustomization.yaml")
+    patches = yaml.safe_load(component["patches"][0]["patch"])
+    for name, patch in zip(("startupProbe", "livenessProbe", "readinessProbe"), patches, strict=True):
+        assert (patch["op"], patch["path"]) == ("replace", f"/spec/template/spec/containers/0/{name}")
+        expected = {key: value for key, value in CONTAINER[name].items() if key != "grpc"}
+        assert patch["value"] == {"tcpSocket": {"port": "grpc"}, **expected}
 
 
 def test_probes_ask_for_names_that_the_server_knows() -> None:
@@ -223,7 +266,7 @@ def test_pods_have_the_time_and_the_room_that_the_settings_need() -> None:
     limits = CONTAINER["resources"]["limits"]
     assert config.worker_count() == int(limits["cpu"])
     memory = _quantity(limits["memory"])
-    assert config.worker_count() * config.max_worker_memory + (512 << 20) <= memory
+    assert config.worker_count() * config.max_worker_memory + (512 << 20) <= 0.9 * memory
     [store] = [volume for volume in POD["volumes"] if volume["name"] == "store"]
     assert config.store_bytes < _quantity(store["emptyDir"]["sizeLimit"])
     mounts = {mount["name"]: mount["mountPath"] for mount in CONTAINER["volumeMounts"]}
@@ -270,7 +313,7 @@ def test_the_dockerfile_copies_what_exists() -> None:
     assert all((ROOT / name).exists() for name in allowed)
     variables = re.findall(r"XLASHAPE_(\w+)=(\S+)", text)
     config = Config(**{name.lower(): read_value(name.lower(), value) for name, value in variables})
-    assert f"EXPOSE {config.host_and_port()[1]}\n" in text
+    assert f"EXPOSE {config.host_and_port()[1]} {config.http_host_and_port()[1]}\n" in text
 
 
 def locked(name: str) -> dict[str, list[str]]:
@@ -337,6 +380,10 @@ def test_the_unit_and_its_settings_fit() -> None:
     assert config.unix_path.startswith(f"/run/{service['RuntimeDirectory']}/")
     assert config.store_directory.startswith(f"/var/lib/{service['StateDirectory']}/")
     assert service["Type"] == "notify"
+    threads = 2 * config.max_concurrent_calls + 512
+    assert int(service["TasksMax"]) >= 8 * threads
+    assert int(service["LimitNOFILE"]) >= 2 * config.max_connections
+    assert service["MemoryMax"].endswith("%")
 
 
 def test_systemd_is_told(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
+import random
 import socket
 import sys
 import threading
@@ -19,7 +20,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.support.http2_caller import Http2Caller
-from xlashape.errors import DecodeError
+from xlashape.errors import DecodeError, LimitExceededError
 from xlashape.proto import v1
 from xlashape_client import Client
 from xlashape_server import Config, Server
@@ -124,6 +125,24 @@ def test_gzip_is_understood_and_its_content_is_bounded(server: Server) -> None:
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
+@pytest.mark.parametrize(
+    "sources", [("127.0.0.2", "127.0.0.3"), ("127.0.0.1", "127.0.0.1")], ids=["others", "as the probe"]
+)
+def test_checks_of_health_that_do_not_go_on_do_not_keep_out_others(server: Server, sources: tuple[str, str]) -> None:
+    """40 streams of each of two callers that send nothing but headers, again and again."""
+    with ExitStack() as stack:
+        callers = [stack.enter_context(Http2Caller(server.address, source=source)) for source in sources]
+        for _ in range(5):
+            for caller in callers:
+                for _ in range(40):
+                    caller.call("/grpc.health.v1.Health/Check", None)
+            for _ in range(5):
+                assert health_of(server.address) == health_pb2.HealthCheckResponse.SERVING
+        stream = callers[0].call("/grpc.health.v1.Health/Check", None)
+        assert callers[0].ended(stream, 4.0)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -136,8 +155,26 @@ def test_gzip_is_understood_and_its_content_is_bounded(server: Server) -> None:
 )
 def test_what_is_not_one_compressed_message_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(DecodeError, match=message):
-        inflated(data, 100)
-    assert inflated(gzip.compress(b"content"), 100) == b"content"
+        inflated(data, 100, lambda _: None)
+    assert inflated(gzip.compress(b"content"), 100, lambda _: None) == b"content"
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 5_000_000, random.Random(1).randbytes(3_000_000), b"xy" * (16 << 10)])
+def test_a_message_is_decompressed_in_parts_that_are_reserved_before(content: bytes) -> None:
+    asked: list[int] = []
+    assert inflated(gzip.compress(content), 10_000_000, asked.append) == content
+    assert asked == sorted(asked)
+    assert len(content) <= asked[-1] <= len(content) + (1 << 20)
+    if len(content) > 1 << 20:
+        with pytest.raises(LimitExceededError):
+            inflated(gzip.compress(content), 1 << 20, asked.append)
+
+        def refuse(size: int) -> None:
+            if size > 1 << 20:
+                raise MemoryError
+
+        with pytest.raises(MemoryError):
+            inflated(gzip.compress(content), 10_000_000, refuse)
 
 
 TERMS = " + ".join(f"((d0 * {i} + d1) mod {i + 7}) floordiv 3" for i in range(2, 302))

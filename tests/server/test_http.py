@@ -177,7 +177,7 @@ def test_a_connection_is_of_use_after_a_refusal(server: Server, path: str, metho
 def test_the_end_of_a_connection_is_told_where_the_body_does_not_come(server: Server) -> None:
     host, _, port = server.http_address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection:
-        connection.sendall(b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf")
+        connection.sendall(b"POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf")
         received = b""
         while piece := connection.recv(4096):
             received += piece

@@ -30,7 +30,7 @@ from hypercorn.config import Config as HypercornConfig
 
 from xlashape_server.web.connections import Connection, Rotation
 
-GET = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"
+GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
 @pytest.fixture(scope="module")

@@ -126,7 +126,7 @@ def _ask_without_time(connection: socket.socket, request: bytes) -> None:
 
 
 def test_a_body_that_does_not_come_is_waited_for_so_long(server: Server) -> None:
-    head = f"POST {LINEAR} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n"
+    head = f"POST {LINEAR} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n"
     began = time.monotonic()
     answer = slow(server, head.encode() + b'{"shape"')
     assert 0.9 < time.monotonic() - began < 5
@@ -161,7 +161,7 @@ def test_callers_that_do_not_read_are_cut_off(server: Server) -> None:
     more = v1.LinearIndicesRequest(indices=range(100_000)).SerializeToString()
     body = enveloped(first, *[more] * 20)
     kind = "application/connect+proto"
-    head = f"POST {LINEAR_INDICES} HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = f"POST {LINEAR_INDICES} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(20)
@@ -176,12 +176,19 @@ def test_callers_that_do_not_read_are_cut_off(server: Server) -> None:
 
 def test_a_caller_that_goes_away_frees_its_place(server: Server) -> None:
     """Ten times as many as there are places."""
-    head = f"POST {LINEAR} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n"
+    head = f"POST {LINEAR} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n"
     host, _, port = server.http_address.rpartition(":")
     for _ in range(640):
         with socket.create_connection((host, int(port)), timeout=20) as connection:
             connection.sendall(head.encode())
-    wait_until(lambda: ask(server, LINEAR, QUESTION).status == 200, 10)
+
+    def is_answered() -> bool:
+        try:
+            return ask(server, LINEAR, QUESTION).status == 200
+        except ConnectionError:  # on a busy machine it was idle for too long before it was read
+            return False
+
+    wait_until(is_answered, 10)
 
 
 def test_an_error_after_a_call_was_cut_off_is_nobodys() -> None:

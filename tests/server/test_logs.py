@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -16,7 +17,7 @@ from xlashape.errors import NotFoundError
 from xlashape_client import Client
 from xlashape_server import Config
 from xlashape_server.access import AccessLog
-from xlashape_server.logs import OutputLines
+from xlashape_server.logs import OutputLines, configure
 
 
 @pytest.mark.parametrize("how", ["garbage for TLS", "stacks"])
@@ -38,7 +39,7 @@ def test_every_line_is_json(
         else:
             for _ in range(20):
                 with socket.create_connection((host, int(port)), timeout=10) as stranger:
-                    stranger.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
+                    stranger.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
                     stranger.settimeout(2)
                     try:
                         while stranger.recv(4096):
@@ -137,6 +138,35 @@ def test_many_successes_are_sampled_and_refusals_are_not(
     assert [line["code"] for line in lines] == ["OK"] * 3 + ["NOT_FOUND"] * 10 + ["OK"]
     assert lines[0] == {"rpc": "S/M", "code": "OK", "peer": "peer", "ms": 1.5, "request_bytes": 7}
     assert lines[-1]["unlogged"] == 7
+
+
+def test_a_flood_of_refusals_is_cut(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    caplog.set_level(logging.INFO, "xlashape_server.calls")
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    access = AccessLog(Config())
+    for _ in range(1000):
+        access.log("S/M", "NOT_FOUND", "peer", error="no")
+    now[0] += 1
+    access.log("S/M", "NOT_FOUND", "peer", error="no")
+    lines = access_lines(caplog)
+    assert len(lines) == 101
+    assert lines[-1]["unlogged"] == 900
+    assert "unlogged" not in lines[-2]
+
+
+def test_a_line_is_no_longer_than_what_it_says_is_worth() -> None:
+    stream = io.StringIO()
+    root = logging.getLogger("xlashape_server")
+    before = root.handlers[:], root.propagate, root.level
+    try:
+        configure("info", stream)
+        logging.getLogger("xlashape_server.calls").info("call", extra={"facts": {"error": "x" * 1_000_000, "ms": 1.5}})
+    finally:
+        root.handlers[:], root.propagate = before[:2]
+        root.setLevel(before[2])
+    line = json.loads(stream.getvalue())
+    assert (len(line["error"]), line["ms"]) == (2001, 1.5)
 
 
 @pytest.mark.parametrize(("level", "expected"), [("debug", 50), ("info", 10), ("warning", 0), ("error", 0)])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +22,7 @@ from xlashape.errors import (
 from xlashape.proto import xla
 from xlashape_client import Client
 from xlashape_server import Config, Server
-from xlashape_server.accounts import Account, Quota
+from xlashape_server.accounts import Account, Ledger, Quota, set_account
 
 TILED = "f32[3,5]{1,0:T(2,2)}"
 
@@ -43,6 +47,63 @@ def test_time_of_the_processor_has_a_rate() -> None:
     with pytest.raises(LimitExceededError, match="its quota of 60 CPU seconds per minute") as caught:
         account.take_call()
     assert caught.value.limit == "cpu_seconds_per_minute"
+
+
+def test_parallel_uploads_do_not_exceed_the_quota(tmp_path: Path, wide: Callable[[int], bytes]) -> None:
+    """64 at once of different modules, in two processes, of which the quota has room for ten."""
+    modules = [wide(20).replace(b"wide", f"w{i:03}".encode()) for i in range(64)]
+    size = len(modules[0])
+    assert len(set(modules)) == 64
+    path = tmp_path / "auth.toml"
+    path.write_text(f'{BOTH}[quotas."token:bob"]\nstored_bytes = {10 * size + 1}\n')
+    config = Config(
+        address="127.0.0.1:0", workers=2, auth=str(path), store_directory=str(tmp_path / "store"), log_level="error"
+    )
+    with Server(config) as running, ExitStack() as stack:
+        clients = [stack.enter_context(Client(running.address, token=WRITER)) for _ in range(8)]
+
+        def upload(i: int) -> bool:
+            try:
+                clients[i % 8].upload_module(modules[i])
+            except LimitExceededError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(64) as threads:
+            taken = [i for i, stored in enumerate(threads.map(upload, range(64))) if stored]
+        assert len(taken) == 10
+        kept = [each for each in (tmp_path / "store" / "modules").glob("??/*") if each.is_file()]
+        assert len(kept) == 10
+        owned = [each.name for each in (tmp_path / "store" / "owners").glob("*/*") if each.name != ".lock"]
+        assert len(owned) == 10
+        assert not any("pending" in name for name in owned)
+        assert upload(taken[0])  # which it has already
+        assert not upload(next(i for i in range(64) if i not in taken))
+        clients[0].delete_module(f"modules/{hashlib.sha256(modules[taken[0]]).hexdigest()}")
+        assert upload(next(i for i in range(64) if i not in taken))
+
+
+def test_uploads_that_failed_are_not_counted(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path))
+    set_account(Account("token:ann", Quota(stored_bytes=100)))
+    try:
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError), ledger.counted("a" * 64, 90, is_shared=True):
+                raise ZeroDivisionError
+        with ledger.counted("b" * 64, 60, is_shared=True):
+            with pytest.raises(LimitExceededError), ledger.counted("c" * 64, 60, is_shared=True):
+                pytest.fail("it was not refused")
+            with ledger.counted("d" * 64, 40, is_shared=True):
+                pass
+        (folder,) = (tmp_path / "owners").iterdir()
+        died = folder / f"{'e' * 64}.90.pending0"
+        died.touch()
+        os.utime(died, (1, 1))
+        ledger.remove("b" * 64)
+        with ledger.counted("f" * 64, 60, is_shared=True):
+            assert not died.exists()
+    finally:
+        set_account(None)
 
 
 def test_quotas_are_of_identities(tmp_path: Path, wide: Callable[[int], bytes]) -> None:

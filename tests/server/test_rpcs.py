@@ -34,6 +34,7 @@ ROWS = np.stack(np.unravel_index(np.arange(600_000) % 15, (3, 5)), axis=1)
 POSITIONS = np.arange(600_000) % 24
 POINTS = (np.arange(600_000) % 10)[:, None]
 
+PROFILE = Path(__file__).resolve().parents[1] / "vectors" / "profiles" / "conv_grad.xplane.pb"
 CALLS: dict[str, Callable[[ServiceMethods, Any], Any]] = {
     "DescribeShape": lambda service, module: service.describe_shape(TILED),
     "ByteSize": lambda service, module: service.byte_size(TILED),
@@ -51,9 +52,20 @@ CALLS: dict[str, Callable[[ServiceMethods, Any], Any]] = {
     "InstructionMaps": lambda service, module: service.instruction_maps(module, "t"),
     "OperandReads": lambda service, module: list(service.operand_reads(module)),
     "OperandTiles": lambda service, module: service.operand_tiles(module, "t", (2, 2)),
+    "ParseMap": lambda service, module: service.parse_map(MAP),
     "SimplifyMap": lambda service, module: service.simplify_map(MAP),
     "ComposeMaps": lambda service, module: service.compose_maps(MAP, MAP),
     "EvaluateMap": lambda service, module: service.evaluate_map(MAP, (6,)),
+    "Memory": lambda service, module: service.memory(module, sections=("", "timeline", "spaces")).to_dict(),
+    "Copies": lambda service, module: service.copies(module, sections=("", "causes", "suggestions")).to_dict(),
+    "Cost": lambda service, module: service.cost(module, sections=("", "spaces")).to_dict(),
+    "Diff": lambda service, module: service.diff(module, module, sections=("", "measures")).to_dict(),
+    "Why": lambda service, module: [
+        service.why(module).to_dict(),
+        service.why(shape=TILED, sections=("", "causes", "suggestions")).to_dict(),
+    ],
+    "Size": lambda service, module: service.size(module).to_dict(),
+    "Profile": lambda service, module: service.profile(PROFILE).to_dict(),
     "EvaluateMapBatch": lambda service, module: [part.tolist() for part in service.evaluate_map_batch(MAP, POINTS)],
 }
 """A call of the client's method for each RPC, with the answer that is compared."""

@@ -238,6 +238,13 @@ CASES: dict[str, Case] = {
         ("maps", 1, "text"),
         (),
     ),
+    "text of a map that ends too early": Case(
+        lambda: IndexingMap.parse("(d0) -> (d0), domain: d0 in [0, 4], is_simplified:"),
+        lambda service: service.parse_maps([MAP, "(d0) -> (d0), domain: d0 in [0, 4], is_simplified:"]),
+        errors.ParseError,
+        ("maps", 1, "text"),
+        (),
+    ),
     "text that is not a map, in a chain": Case(
         lambda: IndexingMap.parse("(d0) -> (d7)"),
         lambda service: service.compose_maps(MAP, "(d0) -> (d7)"),

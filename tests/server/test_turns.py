@@ -31,13 +31,19 @@ def caller(identity: str, connection: int = 1) -> Caller:
     ("peer", "identity"),
     [
         ("ipv4:192.0.2.7:50123", "ipv4:192.0.2.7"),
-        ("ipv6:%5B2001:db8::7%5D:50123", "ipv6:%5B2001:db8::7%5D"),
+        ("ipv6:%5B2001:db8::7%5D:50123", "ipv6:2001:db8::/64"),
+        ("ipv6:%5B2001:db8::ffff:0:0:9%5D:1", "ipv6:2001:db8::/64"),
+        ("ipv6:%5B2001:db8:0:1::7%5D:50123", "ipv6:2001:db8:0:1::/64"),
+        ("ipv6:[2001:db8::7]:50123", "ipv6:2001:db8::/64"),
+        ("ipv6:%5Bfe80::1%25eth0%5D:50123", "ipv6:fe80::/64"),
+        ("ipv6:%5B::ffff:192.0.2.7%5D:50123", "ipv4:192.0.2.7"),
+        ("ipv6:what:1", "ipv6:what"),
         ("unix:", "unix:"),
         ("unix:/run/x.sock", "unix:/run/x.sock"),
         ("", ""),
     ],
 )
-def test_a_caller_is_an_address_without_its_port(peer: str, identity: str) -> None:
+def test_a_caller_is_an_address_without_its_port_or_a_network_of_ipv6(peer: str, identity: str) -> None:
     assert caller_at(peer) == (identity, peer)
 
 
@@ -45,25 +51,55 @@ def test_places_go_to_anyone_first_and_by_shares_then() -> None:
     places = Places("concurrent_calls", 16, HALF)
     assert sum(places.take_open() for _ in range(16)) == 4
     mine = caller("a")
-    for _ in range(6):
+    for _ in range(4):
         places.take(mine)
     with pytest.raises(LimitExceededError, match="this connection has its share of 16 under way") as caught:
         places.take(mine)
     assert (caught.value.limit, caught.value.maximum) == ("concurrent_calls", 16)
-    for _ in range(3):
+    for _ in range(4):
         places.take(caller("a", 2))
     with pytest.raises(LimitExceededError, match="this caller has its share"):
         places.take(caller("a", 3))
-    for _ in range(3):
+    for _ in range(2):  # of the four that the other leaves
         places.take(caller("b"))
+    with pytest.raises(LimitExceededError, match="this caller has its share"):
+        places.take(caller("b", 2))
+    for each in "cd":
+        places.take(caller(each))
+        with pytest.raises(LimitExceededError):
+            places.take(caller(each, 2))
     assert places.taken == 16
     with pytest.raises(LimitExceededError, match="16 are under way"):
-        places.take(caller("c"))
+        places.take(caller("e"))
     places.give_back(mine)
-    places.take(caller("c"))
+    places.take(caller("e"))
     for _ in range(4):
         places.give_back_open()
     assert places.taken == 12
+
+
+@pytest.mark.parametrize("maximum", [1, 2, 3, 4, 16, 100, 2048])
+@pytest.mark.parametrize("shares", [HALF, Shares(0.5, 0.25), Shares(0.1, 0.1), Shares(1.0, 1.0), Shares(0.01, 1.0)])
+def test_no_caller_has_more_than_its_share_and_some_are_left_for_others(maximum: int, shares: Shares) -> None:
+    places = Places("concurrent_calls", maximum, shares)
+
+    def take_all(name: str) -> int:
+        """One call of each of many connections, as long as there are places."""
+        count = 0
+        while places.take_open():
+            count += 1
+        try:
+            while True:
+                places.take(caller(name, count))
+                count += 1
+        except LimitExceededError:
+            return count
+
+    held = [take_all(f"caller {i}") for i in range(3)]
+    assert held[0] <= max(1, shares.identity * maximum)
+    if shares.identity <= 0.75 and maximum >= 16:
+        assert sum(held[:2]) <= maximum * 11 / 12
+        assert sum(held) < maximum
 
 
 def test_connections_of_a_unix_socket_are_not_told_apart() -> None:

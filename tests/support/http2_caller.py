@@ -15,15 +15,17 @@ _INITIAL_WINDOW_SIZE = 4
 
 
 class Http2Caller:
-    """One connection. `window` is the bytes of each stream that the server may send; none are ever added. Use it in a `with` block.
+    """One connection. `window` is the bytes of each stream that the server may send; none are ever added. `source` is the address that it calls from. Use it in a `with` block.
 
     `seen` holds the frames that came, as (type, stream, payload).
     """
 
-    def __init__(self, address: str, *, window: int = 0) -> None:
+    def __init__(self, address: str, *, window: int = 0, source: str = "") -> None:
         host, _, port = address.rpartition(":")
         self._authority = address.encode()
-        self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout=10)
+        self._socket = socket.create_connection(
+            (host.strip("[]"), int(port)), timeout=10, source_address=(source, 0) if source else None
+        )
         self._next_stream = 1
         self._received = b""
         self.seen: list[tuple[int, int, bytes]] = []

@@ -113,7 +113,7 @@ def slow(server: Server, start: bytes, seconds: float = 10) -> bytes:
 
 def head(path: str, kind: str, size: int, *more: str) -> bytes:
     """The first line and the headers of a request."""
-    lines = (f"POST {path} HTTP/1.1", "host: here", f"content-type: {kind}", f"content-length: {size}", *more)
+    lines = (f"POST {path} HTTP/1.1", "host: localhost", f"content-type: {kind}", f"content-length: {size}", *more)
     return "\r\n".join((*lines, "", "")).encode()
 
 

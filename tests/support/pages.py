@@ -17,6 +17,7 @@ PAGES = sorted(
 WITH_JAX = {
     "README.md": re.compile(r"^## From JAX\n.*?(?=^## )", re.MULTILINE | re.DOTALL),
     "docs/tutorial/jax.md": None,
+    "docs/how-to/where-the-time-goes.md": None,
 }
 """The parts of pages that need JAX: a section, or None for the whole page. tests/with_jax runs them."""
 

@@ -92,16 +92,16 @@ def test_a_module_and_its_computations(module):
 def test_memory(module):
     memory = xs.why(module, target="tpu")
     frame = memory.to_pandas()
-    assert frame["buffer_bytes"].sum() == memory.buffer_bytes
-    assert frame["overhead_bytes"].sum() == memory.overhead_bytes
-    assert frame["instruction"].tolist() == [buffer.name for buffer in memory.buffers]
+    assert frame["bytes"].sum() == memory.buffer_bytes
+    assert frame["padding_bytes"].sum() == memory.overhead_bytes
+    assert frame["name"].tolist() == [buffer.name for buffer in memory.buffers]
     for text in ("f32[3,5]{1,0:T(2,2)}", "(f32[], s32[4])", "an f32[3,5] and an s8[7]"):
         answer = xs.why(text)
-        assert answer.to_polars()["buffer_bytes"].sum() == answer.buffer_bytes
+        assert answer.to_polars()["bytes"].sum() == answer.buffer_bytes
     answer = xs.why(module.instruction("ynn_fusion.3"))
-    assert answer.to_polars()["instruction"].to_list() == ["ynn_fusion.3"]
+    assert answer.to_polars()["name"].to_list() == ["ynn_fusion.3"]
     unknown = xs.why("HloModule m ENTRY e { p = f32[?] parameter(0) ROOT n = f32[?] negate(p) }").table()
-    assert unknown["buffer_bytes"] == [None, None]
+    assert unknown["bytes"] == [None, None]
     assert all("unbounded" in reason for reason in unknown["error"])
 
 
@@ -129,7 +129,7 @@ class NotInstalled:
 sys.meta_path.insert(0, NotInstalled())
 import xlashape as xs
 memory = xs.why("f32[3]")
-assert memory.table().to_csv().startswith("instruction,")
+assert memory.table().to_csv().startswith("name,")
 for name in ("to_arrow", "to_pandas", "to_polars", "__arrow_c_stream__"):
     try:
         getattr(memory, name)()

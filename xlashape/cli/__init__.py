@@ -2,9 +2,8 @@
 
 shapes       `shape`, `index`: one shape
 drawing      `draw`: pictures
-sizing       `size`: shapes and modules by bytes; `targets`: on a device
 mapping      `map`: indexing maps of instructions
-explaining   `why`: why buffers are as large as they are
+comparing    `diff`, `fingerprint`: modules beside each other
 reading      `reads`: how efficiently instructions read
 tiling       `tile`: the tiles that a tile reads
 converting   `convert`: modules from one form to another
@@ -17,6 +16,8 @@ commands     the group of all commands: help, errors, exit codes
 modules      modules as commands take them
 connection   the options --server, --timeout and --json, and the connection that they describe
 local        the service in this process
+reporting    the commands of reports, made of their declarations
+many         several inputs of one command: directories, patterns, buckets
 rows         --filter, --sort, --limit and --format
 tables       tables for people
 output       JSON, facts and text
@@ -29,18 +30,18 @@ import click
 
 import xlashape
 from xlashape.cli.commands import Commands
+from xlashape.cli.comparing import diff, fingerprint
 from xlashape.cli.completing import completion
 from xlashape.cli.converting import convert
 from xlashape.cli.documenting import protos, schemas
 from xlashape.cli.drawing import draw
-from xlashape.cli.explaining import why
 from xlashape.cli.health import health
 from xlashape.cli.mapping import map_
 from xlashape.cli.output import echo
 from xlashape.cli.reading import reads
+from xlashape.cli.reporting import report_command
 from xlashape.cli.serving import demo, serve
 from xlashape.cli.shapes import index, shape
-from xlashape.cli.sizing import size
 from xlashape.cli.tiling import tile
 from xlashape.cli.verifying import verify
 
@@ -68,9 +69,11 @@ def main(context: click.Context) -> None:
         echo(context.get_help())
 
 
+main.command_of_report = report_command
 main.sections = (
     ("Shapes and layouts", ("shape", "index", "draw")),
-    ("Memory", ("size", "why")),
+    ("Memory", ("size", "why", "memory", "copies")),
+    ("Whole programs", ("copies", "cost", "profile", "diff", "fingerprint")),
     ("What instructions read", ("reads", "map", "tile")),
     ("Modules", ("convert", "verify")),
     ("Server", ("serve", "health", "demo")),
@@ -78,6 +81,6 @@ main.sections = (
 )
 
 for _command in (
-    shape, index, size, why, map_, reads, tile, convert, verify, draw, serve, health, demo, completion, protos, schemas,
+    shape, index, map_, reads, tile, convert, verify, draw, serve, health, demo, completion, protos, schemas, diff, fingerprint,
 ):  # fmt: skip
     main.add_command(_command)

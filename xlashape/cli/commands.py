@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NoReturn
 
@@ -18,9 +18,8 @@ import click
 from xlashape.cli import progress
 from xlashape.cli.output import allow_any_encoding
 from xlashape.errors import ParseError, XlashapeError
+from xlashape.reports.register import REPORTS
 from xlashape.similar import did_you_mean
-
-__all__ = ["Commands"]
 
 _PIPE_IS_CLOSED: Final = 141
 _NO_PROGRESS: Final = frozenset(["serve", "demo", "completion"])
@@ -32,6 +31,17 @@ class Commands(click.Group):
 
     sections: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The headings of the help, and the commands below each."""
+    command_of_report: Callable[[str], click.Command]
+    """Makes the command of a registered report."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *REPORTS})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command; that of a report is made when it is asked for first."""
+        if cmd_name not in self.commands and cmd_name in REPORTS:  # a report loads what it computes with
+            self.add_command(self.command_of_report(cmd_name))
+        return super().get_command(ctx, cmd_name)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
         arguments = list(sys.argv[1:] if args is None else args)
@@ -84,19 +94,22 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            ctx.fail(f"there is no command {args[0]!r}{did_you_mean(args[0], self.commands)}")
+            ctx.fail(f"there is no command {args[0]!r}{did_you_mean(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands under the headings of `sections`; those that have none come last."""
         named = {name for _, names in self.sections for name in names}
         rest = tuple([name for name in self.list_commands(ctx) if name not in named])
-        for heading, names in (*self.sections, ("Other commands", rest)):
+        known = set(self.list_commands(ctx))
+        for heading, section in (*self.sections, ("Other commands", rest)):
+            names = [name for name in section if name in known]
             if names:
                 with formatter.section(heading):
-                    formatter.write_dl(
-                        [(name, self.commands[name].get_short_help_str(100)) for name in names], col_max=14
-                    )
+                    formatter.write_dl([(name, self._short_help(name)) for name in names], col_max=14)
+
+    def _short_help(self, name: str) -> str:
+        return self.commands[name].get_short_help_str(100) if name in self.commands else REPORTS[name].short
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

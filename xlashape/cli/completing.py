@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
@@ -18,15 +18,11 @@ from xlashape.errors import XlashapeError
 if TYPE_CHECKING:
     from xlashape.hlo import HloModule
 
-__all__ = ["complete_files", "completion", "computation_names", "instruction_names"]
-
 _MOST_TEXT_BYTES: Final = 64 << 20
 """Of a file. Completion runs while the user waits after a key."""
 _MOST_NAMES: Final = 2_000
 _LINE: Final = re.compile(rb"^[ \t]*(?:ROOT[ \t]+)?%?([A-Za-z_][\w.\-]*) = ", re.MULTILINE)
-_COMPUTATION: Final = re.compile(
-    rb"^(?:ENTRY[ \t]+)?%?([A-Za-z_][\w.\-]*)[ \t]*(?:\([^\n]*->[^\n]*)?\{[ \t]*$", re.MULTILINE
-)
+_COMPUTATION: Final = re.compile(rb"^(?:ENTRY[ \t]+)?%?([A-Za-z_][\w.\-]*)[ \t]*(?:\([^\n]*)?\{[ \t]*$", re.MULTILINE)
 
 _SHELLS: Final = ("bash", "fish", "zsh")
 
@@ -75,7 +71,8 @@ def _names(
 ) -> list[str]:
     # Where an option still lacks its value, click has not given the arguments their names.
     named = (context.params[name] for name in ("file", "what", "subject") if context.params.get(name))
-    given = next(named, context.args[0] if context.args else None)
+    given: Any = next(named, context.args[0] if context.args else None)
+    given = cast("tuple[str, ...]", given)[0] if isinstance(given, tuple) else given
     wanted = incomplete.removeprefix("%")
     try:
         found = _found(str(given), pattern, of_module) if given else iter(())

@@ -16,8 +16,6 @@ from xlashape.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from xlashape_client.methods import ServiceMethods
 
-__all__ = ["Certificates", "ServerAddress", "answer_options", "connected", "query_options", "tls_options"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _TOKEN = "with the bearer token in the variable XLASHAPE_TOKEN if it is set"

@@ -11,8 +11,6 @@ from xlashape.cli.output import print_json
 from xlashape.cli.progress import progress
 from xlashape.errors import InvalidArgumentError, LossyConversionError
 
-__all__ = ["convert"]
-
 
 @click.command(short_help="A module in another form: text, proto, JSON, compressed or not.")
 @click.argument("source", metavar="IN", shell_complete=complete_files)
@@ -49,7 +47,7 @@ def convert(
     is lost is said on standard error. --json says on standard output what was written and what is lost.
     """
     # Deferred: the writer of HLO text takes longer to load than the command line.
-    from xlashape.hlo.convert import format_of_name, left_out_of_text, write
+    from xlashape.hlo.files.convert import format_of_name, left_out_of_text, write
 
     if as_json and target == "-":
         raise InvalidArgumentError("--json writes to standard output, and so does OUT `-`: name a file", field="--json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -11,9 +12,8 @@ import click
 import xlashape
 from xlashape.cli.output import echo
 from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.reports.register import REPORTS, report_of
 from xlashape.similar import did_you_mean
-
-__all__ = ["protos", "schema_text", "schemas"]
 
 _PACKAGES: Final = ("xla", "xlashape")
 
@@ -60,7 +60,8 @@ def schemas(name: str) -> None:
 
 def _names() -> list[str]:
     files = resources.files("xlashape.cli").joinpath("schemas").iterdir()
-    return sorted([each.name.removesuffix(".json") for each in files if each.name.endswith(".json")])
+    written = [each.name.removesuffix(".json") for each in files if each.name.endswith(".json")]
+    return sorted({*written, *[f"{name}.v1" for name in REPORTS]})
 
 
 def schema_text(name: str) -> str:
@@ -70,4 +71,7 @@ def schema_text(name: str) -> str:
         raise InvalidArgumentError(
             f"there is no schema {name!r}; there are {', '.join(names)}{did_you_mean(name, names)}"
         )
+    report = name.removesuffix(".v1")
+    if report in REPORTS:
+        return json.dumps(report_of(report).json_schema(), indent=2, ensure_ascii=False) + "\n"
     return resources.files("xlashape.cli").joinpath("schemas").joinpath(f"{name}.json").read_text(encoding="utf-8")

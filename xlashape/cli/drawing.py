@@ -21,8 +21,6 @@ from xlashape.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from xlashape.hlo import HloInstruction
 
-__all__ = ["draw"]
-
 _NAMED = 5
 """The most instructions that an error names."""
 

@@ -13,8 +13,6 @@ from xlashape.cli.output import echo, print_json
 from xlashape.errors import InvalidArgumentError
 from xlashape.extras import require
 
-__all__ = ["health"]
-
 _STATES = {b"": "UNKNOWN", b"\x08\x01": "SERVING", b"\x08\x02": "NOT_SERVING"}  # HealthCheckResponse, serialized
 _MAX_NAME_BYTES = 127  # whose length takes one byte
 _ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # a server that listens there is asked here

@@ -18,8 +18,6 @@ from xlashape_server.store import Store
 from xlashape_server.stored_file import Stored
 from xlashape_server.upload import Upload
 
-__all__ = ["Local"]
-
 _YEAR_SECONDS = 365 * 86_400.0
 
 _UNLIMITED = Config(

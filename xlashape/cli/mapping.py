@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from xlashape_client.methods import ServiceMethods
     from xlashape_client.results import Access, InstructionMaps, TensorMaps
 
-__all__ = ["MAP_COLUMNS", "map_"]
-
 MAP_COLUMNS: Final = (
     Column("instruction", Kind.TEXT, "the name of the instruction"),
     Column("computation", Kind.TEXT, "the computation that it is in"),

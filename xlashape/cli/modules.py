@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING
 
 from xlashape.cli.connection import ServerAddress, connected
 from xlashape.cli.progress import progress
-from xlashape.errors import ParseError
+from xlashape.errors import DecodeError, ParseError
 
 if TYPE_CHECKING:
     from xlashape.hlo import HloModule
-    from xlashape.hlo.convert import Document
+    from xlashape.hlo.files.convert import Document
     from xlashape_client.methods import ServiceMethods
-
-__all__ = ["count_readers", "document_of", "is_module", "loaded", "module_of", "naming"]
 
 
 def module_of(file: str) -> bytes | str:
     """A module as the service takes it: the bytes of standard input for `-`, which can be read once, else the path."""
     if file != "-":
         return file
-    from xlashape.hlo.convert import text_or_proto  # deferred, as below
+    from xlashape.hlo.files.convert import text_or_proto  # deferred, as below
 
     progress("reading standard input")
     return text_or_proto(sys.stdin.buffer.read(), "<stdin>")
@@ -32,7 +30,10 @@ def module_of(file: str) -> bytes | str:
 
 def document_of(file: str, server: ServerAddress | None, timeout: float) -> Document:
     """A module for a command that answers in this process: from standard input for `-`, from the server for `modules/…`, else from the file."""
-    from xlashape.hlo.convert import decode, read  # deferred: the reader takes longer to load than the command line
+    from xlashape.hlo.files.convert import (  # deferred: the reader takes longer to load than the command line
+        decode,
+        read,
+    )
 
     if file.startswith("modules/"):
         progress("fetching the module")
@@ -41,7 +42,8 @@ def document_of(file: str, server: ServerAddress | None, timeout: float) -> Docu
         progress("reading the module")
         return decode(content, file)
     progress("reading the module")
-    return read(file, progress=lambda done, total: progress("reading" if done != total else "parsing", done, total))
+    with naming(file):
+        return read(file, progress=lambda done, total: progress("reading" if done != total else "parsing", done, total))
 
 
 def loaded(file: str, server: ServerAddress | None, timeout: float) -> HloModule:
@@ -53,9 +55,16 @@ def loaded(file: str, server: ServerAddress | None, timeout: float) -> HloModule
 
 @contextmanager
 def naming(file: str) -> Generator[None, None, None]:
-    """Names the file in an error about its text: the service knows the content alone."""
+    """Names the file in an error about its content, which is all that the service knows."""
     try:
         yield
+    except DecodeError as error:
+        name = "<stdin>" if file == "-" else file
+        if name in error.message:
+            raise
+        # Both readers of protos tell a broken one; where in the bytes is of no use to people.
+        reason = "the wire format is broken" if "the wire format is broken" in error.message else error.message
+        raise DecodeError.rebuild(f"{name} holds no HLO module: {reason}", error.details()) from None
     except ParseError as error:
         if error.name is None and error.path[:1] == ("module",):
             error.name = "<stdin>" if file == "-" else file

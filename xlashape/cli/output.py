@@ -16,8 +16,6 @@ import click
 from xlashape.cli.progress import clear
 from xlashape.errors import ParseError, XlashapeError
 
-__all__ = ["allow_any_encoding", "echo", "one_line", "print_facts", "print_json", "share_text"]
-
 _ASCII: Final = {
     "─": "-", "│": "|", "┼": "+", "░": ".", "·": ".", "…": "...", "⋯": "...", "⋮": ":", "→": ">", "←": "<", "↓": "v", "↑": "^",
     "×": "x", "÷": "/", "≤": "<=", "≥": ">=", "␣": "_", "“": '"', "”": '"', "’": "'", "–": "-",

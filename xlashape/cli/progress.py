@@ -1,6 +1,6 @@
 """A progress bar on standard error for a command that takes longer than a second. Without a terminal there is none.
 
-Commands say what they are doing with `progress`; the group begins and ends the bar. rich draws it, and is imported after that second, not before.
+Commands say what they are doing with `progress`; the group begins and ends the bar.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from time import monotonic
+from typing import Final
 
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-__all__ = ["DELAY_SECONDS", "clear", "progress", "shown"]
+import click
 
 DELAY_SECONDS: Final = 1.0
 """How long a command works before the bar appears."""
+
+
+_REDRAW_SECONDS: Final = 0.1
+_REMOVED: Final = "\r\x1b[2K\x1b[?25h"
+"""Clears the line and shows the cursor, which click hides while it draws."""
 
 
 class _Bar:
@@ -25,52 +28,47 @@ class _Bar:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._is_over = False
-        self._rich: Progress | None = None
-        self._task: TaskID | None = None
+        self._is_over = self._is_shown = False
+        self._drawn = 0.0
         self._state: tuple[str, int | None, int | None] = ("working", None, None)
         self._timer = threading.Timer(DELAY_SECONDS, self._appear)
         self._timer.daemon = True
         self._timer.start()
 
     def _appear(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
         with self._lock:
-            if self._is_over:
-                return
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.fields[count]}"),
-                TimeElapsedColumn(),
-            )
-            self._rich = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
-            self._task = self._rich.add_task("", total=None, count="")
-            self._show()
-            self._rich.start()
+            if not self._is_over:
+                self._is_shown = True
+                self._draw()
 
     def update(self, what: str, done: int | None, total: int | None) -> None:
+        is_new = what != self._state[0]
         self._state = (what, done, total)
-        if self._rich is not None:
+        if self._is_shown and (is_new or monotonic() - self._drawn >= _REDRAW_SECONDS):
             with self._lock:
-                self._show()
+                if self._is_shown:
+                    self._draw()
 
-    def _show(self) -> None:
+    def _draw(self) -> None:
         what, done, total = self._state
-        if self._rich is None or self._task is None:
-            return
         count = "" if done is None else f"{done:,}" if total is None else f"{done:,} of {total:,}"
-        self._rich.update(self._task, description=what, completed=done or 0, total=total, count=count)
+        template = "%(label)s" if total is None else "%(label)s  [%(bar)s]"
+        # A bar for each drawing, since click's has one total for all of its life.
+        bar = click.progressbar(
+            length=total or 1, label=f"{what}  {count}".rstrip(), bar_template=f"\x1b[2K{template}", file=sys.stderr
+        )
+        bar.pos = done or 0
+        bar.render_progress()
+        self._drawn = monotonic()
 
     def end(self) -> None:
         self._timer.cancel()
         with self._lock:
             self._is_over = True
-            rich, self._rich = self._rich, None
-        if rich is not None:
-            rich.stop()
+            if self._is_shown:
+                sys.stderr.write(_REMOVED)
+                sys.stderr.flush()
+            self._is_shown = False
 
 
 _bar: _Bar | None = None

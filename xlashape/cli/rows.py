@@ -1,66 +1,24 @@
-"""Rows of the commands that list things: --filter, --sort, --limit and --format, the same for all of them.
-
-A command gives the columns (xlashape/tables.py), and its rows as tuples while it computes them. Without --sort they are written as they come.
-"""
+"""Rows of the commands that list things: the options --filter, --sort, --limit and --format, and rows as lines. xlashape/reports/selection.py chooses the rows."""
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from heapq import nsmallest
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice
-from operator import eq, ge, gt, le, lt, ne
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 from xlashape.cli.output import echo
 from xlashape.errors import InvalidArgumentError
-from xlashape.similar import did_you_mean
-from xlashape.tables import Column, Kind, Table, csv_line, json_line
+from xlashape.reports.selection import Row, Selection
+from xlashape.tables import Column, Table, csv_line, json_line
 
 __all__ = ["FORMATS", "Row", "Selection", "row_options", "write_rows"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Row: TypeAlias = tuple[Any, ...]
-"""A value for each column."""
-
 FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
-
-_FILTER: Final = re.compile(r"\s*([\w ]+?)\s*(!=|<=|>=|!~|=|<|>|~)(.*)", re.DOTALL)
-_AMOUNT: Final = re.compile(r"([+-]?(?:\d[\d_,]*)?(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(%|[kKMGT]i?B?|B)?")
-_UNITS: Final = {"%": 0.01, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_BINARY: Final = {"K": 1 << 10, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
-
-
-class Selection(NamedTuple):
-    """Which rows are wanted, and in which order."""
-
-    filters: tuple[str, ...]
-    sort: str | None
-    limit: int | None
-    """None: the command's own."""
-    headings: Mapping[str, str] = {}
-    """The headings that a table has for columns of another name. Both are understood."""
-
-    @property
-    def is_all(self) -> bool:
-        """Whether nothing was chosen: neither rows nor order."""
-        return not self.filters and self.sort is None
-
-    def chosen(self, columns: Sequence[Column], rows: Iterable[Row], *, limit: int | None = None) -> Iterator[Row]:
-        """The rows that all filters take, in the order of --sort, at most --limit of them, or else `limit` (0 or None: all)."""
-        tests = [_test(text, columns, self.headings) for text in self.filters]
-        if tests:
-            rows = (row for row in rows if all(test(row) for test in tests))
-        most = (limit if self.limit is None else self.limit) or None
-        if self.sort is not None:
-            key = sort_key(self.sort, columns, self.headings)
-            rows = sorted(rows, key=key) if most is None else nsmallest(most, rows, key=key)
-        return islice(iter(rows), most)
 
 
 def row_options(default_limit: int, what: str) -> Callable[[F], F]:
@@ -108,96 +66,3 @@ def write_rows(form: str, columns: Sequence[Column], rows: Iterable[Row]) -> Non
         echo(csv_line(names), newline=False)
     for row in chain(first, rows):
         echo(csv_line(row) if form == "csv" else json_line(dict(zip(names, row, strict=True))), newline=False)
-
-
-def sort_key(text: str, columns: Sequence[Column], headings: Mapping[str, str]) -> Callable[[Row], tuple[bool, Any]]:
-    """What --sort orders rows by. Rows without a value come last."""
-    name, colon, direction = text.rpartition(":")
-    if not colon or direction not in ("asc", "desc"):
-        name, direction = text, ""
-    number, column = _column(name, columns, headings, "--sort")
-    is_number = column.kind in (Kind.INTEGER, Kind.NUMBER)
-    descends = direction == "desc" or (not direction and is_number)
-
-    def key(row: Row) -> tuple[bool, Any]:
-        value = row[number]
-        if value is None:
-            return True, 0
-        if is_number or column.kind is Kind.BOOLEAN:
-            return False, -value if descends else value
-        return False, _Descending(str(value)) if descends else str(value)
-
-    return key
-
-
-class _Descending(str):
-    """Text that is ordered from Z to A."""
-
-    __slots__ = ()
-
-    def __lt__(self, other: str) -> bool:
-        return str.__gt__(self, other)
-
-
-def _column(name: str, columns: Sequence[Column], headings: Mapping[str, str], option: str) -> tuple[int, Column]:
-    """The column that `name` means: its name, with spaces or underscores, or the beginning of it, if that is one column's."""
-    plain = name.strip().lower()
-    wanted = headings.get(plain, plain).replace(" ", "_").replace("-", "_")
-    names = [column.name for column in columns]
-    if wanted in names:
-        return names.index(wanted), columns[names.index(wanted)]
-    begun = [number for number, each in enumerate(names) if wanted and each.startswith(wanted)]
-    if len(begun) == 1:
-        return begun[0], columns[begun[0]]
-    raise InvalidArgumentError(
-        f"{option}: there is no column {plain!r}; there are {', '.join(names)}{did_you_mean(wanted, [*names, *headings])}",
-        field=option,
-    )
-
-
-def _test(text: str, columns: Sequence[Column], headings: Mapping[str, str]) -> Callable[[Row], bool]:
-    """What a filter asks of a row. A row without a value passes `!=` and `!~` only."""
-    match = _FILTER.fullmatch(text)
-    if match is None:
-        number, _ = _column("instruction", columns, headings, "--filter")
-        wanted = text.strip().removeprefix("%")
-        return lambda row: wanted in (row[number] or "")
-    name, sign, value = match[1], match[2], match[3].strip()
-    number, column = _column(name, columns, headings, "--filter")
-    if sign in ("~", "!~"):
-        try:
-            pattern = re.compile(value)
-        except re.error as error:
-            raise InvalidArgumentError(
-                f"--filter: {value!r} is not a valid regular expression: {error}", field="--filter"
-            ) from None
-        finds = sign == "~"
-        return lambda row: (row[number] is not None and pattern.search(str(row[number])) is not None) == finds
-    compare = _COMPARE[sign]
-    is_unequal = sign == "!="
-    if column.kind in (Kind.INTEGER, Kind.NUMBER):
-        amount = _amount(value)
-        return lambda row: is_unequal if row[number] is None else compare(row[number], amount)
-    if column.kind is Kind.BOOLEAN:
-        if value.lower() not in ("true", "false"):
-            raise InvalidArgumentError(f"--filter: {column.name} is true or false, not {value!r}", field="--filter")
-        return lambda row: compare(row[number], value.lower() == "true")
-    return lambda row: is_unequal if row[number] is None else compare(row[number], value)
-
-
-def _amount(text: str) -> float:
-    """A number, with %, k, M, G, T (decimal) or KiB, MiB, GiB, TiB behind it."""
-    match = _AMOUNT.fullmatch(text)
-    try:
-        if match is None or not match[1]:
-            raise ValueError
-        digits = match[1].replace(",", "").replace("_", "")
-        number: float = int(digits) if digits.lstrip("+-").isdecimal() and len(digits) < 20 else float(digits)
-    except ValueError:
-        raise InvalidArgumentError(
-            f"--filter: expected a number such as 128, 10MiB or 50%, found {text[:60]!r}", field="--filter"
-        ) from None
-    unit = match[2]
-    if not unit or unit == "B":
-        return number
-    return number * (_BINARY[unit[0]] if "i" in unit else _UNITS[unit[0]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from collections.abc import Callable
 from importlib import resources
@@ -12,13 +13,12 @@ import click
 
 from xlashape.cli.connection import ServerAddress, connected
 from xlashape.cli.output import share_text
-from xlashape.extras import is_installed
+from xlashape.errors import XlashapeError
+from xlashape.extras import is_installed, require
 from xlashape.math import byte_text
 
 if TYPE_CHECKING:
     from xlashape_client.methods import ServiceMethods
-
-__all__ = ["demo", "serve"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,7 +73,15 @@ def serve(file: str | None, print_config: bool, **options: Any) -> None:
     if print_config:
         click.echo(settings.printed(config, given.sources))
         return
-    raise SystemExit(serve(config))
+    require("server", "a server")
+    try:
+        code = serve(config)
+    except XlashapeError as error:
+        # The log of JSON has begun, and what reads it would take another line for none of the server's.
+        facts = {"code": error.code, "field": error.field}
+        logging.getLogger("xlashape_server").error("cannot start: %s", error.message, extra={"facts": facts})
+        code = 1
+    raise SystemExit(code)
 
 
 @click.command(short_help="Ask a server about a shape, a module and fusions.")

@@ -18,8 +18,6 @@ from xlashape.shape.tiling.padding import PaddingReport, padding_report
 if TYPE_CHECKING:
     from xlashape_client.results import ShapeDescription
 
-__all__ = ["index", "numbers_of", "shape"]
-
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,40}\s*")
 
 _NUMBERS_AS_ARGUMENTS = {"ignore_unknown_options": True}  # so that "-1,3" is not an option, but a (wrong) index

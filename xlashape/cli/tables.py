@@ -1,6 +1,6 @@
 """Tables for people, written while their rows come.
 
-The table is written here, since rich takes thirteen times as long as the answer for a table of twenty thousand rows.
+The table is written here: libraries that draw tables take thirteen times as long as the answer for twenty thousand rows.
 """
 
 from __future__ import annotations

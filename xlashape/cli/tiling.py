@@ -15,8 +15,6 @@ from xlashape.cli.shapes import numbers_of
 if TYPE_CHECKING:
     from xlashape_client.results import OperandTile
 
-__all__ = ["tile"]
-
 
 @click.command(short_help="The tiles of operands that a tile of an instruction's output reads.")
 @click.argument("file", shell_complete=complete_files)

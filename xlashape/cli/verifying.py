@@ -10,8 +10,6 @@ from xlashape.cli.modules import document_of, naming
 from xlashape.cli.output import echo, print_json
 from xlashape.cli.progress import progress
 
-__all__ = ["verify"]
-
 
 @click.command(short_help="Whether a module keeps XLA's rules.")
 @click.argument("file", shell_complete=complete_files)

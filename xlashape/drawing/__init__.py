@@ -7,12 +7,13 @@
 - `geometry`: where cells lie: axes, windows, tiles, memory.
 - `marks`: what a picture shows: cells with labels and fills, in grids, strips and lists.
 - `writers`: SVG, HTML, PNG, text.
-- `picture`: the result of `draw`. `subjects`: what can be drawn. `notebook`: how objects of the library show themselves in notebooks.
+- `memory_map`: the memory of a program over time.
+- `picture`: the result of `draw`. `draw`: what can be drawn. `notebook`: how objects of the library show themselves in notebooks.
 """
 
 from __future__ import annotations
 
+from xlashape.drawing.draw import draw
 from xlashape.drawing.picture import Picture
-from xlashape.drawing.subjects import draw
 
 __all__ = ["Picture", "draw"]

@@ -20,8 +20,6 @@ from xlashape.frozen import Frozen, set_field
 from xlashape.shape.parts.checks import integer
 from xlashape.whole_file import replace_file
 
-__all__ = ["FORMATS", "Picture", "format_of"]
-
 _WIDEST = 10_000  # characters
 _SMALLER = (
     SCREEN._replace(rows=12, columns=12, tile_rows=5, tile_columns=5, slices=3, leaves=30),

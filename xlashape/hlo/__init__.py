@@ -2,7 +2,11 @@
 
     HloModule, HloComputation, HloInstruction   the views: load, parse, walk, print, write back
     Opcode, UnknownOpcode                       what an instruction does
+    Attributes                                  the attributes of an instruction: numbers, texts, and the types that follow
+    Window, WindowDimension, PaddingConfig, SliceDimension, ConvolutionDimensionNumbers, DotDimensionNumbers,
+    RaggedDotDimensionNumbers, GatherDimensionNumbers, ScatterDimensionNumbers, SourceTarget   values of attributes
     Sharding, ReplicaGroups                     which device holds which part of an array; which devices exchange data
+    Metadata, Frame                             which lines of a program an instruction comes from
     ModuleConfig                                what a module's text says and its proto cannot hold
     PrintOptions                                what `HloModule.to_text` shows
     Editor                                      rewrites, inserts, renames and removes instructions and computations
@@ -10,34 +14,20 @@
     convert                                     modules in files and streams of every format
     literal                                     literals: their text, their elements as bytes and as NumPy arrays
 
-The files. Each imports only from those above it:
+The rooms. Each imports only from those above it:
 
-    formatting.py names and numbers as XLA prints them
-    lex.py        the tokens of HLO text
-    literal/      the elements of a LiteralProto
-    values/       the values of attributes: read, written and made canonical
-    ops/          what is true of each opcode
-    config.py     ModuleConfig
-    content.py    which kind of module some bytes hold
-    older.py      what older versions of XLA wrote and the schema no longer has
-    instruction_table.py  the table of a module's instructions
-    dumps.py      files that hold modules among other things, and files that hold none
-    structure.py  the ids of a module: unique, resolvable, free of cycles
-    order.py      the order in which XLA numbers and prints
-    async_chain.py where an asynchronous operation was started
-    text/         reader/ from text to proto, writer/ from proto to text
-    readable.py   protobuf text and JSON
-    renumber.py   ids that an older XLA loads
-    convert.py    files and streams
-    objects.py    modules of other libraries' objects
-    replica_groups.py, sharding.py ReplicaGroups, Sharding
-    module.py     the views
-    donation.py   outputs that take over the memory of parameters
-    buffers.py    which results are buffers in memory
-    annotation_rules.py, module_rules.py   rules of shardings and origins; rules of several instructions together
-    async_rules.py, buffer_rules.py  rules of asynchronous operations and transfers; rules of buffers
-    verifier.py   check, verify
-    editing/      Editor
+    tokens/        the words of HLO text
+    module_proto/  what is asked of an HloModuleProto: ids, order, older schemas
+    literal/       the elements of a LiteralProto
+    values/        the values of attributes: read, written and made canonical
+    ops/           what is true of each opcode
+    text/          reader/ from text to proto, writer/ from proto to text
+    files/         files and streams of every format
+    canonical/     modules without the choices of whoever wrote them down, and their fingerprints
+    module.py      the views
+    analysis/      which results are buffers in memory
+    verifier/      check, verify
+    editing/       Editor
 """
 
 from __future__ import annotations
@@ -45,49 +35,88 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from xlashape.hlo.config import ModuleConfig
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.module_proto.module_config import ModuleConfig
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 
 if TYPE_CHECKING:
-    from xlashape.hlo import convert as convert
     from xlashape.hlo import literal as literal
     from xlashape.hlo.editing.editor import Editor as Editor
-    from xlashape.hlo.replica_groups import ReplicaGroups as ReplicaGroups
-    from xlashape.hlo.sharding import Shard as Shard
-    from xlashape.hlo.sharding import Sharding as Sharding
+    from xlashape.hlo.files import convert as convert
+    from xlashape.hlo.module_proto.stack_frames import Frame as Frame
+    from xlashape.hlo.module_proto.stack_frames import Metadata as Metadata
+    from xlashape.hlo.ops.instruction_attributes import Attributes as Attributes
     from xlashape.hlo.text.writer.options import PrintOptions as PrintOptions
+    from xlashape.hlo.values.convolution_numbers import ConvolutionDimensionNumbers as ConvolutionDimensionNumbers
+    from xlashape.hlo.values.dot_numbers import DotDimensionNumbers as DotDimensionNumbers
+    from xlashape.hlo.values.dot_numbers import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
+    from xlashape.hlo.values.gather_numbers import GatherDimensionNumbers as GatherDimensionNumbers
+    from xlashape.hlo.values.padding import PaddingConfig as PaddingConfig
+    from xlashape.hlo.values.replica_groups import ReplicaGroups as ReplicaGroups
+    from xlashape.hlo.values.scatter_numbers import ScatterDimensionNumbers as ScatterDimensionNumbers
+    from xlashape.hlo.values.sharding import Shard as Shard
+    from xlashape.hlo.values.sharding import Sharding as Sharding
+    from xlashape.hlo.values.slices import SliceDimension as SliceDimension
+    from xlashape.hlo.values.source_target_pairs import SourceTarget as SourceTarget
+    from xlashape.hlo.values.window import Window as Window
+    from xlashape.hlo.values.window import WindowDimension as WindowDimension
     from xlashape.hlo.verifier import Problem as Problem
     from xlashape.hlo.verifier import check as check
     from xlashape.hlo.verifier import verify as verify
 
 # Imported on first use, for start-up time: name → the module it is in; a module where the second part is empty.
 _LAZY: dict[str, tuple[str, str]] = {
+    "Attributes": ("xlashape.hlo.ops.instruction_attributes", "Attributes"),
+    "ConvolutionDimensionNumbers": ("xlashape.hlo.values.convolution_numbers", "ConvolutionDimensionNumbers"),
+    "DotDimensionNumbers": ("xlashape.hlo.values.dot_numbers", "DotDimensionNumbers"),
     "Editor": ("xlashape.hlo.editing.editor", "Editor"),
+    "Frame": ("xlashape.hlo.module_proto.stack_frames", "Frame"),
+    "GatherDimensionNumbers": ("xlashape.hlo.values.gather_numbers", "GatherDimensionNumbers"),
+    "Metadata": ("xlashape.hlo.module_proto.stack_frames", "Metadata"),
+    "PaddingConfig": ("xlashape.hlo.values.padding", "PaddingConfig"),
     "PrintOptions": ("xlashape.hlo.text.writer.options", "PrintOptions"),
     "Problem": ("xlashape.hlo.verifier", "Problem"),
-    "ReplicaGroups": ("xlashape.hlo.replica_groups", "ReplicaGroups"),
-    "Shard": ("xlashape.hlo.sharding", "Shard"),
-    "Sharding": ("xlashape.hlo.sharding", "Sharding"),
+    "RaggedDotDimensionNumbers": ("xlashape.hlo.values.dot_numbers", "RaggedDotDimensionNumbers"),
+    "ReplicaGroups": ("xlashape.hlo.values.replica_groups", "ReplicaGroups"),
+    "ScatterDimensionNumbers": ("xlashape.hlo.values.scatter_numbers", "ScatterDimensionNumbers"),
+    "Shard": ("xlashape.hlo.values.sharding", "Shard"),
+    "Sharding": ("xlashape.hlo.values.sharding", "Sharding"),
+    "SliceDimension": ("xlashape.hlo.values.slices", "SliceDimension"),
+    "SourceTarget": ("xlashape.hlo.values.source_target_pairs", "SourceTarget"),
+    "Window": ("xlashape.hlo.values.window", "Window"),
+    "WindowDimension": ("xlashape.hlo.values.window", "WindowDimension"),
     "check": ("xlashape.hlo.verifier", "check"),
-    "convert": ("xlashape.hlo.convert", ""),
+    "convert": ("xlashape.hlo.files.convert", ""),
     "literal": ("xlashape.hlo.literal", ""),
     "verify": ("xlashape.hlo.verifier", "verify"),
 }
 
 __all__ = [
+    "Attributes",
+    "ConvolutionDimensionNumbers",
+    "DotDimensionNumbers",
     "Editor",
+    "Frame",
+    "GatherDimensionNumbers",
     "HloComputation",
     "HloInstruction",
     "HloModule",
+    "Metadata",
     "ModuleConfig",
     "Opcode",
+    "PaddingConfig",
     "PrintOptions",
     "Problem",
+    "RaggedDotDimensionNumbers",
     "ReplicaGroups",
+    "ScatterDimensionNumbers",
     "Shard",
     "Sharding",
+    "SliceDimension",
+    "SourceTarget",
     "UnknownOpcode",
+    "Window",
+    "WindowDimension",
     "check",
     "convert",
     "literal",

@@ -11,21 +11,21 @@ an instruction knows its computation and the computations that it calls.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from google.protobuf.message import Message
 
 from xlashape.display import Displayed
-from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, XlashapeError
-from xlashape.hlo import older
-from xlashape.hlo.config import UNSAID, ModuleConfig
-from xlashape.hlo.content import holds_hlo_proto
-from xlashape.hlo.older import Original
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, XlashapeError, is_a
+from xlashape.hlo.files.detect_format import holds_hlo_proto
+from xlashape.hlo.module_proto import schema_compat
+from xlashape.hlo.module_proto.module_config import UNSAID, ModuleConfig
+from xlashape.hlo.module_proto.schema_compat import Original
+from xlashape.hlo.module_proto.structure import LOCAL_ID, check_module, needs_small_ids, with_small_ids
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode, opcode_of
-from xlashape.hlo.renumber import needs_small_ids, with_small_ids
-from xlashape.hlo.structure import LOCAL_ID, check_module
 from xlashape.proto import xla
 from xlashape.shape import Shape, ShapeIndex
 from xlashape.similar import did_you_mean
@@ -33,13 +33,14 @@ from xlashape.tables import Table, Tabular
 from xlashape.text import Source
 
 if TYPE_CHECKING:
-    from xlashape.hlo.convert import Document
-    from xlashape.hlo.replica_groups import ReplicaGroups
-    from xlashape.hlo.sharding import Sharding
+    from xlashape.hlo.canonical import Canonical, Counted
+    from xlashape.hlo.files.convert import Document
+    from xlashape.hlo.module_proto.stack_frames import Metadata, ModuleFrames
+    from xlashape.hlo.ops.instruction_attributes import Attributes
     from xlashape.hlo.text.writer.options import PrintOptions
     from xlashape.hlo.text.writer.printed_module import PrintedModule
-
-__all__ = ["HloComputation", "HloInstruction", "HloModule"]
+    from xlashape.hlo.values.replica_groups import ReplicaGroups
+    from xlashape.hlo.values.sharding import Sharding
 
 
 class HloModule(Displayed, Tabular):
@@ -60,9 +61,11 @@ class HloModule(Displayed, Tabular):
         "_computations",
         "_index_by_local_id",
         "_instruction_by_name",
+        "_last_canonical",
         "_last_printed",
         "_original",
         "_shapes",
+        "_stack_frames",
         "config",
         "hlo_proto",
         "proto",
@@ -96,8 +99,10 @@ class HloModule(Displayed, Tabular):
         self._computation_by_name: dict[str, HloComputation] | None = None
         self._instruction_by_name: dict[str, HloInstruction | None] | None = None
         self._last_printed: PrintedModule | None = None
+        self._last_canonical: Canonical | None = None
         self._shapes: dict[bytes, Shape] = {}
-        # What `xlashape.hlo.buffers.taken_over` has found, which this file cannot import.
+        self._stack_frames: ModuleFrames | None = None
+        # What `xlashape.hlo.analysis.buffers.taken_over` has found, which this file cannot import.
         self.taken_over: dict[tuple[HloInstruction, ShapeIndex], Any] | None = None
 
     @classmethod
@@ -107,7 +112,7 @@ class HloModule(Displayed, Tabular):
 
         Raises NotFoundError if there is no such file, ParseError, DecodeError or InvalidModuleError for a mistake in its content.
         """
-        from xlashape.hlo.convert import read_file  # start-up time: 5 ms, and the text writer's 30 ms
+        from xlashape.hlo.files.convert import read_file  # start-up time: 5 ms, and the text writer's 30 ms
 
         try:
             if not os.fspath(path):
@@ -122,22 +127,21 @@ class HloModule(Displayed, Tabular):
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview, *, name: str | None = None) -> HloModule:
         """The module in the content of a file, of any kind that `load` reads. Error messages about text name the file `name`."""
-        from xlashape.hlo.convert import decode  # start-up time, as above
+        from xlashape.hlo.files.convert import decode  # start-up time, as above
 
-        # The check is for callers without types.
-        if not isinstance(data, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not is_a(data, (bytes, bytearray, memoryview)):
             raise InvalidArgumentError(f"data takes bytes, not {type(data).__name__}", field="data")
         return cls.of_document(decode(bytes(data), name))
 
     @classmethod
     def of_document(cls, document: Document) -> HloModule:
-        """The module of a file that `xlashape.hlo.convert` has read."""
+        """The module of a file that `xlashape.hlo.files.convert` has read."""
         return cls(document.module, hlo_proto=document.hlo_proto, config=document.config, original=document.original)
 
     @classmethod
     def of(cls, value: Any, *args: Any, **kwargs: Any) -> HloModule:
         """The module of whatever holds one: `jax.stages.Lowered` and `Compiled`, HloModule and XlaComputation of jaxlib, a list of one
-        of these, a message, bytes, text, a path, an open file. `xlashape.hlo.objects` lists all.
+        of these, a message, bytes, text, a path, an open file. `xlashape.hlo.files.module_of` lists all.
 
         A list has one member; `all_of` takes several, and a Compiled with several modules.
         A Compiled gives the module that XLA has optimised, a Lowered the one before that. Of a jitted function, `args` and `kwargs` are
@@ -162,7 +166,7 @@ class HloModule(Displayed, Tabular):
             and isinstance(value[0], (HloModule, Message))
         ):
             return cls.of(value[0], *args, **kwargs)
-        from xlashape.hlo.objects import document_of  # start-up time, as above
+        from xlashape.hlo.files.module_of import document_of  # start-up time, as above
 
         return cls.of_document(document_of(value, args, kwargs))
 
@@ -179,7 +183,7 @@ class HloModule(Displayed, Tabular):
             return tuple([module for each in cast("list[Any]", value) for module in cls.all_of(each)])
         if isinstance(value, (HloModule, Message, HloComputation, HloInstruction)):
             return (cls.of(value, *args, **kwargs),)
-        from xlashape.hlo.objects import documents_of  # start-up time, as above
+        from xlashape.hlo.files.module_of import documents_of  # start-up time, as above
 
         return tuple([cls.of_document(document) for document in documents_of(value, args, kwargs)])
 
@@ -195,11 +199,11 @@ class HloModule(Displayed, Tabular):
         else:
             value = bytes(value) if isinstance(value, (bytearray, memoryview)) else value
             # `coerce` below refuses everything else that callers without types pass in.
-            is_hlo_proto = isinstance(value, bytes) and holds_hlo_proto(value)  # pyright: ignore[reportUnnecessaryIsInstance]
+            is_hlo_proto = is_a(value, bytes) and holds_hlo_proto(value)
         if is_hlo_proto:
-            hlo_proto, original = older.decode(xla.HloProto, value)
+            hlo_proto, original = schema_compat.decode(xla.HloProto, value)
             return cls(hlo_proto.hlo_module, hlo_proto=hlo_proto, original=original)
-        proto, original = older.decode(xla.HloModuleProto, value)
+        proto, original = schema_compat.decode(xla.HloModuleProto, value)
         return cls(proto, original=original)
 
     @classmethod
@@ -234,7 +238,7 @@ class HloModule(Displayed, Tabular):
         A module that was read from bytes and not changed gives fields that today's schema does not have, too, as they came.
         """
         message = self.proto if self.hlo_proto is None else self.hlo_proto
-        data = older.original_bytes(message, self._original)
+        data = schema_compat.original_bytes(message, self._original)
         return message.SerializeToString() if data is None else data
 
     def to_text(self, style: str | PrintOptions = "default", **options: Any) -> str:
@@ -266,20 +270,43 @@ class HloModule(Displayed, Tabular):
         ...     print(HloModule.load(f"{directory}/m.hlo.pb.gz"))
         <HloModule 'm': 1 computations>
         """
-        from xlashape.hlo.convert import Document, FileKind, Format, write  # start-up time: 5 ms
+        from xlashape.hlo.files.convert import Document, FileKind, Format, write  # start-up time: 5 ms
 
         document = Document(self.proto, self.hlo_proto, Format(FileKind.PB), self.config, self._original)
         write(document, path, lossy=lossy, for_version=for_version, style=style, **options)
 
     def printed(self, style: str | PrintOptions, options: dict[str, Any]) -> PrintedModule:
         """What the texts of its parts share, kept for the options that were asked for last."""
-        from xlashape.hlo.text.writer.module import PrintOptions, printed_module  # start-up time: 30 ms
+        from xlashape.hlo.text.writer.module import printed_module  # start-up time: 30 ms
+        from xlashape.hlo.text.writer.options import PrintOptions
 
         wanted = PrintOptions.of(style, **options)
         printed = self._last_printed
         if printed is None or printed.options != wanted:
             printed = self._last_printed = printed_module(self, wanted)
         return printed
+
+    def fingerprint(self, **counted: bool) -> str:
+        """A hash of the program that is the same for all spellings of it, on all machines and in all releases: `1:` and 32 digits.
+
+        `counted` are `layouts=True`, `sharding=True`, `schedule=False` and `constants=True` (the values of large constants);
+        `xlashape.hlo.canonical` says what else counts, and what does not.
+
+        >>> one, two = "ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }", "ENTRY f { x = f32[4] parameter(0) ROOT %y = f32[4] negate(%x) }"
+        >>> HloModule.parse(f"HloModule m {one}").fingerprint() == HloModule.parse(f"HloModule n {two}").fingerprint()
+        True
+        """
+        return self.canonical(counted).fingerprint()
+
+    def canonical(self, counted: Mapping[str, bool] | Counted = MappingProxyType({})) -> Canonical:
+        """The module in the form that fingerprints are made of, kept for what was counted last."""
+        from xlashape.hlo.canonical import Canonical, Counted  # start-up time: it loads the codecs of attributes
+
+        wanted = Counted.of(counted)
+        canonical = self._last_canonical
+        if canonical is None or canonical.counted != wanted:
+            canonical = self._last_canonical = Canonical(self.proto, wanted)
+        return canonical
 
     @property
     def name(self) -> str:
@@ -345,13 +372,14 @@ class HloModule(Displayed, Tabular):
         return instruction
 
     def table(self) -> Table:
-        """A row for each instruction: `xlashape.hlo.instruction_table` lists the columns.
+        """A row for each instruction: `xlashape.hlo.module_proto.instruction_table` lists the columns.
 
         >>> module = HloModule.parse("HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }")
         >>> module.table()["opcode"], module.table()["bytes"]
         (['parameter', 'negate'], [16, 16])
         """
-        from xlashape.hlo.instruction_table import instruction_table  # start-up time: few programs make tables
+        # start-up time: few programs make tables
+        from xlashape.hlo.module_proto.instruction_table import instruction_table
 
         return instruction_table(self.proto, self.proto.computations, self.shape_of)
 
@@ -363,6 +391,18 @@ class HloModule(Displayed, Tabular):
             raise InvalidModuleError(
                 f"module {self.name!r} was changed: a computation's id is gone; make a new view"
             ) from None
+
+    @property
+    def stack_frames(self) -> ModuleFrames:
+        """The lines of the program that its instructions name by number, which `HloInstruction.metadata` shows."""
+        frames = self._stack_frames
+        if frames is None:
+            from xlashape.hlo.module_proto.stack_frames import (
+                ModuleFrames,
+            )  # start-up time: few programs ask
+
+            frames = self._stack_frames = ModuleFrames(self.proto.stack_frame_index)
+        return frames
 
     def shape_of(self, proto: xla.ShapeProto) -> Shape:
         """The Shape of a ShapeProto. Equal protos give the same object."""
@@ -499,6 +539,10 @@ class HloComputation(Displayed, Tabular):
             users = self._users = list(map(tuple, users_by_index))
         return users[instruction.index]
 
+    def fingerprint(self, **counted: bool) -> str:
+        """A hash of what the computation does, with all that it calls, as `HloModule.fingerprint` gives one of a module."""
+        return self.module.canonical(counted).computation_fingerprint(self.index)
+
     def to_text(self, style: str | PrintOptions = "default", **options: Any) -> str:
         """The computation as it is in the module's text, which `HloModule.to_text` describes: from ENTRY or its name to its brace.
 
@@ -513,7 +557,7 @@ class HloComputation(Displayed, Tabular):
 
     def table(self) -> Table:
         """A row for each instruction, as `HloModule.table` has it."""
-        from xlashape.hlo.instruction_table import instruction_table  # start-up time, as above
+        from xlashape.hlo.module_proto.instruction_table import instruction_table  # start-up time, as above
 
         return instruction_table(self.module.proto, [self.proto], self.module.shape_of)
 
@@ -533,7 +577,7 @@ class HloInstruction(Displayed):
     """One instruction of a computation: a view over an HloInstructionProto, `proto`. Properties decode it on first use and keep the result.
 
     A computation makes each view once, so two views of the same instruction are the same object: compare with `is`.
-    Attributes without a property of their own are read from `proto`: `instruction.proto.window`.
+    Attributes are typed values: `instruction.attributes.window`. Every other field is in `proto`.
     """
 
     __slots__ = (
@@ -637,18 +681,44 @@ class HloInstruction(Displayed):
         return called
 
     @property
+    def metadata(self) -> Metadata:
+        """Which operation of a program it comes from, and which of its lines: `op_name`, `op_type`, `source`, `frames`.
+
+        >>> text = 'HloModule m ENTRY e { ROOT p = f32[4] parameter(0), metadata={op_name="jit(f)/x" source_file="/src/train.py" source_line=73} }'
+        >>> metadata = HloModule.parse(text).entry.root.metadata
+        >>> metadata.op_name, metadata.source, metadata.source_file
+        ('jit(f)/x', 'train.py:73', '/src/train.py')
+        """
+        from xlashape.hlo.module_proto.stack_frames import Metadata  # start-up time: few programs ask
+
+        return Metadata.of_proto(self.proto.metadata, self.computation.module.stack_frames)
+
+    @property
+    def attributes(self) -> Attributes:
+        """Its attributes as typed values by their names in HLO text: `attributes.window`, `attributes.dimensions`.
+
+        >>> text = "HloModule m ENTRY e { p = f32[4,2] parameter(0) ROOT t = f32[2,4] transpose(p), dimensions={1,0} }"
+        >>> attributes = HloModule.parse(text).entry.root.attributes
+        >>> attributes.dimensions, dict(attributes)
+        ((1, 0), {'dimensions': (1, 0)})
+        """
+        from xlashape.hlo.ops.instruction_attributes import Attributes  # as above
+
+        return Attributes(self, self.computation.module.proto.payloads)
+
+    @property
     def sharding(self) -> Sharding | None:
         """How its result is distributed over devices, or None where the module does not say."""
         if not self.proto.HasField("sharding"):
             return None
-        from xlashape.hlo.sharding import Sharding  # start-up time: it loads the codecs of attributes
+        from xlashape.hlo.values.sharding import Sharding  # start-up time: it loads the codecs of attributes
 
         return Sharding.from_proto(self.proto.sharding)
 
     @property
     def replica_groups(self) -> ReplicaGroups:
         """The groups in which a collective exchanges data; without groups where it has none, and for another instruction."""
-        from xlashape.hlo.replica_groups import ReplicaGroups  # as above
+        from xlashape.hlo.values.replica_groups import ReplicaGroups  # as above
 
         return ReplicaGroups.from_instruction(self.proto)
 
@@ -677,7 +747,9 @@ class HloInstruction(Displayed):
         return instruction_text(module.proto, printed, self.computation.index, self.index)
 
     def _error(self, what: str) -> InvalidModuleError:
-        return InvalidModuleError(f"computation {self.computation.name!r}: instruction {self.name!r} {what}")
+        source = self.metadata.source
+        origin = f" ({source})" if source else ""
+        return InvalidModuleError(f"computation {self.computation.name!r}: instruction {self.name!r}{origin} {what}")
 
     def __repr__(self) -> str:
         return f"<HloInstruction {self.name!r}: {self.proto.opcode}>"
@@ -685,7 +757,6 @@ class HloInstruction(Displayed):
 
 def _without_percent(name: str) -> str:
     """A name as protos hold it. Raises InvalidArgumentError for a value that is not text."""
-    # The check is for callers without types.
-    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_a(name, str):
         raise InvalidArgumentError(f"name takes text, not {type(name).__name__}", field="name")
     return name.removeprefix("%")

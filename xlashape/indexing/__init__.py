@@ -58,10 +58,8 @@ Limits of what a map says
   only are named too; from the kernel to the output they are not.
 """
 
-from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing
+from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing, ReplicaIndexing, RuntimeVariable
 from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet, SeveralMaps
-from xlashape.indexing.answers.replica_indexing import ReplicaIndexing
-from xlashape.indexing.answers.runtime_variable import RuntimeVariable
 from xlashape.indexing.queries import (
     InstructionIndexing,
     input_to_output,

@@ -20,6 +20,7 @@ from xlashape.errors import (
     LimitExceededError,
     XlashapeError,
     from_details,
+    is_a,
 )
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.indexing.answers.leaves import leaf_count
@@ -34,20 +35,6 @@ from xlashape.indexing.walk.instruction_answers import (
     unknown_from_output,
 )
 from xlashape.shape.parts.checks import integer
-
-__all__ = [
-    "FailedIndexing",
-    "InstructionIndexing",
-    "check_module",
-    "checked_number",
-    "errors_name_instruction",
-    "input_to_output",
-    "is_of_budget",
-    "module_indexing",
-    "output_to_ancestor",
-    "output_to_ancestors",
-    "output_to_input",
-]
 
 
 def output_to_input(instruction: HloInstruction, output: int = 0) -> tuple[OperandIndexingSet, ...]:
@@ -229,8 +216,8 @@ def _failures(instruction: HloInstruction, first: int, error: XlashapeError) -> 
 
 
 def check_module(module: HloModule) -> None:
-    """Raises InvalidArgumentError unless `module` is an HloModule. The check is for callers without types."""
-    if not isinstance(module, HloModule):  # pyright: ignore[reportUnnecessaryIsInstance]  # as said
+    """Raises InvalidArgumentError unless `module` is an HloModule."""
+    if not is_a(module, HloModule):
         raise InvalidArgumentError(f"module takes an HloModule, not {type(module).__name__}", field="module")
 
 

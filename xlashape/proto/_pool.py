@@ -19,8 +19,6 @@ from google.protobuf.message import EncodeError, Message
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, UnavailableError
 from xlashape.proto.wire import fields
 
-__all__ = ["coerce", "is_repeated", "message_class", "parse", "pool", "publish", "service", "services"]
-
 M = TypeVar("M", bound=Message)
 
 _MODULES = {

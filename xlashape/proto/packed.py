@@ -16,8 +16,6 @@ from xlashape.errors import DecodeError
 from xlashape.proto._pool import coerce
 from xlashape.proto.wire import BYTES, fields, tag, varint
 
-__all__ = ["Payload", "head", "join", "split"]
-
 M = TypeVar("M", bound=Message)
 Payload: TypeAlias = bytes | bytearray | memoryview
 

@@ -2,14 +2,13 @@
 
 Each file imports only from those below it in this list:
 
-- `shape_util`, `layout_util`, `index_util`: the functions of XLA's ShapeUtil, LayoutUtil and IndexUtil
-- `primitive_util`: what floating-point types can hold, and which conversions keep every value
+- `xla_util`: the functions of XLA's ShapeUtil, LayoutUtil and IndexUtil as `shape_util`, `layout_util` and `index_util`; `primitive_util`
 - `tpu_layout`: the layouts that TPUs give to arrays
 - `legacy`: layouts written before 2018
 - `tiling`: where elements lie in the buffer of a tiled array
-- `arguments`: checks of function arguments
+- `arguments`: what functions check of their arguments
 - `value`: `Shape` and `Layout`, `ProgramShape`, `ShapeIndex`
-- `text`, `proto_codec`: reading and writing them; `objects`: shapes of arrays of other libraries
+- `text`, `proto_codec`: reading and writing them; `shape_of`: shapes of arrays of other libraries
 - `parts`: what they are made of: `PrimitiveType`, `Tile`, `SplitConfig`; and `Target`, a kind of device
 
 The modules of functions are imported on first use: `xlashape.shape.tiling`, or `from xlashape.shape import tiling`.
@@ -28,7 +27,19 @@ from xlashape.shape.value.shape import Layout, Shape
 from xlashape.shape.value.shape_index import ShapeIndex
 
 if TYPE_CHECKING:
-    from xlashape.shape import index_util, layout_util, legacy, primitive_util, shape_util, tiling, tpu_layout
+    from xlashape.shape import legacy, tiling, tpu_layout
+    from xlashape.shape.xla_util import index_util, layout_util, primitive_util, shape_util
+
+# Imported on first use, for start-up time: name → the module that it is.
+_LAZY = {
+    "index_util": "xlashape.shape.xla_util.index_util",
+    "layout_util": "xlashape.shape.xla_util.layout_util",
+    "legacy": "xlashape.shape.legacy",
+    "primitive_util": "xlashape.shape.xla_util.primitive_util",
+    "shape_util": "xlashape.shape.xla_util.shape_util",
+    "tiling": "xlashape.shape.tiling",
+    "tpu_layout": "xlashape.shape.tpu_layout",
+}
 
 __all__ = [
     "COMBINE",
@@ -52,9 +63,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = module = import_module(_LAZY[name])
+    return module
 
 
 def __dir__() -> list[str]:

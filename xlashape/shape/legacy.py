@@ -36,7 +36,7 @@ from xlashape.errors import (
 from xlashape.frozen import FrozenValue, set_field
 from xlashape.proto import wire
 from xlashape.shape import tiling
-from xlashape.shape.arguments.indices import checked_index
+from xlashape.shape.arguments import checked_index
 from xlashape.shape.parts.checks import int64, int64s
 from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE

@@ -30,18 +30,9 @@ from xlashape.errors import (
     path_text,
 )
 from xlashape.proto import coerce, xla
-from xlashape.shape.parts.fields import LayoutFields, ProgramShapeFields, ShapeFields
+from xlashape.shape.parts.fields import LayoutFields, ProgramShapeFields, ShapeFields, layout_bytes
 from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.parts.tile import SplitConfig, Tile
-from xlashape.shape.parts.weights import layout_bytes
-
-__all__ = [
-    "ProtoReader",
-    "layout_to_proto",
-    "message_bytes",
-    "program_shape_to_proto",
-    "shape_to_proto",
-]
 
 _Shape = TypeVar("_Shape")
 _Layout = TypeVar("_Layout")

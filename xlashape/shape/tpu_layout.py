@@ -28,8 +28,8 @@ from typing import NamedTuple
 
 from xlashape.errors import InvalidArgumentError, InvalidShapeError
 from xlashape.math import product, round_up
-from xlashape.shape.arguments.arrays import array_of
-from xlashape.shape.parts.error_text import brief
+from xlashape.shape.arguments import array_of
+from xlashape.shape.parts.checks import brief
 from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.parts.target import TPU, Target
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE, Tile

@@ -20,6 +20,7 @@
 #include "xlashape/client.h"
 #include "xlashape/v1/hlo_service.grpc.pb.h"
 #include "xlashape/v1/indexing_service.grpc.pb.h"
+#include "xlashape/v1/report_service.grpc.pb.h"
 #include "xlashape/v1/shape_service.grpc.pb.h"
 
 namespace {
@@ -126,6 +127,7 @@ const std::map<std::string, Make>& Rpcs() {
   using S = v1::ShapeService;
   using H = v1::HloService;
   using I = v1::IndexingService;
+  using R = v1::ReportService;
   static const std::map<std::string, Make> rpcs = {
       {"ShapeService/DescribeShape", Unary<S>(&S::Stub::DescribeShape)},
       {"ShapeService/ByteSize", Unary<S>(&S::Stub::ByteSize)},
@@ -143,10 +145,18 @@ const std::map<std::string, Make>& Rpcs() {
       {"IndexingService/InstructionMaps", Unary<I>(&I::Stub::InstructionMaps)},
       {"IndexingService/OperandReads", Answers<I>(&I::Stub::OperandReads)},
       {"IndexingService/OperandTiles", Unary<I>(&I::Stub::OperandTiles)},
+      {"IndexingService/ParseMap", Unary<I>(&I::Stub::ParseMap)},
       {"IndexingService/SimplifyMap", Unary<I>(&I::Stub::SimplifyMap)},
       {"IndexingService/ComposeMaps", Unary<I>(&I::Stub::ComposeMaps)},
       {"IndexingService/EvaluateMap", Unary<I>(&I::Stub::EvaluateMap)},
       {"IndexingService/EvaluateMapBatch", BothWays<I>(&I::Stub::EvaluateMapBatch)},
+      {"ReportService/Copies", Unary<R>(&R::Stub::Copies)},
+      {"ReportService/Cost", Unary<R>(&R::Stub::Cost)},
+      {"ReportService/Diff", Unary<R>(&R::Stub::Diff)},
+      {"ReportService/Why", Unary<R>(&R::Stub::Why)},
+      {"ReportService/Size", Unary<R>(&R::Stub::Size)},
+      {"ReportService/Profile", Unary<R>(&R::Stub::Profile)},
+      {"ReportService/Memory", Unary<R>(&R::Stub::Memory)},
   };
   return rpcs;
 }

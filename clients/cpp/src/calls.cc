@@ -49,7 +49,8 @@ std::shared_ptr<grpc::Channel> Connected(const std::string& address, const Optio
 Calls::Calls(const std::string& address, const Options& options)
     : channel(Connected(address, options)),
       timeout(options.timeout),
-      stubs_(v1::ShapeService::NewStub(channel), v1::HloService::NewStub(channel), v1::IndexingService::NewStub(channel)),
+      stubs_(v1::ShapeService::NewStub(channel), v1::HloService::NewStub(channel), v1::IndexingService::NewStub(channel),
+             v1::ReportService::NewStub(channel)),
       token_(options.token) {}
 
 void Calls::Prepare(grpc::ClientContext* context) const {

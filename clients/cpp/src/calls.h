@@ -21,6 +21,7 @@
 #include "xlashape/client.h"
 #include "xlashape/v1/hlo_service.grpc.pb.h"
 #include "xlashape/v1/indexing_service.grpc.pb.h"
+#include "xlashape/v1/report_service.grpc.pb.h"
 #include "xlashape/v1/shape_service.grpc.pb.h"
 
 namespace xlashape {
@@ -208,7 +209,9 @@ class Calls {
     bool ended_ = false;
   };
 
-  std::tuple<std::shared_ptr<v1::ShapeService::Stub>, std::shared_ptr<v1::HloService::Stub>, std::shared_ptr<v1::IndexingService::Stub>> stubs_;
+  std::tuple<std::shared_ptr<v1::ShapeService::Stub>, std::shared_ptr<v1::HloService::Stub>, std::shared_ptr<v1::IndexingService::Stub>,
+             std::shared_ptr<v1::ReportService::Stub>>
+      stubs_;
   std::string token_;
 };
 

@@ -134,6 +134,13 @@ v1::OperandTilesResponse ClientMethods::OperandTiles(const v1::OperandTilesReque
   return calls_->Ask(&v1::IndexingService::Stub::OperandTiles, request);
 }
 
+v1::MapOutput ClientMethods::ParseMap(const AnyMap& map) const {
+  v1::ParseMapRequest request;
+  *request.add_maps() = map.input();
+  v1::ParseMapResponse answer = calls_->Ask(&v1::IndexingService::Stub::ParseMap, request);
+  return One(answer.mutable_maps());
+}
+
 v1::MapOutput ClientMethods::SimplifyMap(const AnyMap& map) const {
   v1::SimplifyMapRequest request;
   *request.add_maps() = map.input();
@@ -167,6 +174,34 @@ Values ClientMethods::EvaluateMap(const AnyMap& map, const std::vector<std::int6
         return Append(answer.in_domain(), &found.in_domain);
       });
   return found;
+}
+
+v1::WhyResponse ClientMethods::Why(const v1::WhyRequest& request) const {
+  return calls_->Ask(&v1::ReportService::Stub::Why, request);
+}
+
+v1::SizeResponse ClientMethods::Size(const v1::SizeRequest& request) const {
+  return calls_->Ask(&v1::ReportService::Stub::Size, request);
+}
+
+v1::MemoryResponse ClientMethods::Memory(const v1::MemoryRequest& request) const {
+  return calls_->Ask(&v1::ReportService::Stub::Memory, request);
+}
+
+v1::CopiesResponse ClientMethods::Copies(const v1::CopiesRequest& request) const {
+  return calls_->Ask(&v1::ReportService::Stub::Copies, request);
+}
+
+v1::CostResponse ClientMethods::Cost(const v1::CostRequest& request) const {
+  return calls_->Ask(&v1::ReportService::Stub::Cost, request);
+}
+
+v1::ProfileResponse ClientMethods::Profile(const v1::ProfileRequest& request) const {
+  return calls_->Ask(&v1::ReportService::Stub::Profile, request);
+}
+
+v1::DiffResponse ClientMethods::Diff(const v1::DiffRequest& request) const {
+  return calls_->Ask(&v1::ReportService::Stub::Diff, request);
 }
 
 }  // namespace xlashape

@@ -1857,6 +1857,107 @@ func (x *SymbolicTile) GetText() string {
 	return ""
 }
 
+// The maps to read.
+type ParseMapRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 100,000, unless the server is set up otherwise.
+	Maps []*MapInput `protobuf:"bytes,1,rep,name=maps,proto3" json:"maps,omitempty"`
+	// The syntax of the maps' text in the answer. Default: TEXT_STYLE_XLA.
+	Style         TextStyle `protobuf:"varint,2,opt,name=style,proto3,enum=xlashape.v1.TextStyle" json:"style,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParseMapRequest) Reset() {
+	*x = ParseMapRequest{}
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParseMapRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParseMapRequest) ProtoMessage() {}
+
+func (x *ParseMapRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParseMapRequest.ProtoReflect.Descriptor instead.
+func (*ParseMapRequest) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ParseMapRequest) GetMaps() []*MapInput {
+	if x != nil {
+		return x.Maps
+	}
+	return nil
+}
+
+func (x *ParseMapRequest) GetStyle() TextStyle {
+	if x != nil {
+		return x.Style
+	}
+	return TextStyle_TEXT_STYLE_UNSPECIFIED
+}
+
+// The maps that were read.
+type ParseMapResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each map of the request, in its order.
+	Maps          []*MapOutput `protobuf:"bytes,1,rep,name=maps,proto3" json:"maps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParseMapResponse) Reset() {
+	*x = ParseMapResponse{}
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParseMapResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParseMapResponse) ProtoMessage() {}
+
+func (x *ParseMapResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParseMapResponse.ProtoReflect.Descriptor instead.
+func (*ParseMapResponse) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ParseMapResponse) GetMaps() []*MapOutput {
+	if x != nil {
+		return x.Maps
+	}
+	return nil
+}
+
 // The maps to simplify.
 type SimplifyMapRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1872,7 +1973,7 @@ type SimplifyMapRequest struct {
 
 func (x *SimplifyMapRequest) Reset() {
 	*x = SimplifyMapRequest{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[21]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1884,7 +1985,7 @@ func (x *SimplifyMapRequest) String() string {
 func (*SimplifyMapRequest) ProtoMessage() {}
 
 func (x *SimplifyMapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[21]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1897,7 +1998,7 @@ func (x *SimplifyMapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimplifyMapRequest.ProtoReflect.Descriptor instead.
 func (*SimplifyMapRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{21}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SimplifyMapRequest) GetMaps() []*MapInput {
@@ -1932,7 +2033,7 @@ type SimplifyMapResponse struct {
 
 func (x *SimplifyMapResponse) Reset() {
 	*x = SimplifyMapResponse{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[22]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +2045,7 @@ func (x *SimplifyMapResponse) String() string {
 func (*SimplifyMapResponse) ProtoMessage() {}
 
 func (x *SimplifyMapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[22]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +2058,7 @@ func (x *SimplifyMapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimplifyMapResponse.ProtoReflect.Descriptor instead.
 func (*SimplifyMapResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{22}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SimplifyMapResponse) GetMaps() []*SimplifiedMap {
@@ -1982,7 +2083,7 @@ type SimplifiedMap struct {
 
 func (x *SimplifiedMap) Reset() {
 	*x = SimplifiedMap{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[23]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1994,7 +2095,7 @@ func (x *SimplifiedMap) String() string {
 func (*SimplifiedMap) ProtoMessage() {}
 
 func (x *SimplifiedMap) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[23]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2007,7 +2108,7 @@ func (x *SimplifiedMap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimplifiedMap.ProtoReflect.Descriptor instead.
 func (*SimplifiedMap) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{23}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SimplifiedMap) GetMap() *MapOutput {
@@ -2046,7 +2147,7 @@ type ComposeMapsRequest struct {
 
 func (x *ComposeMapsRequest) Reset() {
 	*x = ComposeMapsRequest{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[24]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2058,7 +2159,7 @@ func (x *ComposeMapsRequest) String() string {
 func (*ComposeMapsRequest) ProtoMessage() {}
 
 func (x *ComposeMapsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[24]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2071,7 +2172,7 @@ func (x *ComposeMapsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComposeMapsRequest.ProtoReflect.Descriptor instead.
 func (*ComposeMapsRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{24}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ComposeMapsRequest) GetChains() []*MapChain {
@@ -2106,7 +2207,7 @@ type MapChain struct {
 
 func (x *MapChain) Reset() {
 	*x = MapChain{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[25]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +2219,7 @@ func (x *MapChain) String() string {
 func (*MapChain) ProtoMessage() {}
 
 func (x *MapChain) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[25]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +2232,7 @@ func (x *MapChain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapChain.ProtoReflect.Descriptor instead.
 func (*MapChain) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{25}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MapChain) GetMaps() []*MapInput {
@@ -2152,7 +2253,7 @@ type ComposeMapsResponse struct {
 
 func (x *ComposeMapsResponse) Reset() {
 	*x = ComposeMapsResponse{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[26]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2164,7 +2265,7 @@ func (x *ComposeMapsResponse) String() string {
 func (*ComposeMapsResponse) ProtoMessage() {}
 
 func (x *ComposeMapsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[26]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2177,7 +2278,7 @@ func (x *ComposeMapsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComposeMapsResponse.ProtoReflect.Descriptor instead.
 func (*ComposeMapsResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{26}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ComposeMapsResponse) GetMaps() []*MapOutput {
@@ -2204,7 +2305,7 @@ type EvaluateMapRequest struct {
 
 func (x *EvaluateMapRequest) Reset() {
 	*x = EvaluateMapRequest{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[27]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2317,7 @@ func (x *EvaluateMapRequest) String() string {
 func (*EvaluateMapRequest) ProtoMessage() {}
 
 func (x *EvaluateMapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[27]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2330,7 @@ func (x *EvaluateMapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateMapRequest.ProtoReflect.Descriptor instead.
 func (*EvaluateMapRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{27}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EvaluateMapRequest) GetMap() *MapInput {
@@ -2266,7 +2367,7 @@ type EvaluateMapResponse struct {
 
 func (x *EvaluateMapResponse) Reset() {
 	*x = EvaluateMapResponse{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[28]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +2379,7 @@ func (x *EvaluateMapResponse) String() string {
 func (*EvaluateMapResponse) ProtoMessage() {}
 
 func (x *EvaluateMapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[28]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +2392,7 @@ func (x *EvaluateMapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateMapResponse.ProtoReflect.Descriptor instead.
 func (*EvaluateMapResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{28}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EvaluateMapResponse) GetResults() []int64 {
@@ -2326,7 +2427,7 @@ type EvaluateMapBatchRequest struct {
 
 func (x *EvaluateMapBatchRequest) Reset() {
 	*x = EvaluateMapBatchRequest{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[29]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +2439,7 @@ func (x *EvaluateMapBatchRequest) String() string {
 func (*EvaluateMapBatchRequest) ProtoMessage() {}
 
 func (x *EvaluateMapBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[29]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +2452,7 @@ func (x *EvaluateMapBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateMapBatchRequest.ProtoReflect.Descriptor instead.
 func (*EvaluateMapBatchRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{29}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EvaluateMapBatchRequest) GetMap() *MapInput {
@@ -2388,7 +2489,7 @@ type EvaluateMapBatchResponse struct {
 
 func (x *EvaluateMapBatchResponse) Reset() {
 	*x = EvaluateMapBatchResponse{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[30]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2501,7 @@ func (x *EvaluateMapBatchResponse) String() string {
 func (*EvaluateMapBatchResponse) ProtoMessage() {}
 
 func (x *EvaluateMapBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[30]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2514,7 @@ func (x *EvaluateMapBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateMapBatchResponse.ProtoReflect.Descriptor instead.
 func (*EvaluateMapBatchResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{30}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *EvaluateMapBatchResponse) GetResults() []int64 {
@@ -2575,7 +2676,12 @@ const file_xlashape_v1_indexing_service_proto_rawDesc = "" +
 	"\n" +
 	"stride_map\x18\x03 \x01(\v2\x16.xlashape.v1.MapOutputR\tstrideMap\x12 \n" +
 	"\vconstraints\x18\x04 \x01(\tR\vconstraints\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\tR\x04text\"\xa5\x01\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\"j\n" +
+	"\x0fParseMapRequest\x12)\n" +
+	"\x04maps\x18\x01 \x03(\v2\x15.xlashape.v1.MapInputR\x04maps\x12,\n" +
+	"\x05style\x18\x02 \x01(\x0e2\x16.xlashape.v1.TextStyleR\x05style\">\n" +
+	"\x10ParseMapResponse\x12*\n" +
+	"\x04maps\x18\x01 \x03(\v2\x16.xlashape.v1.MapOutputR\x04maps\"\xa5\x01\n" +
 	"\x12SimplifyMapRequest\x12)\n" +
 	"\x04maps\x18\x01 \x03(\v2\x15.xlashape.v1.MapInputR\x04maps\x126\n" +
 	"\x17remove_unused_variables\x18\x02 \x01(\bR\x15removeUnusedVariables\x12,\n" +
@@ -2618,12 +2724,13 @@ const file_xlashape_v1_indexing_service_proto_rawDesc = "" +
 	"\x15KNOWLEDGE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fKNOWLEDGE_EXACT\x10\x01\x12\x1b\n" +
 	"\x17KNOWLEDGE_EVERY_ELEMENT\x10\x02\x12\x15\n" +
-	"\x11KNOWLEDGE_UNKNOWN\x10\x032\xf5\x05\n" +
+	"\x11KNOWLEDGE_UNKNOWN\x10\x032\xc3\x06\n" +
 	"\x0fIndexingService\x12Z\n" +
 	"\fIndexingMaps\x12 .xlashape.v1.IndexingMapsRequest\x1a!.xlashape.v1.IndexingMapsResponse\"\x03\x90\x02\x010\x01\x12a\n" +
 	"\x0fInstructionMaps\x12#.xlashape.v1.InstructionMapsRequest\x1a$.xlashape.v1.InstructionMapsResponse\"\x03\x90\x02\x01\x12Z\n" +
 	"\fOperandReads\x12 .xlashape.v1.OperandReadsRequest\x1a!.xlashape.v1.OperandReadsResponse\"\x03\x90\x02\x010\x01\x12X\n" +
-	"\fOperandTiles\x12 .xlashape.v1.OperandTilesRequest\x1a!.xlashape.v1.OperandTilesResponse\"\x03\x90\x02\x01\x12U\n" +
+	"\fOperandTiles\x12 .xlashape.v1.OperandTilesRequest\x1a!.xlashape.v1.OperandTilesResponse\"\x03\x90\x02\x01\x12L\n" +
+	"\bParseMap\x12\x1c.xlashape.v1.ParseMapRequest\x1a\x1d.xlashape.v1.ParseMapResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\vSimplifyMap\x12\x1f.xlashape.v1.SimplifyMapRequest\x1a .xlashape.v1.SimplifyMapResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\vComposeMaps\x12\x1f.xlashape.v1.ComposeMapsRequest\x1a .xlashape.v1.ComposeMapsResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\vEvaluateMap\x12\x1f.xlashape.v1.EvaluateMapRequest\x1a .xlashape.v1.EvaluateMapResponse\"\x03\x90\x02\x01\x12h\n" +
@@ -2643,7 +2750,7 @@ func file_xlashape_v1_indexing_service_proto_rawDescGZIP() []byte {
 }
 
 var file_xlashape_v1_indexing_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_xlashape_v1_indexing_service_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_xlashape_v1_indexing_service_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_xlashape_v1_indexing_service_proto_goTypes = []any{
 	(Direction)(0),                   // 0: xlashape.v1.Direction
 	(Knowledge)(0),                   // 1: xlashape.v1.Knowledge
@@ -2668,95 +2775,102 @@ var file_xlashape_v1_indexing_service_proto_goTypes = []any{
 	(*OperandTilesResponse)(nil),     // 20: xlashape.v1.OperandTilesResponse
 	(*OperandTile)(nil),              // 21: xlashape.v1.OperandTile
 	(*SymbolicTile)(nil),             // 22: xlashape.v1.SymbolicTile
-	(*SimplifyMapRequest)(nil),       // 23: xlashape.v1.SimplifyMapRequest
-	(*SimplifyMapResponse)(nil),      // 24: xlashape.v1.SimplifyMapResponse
-	(*SimplifiedMap)(nil),            // 25: xlashape.v1.SimplifiedMap
-	(*ComposeMapsRequest)(nil),       // 26: xlashape.v1.ComposeMapsRequest
-	(*MapChain)(nil),                 // 27: xlashape.v1.MapChain
-	(*ComposeMapsResponse)(nil),      // 28: xlashape.v1.ComposeMapsResponse
-	(*EvaluateMapRequest)(nil),       // 29: xlashape.v1.EvaluateMapRequest
-	(*EvaluateMapResponse)(nil),      // 30: xlashape.v1.EvaluateMapResponse
-	(*EvaluateMapBatchRequest)(nil),  // 31: xlashape.v1.EvaluateMapBatchRequest
-	(*EvaluateMapBatchResponse)(nil), // 32: xlashape.v1.EvaluateMapBatchResponse
-	nil,                              // 33: xlashape.v1.InstructionError.DetailsEntry
-	(*ModuleInput)(nil),              // 34: xlashape.v1.ModuleInput
-	(TextStyle)(0),                   // 35: xlashape.v1.TextStyle
-	(*MapOutput)(nil),                // 36: xlashape.v1.MapOutput
-	(*Interval)(nil),                 // 37: xlashape.v1.Interval
-	(*MapInput)(nil),                 // 38: xlashape.v1.MapInput
+	(*ParseMapRequest)(nil),          // 23: xlashape.v1.ParseMapRequest
+	(*ParseMapResponse)(nil),         // 24: xlashape.v1.ParseMapResponse
+	(*SimplifyMapRequest)(nil),       // 25: xlashape.v1.SimplifyMapRequest
+	(*SimplifyMapResponse)(nil),      // 26: xlashape.v1.SimplifyMapResponse
+	(*SimplifiedMap)(nil),            // 27: xlashape.v1.SimplifiedMap
+	(*ComposeMapsRequest)(nil),       // 28: xlashape.v1.ComposeMapsRequest
+	(*MapChain)(nil),                 // 29: xlashape.v1.MapChain
+	(*ComposeMapsResponse)(nil),      // 30: xlashape.v1.ComposeMapsResponse
+	(*EvaluateMapRequest)(nil),       // 31: xlashape.v1.EvaluateMapRequest
+	(*EvaluateMapResponse)(nil),      // 32: xlashape.v1.EvaluateMapResponse
+	(*EvaluateMapBatchRequest)(nil),  // 33: xlashape.v1.EvaluateMapBatchRequest
+	(*EvaluateMapBatchResponse)(nil), // 34: xlashape.v1.EvaluateMapBatchResponse
+	nil,                              // 35: xlashape.v1.InstructionError.DetailsEntry
+	(*ModuleInput)(nil),              // 36: xlashape.v1.ModuleInput
+	(TextStyle)(0),                   // 37: xlashape.v1.TextStyle
+	(*MapOutput)(nil),                // 38: xlashape.v1.MapOutput
+	(*Interval)(nil),                 // 39: xlashape.v1.Interval
+	(*MapInput)(nil),                 // 40: xlashape.v1.MapInput
 }
 var file_xlashape_v1_indexing_service_proto_depIdxs = []int32{
-	34, // 0: xlashape.v1.IndexingMapsRequest.module:type_name -> xlashape.v1.ModuleInput
+	36, // 0: xlashape.v1.IndexingMapsRequest.module:type_name -> xlashape.v1.ModuleInput
 	0,  // 1: xlashape.v1.IndexingMapsRequest.direction:type_name -> xlashape.v1.Direction
-	35, // 2: xlashape.v1.IndexingMapsRequest.style:type_name -> xlashape.v1.TextStyle
+	37, // 2: xlashape.v1.IndexingMapsRequest.style:type_name -> xlashape.v1.TextStyle
 	0,  // 3: xlashape.v1.IndexingMapsResponse.direction:type_name -> xlashape.v1.Direction
 	7,  // 4: xlashape.v1.IndexingMapsResponse.maps:type_name -> xlashape.v1.TensorMaps
 	6,  // 5: xlashape.v1.IndexingMapsResponse.error:type_name -> xlashape.v1.InstructionError
-	34, // 6: xlashape.v1.InstructionMapsRequest.module:type_name -> xlashape.v1.ModuleInput
+	36, // 6: xlashape.v1.InstructionMapsRequest.module:type_name -> xlashape.v1.ModuleInput
 	0,  // 7: xlashape.v1.InstructionMapsRequest.direction:type_name -> xlashape.v1.Direction
-	35, // 8: xlashape.v1.InstructionMapsRequest.style:type_name -> xlashape.v1.TextStyle
+	37, // 8: xlashape.v1.InstructionMapsRequest.style:type_name -> xlashape.v1.TextStyle
 	0,  // 9: xlashape.v1.InstructionMapsResponse.direction:type_name -> xlashape.v1.Direction
 	7,  // 10: xlashape.v1.InstructionMapsResponse.maps:type_name -> xlashape.v1.TensorMaps
-	33, // 11: xlashape.v1.InstructionError.details:type_name -> xlashape.v1.InstructionError.DetailsEntry
+	35, // 11: xlashape.v1.InstructionError.details:type_name -> xlashape.v1.InstructionError.DetailsEntry
 	1,  // 12: xlashape.v1.TensorMaps.knowledge:type_name -> xlashape.v1.Knowledge
 	8,  // 13: xlashape.v1.TensorMaps.accesses:type_name -> xlashape.v1.Access
-	36, // 14: xlashape.v1.Access.map:type_name -> xlashape.v1.MapOutput
+	38, // 14: xlashape.v1.Access.map:type_name -> xlashape.v1.MapOutput
 	9,  // 15: xlashape.v1.Access.runtime:type_name -> xlashape.v1.RuntimeVariable
 	10, // 16: xlashape.v1.Access.replica:type_name -> xlashape.v1.ReplicaIndexing
 	1,  // 17: xlashape.v1.Access.knowledge:type_name -> xlashape.v1.Knowledge
-	36, // 18: xlashape.v1.RuntimeVariable.map:type_name -> xlashape.v1.MapOutput
-	37, // 19: xlashape.v1.RuntimeVariable.bounds:type_name -> xlashape.v1.Interval
-	36, // 20: xlashape.v1.ReplicaIndexing.map:type_name -> xlashape.v1.MapOutput
+	38, // 18: xlashape.v1.RuntimeVariable.map:type_name -> xlashape.v1.MapOutput
+	39, // 19: xlashape.v1.RuntimeVariable.bounds:type_name -> xlashape.v1.Interval
+	38, // 20: xlashape.v1.ReplicaIndexing.map:type_name -> xlashape.v1.MapOutput
 	11, // 21: xlashape.v1.ReplicaIndexing.groups:type_name -> xlashape.v1.ReplicaGroup
 	12, // 22: xlashape.v1.ReplicaIndexing.pairs:type_name -> xlashape.v1.ReplicaPairs
 	13, // 23: xlashape.v1.ReplicaPairs.pairs:type_name -> xlashape.v1.ReplicaPair
-	34, // 24: xlashape.v1.OperandReadsRequest.module:type_name -> xlashape.v1.ModuleInput
-	35, // 25: xlashape.v1.OperandReadsRequest.style:type_name -> xlashape.v1.TextStyle
+	36, // 24: xlashape.v1.OperandReadsRequest.module:type_name -> xlashape.v1.ModuleInput
+	37, // 25: xlashape.v1.OperandReadsRequest.style:type_name -> xlashape.v1.TextStyle
 	16, // 26: xlashape.v1.OperandReadsResponse.reads:type_name -> xlashape.v1.OperandReads
 	6,  // 27: xlashape.v1.OperandReadsResponse.error:type_name -> xlashape.v1.InstructionError
 	17, // 28: xlashape.v1.OperandReads.accesses:type_name -> xlashape.v1.CoalescedAccess
-	36, // 29: xlashape.v1.CoalescedAccess.map:type_name -> xlashape.v1.MapOutput
-	34, // 30: xlashape.v1.OperandTilesRequest.module:type_name -> xlashape.v1.ModuleInput
+	38, // 29: xlashape.v1.CoalescedAccess.map:type_name -> xlashape.v1.MapOutput
+	36, // 30: xlashape.v1.OperandTilesRequest.module:type_name -> xlashape.v1.ModuleInput
 	19, // 31: xlashape.v1.OperandTilesRequest.tile:type_name -> xlashape.v1.Tile
-	35, // 32: xlashape.v1.OperandTilesRequest.style:type_name -> xlashape.v1.TextStyle
+	37, // 32: xlashape.v1.OperandTilesRequest.style:type_name -> xlashape.v1.TextStyle
 	21, // 33: xlashape.v1.OperandTilesResponse.tiles:type_name -> xlashape.v1.OperandTile
 	8,  // 34: xlashape.v1.OperandTile.access:type_name -> xlashape.v1.Access
 	22, // 35: xlashape.v1.OperandTile.symbolic:type_name -> xlashape.v1.SymbolicTile
 	19, // 36: xlashape.v1.OperandTile.tile:type_name -> xlashape.v1.Tile
-	36, // 37: xlashape.v1.SymbolicTile.offset_map:type_name -> xlashape.v1.MapOutput
-	36, // 38: xlashape.v1.SymbolicTile.size_map:type_name -> xlashape.v1.MapOutput
-	36, // 39: xlashape.v1.SymbolicTile.stride_map:type_name -> xlashape.v1.MapOutput
-	38, // 40: xlashape.v1.SimplifyMapRequest.maps:type_name -> xlashape.v1.MapInput
-	35, // 41: xlashape.v1.SimplifyMapRequest.style:type_name -> xlashape.v1.TextStyle
-	25, // 42: xlashape.v1.SimplifyMapResponse.maps:type_name -> xlashape.v1.SimplifiedMap
-	36, // 43: xlashape.v1.SimplifiedMap.map:type_name -> xlashape.v1.MapOutput
-	27, // 44: xlashape.v1.ComposeMapsRequest.chains:type_name -> xlashape.v1.MapChain
-	35, // 45: xlashape.v1.ComposeMapsRequest.style:type_name -> xlashape.v1.TextStyle
-	38, // 46: xlashape.v1.MapChain.maps:type_name -> xlashape.v1.MapInput
-	36, // 47: xlashape.v1.ComposeMapsResponse.maps:type_name -> xlashape.v1.MapOutput
-	38, // 48: xlashape.v1.EvaluateMapRequest.map:type_name -> xlashape.v1.MapInput
-	38, // 49: xlashape.v1.EvaluateMapBatchRequest.map:type_name -> xlashape.v1.MapInput
-	2,  // 50: xlashape.v1.IndexingService.IndexingMaps:input_type -> xlashape.v1.IndexingMapsRequest
-	4,  // 51: xlashape.v1.IndexingService.InstructionMaps:input_type -> xlashape.v1.InstructionMapsRequest
-	14, // 52: xlashape.v1.IndexingService.OperandReads:input_type -> xlashape.v1.OperandReadsRequest
-	18, // 53: xlashape.v1.IndexingService.OperandTiles:input_type -> xlashape.v1.OperandTilesRequest
-	23, // 54: xlashape.v1.IndexingService.SimplifyMap:input_type -> xlashape.v1.SimplifyMapRequest
-	26, // 55: xlashape.v1.IndexingService.ComposeMaps:input_type -> xlashape.v1.ComposeMapsRequest
-	29, // 56: xlashape.v1.IndexingService.EvaluateMap:input_type -> xlashape.v1.EvaluateMapRequest
-	31, // 57: xlashape.v1.IndexingService.EvaluateMapBatch:input_type -> xlashape.v1.EvaluateMapBatchRequest
-	3,  // 58: xlashape.v1.IndexingService.IndexingMaps:output_type -> xlashape.v1.IndexingMapsResponse
-	5,  // 59: xlashape.v1.IndexingService.InstructionMaps:output_type -> xlashape.v1.InstructionMapsResponse
-	15, // 60: xlashape.v1.IndexingService.OperandReads:output_type -> xlashape.v1.OperandReadsResponse
-	20, // 61: xlashape.v1.IndexingService.OperandTiles:output_type -> xlashape.v1.OperandTilesResponse
-	24, // 62: xlashape.v1.IndexingService.SimplifyMap:output_type -> xlashape.v1.SimplifyMapResponse
-	28, // 63: xlashape.v1.IndexingService.ComposeMaps:output_type -> xlashape.v1.ComposeMapsResponse
-	30, // 64: xlashape.v1.IndexingService.EvaluateMap:output_type -> xlashape.v1.EvaluateMapResponse
-	32, // 65: xlashape.v1.IndexingService.EvaluateMapBatch:output_type -> xlashape.v1.EvaluateMapBatchResponse
-	58, // [58:66] is the sub-list for method output_type
-	50, // [50:58] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	38, // 37: xlashape.v1.SymbolicTile.offset_map:type_name -> xlashape.v1.MapOutput
+	38, // 38: xlashape.v1.SymbolicTile.size_map:type_name -> xlashape.v1.MapOutput
+	38, // 39: xlashape.v1.SymbolicTile.stride_map:type_name -> xlashape.v1.MapOutput
+	40, // 40: xlashape.v1.ParseMapRequest.maps:type_name -> xlashape.v1.MapInput
+	37, // 41: xlashape.v1.ParseMapRequest.style:type_name -> xlashape.v1.TextStyle
+	38, // 42: xlashape.v1.ParseMapResponse.maps:type_name -> xlashape.v1.MapOutput
+	40, // 43: xlashape.v1.SimplifyMapRequest.maps:type_name -> xlashape.v1.MapInput
+	37, // 44: xlashape.v1.SimplifyMapRequest.style:type_name -> xlashape.v1.TextStyle
+	27, // 45: xlashape.v1.SimplifyMapResponse.maps:type_name -> xlashape.v1.SimplifiedMap
+	38, // 46: xlashape.v1.SimplifiedMap.map:type_name -> xlashape.v1.MapOutput
+	29, // 47: xlashape.v1.ComposeMapsRequest.chains:type_name -> xlashape.v1.MapChain
+	37, // 48: xlashape.v1.ComposeMapsRequest.style:type_name -> xlashape.v1.TextStyle
+	40, // 49: xlashape.v1.MapChain.maps:type_name -> xlashape.v1.MapInput
+	38, // 50: xlashape.v1.ComposeMapsResponse.maps:type_name -> xlashape.v1.MapOutput
+	40, // 51: xlashape.v1.EvaluateMapRequest.map:type_name -> xlashape.v1.MapInput
+	40, // 52: xlashape.v1.EvaluateMapBatchRequest.map:type_name -> xlashape.v1.MapInput
+	2,  // 53: xlashape.v1.IndexingService.IndexingMaps:input_type -> xlashape.v1.IndexingMapsRequest
+	4,  // 54: xlashape.v1.IndexingService.InstructionMaps:input_type -> xlashape.v1.InstructionMapsRequest
+	14, // 55: xlashape.v1.IndexingService.OperandReads:input_type -> xlashape.v1.OperandReadsRequest
+	18, // 56: xlashape.v1.IndexingService.OperandTiles:input_type -> xlashape.v1.OperandTilesRequest
+	23, // 57: xlashape.v1.IndexingService.ParseMap:input_type -> xlashape.v1.ParseMapRequest
+	25, // 58: xlashape.v1.IndexingService.SimplifyMap:input_type -> xlashape.v1.SimplifyMapRequest
+	28, // 59: xlashape.v1.IndexingService.ComposeMaps:input_type -> xlashape.v1.ComposeMapsRequest
+	31, // 60: xlashape.v1.IndexingService.EvaluateMap:input_type -> xlashape.v1.EvaluateMapRequest
+	33, // 61: xlashape.v1.IndexingService.EvaluateMapBatch:input_type -> xlashape.v1.EvaluateMapBatchRequest
+	3,  // 62: xlashape.v1.IndexingService.IndexingMaps:output_type -> xlashape.v1.IndexingMapsResponse
+	5,  // 63: xlashape.v1.IndexingService.InstructionMaps:output_type -> xlashape.v1.InstructionMapsResponse
+	15, // 64: xlashape.v1.IndexingService.OperandReads:output_type -> xlashape.v1.OperandReadsResponse
+	20, // 65: xlashape.v1.IndexingService.OperandTiles:output_type -> xlashape.v1.OperandTilesResponse
+	24, // 66: xlashape.v1.IndexingService.ParseMap:output_type -> xlashape.v1.ParseMapResponse
+	26, // 67: xlashape.v1.IndexingService.SimplifyMap:output_type -> xlashape.v1.SimplifyMapResponse
+	30, // 68: xlashape.v1.IndexingService.ComposeMaps:output_type -> xlashape.v1.ComposeMapsResponse
+	32, // 69: xlashape.v1.IndexingService.EvaluateMap:output_type -> xlashape.v1.EvaluateMapResponse
+	34, // 70: xlashape.v1.IndexingService.EvaluateMapBatch:output_type -> xlashape.v1.EvaluateMapBatchResponse
+	62, // [62:71] is the sub-list for method output_type
+	53, // [53:62] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_xlashape_v1_indexing_service_proto_init() }
@@ -2770,15 +2884,15 @@ func file_xlashape_v1_indexing_service_proto_init() {
 	file_xlashape_v1_indexing_service_proto_msgTypes[12].OneofWrappers = []any{}
 	file_xlashape_v1_indexing_service_proto_msgTypes[14].OneofWrappers = []any{}
 	file_xlashape_v1_indexing_service_proto_msgTypes[15].OneofWrappers = []any{}
-	file_xlashape_v1_indexing_service_proto_msgTypes[27].OneofWrappers = []any{}
 	file_xlashape_v1_indexing_service_proto_msgTypes[29].OneofWrappers = []any{}
+	file_xlashape_v1_indexing_service_proto_msgTypes[31].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_xlashape_v1_indexing_service_proto_rawDesc), len(file_xlashape_v1_indexing_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   32,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	IndexingService_InstructionMaps_FullMethodName  = "/xlashape.v1.IndexingService/InstructionMaps"
 	IndexingService_OperandReads_FullMethodName     = "/xlashape.v1.IndexingService/OperandReads"
 	IndexingService_OperandTiles_FullMethodName     = "/xlashape.v1.IndexingService/OperandTiles"
+	IndexingService_ParseMap_FullMethodName         = "/xlashape.v1.IndexingService/ParseMap"
 	IndexingService_SimplifyMap_FullMethodName      = "/xlashape.v1.IndexingService/SimplifyMap"
 	IndexingService_ComposeMaps_FullMethodName      = "/xlashape.v1.IndexingService/ComposeMaps"
 	IndexingService_EvaluateMap_FullMethodName      = "/xlashape.v1.IndexingService/EvaluateMap"
@@ -47,6 +48,8 @@ type IndexingServiceClient interface {
 	// Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and as expressions in the sizes of
 	// any tile.
 	OperandTiles(ctx context.Context, in *OperandTilesRequest, opts ...grpc.CallOption) (*OperandTilesResponse, error)
+	// Reads each map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+	ParseMap(ctx context.Context, in *ParseMapRequest, opts ...grpc.CallOption) (*ParseMapResponse, error)
 	// Simplifies each map. Domain and results stay the same.
 	SimplifyMap(ctx context.Context, in *SimplifyMapRequest, opts ...grpc.CallOption) (*SimplifyMapResponse, error)
 	// Composes each chain of maps into one map, from the source of the first to the target of the last.
@@ -126,6 +129,16 @@ func (c *indexingServiceClient) OperandTiles(ctx context.Context, in *OperandTil
 	return out, nil
 }
 
+func (c *indexingServiceClient) ParseMap(ctx context.Context, in *ParseMapRequest, opts ...grpc.CallOption) (*ParseMapResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ParseMapResponse)
+	err := c.cc.Invoke(ctx, IndexingService_ParseMap_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *indexingServiceClient) SimplifyMap(ctx context.Context, in *SimplifyMapRequest, opts ...grpc.CallOption) (*SimplifyMapResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SimplifyMapResponse)
@@ -185,6 +198,8 @@ type IndexingServiceServer interface {
 	// Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and as expressions in the sizes of
 	// any tile.
 	OperandTiles(context.Context, *OperandTilesRequest) (*OperandTilesResponse, error)
+	// Reads each map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+	ParseMap(context.Context, *ParseMapRequest) (*ParseMapResponse, error)
 	// Simplifies each map. Domain and results stay the same.
 	SimplifyMap(context.Context, *SimplifyMapRequest) (*SimplifyMapResponse, error)
 	// Composes each chain of maps into one map, from the source of the first to the target of the last.
@@ -217,6 +232,9 @@ func (UnimplementedIndexingServiceServer) OperandReads(*OperandReadsRequest, grp
 }
 func (UnimplementedIndexingServiceServer) OperandTiles(context.Context, *OperandTilesRequest) (*OperandTilesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method OperandTiles not implemented")
+}
+func (UnimplementedIndexingServiceServer) ParseMap(context.Context, *ParseMapRequest) (*ParseMapResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ParseMap not implemented")
 }
 func (UnimplementedIndexingServiceServer) SimplifyMap(context.Context, *SimplifyMapRequest) (*SimplifyMapResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SimplifyMap not implemented")
@@ -309,6 +327,24 @@ func _IndexingService_OperandTiles_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _IndexingService_ParseMap_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ParseMapRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(IndexingServiceServer).ParseMap(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: IndexingService_ParseMap_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(IndexingServiceServer).ParseMap(ctx, req.(*ParseMapRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _IndexingService_SimplifyMap_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SimplifyMapRequest)
 	if err := dec(in); err != nil {
@@ -384,6 +420,10 @@ var IndexingService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "OperandTiles",
 			Handler:    _IndexingService_OperandTiles_Handler,
+		},
+		{
+			MethodName: "ParseMap",
+			Handler:    _IndexingService_ParseMap_Handler,
 		},
 		{
 			MethodName: "SimplifyMap",

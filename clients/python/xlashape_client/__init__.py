@@ -19,55 +19,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xlashape.extras import require
-from xlashape_client.results import (
-    Access,
-    ByteTotals,
-    CoalescedAccess,
-    Instruction,
-    InstructionMaps,
-    InstructionReads,
-    InstructionSize,
-    InstructionTiles,
-    Module,
-    OperandReads,
-    OperandTile,
-    ReplicaIndexing,
-    RuntimeVariable,
-    ShapeDescription,
-    ShapeSize,
-    SimplifiedMap,
-    SymbolicTile,
-    TensorMaps,
-    Tile,
-)
+from xlashape_client import results
+from xlashape_client.results import *
 
 if TYPE_CHECKING:
     from xlashape_client.async_client import AsyncClient
     from xlashape_client.client import Client
 
-__all__ = [
-    "Access",
-    "AsyncClient",
-    "ByteTotals",
-    "Client",
-    "CoalescedAccess",
-    "Instruction",
-    "InstructionMaps",
-    "InstructionReads",
-    "InstructionSize",
-    "InstructionTiles",
-    "Module",
-    "OperandReads",
-    "OperandTile",
-    "ReplicaIndexing",
-    "RuntimeVariable",
-    "ShapeDescription",
-    "ShapeSize",
-    "SimplifiedMap",
-    "SymbolicTile",
-    "TensorMaps",
-    "Tile",
-]
+__all__ = ["AsyncClient", "Client"]
+__all__ += results.__all__
 
 
 def __getattr__(name: str) -> Any:

@@ -31,8 +31,6 @@ from xlashape_client.early_status import keep_status
 from xlashape_client.methods import AsyncServiceMethods
 from xlashape_client.status import exception_of
 
-__all__ = ["AsyncClient"]
-
 _MAX_SENDING = 32  # streams of requests at a time
 
 _aio: Any = grpc.aio  # its stubs do not have all of it
@@ -43,6 +41,7 @@ class AsyncClient(AsyncServiceMethods):
 
     The arguments, methods, results and errors are those of `Client`. Methods that return one value are coroutine functions; those that return an iterator
     return an asynchronous one, which asks nothing before its first item. Tasks of one event loop share a client; another loop needs a client of its own.
+    The examples of the methods are written for `Client`: here `await` stands before each call, and `async` before a `for` over an iterator.
 
     - `token` may also be a coroutine function.
     - `max_calls`: how many calls wait for one answer at a time, and at most 32 send a stream: uploads, and questions about so many items that one message

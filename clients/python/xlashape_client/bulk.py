@@ -14,8 +14,6 @@ from xlashape.proto.packed import join, split
 from xlashape_client.inputs import payload
 from xlashape_client.transport import Transport
 
-__all__ = ["BulkRpc", "ask"]
-
 _MESSAGE_BYTES = (4 << 20) - (64 << 10)  # bytes; leaves room for the shape or the map
 _PART_BYTES = 1 << 20
 _FEW_ITEMS = 4096  # items, which fit into one message in any case

@@ -28,8 +28,6 @@ from xlashape_client.faces import finished
 from xlashape_client.methods import ServiceMethods
 from xlashape_client.status import exception_of
 
-__all__ = ["Client"]
-
 
 class Client(ServiceMethods):
     """A connection to a server, which is opened by the first call and reopened after it breaks. Threads may share a client.

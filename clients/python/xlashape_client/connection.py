@@ -13,8 +13,6 @@ from xlashape.proto import services
 from xlashape_client.service_config import service_config
 from xlashape_client.trace_context import trace_headers
 
-__all__ = ["calls_of", "channel_credentials", "channel_options", "closed", "metadata_of", "until_ready"]
-
 _MAX_ATTEMPTS = 5  # gRPC's own bound
 _PAUSE_SECONDS = 0.05  # between two questions whether the server is ready
 _HEALTH = "/grpc.health.v1.Health/Check"

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-__all__ = ["keep_status"]
-
 _GRACE_SECONDS = 1.0  # for the status to come after a write that failed
 
 

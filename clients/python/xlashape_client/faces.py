@@ -15,15 +15,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from xlashape_client.items import Items
 from xlashape_client.transport import Responses, Transport
-
-__all__ = ["Asynchronous", "Blocking", "Methods", "answer", "asynchronous", "blocking", "finished", "iterator"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,7 +75,7 @@ class Asynchronous(Methods, ABC):
 
 
 class _Method:
-    """The two functions of a method. On a class with a face, it stands for one of them."""
+    """The two functions of a method: `@blocking` and `@asynchronous` put one of them into a class in its place."""
 
     blocking: Callable[..., Any]
     asynchronous: Callable[..., Any]
@@ -95,7 +92,7 @@ class _Answer(_Method, Generic[P, T_co]):
             return finished(body(*arguments, **named))
 
         self.blocking = blocks
-        self.asynchronous = _documented(body)
+        self.asynchronous = body
 
     @overload
     def __get__(self, instance: Blocking, owner: type[Any] | None = None) -> Callable[P, T_co]: ...
@@ -136,7 +133,7 @@ class _Iterator(_Method, Generic[P, T_co]):
             function.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
             function.__annotations__ = {**body.__annotations__, "return": returned}
         self.blocking = blocks
-        self.asynchronous = _documented(awaits)
+        self.asynchronous = awaits
 
     @overload
     def __get__(self, instance: Blocking, owner: type[Any] | None = None) -> Callable[P, Iterator[T_co]]: ...
@@ -180,14 +177,6 @@ def _with_faces(client: C, face: Callable[[_Method], Callable[..., Any]]) -> C:
             if isinstance(value, _Method):
                 setattr(client, name, face(value))
     return client
-
-
-def _documented(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with `await` and `async for` in the examples of its docstring, where they ask `client`."""
-    text = function.__doc__ or ""
-    text = re.sub(r"\bfor (?=\w+(, \w+)* in client\.)", "async for ", text)
-    function.__doc__ = re.sub(r"(?<! in )\bclient\.(?=\w+\()", r"await client.", text)
-    return function
 
 
 def finished(coroutine: Coroutine[Any, Any, T]) -> T:

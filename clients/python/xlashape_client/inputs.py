@@ -11,34 +11,15 @@ import numpy as np
 from google.protobuf.message import Message
 from numpy.typing import ArrayLike, NDArray
 
-from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, NotFoundError, XlashapeError
+from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, NotFoundError, XlashapeError, is_a
 from xlashape.hlo import HloModule
-from xlashape.hlo.content import holds_text
-from xlashape.hlo.convert import text_or_proto
-from xlashape.hlo.dumps import no_single_module, split_choice
+from xlashape.hlo.files.convert import text_or_proto
+from xlashape.hlo.files.detect_format import holds_text
+from xlashape.hlo.files.dumps import no_single_module, split_choice
 from xlashape.proto import coerce, v1, xla
 from xlashape.shape import Shape
 from xlashape.symbolic import IndexingMap
 from xlashape_client.results import Module
-
-__all__ = [
-    "AnyMap",
-    "AnyModule",
-    "AnyShape",
-    "content_of",
-    "each",
-    "integers",
-    "is_in_file",
-    "is_text",
-    "map_input",
-    "message_of",
-    "of_rows",
-    "one_row",
-    "payload",
-    "rank_of",
-    "result_count_of",
-    "shape_input",
-]
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -77,7 +58,7 @@ def shape_input(shape: AnyShape) -> v1.ShapeInput:
         if not shape.unknown_fields and _is_plain(shape):
             return v1.ShapeInput(text=str(shape))
         return v1.ShapeInput(serialized=shape.to_proto().SerializeToString())
-    if isinstance(shape, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
+    if is_a(shape, Message):
         return v1.ShapeInput(serialized=coerce(xla.ShapeProto, shape).SerializeToString())
     raise InvalidArgumentError(f"expected a shape, its text, its bytes or its message, found {type(shape).__name__}")
 
@@ -114,7 +95,7 @@ def message_of(message_class: type[M], /, **fields: Any) -> M:
 
 def each(values: Iterable[Any], make: Callable[[Any], T], what: str) -> list[T]:
     """`make` applied to each value. InvalidArgumentError, which names `what`, if `values` is not iterable, or text or bytes."""
-    if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
+    if not is_a(values, Iterable) or isinstance(values, (str, bytes)):
         raise InvalidArgumentError(f"{what}: expected a sequence, found {type(values).__name__}", field=what)
     return [make(value) for value in values]
 
@@ -132,7 +113,7 @@ def map_input(value: AnyMap) -> v1.MapInput:
         except ValueError:
             IndexingMap.parse(value)
             raise InvalidArgumentError("the map's text has lone surrogates") from None
-    if isinstance(value, IndexingMap):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
+    if is_a(value, IndexingMap):
         return v1.MapInput(map=value.to_proto())
     raise InvalidArgumentError(f"expected an IndexingMap or its text, found {type(value).__name__}")
 
@@ -152,7 +133,7 @@ def content_of(module: AnyModule) -> bytes | str:
         return module
     if isinstance(module, (str, PathLike)):
         return _read(Path(module)) if is_in_file(module) else str(module)
-    if isinstance(module, Message):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
+    if is_a(module, Message):
         return module.SerializeToString()
     raise InvalidArgumentError(f"expected a module, its name, its bytes or a path, found {type(module).__name__}")
 
@@ -177,7 +158,7 @@ def is_text(content: bytes) -> bool:
 
 def one_row(numbers: Iterable[int], what: str) -> list[int]:
     """`numbers` as a list. InvalidIndexError, which names `what`, if they are not integers that fit int64."""
-    if not isinstance(numbers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
+    if not is_a(numbers, Iterable):
         raise InvalidIndexError(
             f"{what}: expected a sequence of integers, found {type(numbers).__name__}", field=_field_of(what)
         )

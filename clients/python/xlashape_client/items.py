@@ -11,8 +11,6 @@ from google.protobuf.message import Message
 from xlashape.proto import parse
 from xlashape_client.transport import Responses, Transport
 
-__all__ = ["Items", "Pages", "Stream"]
-
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -7,8 +7,6 @@ from typing import Any
 
 from xlashape.proto import services
 
-__all__ = ["service_config"]
-
 _POLICY = {
     "initialBackoff": "0.1s",
     "maxBackoff": "2s",

@@ -11,8 +11,6 @@ from google.rpc import error_details_pb2, status_pb2
 from xlashape import errors
 from xlashape.errors import XlashapeError
 
-__all__ = ["exception_of"]
-
 _DOMAIN = "xlashape"
 _DETAILS = "grpc-status-details-bin"
 _WITH_STATUS = (grpc.Call, grpc.aio.AioRpcError)  # errors of calls that block, and of calls that are awaited

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["trace_headers"]
-
 
 def trace_headers() -> tuple[tuple[str, str], ...]:
     """The headers of the current span of OpenTelemetry, by the propagators that the program uses; none without a span.

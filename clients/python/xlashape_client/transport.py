@@ -10,12 +10,10 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.errors import InvalidArgumentError, NotFoundError, is_a
 from xlashape.hlo.text.reader.module import decode_text
 from xlashape.proto import parse, v1
 from xlashape_client.inputs import AnyModule, content_of, is_in_file, is_text, message_of
-
-__all__ = ["Responses", "Transport", "choice", "upload_messages"]
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -103,6 +101,6 @@ def upload_messages(content: bytes, digest: str) -> Iterator[bytes]:
 
 def choice(numbers: dict[str, int], value: str, field: str) -> int:
     """The enum's number for a word. InvalidArgumentError, which lists the allowed words, for another word."""
-    if not isinstance(value, str) or value not in numbers:  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
+    if not is_a(value, str) or value not in numbers:
         raise InvalidArgumentError(f"{field}: expected one of {', '.join(numbers)}, found {value!r}", field=field)
     return numbers[value]

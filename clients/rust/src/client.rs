@@ -11,6 +11,7 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::v1::hlo_service_client::HloServiceClient;
 use crate::v1::indexing_service_client::IndexingServiceClient;
+use crate::v1::report_service_client::ReportServiceClient;
 use crate::v1::shape_service_client::ShapeServiceClient;
 use crate::{Error, Result};
 
@@ -78,6 +79,11 @@ impl Client {
     /// As [`Client::shapes`].
     pub fn indexing(&self) -> IndexingServiceClient<Channel> {
         IndexingServiceClient::new(self.channel.clone()).max_decoding_message_size(self.max_answer)
+    }
+
+    /// As [`Client::shapes`].
+    pub fn reports(&self) -> ReportServiceClient<Channel> {
+        ReportServiceClient::new(self.channel.clone()).max_decoding_message_size(self.max_answer)
     }
 
     /// A request of the generated clients with the token and the deadline of this client.

@@ -6,12 +6,14 @@ use crate::answers::{answers, one, pages, present, same_number};
 use crate::bulk::{in_parts, variables, UNARY_ANSWERS, UNARY_NUMBERS};
 use crate::client::ask;
 use crate::v1::{
-    ByteSizeRequest, ByteSizesRequest, ComposeMapsRequest, DeleteModuleRequest, DescribeShapeRequest,
-    EvaluateMapBatchRequest, EvaluateMapRequest, GetModuleRequest, IndexingMapsRequest, IndexingMapsResponse,
-    Instruction, InstructionMapsRequest, InstructionMapsResponse, InstructionSize, LinearIndexRequest,
-    LinearIndicesRequest, LinearOrder, ListInstructionsRequest, MapChain, MapInput, MapOutput, Module,
-    MultiIndexRequest, MultiIndicesRequest, OperandReadsRequest, OperandReadsResponse, OperandTilesRequest,
-    OperandTilesResponse, ShapeDescription, ShapeInput, ShapeSize, SimplifyMapRequest,
+    ByteSizeRequest, ByteSizesRequest, ComposeMapsRequest, CopiesRequest, CopiesResponse, CostRequest, CostResponse,
+    DeleteModuleRequest, DescribeShapeRequest, DiffRequest, DiffResponse, EvaluateMapBatchRequest, EvaluateMapRequest,
+    GetModuleRequest, IndexingMapsRequest, IndexingMapsResponse, Instruction, InstructionMapsRequest,
+    InstructionMapsResponse, InstructionSize, LinearIndexRequest, LinearIndicesRequest, LinearOrder,
+    ListInstructionsRequest, MapChain, MapInput, MapOutput, MemoryRequest, MemoryResponse, Module, MultiIndexRequest,
+    MultiIndicesRequest, OperandReadsRequest, OperandReadsResponse, OperandTilesRequest, OperandTilesResponse,
+    ParseMapRequest, ProfileRequest, ProfileResponse, ShapeDescription, ShapeInput, ShapeSize, SimplifyMapRequest,
+    SizeRequest, SizeResponse, WhyRequest, WhyResponse,
 };
 use crate::{Client, Result};
 
@@ -205,6 +207,12 @@ impl Client {
         ask!(self, indexing.operand_tiles, request)
     }
 
+    /// Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+    pub async fn parse_map(&self, map: impl Into<MapInput>) -> Result<MapOutput> {
+        let request = ParseMapRequest { maps: vec![map.into()], ..Default::default() };
+        one(ask!(self, indexing.parse_map, request)?.maps)
+    }
+
     /// Simplifies a map. Domain and results stay the same.
     pub async fn simplify_map(&self, map: impl Into<MapInput>) -> Result<MapOutput> {
         let request = SimplifyMapRequest { maps: vec![map.into()], ..Default::default() };
@@ -248,5 +256,40 @@ impl Client {
         )
         .await?;
         Ok((results, in_domain))
+    }
+
+    /// Reports why buffers are as large as they are, and what would make them smaller.
+    pub async fn why(&self, request: WhyRequest) -> Result<WhyResponse> {
+        ask!(self, reports.why, request)
+    }
+
+    /// Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
+    pub async fn size(&self, request: SizeRequest) -> Result<SizeResponse> {
+        ask!(self, reports.size, request)
+    }
+
+    /// Reports the peak of a program's memory, what lives then, and from which line of the program it comes.
+    pub async fn memory(&self, request: MemoryRequest) -> Result<MemoryResponse> {
+        ask!(self, reports.memory, request)
+    }
+
+    /// Reports which instructions move data and compute nothing, what forces them, and the edits that remove them.
+    pub async fn copies(&self, request: CopiesRequest) -> Result<CopiesResponse> {
+        ask!(self, reports.copies, request)
+    }
+
+    /// Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
+    pub async fn cost(&self, request: CostRequest) -> Result<CostResponse> {
+        ask!(self, reports.cost, request)
+    }
+
+    /// Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
+    pub async fn profile(&self, request: ProfileRequest) -> Result<ProfileResponse> {
+        ask!(self, reports.profile, request)
+    }
+
+    /// Reports what changed from one module to another, matched by structure, ranked by what it costs.
+    pub async fn diff(&self, request: DiffRequest) -> Result<DiffResponse> {
+        ask!(self, reports.diff, request)
     }
 }

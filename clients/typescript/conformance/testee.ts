@@ -14,7 +14,7 @@ import {
 } from "./gen/testee_pb.js";
 
 const TRANSPORTS = { [Transport.GRPC]: "grpc", [Transport.CONNECT]: "connect", [Transport.GRPC_WEB]: "grpc-web" } as const;
-const SERVICES = new Map([schema.ShapeService, schema.HloService, schema.IndexingService].map((service) => [service.name, service]));
+const SERVICES = new Map([schema.ShapeService, schema.HloService, schema.IndexingService, schema.ReportService].map((service) => [service.name, service]));
 
 let client: Client | undefined;
 

@@ -2,6 +2,7 @@
 
 shapes, hlo, indexing  one class of handlers for each service
 maps                   the handlers of IndexingService that need no module
+reports                one handler for all reports
 inputs                 converts requests to values of the library, and paths of errors to fields of requests
 """
 
@@ -17,6 +18,7 @@ from xlashape.proto import services
 from xlashape_server.config import Config
 from xlashape_server.handlers.hlo import HloHandlers
 from xlashape_server.handlers.indexing import IndexingHandlers
+from xlashape_server.handlers.reports import ReportHandlers
 from xlashape_server.handlers.shapes import ShapeHandlers
 from xlashape_server.modules import Modules
 
@@ -38,13 +40,16 @@ class Rpc(NamedTuple):
 
 def rpcs(config: Config, modules: Modules) -> tuple[Rpc, ...]:
     """Every RPC of the schema. The handler of an RPC has its name in snake_case: that of DescribeShape is `describe_shape`."""
+    reports = ReportHandlers(config, modules)
     handlers: dict[str, object] = {
         "ShapeService": ShapeHandlers(config),
         "HloService": HloHandlers(config, modules),
         "IndexingService": IndexingHandlers(config, modules),
     }
-    return tuple(
-        Rpc(method, getattr(handlers[service.name], _WORD.sub("_", method.name).lower()))
-        for service in services()
-        for method in service.methods
-    )
+
+    def handler(method: MethodDescriptor) -> Callable[..., Any]:
+        if method.containing_service.name == "ReportService":
+            return reports.handler(method)
+        return getattr(handlers[method.containing_service.name], _WORD.sub("_", method.name).lower())
+
+    return tuple(Rpc(method, handler(method)) for service in services() for method in service.methods)

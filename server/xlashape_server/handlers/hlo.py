@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
-from xlashape.hlo.buffers import executed_computations, instruction_buffers
+from xlashape.hlo.analysis.buffers import executed_computations, instruction_buffers
 from xlashape.limits import budget, spend
 from xlashape.math import checked_int64
 from xlashape.proto import v1
@@ -24,8 +24,6 @@ from xlashape_server.handlers.shapes import size_of
 from xlashape_server.modules import HLO_MODULE_PROTO, HLO_PROTO, TEXT, Modules, format_of
 from xlashape_server.stored_file import Stored
 from xlashape_server.upload import Upload
-
-__all__ = ["HloHandlers", "page", "selected"]
 
 T = TypeVar("T")
 
@@ -101,10 +99,8 @@ class HloHandlers:
                 f"expected content with the SHA-256 {announced_sha256}, found {upload.sha256}", field="sha256"
             )
         facts = self._facts(upload.content(), upload.sha256)
-        self._ledger.check(upload.sha256, upload.size_bytes, is_shared=self._is_shared)
-        stored = upload.store(facts)
-        self._ledger.add(upload.sha256, upload.size_bytes)
-        return stored
+        with self._ledger.counted(upload.sha256, upload.size_bytes, is_shared=self._is_shared):
+            return upload.store(facts)
 
     def _facts(self, content: bytes, sha256: str) -> dict[str, str | int]:
         """The facts that the store keeps about a module. They are taken from the decoded module, so content that cannot be decoded is not stored."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError, XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
@@ -34,8 +34,8 @@ from xlashape_server.handlers.inputs import (
 from xlashape_server.handlers.maps import MapHandlers
 from xlashape_server.modules import Modules
 
-__all__ = ["IndexingHandlers"]
-
+_KEPT_QUESTION_BYTES, _KEPT_ANSWER_BYTES = 4 << 10, 256 << 10
+_ENTRY_BYTES = 300  # of two objects and an entry of a table
 _KNOWLEDGE = {
     Knowledge.EXACT: v1.KNOWLEDGE_EXACT,
     Knowledge.EVERY_ELEMENT: v1.KNOWLEDGE_EVERY_ELEMENT,
@@ -58,25 +58,34 @@ class IndexingHandlers(MapHandlers):
         # The two requests have the same fields, and so have the responses.
         same = decoded(v1.IndexingMapsRequest, data)
         same.report_errors = False
-        [response] = self._indexing_maps(same, deadline)
+        [response] = self._indexing_maps(same, deadline, data)
         return response
 
     def indexing_maps(self, data: bytes, deadline: float) -> Iterator[bytes]:
         """IndexingMaps."""
-        return self._indexing_maps(decoded(v1.IndexingMapsRequest, data), deadline)
+        return self._indexing_maps(decoded(v1.IndexingMapsRequest, data), deadline, data)
 
-    def _indexing_maps(self, request: v1.IndexingMapsRequest, deadline: float) -> Iterator[bytes]:
+    def _indexing_maps(self, request: v1.IndexingMapsRequest, deadline: float, data: bytes) -> Iterator[bytes]:
+        """`data` are the bytes of the request. Answers about one instruction are kept by them: to walk a fusion takes longer than all else of a small call."""
         style = style_of(request.style)
         direction = choice(request.direction, ("out", "out", "in"), "direction")
         index = request.index if request.HasField("index") else None
         if request.physical and (direction != "out" or request.raw):
             raise InvalidArgumentError("physical maps go from output to input, and are simplified", field="physical")
         with budget(self._max_steps, deadline, "a module"):
+            # Before the answer that is kept: the module may have been deleted.
             module = self._modules.read(request.module, ("module",))
-            if request.instruction:
+            is_kept = bool(request.instruction) and len(data) <= _KEPT_QUESTION_BYTES
+            answer = self._modules.answers.get(data) if is_kept else None
+            if answer is not None:
+                chosen: Sequence[HloInstruction] = ()
+            elif request.instruction:
                 chosen = [_instruction(module, request.computation, request.instruction)]
             else:
                 chosen = selected(module, request.computation)
+        if answer is not None:
+            yield answer
+            return
         # One analysis for all instructions: what it derives for an instruction is used again for its users.
         analysis = Analysis()
         for instruction in chosen:
@@ -98,7 +107,10 @@ class IndexingHandlers(MapHandlers):
                         continue
                     index_of = {} if index is None else {"output": ("index",), "operand": ("index",)}
                     raise placed(error, ("instruction",), **index_of) from None
-            yield response.SerializeToString()
+            answer = response.SerializeToString()
+            if is_kept and len(answer) <= _KEPT_ANSWER_BYTES:
+                self._modules.answers.put(data, len(data) + len(answer) + _ENTRY_BYTES, answer)
+            yield answer
 
     def operand_reads(self, data: bytes, deadline: float) -> Iterator[bytes]:
         """OperandReads."""

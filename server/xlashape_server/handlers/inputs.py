@@ -15,30 +15,11 @@ from xlashape.limits import budget
 from xlashape.proto import parse, v1, xla
 from xlashape.proto.packed import Payload, split
 from xlashape.shape import Shape
-from xlashape.shape.parts.error_text import brief
+from xlashape.shape.parts.checks import brief
 from xlashape.symbolic import IndexingMap
 from xlashape_server.config import Config
 from xlashape_server.memory import reserve
 from xlashape_server.precount import count
-
-__all__ = [
-    "batch",
-    "check_text",
-    "choice",
-    "counted_from",
-    "decoded",
-    "decoded_bulk",
-    "first_message_only",
-    "item_count",
-    "map_of",
-    "map_output",
-    "payload",
-    "placed",
-    "response_size",
-    "shape_of",
-    "stated_count",
-    "style_of",
-]
 
 M = TypeVar("M", bound=Message)
 

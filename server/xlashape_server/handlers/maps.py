@@ -30,8 +30,6 @@ from xlashape_server.handlers.inputs import (
 )
 from xlashape_server.memory import reserve
 
-__all__ = ["MapHandlers"]
-
 _HELD_FACTOR = (
     40  # bytes of memory for each byte of a chain of maps; all maps of a chain are held until they are composed
 )
@@ -48,6 +46,25 @@ class MapHandlers:
         self._max_indices = config.max_indices
         self._max_answer = 2 * config.max_request_bytes
         self._max_steps = config.max_analysis_steps
+
+    def parse_map(self, data: bytes, deadline: float) -> bytes:
+        """ParseMap."""
+        request = decoded(v1.ParseMapRequest, data)
+        style = style_of(request.style)
+        batch(len(request.maps), self._max_batch, "maps")
+        response = v1.ParseMapResponse()
+        response_bytes = _ResponseSize(self._max_answer)
+        with budget(self._max_steps, deadline, "a map"):
+            for i, value in enumerate(request.maps):
+                path = ("maps", i)
+                given = map_of(value, path, self._config)
+                try:
+                    message = map_output(given, style)
+                except XlashapeError as error:
+                    raise placed(error, path) from None
+                response_bytes.add(message.ByteSize(), path)
+                response.maps.append(message)
+        return response.SerializeToString()
 
     def simplify_map(self, data: bytes, deadline: float) -> bytes:
         """SimplifyMap."""

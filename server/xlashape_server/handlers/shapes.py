@@ -16,7 +16,7 @@ from xlashape.proto import v1
 from xlashape.proto.packed import head
 from xlashape.proto.wire import Fields
 from xlashape.shape import Layout, Shape, shape_util, tiling
-from xlashape.shape.arguments.arrays import array_of
+from xlashape.shape.arguments import array_of
 from xlashape.shape.text.layout import layout_text
 from xlashape.shape.tiling.batches import write_linear_indices, write_multi_indices
 from xlashape.shape.tiling.compiled import index_sums, position_sums
@@ -35,8 +35,6 @@ from xlashape_server.handlers.inputs import (
     shape_of,
     stated_count,
 )
-
-__all__ = ["ShapeHandlers"]
 
 # A small request is answered in a time that needs no budget, and one of LinearIndex without NumPy: in 5 µs instead of 28, of the 300 that the
 # call takes.

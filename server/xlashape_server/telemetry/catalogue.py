@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["BUCKETS", "METRICS", "OTHER", "STAGES", "About"]
-
 OTHER = "other"
 """The label of everything that has no name of its own, such as methods that do not exist."""
 

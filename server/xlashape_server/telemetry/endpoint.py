@@ -19,8 +19,6 @@ from wsgiref.simple_server import WSGIRequestHandler
 from prometheus_client import CollectorRegistry, exposition
 from prometheus_client.exposition import ThreadingWSGIServer
 
-__all__ = ["PATH", "Endpoint"]
-
 _log = logging.getLogger("xlashape_server.metrics")
 
 PATH = "/metrics"

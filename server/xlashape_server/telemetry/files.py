@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["allocate", "begin_anew", "paths"]
-
 _FILE_BYTES = 512 << 10  # of each file; with every method, code and limit it holds less than three quarters of that
 _KINDS = ("counter", "histogram")
 

@@ -23,8 +23,6 @@ from google.rpc import code_pb2
 from xlashape_server.telemetry.catalogue import BUCKETS, METRICS, OTHER
 from xlashape_server.telemetry.files import paths
 
-__all__ = ["Recorder"]
-
 _MAX_LIMITS = 64  # names of limits; further ones would be "other"
 
 

@@ -23,8 +23,6 @@ import xlashape
 from xlashape_server.config import Config
 from xlashape_server.telemetry.catalogue import METRICS, STAGES
 
-__all__ = ["ServerMetrics", "StoreUsage", "Worker"]
-
 _log = logging.getLogger("xlashape_server.metrics")
 
 _LOOK_SECONDS = 10.0  # between two looks at the store
@@ -53,7 +51,7 @@ class Worker(Protocol):
 
 
 class Store(Protocol):
-    """What is asked of a store."""
+    """The parts of the module store that metrics read."""
 
     evicted: dict[str, int]
 

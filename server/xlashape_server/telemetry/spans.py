@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-__all__ = ["CallSpan", "Traces", "child", "set_maker"]
-
 Attributes = Mapping[str, "str | int"]
 Headers = Iterable[tuple[str, "str | bytes"]]
 

@@ -30,8 +30,6 @@ import xlashape
 from xlashape.errors import InvalidArgumentError
 from xlashape_server.telemetry.spans import Attributes, Headers, set_maker
 
-__all__ = ["Tracing"]
-
 _LEAST_WAIT_SECONDS = 0.001  # for a turn, that is worth a span
 _STOP_SECONDS = 1.5  # for spans that were not sent when the worker stops
 

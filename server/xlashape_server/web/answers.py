@@ -11,8 +11,6 @@ from connectrpc.code import Code
 
 from xlashape_server.web.exchanges import LINGER_SECONDS
 
-__all__ = ["Receive", "Send", "refuse", "send_answer", "with_headers"]
-
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -29,14 +27,16 @@ def with_headers(send: Send, headers: list[tuple[bytes, bytes]]) -> Send:
         if message["type"] == "http.response.start":
             own = [each for each in message.get("headers", ()) if each != _PLAIN]
             own += headers
-            if message["status"] != 200:
+            own.append((b"x-content-type-options", b"nosniff"))  # browsers take an answer for what it says it is
+            if message["status"] not in (200, 204):
                 own.append((b"cache-control", b"no-store"))
             if message["status"] == 401:
                 own.append((b"www-authenticate", b"Bearer"))
             start = {**message, "headers": own}
             return
         if start is not None:
-            if not message.get("more_body", False) and not start.get("trailers", False):
+            is_whole = not message.get("more_body", False) and not start.get("trailers", False)
+            if is_whole and start["status"] != 204:
                 start["headers"].append((b"content-length", b"%d" % len(message.get("body", b""))))
             await send(start)
             start = None

@@ -29,11 +29,16 @@ from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc
 from xlashape_server.web.answers import Send, refuse, send_answer, with_headers
 from xlashape_server.web.exchanges import ConnectionEndedError, Exchange
-from xlashape_server.web.headers import ENCODINGS, UNARY_TYPES, accepts_gzip, encodings_header, timeout_of
+from xlashape_server.web.headers import (
+    ENCODINGS,
+    UNARY_TYPES,
+    accepts_gzip,
+    encodings_header,
+    mistake_of,
+    timeout_of,
+)
 from xlashape_server.web.messages import CODECS, COMPRESSIONS, Received, compressed, json_to_proto, proto_to_json
-from xlashape_server.web.origins import Origins
-
-__all__ = ["Application"]
+from xlashape_server.web.origins import Hosts, Origins
 
 _log = logging.getLogger("xlashape_server.web")
 
@@ -58,6 +63,7 @@ class Application:
         self._guard = guard
         self._threads = threads
         self._origins = Origins(config)
+        self._hosts = Hosts(config)
         self._methods = {f"/{rpc.method.containing_service.full_name}/{rpc.method.name}": rpc.method for rpc in rpcs}
         endpoints = {path: self._endpoint(rpc) for path, rpc in zip(self._methods, rpcs, strict=True)}
         self._protocols = _Protocols(
@@ -79,7 +85,9 @@ class Application:
     ) -> None:
         """Answers one request of `caller`, whose certificate has these names. `abort` ends its connection."""
         if scope["type"] != "http":
-            return  # WebSockets, which hypercorn refuses then
+            if scope["type"] == "websocket":  # of HTTP/2; HTTP/1.1 ignores upgrades
+                await send({"type": "websocket.close"})
+            return
         path = scope["path"][:100]
         try:
             await self._answer(caller, certificate_names, abort, scope, _ending(receive), _ending(send))
@@ -98,8 +106,17 @@ class Application:
     ) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         origin = headers.get("origin")
+        mistake = mistake_of(scope["headers"], scope["query_string"])
+        if mistake:
+            close = [(b"connection", b"close")] if scope["http_version"].startswith("1") else []
+            await refuse(scope, receive, with_headers(send, []), 400, Code.INVALID_ARGUMENT, mistake, close)
+            return
+        if not self._hosts.allow(headers.get("host")):
+            text = f"host: {headers['host'][:100]} is not a name of this server; the setting http_hosts names them"
+            await refuse(scope, receive, with_headers(send, []), 421, Code.PERMISSION_DENIED, text, [])
+            return
         if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
-            await send_answer(send, 204, self._origins.preflight(origin))
+            await send_answer(with_headers(send, []), 204, self._origins.preflight(origin))
             return
         send = with_headers(send, self._origins.headers(origin))
         method = self._methods.get(scope["path"])

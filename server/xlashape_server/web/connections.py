@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from typing import Any, cast
 
+import h11
 import hypercorn.protocol as protocols
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.asyncio.tcp_server import MAX_RECV, TCPServer
@@ -24,8 +25,6 @@ from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.typing import LifespanState
 
 from xlashape_server.callers import Caller
-
-__all__ = ["Connection", "Rotation"]
 
 _FIRST_PIECE = 4 << 10  # bytes that are read and handled at once, of a new connection
 # The same of a connection whose bytes take long to handle. 120 frames of HTTP/2 are as many bytes, and take some milliseconds.
@@ -185,5 +184,25 @@ class _Http2(H2Protocol):
         del event
 
 
+class _Http11(H11Protocol):
+    """HTTP/1.1 without upgrades: `Upgrade` is ignored, as RFC 9110 allows. A proxy that passes it on would take what follows for something else than this
+    server does, and there are no WebSockets. HTTP/2 begins with its own first bytes.
+    """
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        await super()._check_protocol(_without_upgrade(event))
+
+    async def _create_stream(self, request: h11.Request) -> None:
+        await super()._create_stream(_without_upgrade(request))
+
+
+def _without_upgrade(request: h11.Request) -> h11.Request:
+    headers = [(name, value) for name, value in request.headers if name.lower() != b"upgrade"]
+    if len(headers) == len(request.headers):
+        return request
+    return h11.Request(method=request.method, target=request.target, headers=headers, http_version=request.http_version)
+
+
 # hypercorn makes its protocols itself, and has no setting for this.
 cast("Any", protocols).H2Protocol = _Http2
+cast("Any", protocols).H11Protocol = _Http11

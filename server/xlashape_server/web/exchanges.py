@@ -24,8 +24,6 @@ from xlashape_server.calls import Call
 from xlashape_server.guard import Guard
 from xlashape_server.web.refusals import connect_error
 
-__all__ = ["LINGER_SECONDS", "ConnectionEndedError", "Exchange"]
-
 T = TypeVar("T")
 Message = dict[str, Any]  # types of ASGI
 

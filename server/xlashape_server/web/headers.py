@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-
-__all__ = ["ENCODINGS", "UNARY_TYPES", "accepts_gzip", "encodings_header", "timeout_of"]
+from collections.abc import Iterable
 
 ENCODINGS = ("accept-encoding", "connect-accept-encoding", "grpc-accept-encoding")
 UNARY_TYPES = ("application/json", "application/proto")
@@ -23,6 +22,28 @@ def timeout_of(headers: dict[str, str]) -> tuple[float | None, tuple[str, ...]]:
     if match is not None and headers["grpc-timeout"].isascii():
         return int(match[1]) * _GRPC_UNITS[match[2]], ("grpc-timeout",)
     return None, ()
+
+
+def mistake_of(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> str:
+    r"""What is wrong with the headers and the query of any request; empty if nothing is.
+
+    A request with a length and an encoding of its body ends at different places for different readers, such as a proxy and this server.
+
+    >>> mistake_of([(b"x-name", b"caf\xe9")], b"")
+    'header x-name: expected ASCII, found the byte 0xe9'
+    """
+    names: set[bytes] = set()
+    for name, value in headers:
+        names.add(name.lower())
+        for part in (name, value):
+            if not part.isascii():
+                shown = name.decode("ascii", "replace")[:100]
+                return f"header {shown}: expected ASCII, found the byte 0x{next(each for each in part if each > 127):x}"
+    if not query.isascii():
+        return "query: expected ASCII, with other characters as %XX"
+    if {b"content-length", b"transfer-encoding"} <= names:
+        return "content-length and transfer-encoding: expected one of them"
+    return ""
 
 
 def encodings_header(http_method: str, media_type: str) -> str:

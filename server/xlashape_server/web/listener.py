@@ -1,7 +1,8 @@
 """The address of HTTP: its socket, its TLS, the event loop in a thread of its own, and the life of the connections. hypercorn speaks HTTP/1.1 and HTTP/2.
 
 A connection takes no thread and no place of a call. The number of connections is bounded, and a caller may have a share of them. A connection that
-sends no whole request is closed, and so is one that does not read.
+sends no whole request is closed, and so is one that does not read. TLS, which takes 270 KB of memory for a connection, begins with its first bytes, and
+handshakes have a bound of their own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, cast
@@ -27,16 +29,15 @@ from xlashape_server.handlers import Rpc
 from xlashape_server.web.application import Application
 from xlashape_server.web.connections import Connection, Rotation
 
-__all__ = ["Listener"]
-
 _log = logging.getLogger("xlashape_server.web")
 
-_MAX_CONNECTIONS = 4096
+_MAX_HANDSHAKES = 256  # of TLS, at the same time
 _BACKLOG = 512
 _HANDSHAKE_SECONDS = 10.0
 _MAX_HEADER_BYTES = 64 << 10  # bytes of the first line and all headers; a GET has its request message in the first line
 _MAX_STREAMS = 128  # streams in one connection of HTTP/2 at the same time
 _REFUSING_THREADS = 16
+_PAUSE_SECONDS = 0.05  # before it is tried again to take a connection
 _CLOSE_SECONDS = 2.0  # seconds for connections to close
 
 
@@ -47,15 +48,17 @@ class Listener:
         self._config = config
         self._threads = ThreadPoolExecutor(config.max_concurrent_calls + _REFUSING_THREADS, "http call")
         self._application = Application(config, guard, rpcs, self._threads)
-        self._places = Places("http_connections", _MAX_CONNECTIONS, guard.shares)
+        self._places = Places("http_connections", config.max_connections, guard.shares)
+        self._handshakes = Places("tls_handshakes", _MAX_HANDSHAKES, guard.shares)
         self._socket = _bound(config)
         self._context = WorkerContext(None)
         self._rotation = Rotation()
         self._settings = _hypercorn_settings(config)
-        self._connections: dict[asyncio.Task[Any], asyncio.StreamWriter] = {}
+        self._connections: dict[asyncio.Task[Any], asyncio.StreamWriter | None] = {}
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(_on_error)
-        self._server: asyncio.Server | None = None
+        self._tls: ssl.SSLContext | None = None
+        self._accepting: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
 
     def start(self) -> None:
@@ -74,57 +77,107 @@ class Listener:
         self._loop.run_forever()
 
     async def _start(self) -> None:
-        secured: dict[str, Any] = {}
         if self._config.tls_certificate:
-            secured = {"ssl": tls.http_context(self._config), "ssl_handshake_timeout": _HANDSHAKE_SECONDS}
-        self._server = await asyncio.start_server(self._connect, sock=self._socket, backlog=_BACKLOG, **secured)
+            self._tls = tls.http_context(self._config)
+        self._socket.listen(_BACKLOG)
+        self._accepting = asyncio.create_task(self._accept())
 
     async def _stop(self, seconds: float) -> None:
-        if self._server is not None:
-            self._server.close()
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.wait([self._accepting])
+        self._socket.close()
         await self._context.terminated.set()
         if self._connections and seconds:
             await asyncio.wait(self._connections, timeout=seconds)
-        for writer in self._connections.values():
-            writer.transport.abort()
+        for task, writer in self._connections.items():
+            if writer is None:
+                task.cancel()  # it has not sent a byte, or its handshake has not ended
+            else:
+                writer.transport.abort()
         if self._connections:
             await asyncio.wait(self._connections, timeout=_CLOSE_SECONDS)
 
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self) -> None:
+        """Takes connections as long as there are places for them."""
+        while True:
+            try:
+                made, _ = await self._loop.sock_accept(self._socket)
+            except OSError as error:  # such as no file descriptors
+                _log.debug("cannot take a connection: %s", error)
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            caller = _caller(made)
+            try:
+                give_back = _taken(self._places, caller)
+            except LimitExceededError as error:
+                _log.debug("refused a connection of %s: %s", caller.connection, error)
+                made.close()
+                continue
+            task = self._loop.create_task(self._connect(made, caller))
+            self._connections[task] = None
+            task.add_done_callback(partial(self._ended, give_back))
+
+    def _ended(self, give_back: Callable[[], None], task: asyncio.Task[Any]) -> None:
+        del self._connections[task]
+        give_back()
+
+    async def _connect(self, made: socket.socket, caller: Caller) -> None:
         """One connection, from its beginning to its end."""
-        caller = _caller(writer)
-        task = cast("asyncio.Task[Any]", asyncio.current_task())
-        is_open = self._places.take_open()
+        writer: asyncio.StreamWriter | None = None
         try:
-            if not is_open:
-                self._places.take(caller)
-        except LimitExceededError as error:
-            _log.info("refused a connection of %s: %s", caller.connection, error)
-            writer.transport.abort()
-            return
-        self._connections[task] = writer
-        try:
+            reader = asyncio.StreamReader(loop=self._loop)
+            protocol = asyncio.StreamReaderProtocol(reader, loop=self._loop)
+            transport = await self._transport(made, caller, protocol)
+            writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
+            self._connections[cast("asyncio.Task[Any]", asyncio.current_task())] = writer
             await self._rotation.turn(caller)
             answer = partial(self._application.call, caller, _names(writer), writer.transport.abort)
             seconds = self._config.max_send_seconds
             await Connection(answer, self._settings, self._context, self._rotation, caller, seconds, reader, writer)
         except Exception as error:  # a connection that breaks a protocol must not end the others
             _log.debug("the connection of %s ended: %r", caller.connection, error)
-            writer.transport.abort()
+            if writer is not None:
+                writer.transport.abort()
         finally:
-            del self._connections[task]
-            if is_open:
-                self._places.give_back_open()
-            else:
-                self._places.give_back(caller)
+            if writer is None:
+                made.close()
+
+    async def _transport(self, made: socket.socket, caller: Caller, protocol: asyncio.StreamReaderProtocol) -> Any:
+        """The transport of a connection, with TLS if the server has a certificate: once the first bytes have come, and there is a place for a handshake."""
+        if self._tls is None:
+            return (await self._loop.connect_accepted_socket(lambda: protocol, made))[0]
+        await asyncio.wait_for(self._readable(made), min(_HANDSHAKE_SECONDS, self._config.max_receive_seconds))
+        give_back = _taken(self._handshakes, caller)
+        try:
+            secured: dict[str, Any] = {"ssl": self._tls, "ssl_handshake_timeout": _HANDSHAKE_SECONDS}
+            return (await self._loop.connect_accepted_socket(lambda: protocol, made, **secured))[0]
+        finally:
+            give_back()
+
+    async def _readable(self, made: socket.socket) -> None:
+        came = asyncio.Event()
+        self._loop.add_reader(made, came.set)
+        try:
+            await came.wait()
+        finally:
+            self._loop.remove_reader(made)
 
 
-def _caller(writer: asyncio.StreamWriter) -> Caller:
+def _taken(places: Places, caller: Caller) -> Callable[[], None]:
+    """Takes a place, and returns what gives it back. LimitExceededError if there is none for this caller."""
+    if places.take_open():
+        return places.give_back_open
+    places.take(caller)
+    return partial(places.give_back, caller)
+
+
+def _caller(made: socket.socket) -> Caller:
     """The address of the other end, in gRPC's form for peers."""
-    name = writer.get_extra_info("peername")
-    if not name:
+    try:
+        host, port = made.getpeername()[:2]
+    except (OSError, ValueError):
         return caller_at("unknown:")  # the client has closed it already
-    host, port = name[:2]
     return caller_at(f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}")
 
 

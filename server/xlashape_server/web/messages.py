@@ -17,15 +17,6 @@ from google.protobuf.message import Message
 from xlashape.errors import DecodeError, LimitExceededError
 from xlashape_server.memory import reserve
 
-__all__ = [
-    "CODECS",
-    "COMPRESSIONS",
-    "Received",
-    "compressed",
-    "json_to_proto",
-    "proto_to_json",
-]
-
 _MEMORY_OF_JSON = 25  # upper bound of the bytes of Python objects for each byte of JSON; `{},` takes 72
 _MEMORY_OF_ANSWER = (
     40  # the same for each byte of an answer: a varint of two bytes becomes a str of 53 bytes and an entry in a list

@@ -17,8 +17,6 @@ from protobuf import Registry
 from protobuf.wkt import Any as AnyMessage
 from protobuf.wkt import FileDescriptorSet
 
-__all__ = ["connect_error"]
-
 _CODES = {member.value.upper().replace("CANCELED", "CANCELLED"): member for member in Code}
 
 

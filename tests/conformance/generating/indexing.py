@@ -119,6 +119,20 @@ def indexing() -> Cases:
     simplify, compose, evaluate = (f"IndexingService/{name}" for name in ("SimplifyMap", "ComposeMaps", "EvaluateMap"))
     first = "(d0)[s0] -> (d0 * 4 + s0), domain: d0 in [0, 7], s0 in [0, 3]"
     second = "(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [0, 31]"
+    parse = "IndexingService/ParseMap"
+    least = "(d0) -> (d0 + -9223372036854775808), domain: d0 in [-9223372036854775808, 9223372036854775807]"
+    older = "(d0)[s0] -> (d0, s0), domain:\nd0 in [0, 3]\ns0 in [0, 4]\n  hlo: p = s32[2]{0} parameter(1)\n  (d0) -> (d0 / 2)"
+    wrapped = '#xla.indexing_map<"(d0) -> ((d0 * 8) mod 8), domain: d0 in [0, 3], is_simplified: false">'
+    cases.call("parse/some", parse, {"maps": [_text(each) for each in (first, least, older, wrapped, "UNDEFINED")]})
+    cases.call("parse/affine", parse, {"maps": [_text(wrapped)], "style": "TEXT_STYLE_AFFINE"})
+    cases.call("parse/none", parse, {})
+    cases.call("parse/no_map", parse, {"maps": [{}]})
+    cases.call("parse/too_many", parse, {"maps": [_text("() -> ()")] * 201})
+    cases.call(
+        "parse/too_short",
+        parse,
+        {"maps": [_text(first), _text("(d0) -> (d0), domain: d0 in [0, 4], is_simplified:")]},
+    )
     cases.call(
         "simplify/some",
         simplify,

@@ -21,7 +21,7 @@ from xlashape.shape import Shape
 
 ROOT = Path(__file__).resolve().parents[3]
 XLA = ("xla/xla_data.proto", "xla/service/hlo.proto", "xla/service/metrics.proto")
-OURS = ("types", "shape_service", "hlo_service", "indexing_service")
+OURS = ("types", "shape_service", "hlo_service", "indexing_service", "report_service")
 TEXT = "bf16[<=20,300]{0,1:T(8,128)(2,1)S(1)}"
 DATA = Shape.parse(TEXT).to_proto().SerializeToString(deterministic=True)
 
@@ -79,6 +79,7 @@ CPP = """
 #include "xla/xla_data.pb.h"
 #include "xlashape/v1/hlo_service.pb.h"
 #include "xlashape/v1/indexing_service.pb.h"
+#include "xlashape/v1/report_service.pb.h"
 #include "xlashape/v1/shape_service.pb.h"
 
 int main() {

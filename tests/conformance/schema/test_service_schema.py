@@ -19,7 +19,7 @@ from xlashape.shape import Shape
 CHECKOUT = Path(__file__).resolve().parents[3]
 FILES: list[FileDescriptor] = [
     proto.pool.FindFileByName(f"xlashape/v1/{name}.proto")
-    for name in ("types", "shape_service", "hlo_service", "indexing_service")
+    for name in ("types", "shape_service", "hlo_service", "indexing_service", "report_service")
 ]
 TWINS = {"Shape": "ShapeProto", "Layout": "LayoutProto", "LayoutTile": "TileProto", "SplitConfig": "SplitConfigProto"}
 ENUM_TWINS = {"ElementType": "PrimitiveType", "DimensionLevel": "DimLevelType"}

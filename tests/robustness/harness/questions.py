@@ -137,6 +137,7 @@ def _map_calls(r: random.Random, count: int) -> Iterator[tuple[str, list[Any]]]:
             text = row["map"]
         given = v1.MapInput(text=text)
         style = r.choice(v1.TextStyle.values())
+        yield "IndexingService/ParseMap", [v1.ParseMapRequest(maps=[given], style=style)]
         yield "IndexingService/SimplifyMap", [v1.SimplifyMapRequest(maps=[given], style=style)]
         variables = text[: text.index("->")].replace("]", ",").count(",") + 1
         points = [r.randint(-2, 20) for _ in range(variables * r.randint(1, 4))]

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from importlib import resources
@@ -96,15 +97,15 @@ def test_every_kind_of_shape_has_an_answer(text):
 
 def test_size_of_a_shape(where):
     assert answer("size", TILED, *where).startswith("96 bytes: 60 bytes of elements, 36 bytes (37.5%) of padding")
-    assert json.loads(answer("size", "f32[1024]", "--json", *where))["physical_bytes"] == 4096
+    assert json.loads(answer("size", "f32[1024]", "--json", *where))["totals"]["bytes"] == 4096
 
 
 def test_size_of_a_shape_on_a_target() -> None:
-    assert answer("size", "s64[<=4,1]", "--target", "cpu") == "40 bytes\n"
+    assert answer("size", "s64[<=4,1]", "--target", "cpu").startswith("40 bytes: 32 bytes of elements, 8 bytes")
     told = json.loads(answer("size", "(f32[], s32[4])", "--target", "tpu", "--json"))
-    assert told["bytes"] == 5120
+    assert told["totals"]["bytes"] == 5120
     assert [(buffer["index"], buffer["bytes"]) for buffer in told["buffers"]] == [
-        ("{}", 512),
+        (None, 512),
         ("{0}", 4096),
         ("{1}", 512),
     ]
@@ -114,15 +115,14 @@ def test_size_of_a_module(where):
     told = json.loads(answer("size", MODULE, "--json", *where))
     module = HloModule.load(MODULE)
     # Nothing of fusions and reducers is there, and no bitcast of the entry computation.
-    assert {row["instruction"]: row["shape"] for row in told["instructions"]} == {
+    assert {row["name"]: row["shape"] for row in told["buffers"]} == {
         one.name: str(one.shape) for one in module.entry.instructions if str(one.opcode) != "bitcast"
     }
     totals = told["totals"]
-    left_out = totals["shared_instruction_count"] + totals["fused_instruction_count"]
-    assert totals["instruction_count"] + left_out == len(list(module.instructions()))
-    shown = answer("size", MODULE, "--limit", "3", "--order", "physical", *where)
-    largest = max(told["instructions"], key=lambda row: row["physical_bytes"] or 0)
-    assert f"{largest['physical_bytes']:,}" in shown.splitlines()[2]
+    assert totals["count"] + totals["shared_count"] + totals["fused_count"] == len(list(module.instructions()))
+    shown = answer("size", MODULE, "--limit", "3", "--order", "bytes", *where)
+    largest = max(told["buffers"], key=lambda row: row["bytes"])
+    assert f"{largest['bytes'] / 1024:.1f} KiB" in shown.split("───\n")[1].splitlines()[0]
 
 
 def test_a_module_from_standard_input():
@@ -134,7 +134,7 @@ def test_a_module_from_standard_input():
         timeout=120,
         check=True,
     )
-    assert json.loads(result.stdout)["totals"]["instruction_count"] > 0
+    assert json.loads(result.stdout)["totals"]["count"] > 0
 
 
 def test_maps_of_one_instruction(where):
@@ -321,6 +321,16 @@ def test_serve_prints_its_address_and_stops_on_a_signal():
         process.communicate()
 
 
+def test_what_keeps_a_server_from_starting_is_a_line_of_its_log():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        result = run("serve", "--address", f"127.0.0.1:{taken.getsockname()[1]}", "--workers", "1")
+    assert (result.returncode, result.stdout) == (1, "")
+    lines = [json.loads(line) for line in result.stderr.splitlines()]
+    assert lines[-1]["level"] == "error"
+    assert lines[-1]["code"] == "unavailable"
+    assert lines[-1]["message"].startswith("cannot start: cannot listen on 127.0.0.1:")
+
+
 def test_demo_starts_a_server_asks_it_and_stops_it():
     text = answer("demo")
     for part in (
@@ -369,7 +379,7 @@ def test_demo_without_grpc_answers_the_same_in_this_process():
             "a server needs gRPC, and the module grpc is not installed: pip install 'xlashape[server]'",
         ),
         (
-            ("size", "f32[3]", "--server", "127.0.0.1:1"),
+            ("shape", "f32[3]", "--server", "127.0.0.1:1"),
             "the client of a server needs gRPC, and the module grpc is not installed: pip install 'xlashape[client]'",
         ),
     ],

@@ -6,11 +6,24 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from xlashape.errors import XlashapeError
+from xlashape.errors import ParseError, XlashapeError
 from xlashape.hlo import values
-from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.text.writer.templates import read_computations
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.values.aliasing import OutputOperandAliasing
 from xlashape.hlo.values.attribute import Attribute, not_written
+from xlashape.hlo.values.convolution_numbers import ConvolutionDimensionNumbers
+from xlashape.hlo.values.origin import OriginalValue
+from xlashape.hlo.values.padding import PaddingConfig
+from xlashape.hlo.values.replica_groups import ReplicaGroups
+from xlashape.hlo.values.result_accuracy import ResultAccuracy
+from xlashape.hlo.values.shapes import Literal
+from xlashape.hlo.values.sharding import Sharding
+from xlashape.hlo.values.slices import SliceDimension
+from xlashape.hlo.values.source_target_pairs import SourceTarget
+from xlashape.hlo.values.sparsity import BlockScalingConfig, SparsityConfig
+from xlashape.hlo.values.statistics import Statistics
+from xlashape.hlo.values.window import WINDOW, Window
 from xlashape.proto import xla
 from xlashape.shape import Shape
 
@@ -34,8 +47,8 @@ VALUES = {
     "gather_numbers.*": ["{0,2}"],
     "linear_algebra.TRANSPOSE_A": ["NO_TRANSPOSE", "unknown_77"],
     "linear_algebra.*": ["true"],
-    "objects.BACKEND_CONFIG": ['"a\\"b"', '{"a":{"b":"}"}}'],
-    "objects.FRONTEND_ATTRIBUTES": ['{a="x",b={"c":1}}'],
+    "json_objects.BACKEND_CONFIG": ['"a\\"b"', '{"a":{"b":"}"}}'],
+    "json_objects.FRONTEND_ATTRIBUTES": ['{a="x",b={"c":1}}'],
     "origin.ORIGIN": ['{(),[""]}', '{{"a"},["f/g"]}', '{{"a"}}', '{({"a" {1,0}}, ({"b"}, {}))}'],
     "padding.PADDING": ["0_1", "0_1_2x-3_4_0"],
     "plain.CHANNEL_ID": ["7"],
@@ -158,6 +171,75 @@ def test_what_is_written_is_what_was_read(name):
         data = attribute.read(cursor)
         cursor.expect_end()
         assert attribute.write(template_of(data), Context()) == f", {attribute.name}={text}"
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_values_of_protos(name):
+    """The value of what was read gives the same proto, alone and beside another value; no value gives none."""
+    attribute = WRITTEN[name]
+    assert attribute.read is not None
+    assert attribute.value is not None
+    for text in samples(name):
+        said = xla.HloInstructionProto.FromString(attribute.read(HloCursor(text)))
+        value = attribute.of(said)
+        made = xla.HloInstructionProto()
+        attribute.value.put(made, value)
+        assert attribute.of(made) == value
+        assert attribute.write(template_of(made.SerializeToString()), Context()) == f", {attribute.name}={text}"
+        for other in samples(name):
+            changed = xla.HloInstructionProto.FromString(attribute.read(HloCursor(other)))
+            attribute.value.put(changed, value)
+            assert attribute.of(changed) == value
+        with pytest.raises((TypeError, ValueError, AttributeError, XlashapeError)):
+            attribute.value.put(made, object())
+        assert attribute.of(made) == value
+        if name != "sharding.DOMAIN":  # an attribute that a domain must have
+            attribute.value.put(made, None)
+            assert attribute.of(made) == attribute.of(xla.HloInstructionProto())
+
+
+STRUCTURED = {
+    "aliasing.OUTPUT_TO_OPERAND_ALIASING": OutputOperandAliasing,
+    "convolution_numbers.DIM_LABELS": ConvolutionDimensionNumbers,
+    "origin.ORIGIN": OriginalValue,
+    "padding.PADDING": PaddingConfig,
+    "replica_groups.REPLICA_GROUPS": ReplicaGroups,
+    "result_accuracy.RESULT_ACCURACY": ResultAccuracy,
+    "shapes.LITERAL": Literal,
+    "sharding.SHARDING": Sharding,
+    "slices.SLICE": SliceDimension,
+    "source_target_pairs.SOURCE_TARGET_PAIRS": SourceTarget,
+    "sparsity.BLOCK_SCALING_CONFIG": BlockScalingConfig,
+    "sparsity.SPARSITY_CONFIG": SparsityConfig,
+    "statistics.STATISTICS": Statistics,
+    "window.WINDOW_IF_ANY": Window,
+}
+"""Attributes and the frozen types of their values, or of the elements of their values."""
+
+
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_frozen_values_write_what_they_read(name):
+    kind = STRUCTURED[name]
+    attribute = WRITTEN[name]
+    for text in samples(name):
+        value = attribute.of(xla.HloInstructionProto.FromString(attribute.read(HloCursor(text))))
+        for each in value if isinstance(value, tuple) and not isinstance(value, kind) else (value,):
+            assert isinstance(each, kind)
+            assert kind.parse(each.write()) == each
+            assert kind.of_proto(each.to_proto()) == each
+            assert hash(each) == hash(kind.parse(each.write()))
+        if isinstance(value, kind):
+            assert str(value) == value.write() == text
+    with pytest.raises(ParseError):
+        kind.parse("{" + samples(name)[0])
+
+
+def test_fields_that_the_schema_does_not_know_stay():
+    window = xla.Window.FromString(Window.parse("{size=3}").to_proto().SerializeToString() + b"\x9a\x06\x01x")
+    instruction = xla.HloInstructionProto(window=window)
+    WINDOW.value.put(instruction, Window.parse("{size=2x2}"))
+    assert WINDOW.of(instruction) == Window.parse("{size=2x2}")
+    assert b"\x9a\x06\x01x" in instruction.SerializeToString()
 
 
 @pytest.mark.parametrize("name", WRITTEN)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from xlashape.hlo import HloModule
-from xlashape.hlo.buffers import executed_computations, instruction_buffers, module_buffers
-from xlashape.hlo.donation import donated_buffers
+from xlashape.hlo.analysis.buffers import donated_buffers, executed_computations, instruction_buffers, module_buffers
 
 TEXT = """HloModule m
 

@@ -20,8 +20,9 @@ from xlashape.errors import (
     ParseError,
     XlashapeError,
 )
-from xlashape.hlo import HloModule, content, convert
-from xlashape.hlo.convert import FileKind, Format, decode, detect, encode, format_of_name, read, write
+from xlashape.hlo import HloModule, convert
+from xlashape.hlo.files import detect_format
+from xlashape.hlo.files.convert import FileKind, Format, decode, detect, encode, format_of_name, read, write
 from xlashape.hlo.literal import from_raw
 from xlashape.proto import xla
 
@@ -246,7 +247,7 @@ def test_spaces_alone_are_a_text_without_a_module(data):
 
 def test_the_number_of_fields_that_are_looked_at_is_bounded(monkeypatch):
     seen = 0
-    fields = content.fields
+    fields = detect_format.fields
 
     def counted(data):
         nonlocal seen
@@ -254,9 +255,9 @@ def test_the_number_of_fields_that_are_looked_at_is_bounded(monkeypatch):
             seen += 1
             yield field
 
-    monkeypatch.setattr(content, "fields", counted)
-    monkeypatch.setattr(content, "_MAX_FIELDS", 100)
-    assert not content.holds_text(b"\x20\x01" * 100_000)
+    monkeypatch.setattr(detect_format, "fields", counted)
+    monkeypatch.setattr(detect_format, "_MAX_FIELDS", 100)
+    assert not detect_format.holds_text(b"\x20\x01" * 100_000)
     assert seen == 100
 
 

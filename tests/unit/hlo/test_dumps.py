@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from xlashape.cli import main
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
-from xlashape.hlo import HloModule, convert, dumps
+from xlashape.hlo import HloModule, convert
+from xlashape.hlo.files import dumps
 from xlashape.proto import xla
 from xlashape.proto.wire import BYTES, VARINT, sized, tag, varint
 
@@ -140,8 +141,8 @@ def test_a_dump_directory_lists_its_modules(tmp_path: Path):
     with pytest.raises(InvalidArgumentError, match=listed):
         HloModule.load(tmp_path)
     result = CliRunner().invoke(main, ["size", str(tmp_path)], standalone_mode=False)
-    assert isinstance(result.exception, InvalidArgumentError)
-    assert str(result.exception).endswith("a.hlo.pb.gz, b.before_optimizations.txt")
+    assert result.exception is None
+    assert all(name in result.output for name in ("a.hlo.pb.gz", "b.before_optimizations.txt"))
     assert [(Path(name).name, document.module.name) for name, document in convert.modules(tmp_path)] == [
         ("a.hlo.pb.gz", "m"),
         ("b.before_optimizations.txt", "m"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, ParseError, XlashapeError
-from xlashape.hlo import Editor, HloModule, Opcode, verify
+from xlashape.hlo import Editor, HloModule, Opcode, Sharding, verify
 from xlashape.hlo.literal import to_numpy
+from xlashape.hlo.ops.operation import Contents
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.proto import xla
 
 TEXT = """HloModule m, is_scheduled=true
@@ -135,6 +138,62 @@ def test_opcodes_operands_and_shapes():
     assert [str(each) for each in (module.entry.parameters[0].shape,)] == ["bf16[4,8]{1,0}"]
 
 
+def test_attributes_are_typed_values_or_their_text():
+    module = _edited(lambda e: e.set_attribute("r", "to_apply", "max").set_attribute("add.1", "sharding", "{manual}"))
+    assert [each.name for each in module.instruction("r").called_computations] == ["max"]
+    assert str(module.instruction("add.1").attributes.sharding) == "{manual}"
+    module = _edited(lambda e: e.set_attribute("add.1", "sharding", Sharding.parse("{manual}")))
+    assert "sharding={manual}" in module.instruction("add.1").to_text()
+    module = _edited(lambda e: e.set_attribute("add.1", "sharding", None).set_attribute("add.1", "backend_config", "x"))
+    assert module.instruction("add.1").attributes.sharding is None
+    assert module.instruction("add.1").attributes.backend_config == "x"
+    module = _edited(
+        lambda e: e.set_attribute("r", "dimensions", "{0}").set_shape("r", "f32[8]").set_shape("n", "f32[8]")
+    )
+    assert module.instruction("r").attributes.dimensions == (0,)
+
+
+def test_instructions_are_made_of_typed_values():
+    module = _edited(
+        lambda e: (
+            e.insert_instruction("t", Opcode.TRANSPOSE, ["add.1"], attributes={"dimensions": (1, 0)})
+            .insert_instruction("m", "reduce", ["t", "zero"], attributes={"dimensions": [0], "to_apply": "max"})
+            .insert_instruction("less", "compare", ["m", "n"], attributes={"direction": "LT"})
+            .insert_instruction("first", "abs", ["p"], shape="f32[4,8]{0,1}", before="add.1")
+        )
+    )
+    lines = _lines(module)
+    assert lines["t"] == "f32[8,4]{0,1} transpose(add.1), dimensions={1,0}"
+    assert lines["m"] == "f32[4]{0} reduce(t, zero), dimensions={0}, to_apply=max"
+    assert lines["less"] == "pred[4]{0} compare(m, n), direction=LT"
+    text = _edited(
+        lambda e: (
+            e.insert("t = transpose(add.1), dimensions={1,0}")
+            .insert("m = reduce(t, zero), dimensions={0}, to_apply=max")
+            .insert("less = compare(m, n), direction=LT")
+            .insert("first = f32[4,8]{0,1} abs(p)", before="add.1")
+        )
+    )
+    assert module.to_proto() == text.to_proto()
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((Path(__file__).parents[2] / "vectors" / "hlo").glob("*.before.hlo.pb.gz")),
+    ids=lambda path: path.name,
+)
+def test_an_opcode_that_an_instruction_has_changes_nothing(path: Path):
+    module = HloModule.load(path)
+    editor = Editor(module)
+    count = 0
+    for instruction in list(module.instructions())[:60]:
+        if operation_of(instruction.proto.opcode).contents is Contents.OPERANDS:
+            editor.set_opcode(instruction.name, instruction.proto.opcode)
+            count += 1
+    assert count > 3
+    assert editor.module(check=False).to_proto() == module.to_proto()
+
+
 def test_users_may_be_chosen():
     def edit(editor: Editor) -> Editor:
         return editor.insert("u = abs(p)").insert("v = negate(p)").replace_uses("p", "u", users=["v"])
@@ -205,14 +264,41 @@ def test_what_is_dead_and_what_stays():
         (lambda e: e.insert("y = abs(n)\nz = abs(n)"), InvalidArgumentError, "the text has several instructions"),
         (lambda e: e.insert("y = add(k, n)"), InvalidArgumentError, "the text names instructions of 'sum', 'e': say which `computation`"),
         (lambda e: e.insert("y = f32[4] add(k, n)", computation="e"), ParseError, "line 1, column 16: no instruction 'k'"),
+        (lambda e: e.insert("y = abs(n) }"), ParseError, "line 1, column 12: expected the end of the instruction, found '}'"),
+        (lambda e: e.insert("y = abs(n)\n  z"), ParseError, "line 2, column 3: expected the end of the instruction, found 'z'"),
+        (lambda e: e.insert("y = add(abs(n), n)"), InvalidArgumentError, "the text has several instructions"),
         (lambda e: e.insert("y = abs(n)", before="r"), InvalidArgumentError, "'y' needs 'r': it cannot be before it"),
         (lambda e: e.insert("y = abs(n)", before="k", computation="e"), InvalidArgumentError, "'k' is in computation 'sum', not in 'e'"),
         (lambda e: e.insert("y = f32[] parameter(2)"), InvalidArgumentError, "a parameter is given its value by the callers"),
         (lambda e: e.insert("y = abz(n)"), ParseError, "line 1, column 5: unknown opcode 'abz'"),
         (lambda e: e.insert("y = f32[4] map(n), dimensions={0}, to_apply=e"), ParseError, "no computation 'e' is defined before this"),
-        (lambda e: e.set_opcode("r", "negate"), ParseError, "negate has no attribute dimensions"),
+        (lambda e: e.set_opcode("r", "negate"), InvalidArgumentError, "negate has no attribute dimensions"),
         (lambda e: e.set_opcode("n", "nope"), InvalidArgumentError, "'nope' is not an opcode"),
         (lambda e: e.set_opcode("p", "abs"), InvalidArgumentError, "'p' is a parameter|contains"),
+        (lambda e: e.rewrite("ad.1", "abs(p)"), NotFoundError, r"has no instruction 'ad.1': did you mean 'add.1'\?"),
+        (lambda e: e.replace_calls("summ", "max"), NotFoundError, r"has no computation 'summ': did you mean 'sum'\?"),
+        (lambda e: e.set_opcode("n", "negat"), InvalidArgumentError, r"'negat' is not an opcode: did you mean 'negate'\?"),
+        (lambda e: e.set_opcode("zero", "negate"), InvalidArgumentError, "'zero' is a constant, which is not made of operands"),
+        (lambda e: e.set_opcode("n", "constant"), InvalidArgumentError, "a constant is not made of operands"),
+        (lambda e: e.set_opcode("n", "async-start"), InvalidArgumentError, "async-start is written as what it wraps"),
+        (lambda e: e.set_opcode("n", "add"), InvalidArgumentError, "add takes 2 operands, not 1"),
+        (lambda e: e.set_opcode("n", "transpose"), InvalidArgumentError, "transpose needs the attribute dimensions"),
+        (lambda e: e.set_attribute("r", "dimension", (0,)), InvalidArgumentError, r"reduce has no attribute dimension: did you mean 'dimensions'\?"),
+        (lambda e: e.set_attribute("r", "dimensions", None), InvalidArgumentError, "reduce needs the attribute dimensions"),
+        (lambda e: e.set_attribute("r", "dimensions", 1), InvalidArgumentError, "dimensions takes a list of integers, not 1"),
+        (lambda e: e.set_attribute("r", "dimensions", "{1"), ParseError, "line 1, column 3"),
+        (lambda e: e.set_attribute("r", "to_apply", "summ"), NotFoundError, r"no computation 'summ': did you mean 'sum'\?"),
+        (lambda e: e.set_attribute("r", "to_apply", "e"), InvalidArgumentError, "'e' is the entry, which nothing may call"),
+        (lambda e: e.set_attribute("r", "to_apply", ["sum", "max"]), InvalidArgumentError, "to_apply takes one computation, not 2"),
+        (lambda e: e.set_attribute("n", "sharding", 3), InvalidArgumentError, "sharding takes a Sharding, not 3"),
+        (lambda e: e.insert_instruction("y", "negat", ["n"]), InvalidArgumentError, "did you mean 'negate'"),
+        (lambda e: e.insert_instruction("y", "negate", ["m"]), NotFoundError, "has no instruction 'm'"),
+        (lambda e: e.insert_instruction("n", "negate", ["n"]), InvalidArgumentError, "there is an instruction 'n' already"),
+        (lambda e: e.insert_instruction("y", "add", ["n", "p"]), InvalidArgumentError, "add: "),
+        (lambda e: e.insert_instruction("y", "transpose", ["n"], attributes={"dims": (0,)}), InvalidArgumentError, "transpose has no attribute dims"),
+        (lambda e: e.insert_instruction("y", "custom-call", ["n"], attributes={"custom_call_target": "t"}), InvalidArgumentError, "the shape of custom-call must be written"),
+        (lambda e: e.insert_instruction("y", "negate", ["n"], before="r"), InvalidArgumentError, "'y' needs 'r': it cannot be before it"),
+        (lambda e: e.insert_instruction("y", "negate", "n"), InvalidArgumentError, "operands takes a list of names, not text"),
         (lambda e: e.set_operands("n", "r"), InvalidArgumentError, "operands takes a list of names, not text"),
         (lambda e: e.set_operands("n", ["r", "r"]), InvalidArgumentError, "negate takes 1 operands, not 2"),
         (lambda e: e.set_operands("p", ["q"]), InvalidArgumentError, "parameter takes 0 operands, not 1"),

@@ -9,7 +9,7 @@ from xlashape.hlo import HloModule, Opcode, UnknownOpcode, verify
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.calls import TO_APPLY
 from xlashape.hlo.ops.inference import array
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, exactly
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Operation, exactly
 from xlashape.hlo.ops.registry import OPERATIONS, operation_of, register, unregister
 from xlashape.hlo.ops.verification import check_one_call
 from xlashape.hlo.values.plain import DIMENSIONS, LARGEST
@@ -22,12 +22,12 @@ from xlashape.shape import Shape
 NAME = "blend"
 
 
-def infer(message, operands, results):
+def infer(given: Given) -> Shape:
     """The result has the first operand's shape without the dimensions that are named."""
-    first = array(operands[0])
-    if array(operands[1]) != first:
-        raise CannotInfer(f"operands {first} and {operands[1]} differ")
-    kept = [size for dim, size in enumerate(first.dimensions) if dim not in message.dimensions]
+    first, second = map(array, given.operands)
+    if second != first:
+        raise CannotInfer(f"operands {first} and {second} differ")
+    kept = [size for dim, size in enumerate(first.dimensions) if dim not in given.message.dimensions]
     return Shape.array(first.element_type, kept)
 
 
@@ -51,7 +51,7 @@ def blend() -> Iterator[Opcode]:
             calls=TO_APPLY,
             check=check,
             infer=infer,
-            verify_calls=lambda message, shape, operands, called, results: check_one_call(called),
+            verify_calls=lambda result: check_one_call(result.parameters),
         )
     )
     yield member

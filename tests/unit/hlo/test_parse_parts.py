@@ -6,14 +6,13 @@ import random
 import pytest
 
 from xlashape.errors import ParseError
-from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import CannotInfer
+from xlashape.hlo.ops.operation import CannotInfer, Given
 from xlashape.hlo.ops.registry import OPERATIONS, operation_of
-from xlashape.hlo.text.reader.emit import instruction_order
+from xlashape.hlo.text.reader.emit import UniqueNames, instruction_order
 from xlashape.hlo.text.reader.module import parse_module, parse_text
 from xlashape.hlo.text.reader.state import ParsedInstruction
-from xlashape.hlo.text.reader.unique_names import UniqueNames
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields, numbered_ids, varint
 from xlashape.shape import Shape
@@ -110,7 +109,7 @@ def test_every_opcode_has_a_row():
 def test_inferred_shapes(opcode, operands, expected):
     shapes = [Shape.parse(text) for text in operands]
     try:
-        found = str(operation_of(opcode).infer_shape(xla.HloInstructionProto(opcode=opcode), shapes, []))
+        found = str(operation_of(opcode).infer_shape(Given(xla.HloInstructionProto(opcode=opcode), shapes)))
     except CannotInfer as error:
         found = str(error)
     assert found == expected

@@ -16,7 +16,7 @@ import pytest
 from jaxlib_versions import Jaxlib
 
 from xlashape.errors import InvalidModuleError, LimitExceededError, ParseError
-from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
 from xlashape.hlo.values.device_lists import Iota, transposed
 from xlashape.hlo.values.sharding import parse_sharding, sharding_text
 from xlashape.hlo.values.tiled_sharding import Tiles

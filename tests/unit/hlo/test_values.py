@@ -4,8 +4,8 @@ import pytest
 
 from xlashape.errors import InvalidModuleError, ParseError
 from xlashape.hlo import HloModule
-from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.text.writer.module import module_text
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
 from xlashape.hlo.values.enums import EnumWords
 from xlashape.proto import xla
 

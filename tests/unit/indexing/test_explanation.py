@@ -142,3 +142,10 @@ def test_long_modules_are_cut_in_the_text_alone():
     assert str(report).endswith("… and 40 more instructions, in .instructions")
     empty = explain("ENTRY e { ROOT n0 = f32[4] parameter(0) }")
     assert str(empty).startswith("module_e: 0 instructions that read arrays\n\ninstruction   array")
+
+
+def test_bytes_are_a_module_and_not_lowered():
+    """`bytes` has a method `lower`, as a jitted function has."""
+    text = "HloModule Big ENTRY e { P = f32[4] parameter(0) ROOT n = f32[4] negate(P) }"
+    assert [read.operand_name for read in explain(text.encode()).rows] == ["P"]
+    assert [read.operand_name for read in explain(bytearray(text.encode())).rows] == ["P"]

@@ -6,9 +6,10 @@ import random
 
 import pytest
 
+from xlashape.hlo.values.convolution_numbers import ConvolutionDimensionNumbers
+from xlashape.hlo.values.window import WindowDimension
 from xlashape.indexing import Analysis
 from xlashape.indexing.ops import contraction, windows
-from xlashape.indexing.ops.attributes import ConvolutionNumbers, WindowDim
 from xlashape.indexing.ops.build import make_map
 from xlashape.indexing.ops.op import Op
 from xlashape.shape import Shape
@@ -17,10 +18,10 @@ from xlashape.symbolic import dim, rng
 assert Analysis  # the rules are registered
 
 
-def random_window(draw: random.Random) -> tuple[WindowDim, int, int]:
+def random_window(draw: random.Random) -> tuple[WindowDimension, int, int]:
     """A window, the size of its input and of its output, which is not 0."""
     while True:
-        w = WindowDim(
+        w = WindowDimension(
             draw.choice([1, 1, 2, 3, 5]),
             draw.choice([1, 1, 2, 3]),
             draw.choice([0, 0, 1, 2, -1, 4]),
@@ -30,7 +31,7 @@ def random_window(draw: random.Random) -> tuple[WindowDim, int, int]:
             draw.random() < 0.2,
         )
         size = draw.choice([1, 2, 3, 5, 8, 16])
-        padded = (size - 1) * w.base_dilation + 1 + w.low + w.high
+        padded = (size - 1) * w.base_dilation + 1 + w.padding_low + w.padding_high
         reach = (w.size - 1) * w.window_dilation + 1
         if 0 < reach <= padded:
             return w, size, (padded - reach) // w.stride + 1
@@ -79,13 +80,12 @@ def test_convolutions(seed, monkeypatch):
             for side in range(3):
                 sizes[side][places[side][number]] = column[side]
         spatial = [tuple(place[2:]) for place in places]
-        numbers = ConvolutionNumbers(
-            tuple(w for w, _, _ in drawn),
+        dimensions = ConvolutionDimensionNumbers(
             *(places[0][0], places[0][1], spatial[0]),
             *(places[1][0], places[1][1], spatial[1]),
             *(places[2][0], places[2][1], spatial[2]),
-            *(groups, batch_groups),
         )
+        numbers = contraction.Convolution(tuple(w for w, _, _ in drawn), dimensions, groups, batch_groups)
         lhs, rhs, out = [Shape.array("f32", dims) for dims in sizes]
         op = Op.of(out, (lhs, rhs), numbers)
         found = contraction.convolution_output_to_input(op, 0)

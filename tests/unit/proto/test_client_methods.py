@@ -175,7 +175,7 @@ def test_the_plugin_answers_protoc() -> None:
         ),
         (
             MADE_UP.replace("repeated ShapeChain chains", "repeated ShapeInput shapes"),
-            "PileShapes is a plural already: say the names of its methods in RPCS of told.py",
+            "PileShapes is a plural already: say the names of its methods in RPCS of overrides.py",
         ),
         (
             MADE_UP.replace("repeated sfixed64 indices", "repeated int32 indices"),
@@ -189,7 +189,7 @@ def test_the_plugin_answers_protoc() -> None:
         ),
         (
             MADE_UP.replace("sfixed64 positions", "sfixed64 weights"),
-            "EqualIndex has many weights: say in NUMBERS_A_ROW of told.py how many belong together",
+            "EqualIndex has many weights: say in NUMBERS_A_ROW of overrides.py how many belong together",
         ),
     ],
     ids=["stream", "plural", "small_numbers", "pairs", "numbers"],

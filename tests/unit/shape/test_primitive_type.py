@@ -45,6 +45,24 @@ def test_kinds() -> None:
     }
 
 
+def test_rows_are_whole() -> None:
+    """What a row of the table must have besides its number and spelling."""
+    for kind in PrimitiveType:
+        assert kind.is_array_type == bool(kind.bit_width) == bool(kind.numpy_name), f"{kind}: bits, and NumPy's type"
+        is_float = kind.is_floating or kind.is_complex
+        assert is_float == (kind.float_format is not None), f"{kind}: a float has a format, nothing else has"
+        if kind.float_format is not None:
+            assert kind.bit_width == max(8, kind.float_format.bits) * (1 + kind.is_complex) or kind.bit_width < 8
+        if kind.is_array_type:
+            assert f"{kind}s" in xla.LiteralProto.DESCRIPTOR.fields_by_name, f"{kind}: the field of LiteralProto"
+
+
+def test_a_type_without_a_counterpart_in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PrimitiveType.F8E3M4, "numpy_name", "")
+    with pytest.raises(UnavailableError, match="f8e3m4 has no counterpart in NumPy"):
+        PrimitiveType.F8E3M4.numpy_dtype()
+
+
 def test_numpy_types() -> None:
     pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
     for kind in ARRAYS:

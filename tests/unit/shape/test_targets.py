@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError, UnsupportedError
+from xlashape.reports.why import why
 from xlashape.shape import COMBINE, Layout, Shape, SplitConfig, Target, Tile, layout_util, shape_util, tiling
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors"
@@ -34,8 +35,23 @@ SIZES = [
     ("f32[3,5]{1,0:T(8,128)}", "tpu", 4096),
     ("f32[<=4]{0:T(128)M(8)}", "tpu", 520),
     ("f32[]{:T(128)}", "tpu", 512),
+    ("f32[]", "tpu", 4096),
+    ("pred[]", "tpu-v6e", 1024),
+    ("u32[]{:S(6)}", "tpu-v5e", 4096),
+    ("u32[]{:S(2)}", "tpu-v5e", 4),
+    ("u32[]{:S(8)}", "tpu-7x", 4),
+    ("u32[]{:T(128)S(2)}", "tpu-v4", 4),
+    ("f32[]", "cpu", 4),
     ("(f32[3], s32[])", "tpu", 512),
-    ("()", "tpu", 512),
+    ("(f32[3], s32[])", "tpu-v4", 512),
+    ("(f32[3], s32[])", "tpu-v5e", 512),
+    ("(f32[3], s32[])", "tpu-v5p", 32),
+    (f"({', '.join(['s32[]'] * 9)})", "tpu-v6e", 64),
+    (f"({', '.join(['s32[]'] * 128)})", "tpu-v5e", 512),
+    (f"({', '.join(['s32[]'] * 129)})", "tpu-v5e", 1024),
+    (f"({', '.join(['s32[]'] * 129)})", "tpu-7x", 544),
+    ("()", "tpu", 0),
+    ("()", "tpu-v6e", 0),
 ]
 
 
@@ -51,7 +67,7 @@ def test_buffers_of_nested_tuples() -> None:
         ((0,), 4096),
         ((1,), 512),
         ((1, 0), 512),
-        ((1, 1), 4096),
+        ((1, 1), 1024),
         ((2,), 0),
     ]
     assert [b.byte_size for b in shape_util.buffers_of(shape, "cpu")] == [24, 4, 16, 8, 1, 0]
@@ -140,3 +156,14 @@ def test_normalized_transposes_take_all_layouts() -> None:
 def test_a_step_of_0_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="would have no end"):
         shape_util.for_each_index(Shape.parse("f32[2,2]"), (0, 0), (2, 2), (0, 1))
+
+
+def test_scalars_in_tuples_take_what_they_take_alone() -> None:
+    """What libtpu's buffer assignments have: tiled ones their tile, semaphores 4 bytes, the others the room of 1,024 elements."""
+    shape = Shape.parse("(s32[]{:T(128)}, u32[]{:S(2)}, u32[]{:T(128)S(8)}, f32[], pred[])")
+    assert [b.byte_size for b in shape_util.buffers_of(shape, "tpu-v5e")] == [512, 512, 4, 4, 4096, 1024]
+    assert why("(s32[]{:T(128)}, s32[]{:T(128)})", target="tpu-v5e").buffer_bytes == 512 + 2 * 512
+    assert why("u32[]{:S(6)}", target="tpu-v5e").buffer_bytes == 4096
+    memory = why("(u32[]{:S(2)}, f32[8]{0:T(128)})", target="tpu-v6e")
+    assert memory.buffer_bytes == 32 + 4 + 512
+    assert sum([cause.bytes for cause in memory.causes]) == memory.overhead_bytes

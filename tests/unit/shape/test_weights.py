@@ -11,7 +11,7 @@ import pytest
 
 from xlashape import caches
 from xlashape.shape import Shape, tiling
-from xlashape.shape.parts.weights import parsed_bytes, shape_bytes
+from xlashape.shape.parts.fields import parsed_bytes, shape_bytes
 
 TEXTS: dict[str, Callable[[int], str]] = {
     "plain": lambda i: f"f32[{1000 + i},256]{{1,0}}",

@@ -32,8 +32,7 @@ from xlashape.symbolic import (
     rt,
 )
 from xlashape.symbolic.expr import interning
-from xlashape.symbolic.expr.expression import postorder, sum_terms
-from xlashape.symbolic.expr.order import order_key
+from xlashape.symbolic.expr.expression import order_key, postorder, sum_terms
 
 
 def test_equal_expressions_are_the_same_object():

@@ -15,12 +15,9 @@ from typing import NamedTuple
 from xlashape.errors import UnsupportedError
 from xlashape.math import ceil_div, product, round_up
 from xlashape.shape import Layout, Shape, Tile, tiling
-from xlashape.shape.arguments.arrays import array_of
-from xlashape.shape.arguments.indices import checked_index
-from xlashape.shape.parts.error_text import brief
+from xlashape.shape.arguments import array_of, checked_index
+from xlashape.shape.parts.checks import brief
 from xlashape.shape.tiling.formula import geometry
-
-__all__ = ["ArrayAxes", "Axis", "axes_of"]
 
 
 class Axis(NamedTuple):

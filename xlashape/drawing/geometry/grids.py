@@ -11,8 +11,6 @@ from typing import NamedTuple
 from xlashape.drawing.geometry.axes import ArrayAxes
 from xlashape.drawing.geometry.windows import GAP, Shown, Window, coordinates_shown
 
-__all__ = ["Spot", "SpotGrid", "TileGrid", "TileSpot", "element_grid", "slices_shown", "tile_grid"]
-
 
 class Spot(NamedTuple):
     """A cell of an array."""

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from xlashape.drawing.geometry.axes import ArrayAxes
 from xlashape.shape import tiling
 
-__all__ = ["MemoryCell", "MemoryRow", "memory_rows", "positions_in_a_row"]
-
 _WORD_BITS = 32
 """The unit in which vector registers and memory banks hold small elements."""
 

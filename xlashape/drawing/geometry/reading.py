@@ -13,10 +13,8 @@ from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceed
 from xlashape.indexing.reports.tiles import TileBox, push_tile
 from xlashape.math import product
 from xlashape.shape import Shape, tiling
-from xlashape.shape.arguments.indices import checked_index
+from xlashape.shape.arguments import checked_index
 from xlashape.symbolic import IndexingMap
-
-__all__ = ["MAX_READS", "Elements", "Outputs", "elements_read", "outputs_of_tile", "outputs_of_warp"]
 
 MAX_READS = 1 << 14
 """The most reads that are enumerated: elements of the output, times the values of the map's range variables."""

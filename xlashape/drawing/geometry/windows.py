@@ -7,8 +7,6 @@ from typing import NamedTuple, TypeAlias, cast
 
 from xlashape.errors import InvalidArgumentError
 
-__all__ = ["GAP", "Shown", "Window", "coordinates_shown", "window_of"]
-
 GAP = None
 """Stands for coordinates that are left out."""
 

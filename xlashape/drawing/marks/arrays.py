@@ -16,19 +16,6 @@ from xlashape.errors import InvalidArgumentError
 from xlashape.math import byte_text, ceil_div, product, round_up
 from xlashape.shape import Shape, tiling
 
-__all__ = [
-    "array_scene",
-    "brush_of",
-    "facts_of",
-    "grid_title",
-    "has_padding",
-    "is_small",
-    "notes_of",
-    "open_grids",
-    "tile_maps",
-    "title_of",
-]
-
 _SMALL_CELLS = 480
 _LEAST = (8, 12)  # the fewest rows and columns that are opened, in whole tiles
 _WINDOW_CELLS = 1100

@@ -12,9 +12,6 @@ from xlashape.drawing.marks import colours
 from xlashape.drawing.marks.options import Options
 from xlashape.drawing.marks.scene import Cell, Legend, shortened
 
-__all__ = ["Brush", "index_text", "place_text"]
-
-
 _LONGEST_LABEL = 36
 _LONGEST_TIP = 120
 

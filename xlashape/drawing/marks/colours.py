@@ -8,20 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = [
-    "BLANK",
-    "INDEXED",
-    "PADDING",
-    "PALETTE",
-    "READ",
-    "SCALE",
-    "contrast",
-    "hex_of",
-    "of_number",
-    "of_scale",
-    "rgb_of",
-]
-
 SCALE: tuple[int, ...] = tuple(range(14))
 """Fills from light to dark."""
 

@@ -10,8 +10,6 @@ from xlashape.drawing.geometry.windows import Window, window_of
 from xlashape.errors import InvalidArgumentError
 from xlashape.shape.parts.checks import integer
 
-__all__ = ["COLORS", "LABELS", "SCREEN", "Options", "Space", "options_of"]
-
 COLORS = ("memory", "tile", "row", "bank", "segment")
 """The values of the option `color`: what the fills of cells show."""
 

@@ -13,8 +13,6 @@ from xlashape.drawing.marks.cells import Brush, index_text
 from xlashape.drawing.marks.options import Space
 from xlashape.drawing.marks.scene import Cell, Grid, Strip, StripCell, StripRow, shortened
 
-__all__ = ["coordinate_text", "grid_panel", "slice_text", "strip_panel", "tile_panel"]
-
 _MAX_PATH = 700  # cells; a longer path cannot be followed by eye
 
 

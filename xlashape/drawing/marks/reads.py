@@ -24,8 +24,6 @@ from xlashape.shape.parts.checks import integer
 from xlashape.symbolic import IndexingMap
 from xlashape.symbolic.map.image import image_bounds
 
-__all__ = ["Readers", "instruction_scene", "map_scene", "readers_of"]
-
 _MAX_OPERANDS = 6
 _MAX_NOTES = 8
 _MAX_TILE_CELLS = 4096

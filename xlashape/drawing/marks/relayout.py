@@ -22,8 +22,6 @@ from xlashape.drawing.marks.scene import Legend, Panel, Scene
 from xlashape.errors import InvalidShapeError
 from xlashape.shape import Shape
 
-__all__ = ["relayout_scene"]
-
 
 def relayout_scene(before: Shape, after: Shape, options: Options, space: Space) -> Scene:
     """The scene of two layouts of one array. InvalidShapeError for shapes of different dimensions; other errors as for one array."""

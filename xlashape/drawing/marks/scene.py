@@ -4,20 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-__all__ = [
-    "Cell",
-    "Grid",
-    "Legend",
-    "Listing",
-    "ListingRow",
-    "Panel",
-    "Scene",
-    "Strip",
-    "StripCell",
-    "StripRow",
-    "shortened",
-]
-
 
 def shortened(text: str, limit: int) -> str:
     """A text of at most `limit` characters; a longer text is shortened to its beginning and its end.

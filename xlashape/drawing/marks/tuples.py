@@ -15,8 +15,6 @@ from xlashape.errors import XlashapeError
 from xlashape.math import byte_text, ceil_div, product
 from xlashape.shape import Shape, tiling
 
-__all__ = ["thumbnail", "tuple_scene"]
-
 
 def tuple_scene(shape: Shape, options: Options, space: Space) -> Scene:
     """The scene of a tuple, nested ones included, or of any other shape that is not one array."""

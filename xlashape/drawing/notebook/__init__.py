@@ -20,7 +20,7 @@ _HOMES: Final = (
     ("xlashape.shape", "shapes"),
     ("xlashape.symbolic", "shapes"),
     ("xlashape.hlo", "modules"),
-    ("xlashape.memory", "reports"),
+    ("xlashape.reports", "reports"),
     ("xlashape.indexing", "reports"),
     ("xlashape.tables", "reports"),
 )

@@ -14,8 +14,6 @@ from xlashape.drawing.writers.svg import svg_text
 from xlashape.errors import XlashapeError
 from xlashape.shape import Shape
 
-__all__ = ["card", "cut", "picture_of", "table_of"]
-
 _MAX_TEXT: Final = 600
 _MAX_CELL: Final = 90
 _ROW: Final = "border-bottom:1px solid rgba(128,128,128,.35);background:none"

@@ -10,8 +10,6 @@ from xlashape.drawing.notebook.shapes import size_lines
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloComputation, HloInstruction, HloModule
 
-__all__ = ["html"]
-
 _MAX_ROWS: Final = 12
 _MAX_OPCODES: Final = 8
 
@@ -79,10 +77,10 @@ def _instruction(instruction: HloInstruction) -> str:
             picture = picture_of(shape)
     except XlashapeError as error:
         lines.append(error.message)
-    metadata = instruction.proto.metadata
-    if metadata.op_name:
-        at = f", {metadata.source_file}:{metadata.source_line}" if metadata.source_file else ""
-        lines.append(f"from {metadata.op_name}{at}")
+    metadata = instruction.metadata
+    origin = ", ".join([each for each in (metadata.op_name, metadata.source) if each])
+    if origin:
+        lines.append(f"from {origin}")
     users = instruction.users
     if users:
         names = ", ".join([each.name for each in users[:_MAX_ROWS]])

@@ -14,8 +14,6 @@ from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction
 from xlashape.symbolic import IndexingMap
 
-__all__ = ["picture_of_map", "picture_of_reads"]
-
 _ROWS, _COLUMNS = 6, 10
 _SPACE: Final = Space(_ROWS, _COLUMNS, 1000, _ROWS, _COLUMNS, 1, 0, 0)
 _MOST_ARRAYS: Final = 4

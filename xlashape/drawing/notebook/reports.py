@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
@@ -10,19 +9,10 @@ from xlashape.drawing.notebook.card import card, picture_of, table_of
 from xlashape.drawing.notebook.reading import picture_of_reads
 from xlashape.indexing import Explanation
 from xlashape.indexing.reports.reads import InstructionReads, ModuleReads, OperandReads, OutputReads, executed_readers
-from xlashape.math import byte_text
-from xlashape.memory import (
-    ArrayMemory,
-    InstructionMemory,
-    ModuleMemory,
-    ReportMemory,
-    ShapesMemory,
-    TupleMemory,
-)
-from xlashape.memory.parts import factor_text
+from xlashape.reports.report import Answer
+from xlashape.reports.text import alike_together, cell_text
+from xlashape.reports.why import ArrayMemory, InstructionMemory
 from xlashape.tables import Kind, Table
-
-__all__ = ["html"]
 
 _MAX_ROWS: Final = 12
 _MAX_READS: Final = 40
@@ -33,10 +23,8 @@ def html(value: object) -> str | None:
     """The HTML of an explanation of memory or of reads, or of a table; None for anything else."""
     if isinstance(value, ArrayMemory):
         return _array(str(value.shape), [], value)
-    if isinstance(value, InstructionMemory):
-        return _instruction(value)
-    if isinstance(value, (TupleMemory, ModuleMemory, ReportMemory, ShapesMemory)):
-        return _buffers(value)
+    if isinstance(value, InstructionMemory) and isinstance(value.result, ArrayMemory):
+        return _instruction(value, value.result)
     if isinstance(value, Explanation):
         return _explanation(value)
     if isinstance(value, OutputReads):
@@ -47,9 +35,30 @@ def html(value: object) -> str | None:
         return _module_reads(value)
     if isinstance(value, OperandReads):
         return card(f"operand {value.operand}", [], table=table_of(_READ_HEADINGS, _read_rows(value), left=()))
+    if isinstance(value, Answer):
+        return _answer(value)
     if isinstance(value, Table):
         return _table(value)
     return None
+
+
+def _answer(answer: Answer) -> str:
+    """Of any declared report: its first total large, the others as lines, and the first rows."""
+    lines = answer.headline().splitlines()
+    columns = answer.report.columns
+    ranked = [number for number, column in enumerate(columns) if column.rank]
+    every = answer.rows_of()
+    if answer.report.alike:
+        every = iter(alike_together(columns, every, answer.report.alike))
+    found = list(islice(every, _MAX_ROWS))
+    shown = [number for number in ranked if number == ranked[0] or any(row[number] is not None for row in found)]
+    rows = [[cell_text(columns[number], row[number]) for number in shown] for row in found]
+    left = [place for place, number in enumerate(shown) if columns[number].kind in (Kind.TEXT, Kind.TEXTS)]
+    headings = [columns[number].heading or columns[number].name.replace("_", " ") for number in shown]
+    if next(every, None) is not None:
+        lines.append(f"the first {len(rows)} rows of {len(answer):,}:")
+    table = table_of(headings, rows, left=left) if rows else ""
+    return card(lines[0] if lines else answer.report.summary, lines[1:], table=table)
 
 
 def _array(title: str, lines: list[str], memory: ArrayMemory) -> str:
@@ -57,57 +66,9 @@ def _array(title: str, lines: list[str], memory: ArrayMemory) -> str:
     return card(title, lines, picture_of(memory.shape))
 
 
-def _instruction(memory: InstructionMemory) -> str:
-    title = f"{memory.name} ({memory.opcode}, in {memory.computation})"
-    lines = [memory.note] if memory.note else []
-    if isinstance(memory.result, ArrayMemory):
-        return _array(title, [str(memory.result.shape), *lines], memory.result)
-    return card(title, [*lines, *_totals(memory)], table=_buffer_table(memory.table()))
-
-
-def _totals(memory: TupleMemory | InstructionMemory | ModuleMemory | ReportMemory | ShapesMemory) -> list[str]:
-    times = f", {factor_text(memory.factor)} the elements" if memory.overhead_bytes and memory.element_bytes else ""
-    return [f"elements {byte_text(memory.element_bytes)}", f"buffers {byte_text(memory.buffer_bytes)}{times}"]
-
-
-def _buffers(memory: TupleMemory | ModuleMemory | ReportMemory | ShapesMemory) -> str:
-    table = memory.table()
-    lines = _totals(memory)
-    if isinstance(memory, ModuleMemory):
-        on = f" on {memory.target.name}" if memory.target is not None else ""
-        title = f"{memory.name or 'module'}: {len(memory.buffers):,} buffers{on}"
-        lines += [f"without {line}" for line in memory.not_counted()]
-    elif isinstance(memory, TupleMemory):
-        title = str(memory.shape)
-    elif isinstance(memory, ReportMemory):
-        title = f"a report about memory: {len(table):,} allocations"
-        lines.append("every number of it is ours too" if memory.agrees else "not all of its numbers are ours")
-    else:
-        title = f"{len(table):,} arrays"
-    if len(table) > _MAX_ROWS:
-        lines.append(f"the first {_MAX_ROWS} of {len(table):,}:")
-    return card(title, lines, table=_buffer_table(table))
-
-
-def _buffer_table(table: Table) -> str:
-    rows: list[Sequence[str]] = []
-    for number, row in enumerate(table):
-        if number == _MAX_ROWS:
-            break
-        index = "" if row["index"] == "{}" else row["index"]
-        shape = row["shape"] or ""
-        if row["error"] is not None:
-            shape = f"{shape}: {row['error']}"
-        sizes = [_grouped(row[name]) for name in ("element_bytes", "buffer_bytes")]
-        rows.append(
-            (
-                f"{row['instruction'] or ''}{index}",
-                shape,
-                *sizes,
-                "" if row["factor"] is None else f"{row['factor']:.4g} ×",
-            )
-        )
-    return table_of(["buffer", "shape", "elements", "bytes", "factor"], rows, left=range(2))
+def _instruction(memory: InstructionMemory, result: ArrayMemory) -> str:
+    title, *lines = memory.headline().splitlines()
+    return _array(title, [str(result.shape), *lines], result)
 
 
 def _explanation(explanation: Explanation) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from xlashape.drawing.draw import example_of
 from xlashape.drawing.notebook.card import card, cut, picture_of
-from xlashape.drawing.subjects import example_of
 from xlashape.errors import XlashapeError
 from xlashape.math import byte_text, ceil_div, product
 from xlashape.shape import Layout, Shape, tiling
 from xlashape.symbolic import IndexingMap
-
-__all__ = ["html", "leaf_line", "size_lines"]
 
 _MAX_LEAVES: Final = 12
 

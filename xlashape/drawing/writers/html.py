@@ -13,8 +13,6 @@ from xlashape.drawing.marks.scene import Scene
 from xlashape.drawing.writers.style import DARK, FONT, LIGHT
 from xlashape.drawing.writers.svg import svg_text
 
-__all__ = ["html_text"]
-
 _SCRIPT: Final = """
 const readout = document.getElementById("readout"), rest = readout.textContent;
 const cells = [...document.querySelectorAll("rect[data-t]")], byKey = new Map();

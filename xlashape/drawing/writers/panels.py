@@ -12,8 +12,6 @@ from xlashape.drawing.marks import colours
 from xlashape.drawing.marks.scene import Cell, Grid, Listing, Panel, Strip
 from xlashape.drawing.writers.style import CHARACTER
 
-__all__ = ["Pen", "PlacedPanel", "number", "placed", "text_width"]
-
 _TITLE: Final = 20
 _HEAD: Final = 16
 _GAP: Final = 18

@@ -10,8 +10,6 @@ from typing import Final
 
 from xlashape.drawing.marks import colours
 
-__all__ = ["CHARACTER", "DARK", "FONT", "LIGHT", "PAGE_NAMES", "THEMES", "style_sheet"]
-
 THEMES: Final = ("auto", "light", "dark")
 """`auto` follows the reader's setting."""
 

@@ -13,8 +13,6 @@ from xlashape.drawing.marks.scene import Grid, Legend, Listing, Panel, Scene, St
 from xlashape.drawing.writers.panels import Pen, number, placed, text_width
 from xlashape.drawing.writers.style import CHARACTER, style_sheet
 
-__all__ = ["MAX_BYTES", "svg_text"]
-
 MAX_BYTES: Final = 200_000
 """An upper bound of the size of an SVG file. Hover texts are left out if the file would exceed it."""
 

@@ -10,8 +10,6 @@ from xlashape.drawing.marks import colours
 from xlashape.drawing.marks.options import Space
 from xlashape.drawing.marks.scene import Cell, Grid, Legend, Listing, Panel, Scene, Strip
 
-__all__ = ["DEPTHS", "space_of", "terminal_text"]
-
 DEPTHS: Final = ("none", "256", "full")
 """How many colours a terminal has."""
 

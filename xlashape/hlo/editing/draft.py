@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from xlashape.errors import InvalidArgumentError, NotFoundError
-from xlashape.hlo.formatting import safe_name
 from xlashape.hlo.module import HloModule
+from xlashape.hlo.module_proto.order import post_order
+from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.order import post_order
-from xlashape.hlo.structure import LOCAL_ID
+from xlashape.hlo.tokens.formatting import safe_name
 from xlashape.proto import xla
+from xlashape.similar import did_you_mean
 
 __all__ = ["Draft", "check_name", "dependencies", "local"]
 
@@ -56,8 +57,9 @@ class Draft:
         """The instruction called `name`, which may begin with `%`, and its computation. Raises NotFoundError."""
         entry = self.names().get(name.removeprefix("%"))
         if entry is None:
+            hint = did_you_mean(name.removeprefix("%"), self.names())
             raise NotFoundError(
-                f"module {self.proto.name!r} has no instruction {name!r}",
+                f"module {self.proto.name!r} has no instruction {name!r}{hint}",
                 kind="instruction",
                 name=name,
                 field="instruction",
@@ -76,8 +78,13 @@ class Draft:
         for computation in self.proto.computations:
             if computation.name == name.removeprefix("%"):
                 return computation
-        message = f"module {self.proto.name!r} has no computation {name!r}"
+        hint = did_you_mean(name.removeprefix("%"), [each.name for each in self.proto.computations])
+        message = f"module {self.proto.name!r} has no computation {name!r}{hint}"
         raise NotFoundError(message, kind="computation", name=name, field="computation")
+
+    def computation_of(self, number: int) -> xla.HloComputationProto:
+        """The computation of an id, which an instruction calls."""
+        return next(each for each in self.proto.computations if local(each) == number & LOCAL_ID)
 
     def is_entry(self, computation: xla.HloComputationProto) -> bool:
         """Whether execution starts in the computation."""

@@ -16,7 +16,8 @@ The editor works on a copy. Text is HLO text, in which the shape of a result may
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo.editing.draft import Draft, check_name, dependencies, local
@@ -29,11 +30,11 @@ from xlashape.hlo.editing.references import (
     pass_on_control_predecessors,
     rename_in_assignment,
 )
+from xlashape.hlo.editing.typed_edits import new_instruction, with_attribute, with_opcode
 from xlashape.hlo.module import HloModule
+from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.registry import OPERATIONS, operation_of
-from xlashape.hlo.structure import LOCAL_ID
-from xlashape.hlo.text.writer.module import instruction_text, printed_module
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.hlo.verifier import Problem, verify
 from xlashape.proto import xla
 from xlashape.shape import Layout, Shape
@@ -137,18 +138,69 @@ class Editor:
     def set_opcode(self, name: str, opcode: Opcode | str) -> Editor:
         """Gives an instruction another opcode, with the same operands, attributes and shape: `subtract` for `add`.
 
-        Raises ParseError if the opcode does not take these operands or attributes, InvalidArgumentError for an unknown opcode and
-        for a parameter.
+        Raises InvalidArgumentError if the opcode does not take these operands or attributes, for an unknown opcode, for a parameter, a constant and
+        a step of an asynchronous operation.
         """
         computation, instruction = self._draft.find(name)
-        if str(opcode) not in OPERATIONS:
-            raise InvalidArgumentError(f"{str(opcode)!r} is not an opcode", field="opcode")
-        line = self._line(computation, instruction)
-        shape = Shape.from_proto(instruction.shape)
-        start = f"%{instruction.name} = {shape} {instruction.opcode}("
-        if not line.startswith(start):
-            raise InvalidArgumentError(f"{name!r} is written as part of another instruction: use rewrite")
-        return self.rewrite(name, f"{shape} {opcode}({line.removeprefix(start)}")
+        if instruction.opcode == Opcode.PARAMETER:
+            raise InvalidArgumentError(f"{name!r} is a parameter: the computation's callers give it a value")
+        instruction.CopyFrom(with_opcode(self._draft, computation, instruction, opcode))
+        self._mark_called(instruction)
+        self._changed(computation, instruction)
+        return self
+
+    def set_attribute(self, name: str, attribute: str, value: Any) -> Editor:
+        """Gives an instruction another value of an attribute, or none for None: `set_attribute("t", "dimensions", (1, 0))`.
+
+        The attribute is named as in `HloInstruction.attributes`, and the value is one as that has, or its HLO text: `"{size=3x3}"` for a window. Of an
+        attribute that names computations, such as `to_apply`, it is the name of a computation, or a list of names. The shape stays: `set_shape`
+        changes it. Raises InvalidArgumentError for an attribute that the opcode has not, or needs; and for anything that is no such value.
+
+        >>> module = HloModule.parse("ENTRY e { p = f32[4,4] parameter(0)  ROOT t = f32[4,4] transpose(p), dimensions={1,0} }")
+        >>> Editor(module).set_attribute("t", "dimensions", (0, 1)).module().entry.root.attributes.dimensions
+        (0, 1)
+        """
+        computation, instruction = self._draft.find(name)
+        instruction.CopyFrom(with_attribute(self._draft, computation, instruction, attribute, value))
+        self._mark_called(instruction)
+        self._changed(computation, instruction)
+        return self
+
+    def insert_instruction(
+        self,
+        name: str,
+        opcode: Opcode | str,
+        operands: Sequence[str] = (),
+        *,
+        shape: Shape | str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        before: str | None = None,
+        computation: str | None = None,
+    ) -> Editor:
+        """Adds an instruction as `insert` does, from its parts. The shape is inferred from the operands unless it is given.
+
+        `attributes` are values by name, as for `set_attribute`. The instruction goes into the computation of its first operand, unless `before` or
+        `computation` says another one. Raises InvalidArgumentError for operands or attributes that do not fit the opcode.
+
+        >>> module = HloModule.parse("ENTRY e { p = f32[4,8] parameter(0)  ROOT n = f32[4,8] negate(p) }")
+        >>> edited = Editor(module).insert_instruction("t", "transpose", ["n"], attributes={"dimensions": (1, 0)}).set_root("t").module()
+        >>> edited.entry.root.to_text(print_percent=False)
+        't = f32[8,4]{0,1} transpose(n), dimensions={1,0}'
+        """
+        if isinstance(operands, str):
+            raise InvalidArgumentError("operands takes a list of names, not text", field="operands")
+        self._draft.check_new_name(name)
+        first = operands[0] if operands and computation is None and before is None else before
+        owner = self._owner("", first, computation)
+        anchor = None if before is None else self._draft.find_in(owner, before)
+        new = new_instruction(self._draft, owner, opcode, operands, shape, attributes or {})
+        if anchor is not None and local(anchor) in dependencies(owner, [i & LOCAL_ID for i in new.operand_ids]):
+            raise InvalidArgumentError(f"{name!r} needs {before!r}: it cannot be before it", field="before")
+        new.name, new.id = name, self._draft.new_instruction_id(owner)
+        self._draft.place(owner, new, anchor)
+        self._mark_called(new)
+        self._changed(owner, new)
+        return self
 
     def set_operands(self, name: str, operands: Iterable[str]) -> Editor:
         """Gives an instruction other operands, in order. The shape stays: `rewrite` and `set_shape` change it.
@@ -414,18 +466,14 @@ class Editor:
         self._draft.proto.payloads.extend(fragment.payloads)
         self._mark_fused(fragment.fused)
 
+    def _mark_called(self, instruction: xla.HloInstructionProto) -> None:
+        if operation_of(instruction.opcode).fuses_called_computation:
+            self._mark_fused(frozenset([number & LOCAL_ID for number in instruction.called_computation_ids]))
+
     def _mark_fused(self, fused: frozenset[int]) -> None:
         for computation in self._draft.proto.computations:
             if local(computation) in fused:
                 computation.is_fusion_computation = True
-
-    def _line(self, computation: xla.HloComputationProto, instruction: xla.HloInstructionProto) -> str:
-        """The instruction as HLO text, with all that can be read again; metadata is left out, because it names tables of the module."""
-        view = self._draft.module()
-        printed = printed_module(view, print_metadata=False, print_large_constants=True)
-        owner = next(each for each in view.computations if local(each.proto) == local(computation))
-        index = owner.instruction(instruction.name).index
-        return instruction_text(view.proto, printed, owner.index, index)
 
 
 def _taken(counted: Counter[str], text: str) -> bool:

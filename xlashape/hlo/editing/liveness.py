@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.hlo.ops.registry import operation_of
-from xlashape.hlo.structure import LOCAL_ID
 from xlashape.proto import xla
 
 __all__ = ["dead_instructions", "uncalled_computations"]

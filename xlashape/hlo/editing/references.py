@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.editing.draft import dependencies, local
-from xlashape.hlo.structure import LOCAL_ID
+from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.proto import xla
 from xlashape.shape import Shape
 

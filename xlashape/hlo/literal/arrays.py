@@ -13,8 +13,6 @@ from xlashape.shape import PrimitiveType
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["from_numpy", "to_numpy"]
-
 
 def to_numpy(literal: xla.LiteralProto | bytes) -> np.ndarray[Any, Any] | tuple[Any, ...]:
     r"""The elements as a new NumPy array of the logical shape, with the same bits; a tuple of arrays for a tuple.

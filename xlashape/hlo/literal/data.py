@@ -14,8 +14,6 @@ from xlashape.math import product
 from xlashape.proto import xla
 from xlashape.proto.wire import BYTES, fields, tag, varint
 
-__all__ = ["element_count", "element_type", "from_raw", "raw", "row_major_positions"]
-
 
 def element_type(shape: xla.ShapeProto) -> ElementType:
     """The element type of an array shape. Raises InvalidModuleError for a type that literals do not have."""

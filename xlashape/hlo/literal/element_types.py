@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
 from xlashape import caches
-from xlashape.hlo.literal.floats import BF16, F16, F32, F64, SMALL_FORMATS, FloatFormat, f32_text, f64_text
+from xlashape.hlo.literal.floats import f32_text, f64_text
 from xlashape.proto import xla
-
-__all__ = ["ELEMENT_TYPES", "ElementType"]
+from xlashape.shape import PrimitiveType
+from xlashape.shape.parts.float_format import FloatFormat
 
 _MAX_TEXTS: Final = 1 << 15
 _TEXT_BYTES: Final = 200  # of an entry: an int, a text of up to 24 characters, and their place in the dict
@@ -98,56 +98,39 @@ def _complex_texts(texts: dict[int, str]) -> Callable[[array[int]], list[str]]:
     return lambda raw: [f"({texts[raw[i]]}, {texts[raw[i + 1]]})" for i in range(0, len(raw), 2)]
 
 
-def _integer_types() -> list[ElementType]:
-    types = [_element_type("pred", "varint", "B", "pred", _integer_texts, upper=1)]
-    for bits in (1, 2, 4):
-        half = 1 << (bits - 1)
-        texts = _narrow_integer_texts(bits, is_signed=True)
-        types.append(_element_type(f"s{bits}", "bytes", "B", "int", texts, lower=-half, upper=half - 1))
-        texts = _narrow_integer_texts(bits, is_signed=False)
-        types.append(_element_type(f"u{bits}", "bytes", "B", "int", texts, upper=2 * half - 1))
-    for bits, signed_code, unsigned_code in ((8, "b", "B"), (16, "h", "H"), (32, "i", "I"), (64, "q", "Q")):
-        storage = "varint" if bits >= 32 else "bytes"
-        half = 1 << (bits - 1)
-        types.append(
-            _element_type(f"s{bits}", storage, signed_code, "int", _integer_texts, lower=-half, upper=half - 1)
-        )
-        types.append(_element_type(f"u{bits}", storage, unsigned_code, "int", _integer_texts, upper=2 * half - 1))
-    return types
+# One for each format: a complex type has that of its parts.
+_FLOAT_TEXTS = {
+    kind.float_format: _TextCache(
+        f"texts of {kind} elements", {32: f32_text, 64: f64_text}.get(kind.float_format.bits, kind.float_format.text)
+    )
+    for kind in PrimitiveType
+    if kind.is_floating and kind.float_format
+}
+
+# Bytes of an element → type code of `array` for a signed and an unsigned integer, and for the bits of a float.
+_SIGNED, _UNSIGNED = {1: "b", 2: "h", 4: "i", 8: "q"}, {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
-def _float_types() -> list[ElementType]:
-    types: list[ElementType] = []
-    for name, float_format in {**SMALL_FORMATS, "f16": F16, "bf16": BF16}.items():
-        texts = _float_texts(_TextCache(f"texts of {name} elements", float_format.text))
-        code = "H" if float_format.bits == 16 else "B"
-        types.append(_element_type(name, "bytes", code, "float", texts, float_format=float_format))
-    for name, complex_name, code, float_format, text in (
-        ("f32", "c64", "I", F32, f32_text),
-        ("f64", "c128", "Q", F64, f64_text),
-    ):
-        cache = _TextCache(f"texts of {name} elements", text)
-        types.append(_element_type(name, "fixed", code, "float", _float_texts(cache), float_format=float_format))
-        types.append(
-            _element_type(complex_name, "fixed", code, "complex", _complex_texts(cache), float_format=float_format)
-        )
-    return types
+def _element_type(kind: PrimitiveType) -> ElementType:
+    number, name, field, bits = int(kind), kind.text, f"{kind.text}s", kind.bit_width
+    float_format = kind.float_format
+    if float_format is not None:
+        cache = _FLOAT_TEXTS[float_format]
+        storage = "bytes" if float_format.bits <= 16 else "fixed"
+        code = _UNSIGNED[max(8, float_format.bits) // 8]
+        if kind.is_complex:
+            return ElementType(
+                number, name, field, storage, code, "complex", _complex_texts(cache), float_format=float_format
+            )
+        return ElementType(number, name, field, storage, code, "float", _float_texts(cache), float_format=float_format)
+    if kind is PrimitiveType.PRED:
+        return ElementType(number, name, field, "varint", "B", "pred", _integer_texts, upper=1)
+    is_signed = kind.is_signed_integral
+    texts = _integer_texts if bits >= 8 else _narrow_integer_texts(bits, is_signed=is_signed)
+    code = (_SIGNED if is_signed and bits >= 8 else _UNSIGNED)[max(8, bits) // 8]
+    lower, upper = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if is_signed else (0, (1 << bits) - 1)
+    return ElementType(number, name, field, "varint" if bits >= 32 else "bytes", code, "int", texts, lower, upper)
 
 
-def _element_type(
-    name: str,
-    storage: Literal["bytes", "varint", "fixed"],
-    code: str,
-    kind: Literal["pred", "int", "float", "complex"],
-    texts: Callable[[array[int]], list[str]],
-    *,
-    lower: int = 0,
-    upper: int = 0,
-    float_format: FloatFormat | None = None,
-) -> ElementType:
-    number = xla.PrimitiveType.Value(name.upper())
-    return ElementType(number, name, f"{name}s", storage, code, kind, texts, lower, upper, float_format)
-
-
-ELEMENT_TYPES: Final = {element.number: element for element in (*_integer_types(), *_float_types())}
+ELEMENT_TYPES: Final = {int(kind): _element_type(kind) for kind in PrimitiveType if kind.is_array_type}
 """Element types by their number in xla.PrimitiveType."""

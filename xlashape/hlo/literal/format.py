@@ -11,8 +11,6 @@ from xlashape.limits import MAX_SHAPE_DEPTH, check
 from xlashape.math import product
 from xlashape.proto import coerce, xla
 
-__all__ = ["literal_text"]
-
 
 def literal_text(literal: xla.LiteralProto | bytes, *, depth: int = 0) -> str:
     """XLA's text of a literal on one line, without its shape.

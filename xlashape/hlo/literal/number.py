@@ -7,10 +7,9 @@ from math import inf
 from typing import Final, NoReturn
 
 from xlashape.hlo.literal.element_types import ElementType
-from xlashape.hlo.literal.floats import FloatFormat, encode_float
+from xlashape.hlo.literal.floats import encode_float
+from xlashape.shape.parts.float_format import FloatFormat
 from xlashape.text import Source
-
-__all__ = ["INTEGER", "NUMBER", "TOKEN", "element_bits", "fail", "skip_space"]
 
 NUMBER: Final = r"(?:[0-9]+(?:\.[0-9]*)?|-(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE][-+]?[0-9]+)?"
 TOKEN: Final = re.compile(

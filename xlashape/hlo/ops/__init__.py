@@ -9,15 +9,16 @@ The row:
     attributes        an attribute as an operation has it: required or optional, its default
     calls             how called computations are named, ordered and given arguments
     common            attributes that any instruction may have
+    instruction_attributes  Attributes: typed values of an instruction's attributes by name
     registry          all rows by opcode; `operation_of` finds one, `register` adds one
 
 What rows of several families share:
-    completion        what XLA fills in where text has no attribute
-    inference         shapes of results that text leaves out
+    inference         shapes and attributes that text leaves out
     verification      what must hold of shapes and called computations
     collective_rules  what must hold of collectives
+    async_chain       where an asynchronous operation was started
 
 The rows, by family:
-    asynchronous, collective, contraction, control, creation, custom, dimension_sizes, elementwise, indexed, linear_algebra, movement,
-    random_numbers, reduction, slicing, sorting, transfer, tuples, windows
+    asynchronous, collective, contraction, control, creation, custom, elementwise, indexed, linear_algebra, movement,
+    reduction, slicing, sorting, transfer, windows
 """

@@ -5,22 +5,18 @@ The asynchronous forms of collectives with opcodes of their own, such as all-gat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from xlashape.hlo.ops.attributes import optional
 from xlashape.hlo.ops.calls import CALLS, OPTIONAL_CALLS
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import AsyncStep, Operation, at_least, exactly
+from xlashape.hlo.ops.operation import AsyncStep, Operation, Result, at_least, exactly
 from xlashape.hlo.ops.verification import check_aliasing, check_one_call, check_parameters, check_shape
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
-from xlashape.hlo.values.attribute import Attribute, Context
+from xlashape.hlo.values.attribute import Attribute, Context, scalar_value
 from xlashape.hlo.values.plain import CROSS_PROGRAM_PREFETCH_INDEX
-from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.value.equality import compatible_shapes
-
-__all__ = ["ASYNC_EXECUTION_THREAD", "OPERATIONS"]
 
 
 def _write_thread(message: Any, _context: Context) -> str:
@@ -29,46 +25,43 @@ def _write_thread(message: Any, _context: Context) -> str:
 
 
 # The reader reads it without a codec: the value sets more than one field of the instruction.
-ASYNC_EXECUTION_THREAD = Attribute("async_execution_thread", None, _write_thread)
+ASYNC_EXECUTION_THREAD = Attribute(
+    "async_execution_thread", None, _write_thread, scalar_value("async_execution_thread", "text")
+)
 
 
-def _verify_wrapped(
-    _: xla.HloInstructionProto,
-    shape: Shape,
-    operands: Sequence[Shape],
-    called: Sequence[Sequence[Shape]],
-    results: Sequence[Shape],
-) -> str | None:
+def _verify_wrapped(result: Result) -> str | None:
     """The rule of async-start. Operands that are missing here are given to an update."""
+    operands, called = result.operands, result.parameters
     problem = check_one_call(called)
     if problem:
         return problem
     if len(operands) != len(called[0]):
         return None if len(operands) < len(called[0]) else check_parameters(operands, called[0])
-    parts = shape.tuple_shapes
+    parts = result.shape.tuple_shapes
     if len(parts) < 2 or not parts[0].is_tuple:
-        return f"its shape must be a tuple of its operands, its result and more, found {shape}"
-    if not compatible_shapes(parts[1], results[0]):
-        return f"its computation gives {results[0]}, its shape has {parts[1]}"
+        return f"its shape must be a tuple of its operands, its result and more, found {result.shape}"
+    if not compatible_shapes(parts[1], result.results[0]):
+        return f"its computation gives {result.results[0]}, its shape has {parts[1]}"
     return check_parameters(operands, called[0]) or check_parameters(parts[0].tuple_shapes, called[0], "element")
 
 
-def _verify_async_done(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    parts = operands[0].tuple_shapes
+def _verify_async_done(result: Result) -> str | None:
+    parts = result.operands[0].tuple_shapes
     if len(parts) < 2:
-        return f"its operand must be the result of an async-start or async-update, found {operands[0]}"
-    return check_shape(shape, parts[1])
+        return f"its operand must be the result of an async-start or async-update, found {result.operands[0]}"
+    return check_shape(result.shape, parts[1])
 
 
-def _verify_copy_start(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    return check_shape(shape, Shape.tuple([operands[0], operands[0], Shape.array("u32", ())]))
+def _verify_copy_start(result: Result) -> str | None:
+    return check_shape(result.shape, Shape.tuple([result.operands[0], result.operands[0], Shape.array("u32", ())]))
 
 
-def _verify_copy_done(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    parts = operands[0].tuple_shapes
+def _verify_copy_done(result: Result) -> str | None:
+    parts = result.operands[0].tuple_shapes
     if not parts:
-        return f"its operand must be the result of a copy-start, found {operands[0]}"
-    return check_shape(shape, parts[0])
+        return f"its operand must be the result of a copy-start, found {result.operands[0]}"
+    return check_shape(result.shape, parts[0])
 
 
 OPERATIONS: Final = (

@@ -12,17 +12,6 @@ from typing import NamedTuple, Protocol
 from xlashape.hlo.values.attribute import Attribute
 from xlashape.shape import Shape
 
-__all__ = [
-    "CannotComplete",
-    "Fill",
-    "Presence",
-    "Use",
-    "Written",
-    "optional",
-    "required",
-    "written_only",
-]
-
 
 class CannotComplete(Exception):
     """The text of an instruction contradicts itself. The message says how; the reader adds the position in the text."""

@@ -11,24 +11,6 @@ from typing import Final, NamedTuple
 from xlashape.hlo.ops.attributes import Presence
 from xlashape.hlo.values.attribute import Attribute, not_written
 
-__all__ = [
-    "BRANCHES",
-    "CALLED",
-    "CALLED_COMPUTATIONS",
-    "CALLS",
-    "CALL_TO_APPLY",
-    "CONDITION_AND_BODY",
-    "LISTS",
-    "NO_CALLS",
-    "OPTIONAL_CALLS",
-    "SELECT_AND_SCATTER",
-    "TO_APPLY",
-    "TO_APPLY_OR_CALLS",
-    "TO_APPLY_WRITTEN_ONLY",
-    "Arguments",
-    "Calls",
-]
-
 
 def _named_by_reader(name: str) -> Attribute:
     # The reader resolves the names; the writer writes all of an instruction's calls together, as its row's `Calls` says.

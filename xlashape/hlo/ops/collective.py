@@ -18,7 +18,7 @@ from xlashape.hlo.ops.collective_rules import (
     check_ragged,
     check_reduce_scatter,
 )
-from xlashape.hlo.ops.completion import exactly_one_dimension
+from xlashape.hlo.ops.inference import exactly_one_dimension
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, Operation, Verify, at_least, exactly, rows
 from xlashape.hlo.values.enums import MODE
@@ -34,8 +34,6 @@ from xlashape.hlo.values.plain import (
 from xlashape.hlo.values.replica_groups import REPLICA_GROUPS
 from xlashape.hlo.values.slices import PERMUTE_SLICE_SIZES
 from xlashape.hlo.values.source_target_pairs import SOURCE_TARGET_PAIRS
-
-__all__ = ["OPERATIONS"]
 
 
 def _check_reduction(written: Written) -> None:

@@ -6,27 +6,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import Result
 from xlashape.hlo.ops.verification import check_array, check_shape
-from xlashape.hlo.values.replica_groups import expanded_groups
+from xlashape.hlo.values.replica_groups import ReplicaGroups
+from xlashape.hlo.values.source_target_pairs import SOURCE_TARGET_PAIRS, SourceTarget
 from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.value.equality import compatible_shapes
-
-__all__ = [
-    "Devices",
-    "check_all_gather",
-    "check_all_gather_start",
-    "check_all_reduce",
-    "check_all_to_all",
-    "check_broadcast",
-    "check_collective_reduce",
-    "check_devices",
-    "check_permute",
-    "check_permute_start",
-    "check_ragged",
-    "check_reduce_scatter",
-]
-
 
 # -- groups ---------------------------------------------------------------------------------
 
@@ -48,7 +34,7 @@ def _groups_of(message: xla.HloInstructionProto) -> _Groups:
     if message.HasField("iota_collective_device_list"):
         iota = message.iota_collective_device_list
         return _Groups(iota.num_replica_groups, iota.num_devices_per_group)
-    groups = expanded_groups(message)
+    groups = ReplicaGroups.of_proto(message).groups
     return _Groups(len(groups), len(groups[0]) if groups else 0)
 
 
@@ -57,7 +43,7 @@ def _listed_groups(message: xla.HloInstructionProto) -> list[list[int]]:
     form = message.WhichOneof("replica_group_list")
     if form not in (None, "collective_device_list"):
         return []
-    return expanded_groups(message)
+    return [list(group) for group in ReplicaGroups.of_proto(message).groups]
 
 
 def _check_groups(message: xla.HloInstructionProto, *, uniform: bool) -> str | None:
@@ -86,21 +72,22 @@ def _together(shapes: Sequence[Shape]) -> Shape:
     return shapes[0] if len(shapes) == 1 else Shape.tuple(shapes)
 
 
-def check_all_reduce(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def check_all_reduce(result: Result) -> str | None:
     """The rule of all-reduce and all-reduce-start: the result is as the operands."""
+    message = result.message
     if message.channel_id < 0 and message.opcode == Opcode.ALL_REDUCE:
         return f"channel_id must be above 0, found {message.channel_id}"
-    return _check_groups(message, uniform=False) or check_shape(shape, _together(operands))
+    return _check_groups(message, uniform=False) or check_shape(result.shape, _together(result.operands))
 
 
-def check_collective_reduce(message: xla.HloInstructionProto, _shape: Shape, _operands: Sequence[Shape]) -> str | None:
+def check_collective_reduce(result: Result) -> str | None:
     """The rule of collective-reduce, whose further operands may say which device receives."""
-    return _check_groups(message, uniform=False)
+    return _check_groups(result.message, uniform=False)
 
 
-def check_ragged(message: xla.HloInstructionProto, _shape: Shape, _operands: Sequence[Shape]) -> str | None:
+def check_ragged(result: Result) -> str | None:
     """The rule of ragged-all-to-all."""
-    return _check_groups(message, uniform=True)
+    return _check_groups(result.message, uniform=True)
 
 
 def _check_shards(message: xla.HloInstructionProto, wholes: Sequence[Shape], parts: Sequence[Shape]) -> str | None:
@@ -127,47 +114,53 @@ def _results(shape: Shape, operands: Sequence[Shape]) -> Sequence[Shape]:
     return shape.tuple_shapes if shape.is_tuple and len(operands) != 1 else (shape,)
 
 
-def check_all_gather(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def check_all_gather(result: Result) -> str | None:
     """The rule of all-gather."""
-    return _check_groups(message, uniform=True) or _check_shards(message, _results(shape, operands), operands)
+    return _check_groups(result.message, uniform=True) or _check_shards(
+        result.message, _results(result.shape, result.operands), result.operands
+    )
 
 
-def check_all_gather_start(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def check_all_gather_start(result: Result) -> str | None:
     """The rule of all-gather-start, which gives its operands and their gathered forms."""
-    problem = _check_groups(message, uniform=True)
+    shape, operands = result.shape, result.operands
+    problem = _check_groups(result.message, uniform=True)
     if problem:
         return problem
     if not shape.is_tuple or len(shape.tuple_shapes) != 2:
         return f"its shape must be a tuple of its operands and its results, found {shape}"
     given, gathered = shape.tuple_shapes
-    return check_shape(given, _together(operands)) or _check_shards(message, _results(gathered, operands), operands)
+    return check_shape(given, _together(operands)) or _check_shards(
+        result.message, _results(gathered, operands), operands
+    )
 
 
-def check_reduce_scatter(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def check_reduce_scatter(result: Result) -> str | None:
     """The rule of reduce-scatter."""
-    return _check_groups(message, uniform=True) or _check_shards(message, operands, _results(shape, operands))
+    return _check_groups(result.message, uniform=True) or _check_shards(
+        result.message, result.operands, _results(result.shape, result.operands)
+    )
 
 
-def check_all_to_all(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def check_all_to_all(result: Result) -> str | None:
     """The rule of all-to-all, of several operands or along a dimension of one."""
+    message, operands = result.message, result.operands
     problem = _check_groups(message, uniform=True)
     if problem:
         return problem
     if not message.dimensions:
         if any(not compatible_shapes(operand, operands[0]) for operand in operands):
             return f"its operands must have the same shape, found {', '.join(map(str, operands))}"
-        return check_shape(shape, Shape.tuple(operands))
+        return check_shape(result.shape, Shape.tuple(operands))
     dim = message.dimensions[0]
     if len(operands) != 1 or not operands[0].is_array or not 0 <= dim < operands[0].rank:
         return f"dimensions={{{dim}}} must be a dimension of its only operand"
-    return check_shape(shape, operands[0])
+    return check_shape(result.shape, operands[0])
 
 
 def _check_pairs(message: xla.HloInstructionProto) -> str | None:
-    for what, ids in (
-        ("source", [pair.source for pair in message.source_target_pairs]),
-        ("target", [pair.target for pair in message.source_target_pairs]),
-    ):
+    pairs: tuple[SourceTarget, ...] = SOURCE_TARGET_PAIRS.of(message)
+    for what, ids in (("source", [pair.source for pair in pairs]), ("target", [pair.target for pair in pairs])):
         if any(device < 0 for device in ids):
             return f"a {what} must not be negative, found {ids}"
         if len(set(ids)) != len(ids):
@@ -179,17 +172,19 @@ def _check_pairs(message: xla.HloInstructionProto) -> str | None:
 _IN_PLACE_OPERANDS = 4
 
 
-def check_permute(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def check_permute(result: Result) -> str | None:
     """The rule of collective-permute."""
-    problem = _check_pairs(message)
+    operands = result.operands
+    problem = _check_pairs(result.message)
     if problem or not operands or len(operands) == _IN_PLACE_OPERANDS:
         return problem
-    return check_shape(shape, _together(operands))
+    return check_shape(result.shape, _together(operands))
 
 
-def check_permute_start(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def check_permute_start(result: Result) -> str | None:
     """The rule of collective-permute-start, which gives its operands, its results and, in older modules, two counters."""
-    problem = _check_pairs(message)
+    shape, operands = result.shape, result.operands
+    problem = _check_pairs(result.message)
     if problem or not operands or len(operands) == _IN_PLACE_OPERANDS:
         return problem
     data = _together(operands)
@@ -197,9 +192,9 @@ def check_permute_start(message: xla.HloInstructionProto, shape: Shape, operands
     return check_shape(shape, Shape.tuple([data, data, *counters]))
 
 
-def check_broadcast(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def check_broadcast(result: Result) -> str | None:
     """The rule of collective-broadcast. With a dynamic root, further operands say which device sends."""
-    return check_shape(shape, operands[0]) if len(operands) == 1 else None
+    return check_shape(result.shape, result.operands[0]) if len(result.operands) == 1 else None
 
 
 # -- rules that need the numbers of devices -------------------------------------------------

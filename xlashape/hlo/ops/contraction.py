@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from xlashape.hlo.older import SparseOperand, sparse_operands
+from xlashape.hlo.module_proto.schema_compat import SparseOperand, sparse_operands
 from xlashape.hlo.ops.attributes import optional, required, written_only
-from xlashape.hlo.ops.completion import (
+from xlashape.hlo.ops.inference import (
     DEFAULT_BATCH_GROUP_COUNT,
     DEFAULT_FEATURE_GROUP_COUNT,
     EMPTY_WINDOW,
+    array,
     precision_of_each_operand,
+    promoted_type,
+    window_steps,
 )
-from xlashape.hlo.ops.inference import array, promoted_type, window_steps
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, at_least, exactly
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Operation, Result, at_least, exactly
 from xlashape.hlo.ops.verification import check_shape
-from xlashape.hlo.values.convolution_numbers import DIM_LABELS
+from xlashape.hlo.values.convolution_numbers import DIM_LABELS, ConvolutionDimensionNumbers
 from xlashape.hlo.values.dot_numbers import (
     LHS_BATCH_DIMS,
     LHS_CONTRACTING_DIMS,
@@ -29,18 +31,17 @@ from xlashape.hlo.values.dot_numbers import (
     RHS_BATCH_DIMS,
     RHS_CONTRACTING_DIMS,
     RHS_GROUP_DIMS,
+    DotDimensionNumbers,
+    RaggedDotDimensionNumbers,
 )
 from xlashape.hlo.values.enums import CONVOLUTION_KIND
 from xlashape.hlo.values.plain import BATCH_GROUP_COUNT, FEATURE_GROUP_COUNT
 from xlashape.hlo.values.precision import DOT_ALGORITHM, OPERAND_PRECISION
 from xlashape.hlo.values.sparsity import BLOCK_SCALING_CONFIG, DOT_SPARSITY, SPARSITY_CONFIG
-from xlashape.hlo.values.window import WINDOW
+from xlashape.hlo.values.window import WINDOW, Window
 from xlashape.math import ceil_div
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
-
-__all__ = ["OPERATIONS"]
-
 
 # -- dot ------------------------------------------------------------------------------------
 
@@ -50,15 +51,22 @@ def _check_dimensions(dims: Sequence[int], shape: Shape) -> None:
         raise CannotInfer(f"dimensions {list(dims)} are not distinct dimensions of {shape}")
 
 
-def _infer_dot(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
-    lhs, rhs = _dot_sides(message, operands)
-    return _dot_shape(message.dot_dimension_numbers, lhs, rhs, promoted_type(lhs, rhs))
+def _infer_dot(given: Given) -> Shape:
+    lhs, rhs = _dot_sides(given.message, given.operands)
+    return _dot_shape(
+        DotDimensionNumbers.of_proto(given.message.dot_dimension_numbers), lhs, rhs, promoted_type(lhs, rhs)
+    )
 
 
-def _verify_dot(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def _verify_dot(result: Result) -> str | None:
     # The operands do not fix the element type of the result: the instruction chooses in which type products are added.
-    lhs, rhs = _dot_sides(message, operands)
-    return check_shape(shape, _dot_shape(message.dot_dimension_numbers, lhs, rhs, shape.element_type))
+    lhs, rhs = _dot_sides(result.message, result.operands)
+    return check_shape(
+        result.shape,
+        _dot_shape(
+            DotDimensionNumbers.of_proto(result.message.dot_dimension_numbers), lhs, rhs, result.shape.element_type
+        ),
+    )
 
 
 def _dot_sides(message: xla.HloInstructionProto, operands: Sequence[Shape]) -> tuple[Shape, Shape]:
@@ -82,7 +90,7 @@ def _dense(shape: Shape, sparse: SparseOperand) -> Shape:
     return Shape(shape.element_type, sizes)
 
 
-def _dot_shape(numbers: xla.DotDimensionNumbers, lhs: Shape, rhs: Shape, element_type: PrimitiveType) -> Shape:
+def _dot_shape(numbers: DotDimensionNumbers, lhs: Shape, rhs: Shape, element_type: PrimitiveType) -> Shape:
     """Batch dimensions, then what is left of the left side, then what is left of the right side."""
     lhs_used = [*numbers.lhs_batch_dimensions, *numbers.lhs_contracting_dimensions]
     rhs_used = [*numbers.rhs_batch_dimensions, *numbers.rhs_contracting_dimensions]
@@ -98,19 +106,20 @@ def _dot_shape(numbers: xla.DotDimensionNumbers, lhs: Shape, rhs: Shape, element
     return Shape(element_type, sizes, dynamic).with_default_layout()
 
 
-def _infer_ragged_dot(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
-    return _ragged_dot_shape(message, operands, promoted_type(array(operands[0]), array(operands[1])))
+def _infer_ragged_dot(given: Given) -> Shape:
+    operands = given.operands
+    return _ragged_dot_shape(given.message, operands, promoted_type(array(operands[0]), array(operands[1])))
 
 
-def _verify_ragged_dot(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    return check_shape(shape, _ragged_dot_shape(message, operands, shape.element_type))
+def _verify_ragged_dot(result: Result) -> str | None:
+    return check_shape(result.shape, _ragged_dot_shape(result.message, result.operands, result.shape.element_type))
 
 
 def _ragged_dot_shape(
     message: xla.HloInstructionProto, operands: Sequence[Shape], element_type: PrimitiveType
 ) -> Shape:
     """A dot whose groups are a dimension of the right side, and lie one after the other along a ragged dimension of the left."""
-    numbers = message.ragged_dot_dimension_numbers
+    numbers = RaggedDotDimensionNumbers.of_proto(message.ragged_dot_dimension_numbers)
     lhs, rhs = array(operands[0]), array(operands[1])
     if len(numbers.lhs_ragged_dimensions) != 1:
         raise CannotInfer("exactly one dimension of the left side must be ragged")
@@ -164,19 +173,20 @@ _RAGGED_DOT_FIELDS = FIELDS.message(
 # -- convolution ----------------------------------------------------------------------------
 
 
-def _infer_convolution(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
-    lhs, rhs = array(operands[0]), array(operands[1])
-    return _convolution_shape(message, lhs, rhs, promoted_type(lhs, rhs))
+def _infer_convolution(given: Given) -> Shape:
+    lhs, rhs = array(given.operands[0]), array(given.operands[1])
+    return _convolution_shape(given.message, lhs, rhs, promoted_type(lhs, rhs))
 
 
-def _verify_convolution(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    lhs, rhs = array(operands[0]), array(operands[1])
-    return check_shape(shape, _convolution_shape(message, lhs, rhs, shape.element_type))
+def _verify_convolution(result: Result) -> str | None:
+    lhs, rhs = array(result.operands[0]), array(result.operands[1])
+    return check_shape(result.shape, _convolution_shape(result.message, lhs, rhs, result.shape.element_type))
 
 
 def _convolution_shape(message: xla.HloInstructionProto, lhs: Shape, rhs: Shape, element_type: PrimitiveType) -> Shape:
     """Batch of the input, features of the kernel, and the steps of the window in each spatial dimension."""
-    numbers, windows = message.convolution_dimension_numbers, message.window.dimensions
+    numbers = ConvolutionDimensionNumbers.of_proto(message.convolution_dimension_numbers)
+    windows = Window.of_proto(message.window).dimensions
     rank = len(numbers.input_spatial_dimensions) + 2
     if lhs.rank != rank or rhs.rank != rank or len(windows) != rank - 2:
         raise CannotInfer(f"operands and window have {rank} dimensions, found {lhs} and {rhs}")

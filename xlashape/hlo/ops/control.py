@@ -1,4 +1,4 @@
-"""Control flow, and what orders instructions: calls, loops, branches, fusions, dependencies, barriers, domains."""
+"""Control flow, and what orders and bundles instructions: calls, loops, branches, fusions, dependencies, barriers, domains, tuples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, requi
 from xlashape.hlo.ops.calls import BRANCHES, CALL_TO_APPLY, CALLS, CONDITION_AND_BODY
 from xlashape.hlo.ops.inference import called_result, first_operand, token, token_shape
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import Operation, at_least, exactly
+from xlashape.hlo.ops.operation import CannotInfer, Given, Operation, Result, at_least, exactly
 from xlashape.hlo.ops.verification import (
     any_shape,
     check_aliasing,
@@ -21,54 +21,39 @@ from xlashape.hlo.ops.verification import (
     check_token,
 )
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
-from xlashape.hlo.values.plain import FUSION_KIND, IS_COMPOSITE
+from xlashape.hlo.values.plain import FUSION_KIND, INDEX, IS_COMPOSITE
 from xlashape.hlo.values.sharding import DOMAIN
-from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 
-__all__ = ["OPERATIONS"]
+
+def _verify_call(result: Result) -> str | None:
+    return (
+        check_one_call(result.parameters)
+        or check_parameters(result.operands, result.parameters[0])
+        or check_result(result.shape, result.results[0])
+    )
 
 
-def _verify_call(
-    _: xla.HloInstructionProto,
-    shape: Shape,
-    operands: Sequence[Shape],
-    called: Sequence[Sequence[Shape]],
-    results: Sequence[Shape],
-) -> str | None:
-    return check_one_call(called) or check_parameters(operands, called[0]) or check_result(shape, results[0])
-
-
-def _verify_fusion(
-    _: xla.HloInstructionProto,
-    shape: Shape,
-    operands: Sequence[Shape],
-    called: Sequence[Sequence[Shape]],
-    results: Sequence[Shape],
-) -> str | None:
+def _verify_fusion(result: Result) -> str | None:
+    called = result.parameters
     problem = check_one_call(called)
     if problem:
         return problem
     # XLA allows further operands, which the computation does not use.
-    given = operands[: len(called[0])]
-    return check_parameters(given, called[0]) or check_result(shape, results[0])
+    given = result.operands[: len(called[0])]
+    return check_parameters(given, called[0]) or check_result(result.shape, result.results[0])
 
 
-def _verify_while(
-    _: xla.HloInstructionProto,
-    shape: Shape,
-    operands: Sequence[Shape],
-    called: Sequence[Sequence[Shape]],
-    results: Sequence[Shape],
-) -> str | None:
+def _verify_while(result: Result) -> str | None:
+    called = result.parameters
     if len(called) != 2:
         return f"calls {len(called)} computations, not a body and a condition"
     body, condition = called
     return (
-        check_parameters(operands, body)
-        or check_parameters(operands, condition)
-        or check_result(shape, results[0])
-        or check_predicate(results[1], "condition")
+        check_parameters(result.operands, body)
+        or check_parameters(result.operands, condition)
+        or check_result(result.shape, result.results[0])
+        or check_predicate(result.results[1], "condition")
     )
 
 
@@ -94,13 +79,8 @@ def _check_conditional(written: Written) -> None:
         raise CannotComplete(f"{branches} branches take {branches + 1} operands, found {count}")
 
 
-def _verify_conditional(
-    _: xla.HloInstructionProto,
-    shape: Shape,
-    operands: Sequence[Shape],
-    called: Sequence[Sequence[Shape]],
-    results: Sequence[Shape],
-) -> str | None:
+def _verify_conditional(result: Result) -> str | None:
+    operands, called = result.operands, result.parameters
     if not called:
         return "needs a branch"
     if len(operands) != len(called) + 1:
@@ -108,16 +88,16 @@ def _verify_conditional(
     selector = operands[0]
     if not selector.is_scalar or selector.element_type not in (PrimitiveType.PRED, PrimitiveType.S32):
         return f"its first operand must be pred[] or s32[], found {selector}"
-    for branch, (parameters, result) in enumerate(zip(called, results, strict=True)):
+    for branch, (parameters, root) in enumerate(zip(called, result.results, strict=True)):
         operand = operands[branch + 1]
-        problem = check_parameters([operand], parameters, "the operand of branch") or check_result(shape, result)
+        problem = check_parameters([operand], parameters, "the operand of branch") or check_result(result.shape, root)
         if problem:
             return f"branch {branch}: {problem}"
     return None
 
 
-def _verify_composite(message: xla.HloInstructionProto, _shape: Shape, _operands: Sequence[Shape]) -> str | None:
-    if message.is_composite and not message.frontend_attributes.map:
+def _verify_composite(result: Result) -> str | None:
+    if result.message.is_composite and not result.message.frontend_attributes.map:
         return "a composite call must have its name and version as frontend_attributes, found none"
     return None
 
@@ -129,12 +109,30 @@ def _first_shape(_written: Shape, operands: Sequence[Shape]) -> Shape:
     return operands[0]
 
 
-def _verify_same(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    return check_shape(shape, operands[0])
+def _verify_same(result: Result) -> str | None:
+    return check_shape(result.shape, result.operands[0])
 
 
-def _verify_add_dependency(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    return check_shape(shape, operands[0]) or check_token(operands, 1)
+def _verify_add_dependency(result: Result) -> str | None:
+    return check_shape(result.shape, result.operands[0]) or check_token(result.operands, 1)
+
+
+def _check_tuple(written: Written) -> None:
+    shape, count = written.shape, len(written.operands)
+    if shape is not None and shape.is_tuple and len(shape.tuple_shapes) != count:
+        raise CannotComplete(f"a tuple of {len(shape.tuple_shapes)} elements needs as many operands, found {count}")
+
+
+def _infer_tuple(given: Given) -> Shape:
+    return Shape.tuple(given.operands)
+
+
+def _infer_element(given: Given) -> Shape:
+    message, operands = given.message, given.operands
+    parts = operands[0].tuple_shapes
+    if not operands[0].is_tuple or not 0 <= message.tuple_index < len(parts):
+        raise CannotInfer(f"{operands[0]} has no element {message.tuple_index}")
+    return parts[message.tuple_index]
 
 
 OPERATIONS: Final = (
@@ -201,6 +199,14 @@ OPERATIONS: Final = (
         infer=first_operand,
         verify=_verify_same,
         passes_first_operand_through=True,
+        moves_no_data=True,
+    ),
+    Operation(Opcode.TUPLE, operands=at_least(0), check=_check_tuple, infer=_infer_tuple, moves_no_data=True),
+    Operation(
+        Opcode.GET_TUPLE_ELEMENT,
+        operands=exactly(1),
+        attributes=(required(INDEX),),
+        infer=_infer_element,
         moves_no_data=True,
     ),
 )

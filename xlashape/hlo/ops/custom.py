@@ -6,7 +6,7 @@ from typing import Final
 
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required, written_only
 from xlashape.hlo.ops.calls import CALLED_COMPUTATIONS
-from xlashape.hlo.ops.completion import (
+from xlashape.hlo.ops.inference import (
     DEFAULT_BATCH_GROUP_COUNT,
     DEFAULT_FEATURE_GROUP_COUNT,
     precision_of_each_operand,
@@ -28,8 +28,6 @@ from xlashape.hlo.values.shapes import LITERAL, OPERAND_LAYOUT_CONSTRAINTS
 from xlashape.hlo.values.window import WINDOW_IF_ANY
 from xlashape.proto import xla
 from xlashape.shape import Shape
-
-__all__ = ["OPERATIONS"]
 
 
 def _check_layout_constraints(written: Written) -> None:

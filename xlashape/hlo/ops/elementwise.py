@@ -5,13 +5,13 @@ The inferred shape has the operands' sizes and layout, and the element type that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.inference import array, is_floating, is_number, wider_type
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Infer, Operation, exactly, rows
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Infer, Operation, Result, exactly, rows
 from xlashape.hlo.ops.verification import check_arrays, check_shape, same_type_or_both_floating
 from xlashape.hlo.values.comparison import (
     COMPARISON_ORDER,
@@ -24,8 +24,6 @@ from xlashape.hlo.values.plain import EXPONENT_BITS, MANTISSA_BITS
 from xlashape.hlo.values.result_accuracy import RESULT_ACCURACY
 from xlashape.proto import xla
 from xlashape.shape import Layout, PrimitiveType, Shape
-
-__all__ = ["OPERATIONS"]
 
 _P = PrimitiveType
 
@@ -50,8 +48,8 @@ def _with_element_size(shape: Shape, bits: int) -> Shape:
 
 
 def _unary(allowed: Callable[[PrimitiveType], bool], what: str) -> Infer:
-    def infer(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-        shape = array(operands[0])
+    def infer(given: Given) -> Shape:
+        shape = array(given.operands[0])
         if not allowed(shape.element_type):
             raise CannotInfer(f"its operand must be {what}, found {shape}")
         return shape
@@ -72,33 +70,35 @@ def _part_of_complex(shape: Shape) -> Shape:
     return _with_type(shape, {_P.C64: _P.F32, _P.C128: _P.F64}.get(shape.element_type, shape.element_type))
 
 
-def _infer_abs(message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
-    shape = _signed(message, operands, results)
+def _infer_abs(given: Given) -> Shape:
+    shape = _signed(given)
     return _part_of_complex(shape) if shape.element_type.is_complex else shape
 
 
-def _infer_real(message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
-    return _part_of_complex(_floating_or_complex(message, operands, results))
+def _infer_real(given: Given) -> Shape:
+    return _part_of_complex(_floating_or_complex(given))
 
 
-def _infer_is_finite(message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
-    return _with_type(_floating(message, operands, results), _P.PRED)
+def _infer_is_finite(given: Given) -> Shape:
+    return _with_type(_floating(given), _P.PRED)
 
 
-def _verify_cbrt(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    return check_shape(shape, _floating(message, operands, ()))
+def _verify_cbrt(result: Result) -> str | None:
+    return check_shape(result.shape, _floating(result))
 
 
-def _verify_convert(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def _verify_convert(result: Result) -> str | None:
+    shape, operands = result.shape, result.operands
     problem = check_arrays(shape, operands)
     if problem or shape.dimensions == operands[0].dimensions:
         return problem
     return f"its dimensions must be its operand's, {operands[0]}, found {shape}"
 
 
-def _verify_bitcast_convert(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    operand = operands[0]
-    problem = check_arrays(shape, operands)
+def _verify_bitcast_convert(result: Result) -> str | None:
+    shape = result.shape
+    operand = result.operands[0]
+    problem = check_arrays(shape, result.operands)
     if problem:
         return problem
     to_bits, from_bits = shape.element_type.bit_width, operand.element_type.bit_width
@@ -108,16 +108,18 @@ def _verify_bitcast_convert(_: xla.HloInstructionProto, shape: Shape, operands: 
     return None if narrow.dimensions == expected else f"{shape} does not hold the bits of its operand {operand}"
 
 
-def _verify_reduce_precision(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def _verify_reduce_precision(result: Result) -> str | None:
+    message = result.message
     exponent, mantissa = message.exponent_bits, message.mantissa_bits
     if exponent < 1 or mantissa < 0:
         return f"it needs a bit of exponent at least, found exponent_bits={exponent}, mantissa_bits={mantissa}"
-    return check_shape(shape, _floating(message, operands, ()))
+    return check_shape(result.shape, _floating(result))
 
 
-def _verify_stochastic_convert(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    value, random = operands
-    problem = check_arrays(shape, operands)
+def _verify_stochastic_convert(result: Result) -> str | None:
+    shape = result.shape
+    value, random = result.operands
+    problem = check_arrays(shape, result.operands)
     if problem:
         return problem
     if not value.element_type.is_floating:
@@ -164,8 +166,8 @@ def _broadcast_together(a: Shape, b: Shape, element_type: PrimitiveType) -> Shap
 
 
 def _binary(allowed: Callable[[PrimitiveType], bool], what: str) -> Infer:
-    def infer(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-        a, b = array(operands[0]), array(operands[1])
+    def infer(given: Given) -> Shape:
+        a, b = array(given.operands[0]), array(given.operands[1])
         element_type = wider_type(a, b)
         if not allowed(element_type):
             raise CannotInfer(f"its operands must be {what}, found {a}")
@@ -174,8 +176,8 @@ def _binary(allowed: Callable[[PrimitiveType], bool], what: str) -> Infer:
     return infer
 
 
-def _infer_compare(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    a, b = array(operands[0]), array(operands[1])
+def _infer_compare(given: Given) -> Shape:
+    a, b = array(given.operands[0]), array(given.operands[1])
     if not same_type_or_both_floating(a, b):
         raise CannotInfer(f"the operand types {a.element_type} and {b.element_type} do not fit together")
     return _broadcast_together(a, b, _P.PRED)
@@ -196,8 +198,8 @@ def _comparison_order(written: Written, value: bytes | None) -> bytes:
     return FIELDS.string("comparison_order", order)
 
 
-def _infer_complex(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    a, b = array(operands[0]), array(operands[1])
+def _infer_complex(given: Given) -> Shape:
+    a, b = array(given.operands[0]), array(given.operands[1])
     element_type = {_P.F32: _P.C64, _P.F64: _P.C128}.get(a.element_type)
     if element_type is None or b.element_type != a.element_type:
         raise CannotInfer(f"its operands must both be f32 or both f64, found {a} and {b}")
@@ -207,8 +209,8 @@ def _infer_complex(_: xla.HloInstructionProto, operands: Sequence[Shape], _resul
 # -- three operands -------------------------------------------------------------------------
 
 
-def _infer_select(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    pred, on_true, on_false = map(array, operands)
+def _infer_select(given: Given) -> Shape:
+    pred, on_true, on_false = map(array, given.operands)
     if pred.element_type != _P.PRED:
         raise CannotInfer(f"its first operand must be pred, found {pred}")
     if on_true.dimensions != on_false.dimensions:
@@ -223,8 +225,8 @@ def _infer_select(_: xla.HloInstructionProto, operands: Sequence[Shape], _result
     return _with_element_size(_with_type(pred, element_type), bits)
 
 
-def _infer_clamp(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    low, value, high = map(array, operands)
+def _infer_clamp(given: Given) -> Shape:
+    low, value, high = map(array, given.operands)
     for bound in (low, high):
         if not same_type_or_both_floating(bound, value) or (bound.rank and bound.dimensions != value.dimensions):
             raise CannotInfer(f"the bound {bound} does not fit {value}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.calls import TO_APPLY
 from xlashape.hlo.ops.inference import array
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, at_least, exactly
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Operation, Result, at_least, exactly
 from xlashape.hlo.ops.verification import check_one_call, check_reducer, check_shape, same_type_or_both_floating
 from xlashape.hlo.values.gather_numbers import (
     COLLAPSED_SLICE_DIMS,
@@ -18,6 +17,7 @@ from xlashape.hlo.values.gather_numbers import (
     OPERAND_BATCHING_DIMS,
     START_INDEX_MAP,
     START_INDICES_BATCHING_DIMS,
+    GatherDimensionNumbers,
 )
 from xlashape.hlo.values.plain import INDICES_ARE_SORTED, UNIQUE_INDICES
 from xlashape.hlo.values.scatter_numbers import (
@@ -27,19 +27,19 @@ from xlashape.hlo.values.scatter_numbers import (
     SCATTER_INDEX_VECTOR_DIM,
     SCATTER_INDICES_BATCHING_DIMS,
     UPDATE_WINDOW_DIMS,
+    ScatterDimensionNumbers,
 )
 from xlashape.hlo.values.slices import SLICE_SIZES
 from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.value.equality import same_sizes
 
-__all__ = ["OPERATIONS"]
 
-
-def _infer_gather(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
+def _infer_gather(given: Given) -> Shape:
     """The dimensions of the indices without the index vector's, with those of the slices at `offset_dims`."""
-    shape, indices = array(operands[0]), array(operands[1])
-    numbers, slices = message.gather_dimension_numbers, list(message.gather_slice_sizes)
+    shape, indices = array(given.operands[0]), array(given.operands[1])
+    numbers = GatherDimensionNumbers.of_proto(given.message.gather_dimension_numbers)
+    slices = list(given.message.gather_slice_sizes)
     if len(slices) != shape.rank or not 0 <= numbers.index_vector_dim <= indices.rank:
         raise CannotInfer(f"slice sizes and index vectors do not fit {shape} and {indices}")
     vector = indices.dimensions[numbers.index_vector_dim] if numbers.index_vector_dim < indices.rank else 1
@@ -83,25 +83,29 @@ def _infer_gather(message: xla.HloInstructionProto, operands: Sequence[Shape], _
     return Shape(shape.element_type, sizes, dynamic).with_default_layout()
 
 
-def _infer_scatter(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+def _infer_scatter(given: Given) -> Shape:
     """The operand's shape; of several operands a tuple of theirs. The indices and as many updates follow the operands."""
+    operands = given.operands
     count = len(operands) // 2
     return operands[0] if count <= 1 else Shape.tuple(operands[:count])
 
 
-def _verify_scatter(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def _verify_scatter(result: Result) -> str | None:
+    operands = result.operands
     count = len(operands) // 2
-    problem = check_shape(shape, _infer_scatter(message, operands, ()))
+    problem = check_shape(result.shape, _infer_scatter(result))
     for operand, updates in zip(operands[:count], operands[count + 1 :], strict=True):
         if not same_type_or_both_floating(operand, updates):
             problem = problem or f"updates of {updates} do not fit the element type of {operand}"
         if operand.dimensions != operands[0].dimensions or updates.dimensions != operands[count + 1].dimensions:
             problem = problem or "its operands must have equal dimensions, and so must its updates"
-    return problem or _updates_problem(message, array(operands[0]), array(operands[count]), array(operands[count + 1]))
+    return problem or _updates_problem(
+        result.message, array(operands[0]), array(operands[count]), array(operands[count + 1])
+    )
 
 
 def _updates_problem(message: xla.HloInstructionProto, operand: Shape, indices: Shape, updates: Shape) -> str | None:
-    numbers = message.scatter_dimension_numbers
+    numbers = ScatterDimensionNumbers.of_proto(message.scatter_dimension_numbers)
     vector_dim = numbers.index_vector_dim
     if not indices.element_type.is_integral:
         return f"its indices must be integers, found {indices}"
@@ -135,17 +139,14 @@ def _updates_problem(message: xla.HloInstructionProto, operand: Shape, indices: 
     return None
 
 
-def _verify_combiner(
-    _: xla.HloInstructionProto,
-    _shape: Shape,
-    operands: Sequence[Shape],
-    called: Sequence[Sequence[Shape]],
-    results: Sequence[Shape],
-) -> str | None:
+def _verify_combiner(result: Result) -> str | None:
+    operands = result.operands
     count = len(operands) // 2
     # Each accumulator begins as an element of an operand.
     elements = [Shape.array(array(operand).element_type, ()) for operand in operands[:count]]
-    return check_one_call(called) or check_reducer(operands[count + 1 :], elements, called[0], results[0])
+    return check_one_call(result.parameters) or check_reducer(
+        operands[count + 1 :], elements, result.parameters[0], result.results[0]
+    )
 
 
 def _check_scatter(written: Written) -> None:

@@ -1,41 +1,33 @@
-"""What the inferences of several families share: operands that must be arrays, element types of two operands, steps of windows."""
+"""What the inferences of several families share: operands that must be arrays, element types of two operands, steps of windows.
+
+And what their completions share: checks of `dimensions`, fields of attributes that text leaves out, counts of operands.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from xlashape.hlo.ops.operation import CannotInfer
+from xlashape.hlo.ops.attributes import CannotComplete, Written
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given
+from xlashape.hlo.values.window import WindowDimension
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 
-__all__ = [
-    "array",
-    "called_result",
-    "first_operand",
-    "is_floating",
-    "is_number",
-    "promoted_type",
-    "token",
-    "token_shape",
-    "wider_type",
-    "window_steps",
-]
 
-
-def first_operand(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+def first_operand(given: Given) -> Shape:
     """The shape of the first operand, layout included."""
-    return operands[0]
+    return given.operands[0]
 
 
-def called_result(_: xla.HloInstructionProto, _operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
+def called_result(given: Given) -> Shape:
     """The result of the first computation that is called."""
-    if not results:
+    if not given.results:
         raise CannotInfer("it calls no computation")
-    return results[0]
+    return given.results[0]
 
 
-def token(_: xla.HloInstructionProto, _operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+def token(_: Given) -> Shape:
     """A token."""
     return Shape.token()
 
@@ -62,29 +54,6 @@ def is_number(element_type: PrimitiveType) -> bool:
     return element_type.is_integral or element_type.is_floating or element_type.is_complex
 
 
-_BY_PRECISION: Final = (
-    *(
-        ("pred", "u1"),
-        ("s1",),
-        ("u2",),
-        ("s2",),
-        ("u4",),
-        ("s4",),
-        ("u8",),
-        ("s8",),
-        ("u16",),
-        ("s16",),
-        ("u32",),
-        ("s32",),
-    ),
-    *(("u64",), ("s64",), ("f4e2m1fn",), ("f8e3m4",), ("f8e4m3b11fnuz",), ("f8e4m3fnuz", "f8e4m3"), ("f8e4m3fn",)),
-    *(("f8e5m2", "f8e5m2fnuz"), ("f16",), ("f8e8m0fnu",), ("bf16",), ("f32",), ("f64",), ("c64",), ("c128",)),
-)
-"""The element types in the order in which one gives way to the other in a result that text has no shape of. Between two of equal rank XLA
-ends the process."""
-_RANKS: Final = {PrimitiveType.parse(name): rank for rank, names in enumerate(_BY_PRECISION) for name in names}
-
-
 def wider_type(a: Shape, b: Shape) -> PrimitiveType:
     """The element type of both operands, or the more precise of two floating ones. Raises CannotInfer for any other pair."""
     x, y = a.element_type, b.element_type
@@ -98,13 +67,13 @@ def promoted_type(a: Shape, b: Shape) -> PrimitiveType:
     x, y = a.element_type, b.element_type
     if x == y:
         return x
-    rank_x, rank_y = _RANKS.get(x), _RANKS.get(y)
-    if rank_x is None or rank_y is None or rank_x == rank_y:
+    # Between two of equal rank XLA ends the process.
+    if not (x.is_array_type and x.is_known and y.is_array_type and y.is_known) or x.precision == y.precision:
         raise CannotInfer(f"the operand types {x} and {y} do not fit together")
-    return x if rank_x > rank_y else y
+    return x if x.precision > y.precision else y
 
 
-def window_steps(size: int, window: xla.WindowDimension) -> int:
+def window_steps(size: int, window: WindowDimension) -> int:
     """The number of positions that a window takes along a dimension of `size` elements."""
     if window.size <= 0 or window.stride <= 0 or window.base_dilation <= 0 or window.window_dilation <= 0:
         raise CannotInfer("the sizes, strides and dilations of a window must be positive")
@@ -112,3 +81,37 @@ def window_steps(size: int, window: xla.WindowDimension) -> int:
     padded = dilated + window.padding_low + window.padding_high
     reach = (window.size - 1) * window.window_dilation + 1
     return 0 if padded < reach else (padded - reach) // window.stride + 1
+
+
+EMPTY_WINDOW: Final = FIELDS.message("window", b"")
+DEFAULT_FEATURE_GROUP_COUNT: Final = FIELDS.integer("feature_group_count", 1)
+DEFAULT_BATCH_GROUP_COUNT: Final = FIELDS.integer("batch_group_count", 1)
+
+# A list of one small number takes three bytes: tag, length, number.
+_BYTES_OF_ONE_DIMENSION = 3
+
+
+def exactly_one_dimension(written: Written, value: bytes | None) -> bytes:
+    """`dimensions`, which must name one dimension where it is written."""
+    if value is None:
+        return b""
+    if len(value) != _BYTES_OF_ONE_DIMENSION:
+        count = len(xla.HloInstructionProto.FromString(value).dimensions)
+        if count != 1:
+            raise CannotComplete(f"{written.opcode} needs exactly one dimension, found {count}")
+    return value
+
+
+def precision_of_each_operand(written: Written, value: bytes | None) -> bytes:
+    """`operand_precision`: DEFAULT for each operand where it is not written."""
+    if value is not None:
+        return value
+    precisions = [xla.PrecisionConfig.DEFAULT] * len(written.operands)
+    return FIELDS.message("precision_config", xla.PrecisionConfig(operand_precision=precisions))
+
+
+def check_even_operand_count(written: Written) -> None:
+    """A row's `check`: as many operands as initial values."""
+    count = len(written.operands)
+    if count % 2:
+        raise CannotComplete(f"expected an even number of operands, found {count}")

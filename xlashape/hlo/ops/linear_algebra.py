@@ -2,49 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from xlashape.hlo.ops.attributes import optional, required
 from xlashape.hlo.ops.inference import array, is_floating
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, exactly
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Operation, exactly
 from xlashape.hlo.values.enums import FFT_TYPE
 from xlashape.hlo.values.linear_algebra import CHOLESKY_LOWER, LEFT_SIDE, TRANSPOSE_A, TRIANGULAR_LOWER, UNIT_DIAGONAL
 from xlashape.hlo.values.plain import FFT_LENGTH
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 
-__all__ = ["OPERATIONS"]
-
 _P = PrimitiveType
 
 
-def _infer_cholesky(_: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    shape = array(operands[0])
+def _infer_cholesky(given: Given) -> Shape:
+    shape = array(given.operands[0])
     if not is_floating(shape.element_type) or shape.rank < 2 or shape.dimensions[-1] != shape.dimensions[-2]:
         raise CannotInfer(f"its operand must be square and floating, found {shape}")
     return shape
 
 
-def _infer_triangular_solve(
-    message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]
-) -> Shape:
-    a, b = array(operands[0]), array(operands[1])
-    if not message.triangular_solve_options.transpose_a:
+def _infer_triangular_solve(given: Given) -> Shape:
+    a, b = array(given.operands[0]), array(given.operands[1])
+    if not given.message.triangular_solve_options.transpose_a:
         raise CannotInfer("transpose_a is not given")
     if not is_floating(a.element_type):
         raise CannotInfer(f"its operands must be floating or complex, found {a}")
     if a.rank != b.rank or a.rank < 2 or a.dimensions[-1] != a.dimensions[-2] or a.element_type != b.element_type:
         raise CannotInfer(f"operands {a} and {b} do not fit together")
-    side = -2 if message.triangular_solve_options.left_side else -1
+    side = -2 if given.message.triangular_solve_options.left_side else -1
     if a.dimensions[-1] != b.dimensions[side] or a.dimensions[:-2] != b.dimensions[:-2]:
         raise CannotInfer(f"operands {a} and {b} do not fit together")
     return b
 
 
-def _infer_fft(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    shape, lengths = array(operands[0]), list(message.fft_length)
+def _infer_fft(given: Given) -> Shape:
+    message = given.message
+    shape, lengths = array(given.operands[0]), list(message.fft_length)
     if not 1 <= len(lengths) <= 3 or shape.rank < len(lengths):
         raise CannotInfer(f"fft_length must name 1 to 3 of the last dimensions of {shape}, found {lengths}")
     sizes = list(shape.dimensions)

@@ -1,25 +1,21 @@
-"""Operations that move elements and change none: broadcasts, reshapes, transposes, concatenations, paddings, copies."""
+"""Operations that move elements and change none: broadcasts, reshapes, transposes, concatenations, paddings, copies. And
+the sizes of dynamic dimensions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
-from xlashape.hlo.ops.completion import exactly_one_dimension
-from xlashape.hlo.ops.inference import array, first_operand, wider_type
+from xlashape.hlo.ops.inference import array, exactly_one_dimension, first_operand, wider_type
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import CannotInfer, Operation, at_least, exactly
+from xlashape.hlo.ops.operation import CannotInfer, Given, Operation, Result, at_least, exactly
 from xlashape.hlo.ops.verification import any_shape, check_arrays, check_element_type, check_shape
-from xlashape.hlo.values.padding import PADDING
+from xlashape.hlo.values.padding import PADDING, PaddingConfig
 from xlashape.hlo.values.plain import DIMENSIONS, INFERRED_DIMENSION
 from xlashape.hlo.values.shuffle import SHIFTS, SHUFFLE_KIND
 from xlashape.math import product
 from xlashape.proto import xla
 from xlashape.shape import Layout, PrimitiveType, Shape
-
-__all__ = ["OPERATIONS"]
-
 
 # -- broadcast ------------------------------------------------------------------------------
 
@@ -31,18 +27,19 @@ def _check_broadcast(written: Written) -> None:
             raise CannotComplete(f"broadcast of {operand} needs the attribute dimensions; that of a scalar does not")
 
 
-def _infer_broadcast(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    if message.dimensions or not array(operands[0]).is_scalar:
+def _infer_broadcast(given: Given) -> Shape:
+    if given.message.dimensions or not array(given.operands[0]).is_scalar:
         raise CannotInfer("the shape of a broadcast must be written, except for a scalar that stays a scalar")
-    return operands[0]
+    return given.operands[0]
 
 
-def _verify_broadcast(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    operand = operands[0]
-    problem = check_arrays(shape, operands) or check_element_type(shape, operand)
+def _verify_broadcast(result: Result) -> str | None:
+    shape = result.shape
+    operand = result.operands[0]
+    problem = check_arrays(shape, result.operands) or check_element_type(shape, operand)
     if problem:
         return problem
-    dimensions = list(message.dimensions)
+    dimensions = list(result.message.dimensions)
     if len(dimensions) != operand.rank:
         return f"dimensions={dimensions} do not name a dimension each for its operand {operand}"
     for source, target in enumerate(dimensions):
@@ -64,17 +61,18 @@ def _check_reshape(written: Written) -> None:
         raise CannotComplete(f"its shape {shape} must have as many elements as its operand {operand}")
 
 
-def _verify_reshape(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    operand = operands[0]
-    problem = check_arrays(shape, operands) or check_element_type(shape, operand)
+def _verify_reshape(result: Result) -> str | None:
+    shape = result.shape
+    operand = result.operands[0]
+    problem = check_arrays(shape, result.operands) or check_element_type(shape, operand)
     if problem or shape.is_unbounded_dynamic or operand.is_unbounded_dynamic:
         return problem
     count, expected = product(shape.dimensions), product(operand.dimensions)
     return None if count == expected else f"{shape} has {count} elements, its operand {operand} has {expected}"
 
 
-def _infer_transpose(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    shape, permutation = array(operands[0]), list(message.dimensions)
+def _infer_transpose(given: Given) -> Shape:
+    shape, permutation = array(given.operands[0]), list(given.message.dimensions)
     if sorted(permutation) != list(range(shape.rank)):
         raise CannotInfer(f"dimensions {permutation} are not a permutation of the dimensions of {shape}")
     moved_to = {source: target for target, source in enumerate(permutation)}
@@ -94,10 +92,11 @@ def _infer_transpose(message: xla.HloInstructionProto, operands: Sequence[Shape]
 # -- concatenate, pad -----------------------------------------------------------------------
 
 
-def _infer_concatenate(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    if not operands or len(message.dimensions) != 1:
+def _infer_concatenate(given: Given) -> Shape:
+    operands = given.operands
+    if not operands or len(given.message.dimensions) != 1:
         raise CannotInfer("it needs operands and exactly one dimension")
-    first, dim = array(operands[0]), message.dimensions[0]
+    first, dim = array(operands[0]), given.message.dimensions[0]
     if not 0 <= dim < first.rank:
         raise CannotInfer(f"{first} has no dimension {dim}")
     sizes, dynamic, element_type = list(first.dimensions), list(first.dynamic_dimensions), first.element_type
@@ -111,9 +110,9 @@ def _infer_concatenate(message: xla.HloInstructionProto, operands: Sequence[Shap
     return Shape(element_type, sizes, dynamic).with_default_layout()
 
 
-def _infer_pad(message: xla.HloInstructionProto, operands: Sequence[Shape], _: Sequence[Shape]) -> Shape:
-    shape, value = array(operands[0]), array(operands[1])
-    paddings = message.padding_config.dimensions
+def _infer_pad(given: Given) -> Shape:
+    shape, value = array(given.operands[0]), array(given.operands[1])
+    paddings = PaddingConfig.of_proto(given.message.padding_config).dimensions
     if len(paddings) != shape.rank or value.rank:
         raise CannotInfer(
             f"it needs a padding for each dimension of {shape} and a scalar, found {len(paddings)} and {value}"
@@ -130,14 +129,16 @@ def _infer_pad(message: xla.HloInstructionProto, operands: Sequence[Shape], _: S
     return Shape(wider_type(shape, value), sizes, shape.dynamic_dimensions).with_default_layout()
 
 
-def _verify_reverse(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    dimensions = list(message.dimensions)
+def _verify_reverse(result: Result) -> str | None:
+    operands = result.operands
+    dimensions = list(result.message.dimensions)
     if len(set(dimensions)) != len(dimensions) or not all(0 <= dim < operands[0].rank for dim in dimensions):
         return f"dimensions={dimensions} must be distinct dimensions of {operands[0]}"
-    return check_shape(shape, operands[0])
+    return check_shape(result.shape, operands[0])
 
 
-def _verify_dynamic_reshape(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def _verify_dynamic_reshape(result: Result) -> str | None:
+    shape, operands = result.shape, result.operands
     operand, sizes = operands[0], operands[1:]
     problem = check_arrays(shape, operands) or check_element_type(shape, operand)
     if problem:
@@ -148,14 +149,48 @@ def _verify_dynamic_reshape(_: xla.HloInstructionProto, shape: Shape, operands: 
     return None if count == expected else f"{shape} has {count} elements, its operand {operand} has {expected}"
 
 
-def _infer_shuffle(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    shape, dims = array(operands[0]), list(message.dimensions)
+def _infer_shuffle(given: Given) -> Shape:
+    message = given.message
+    shape, dims = array(given.operands[0]), list(message.dimensions)
     if not dims or len(set(dims)) != len(dims) or not all(0 <= dim < shape.rank for dim in dims):
         raise CannotInfer(f"dimensions {dims} are not one or more dimensions of {shape}, each once")
     shifts = message.shuffle_mode.rotate.shifts
     if message.shuffle_mode.HasField("rotate") and len(shifts) != len(dims):
         raise CannotInfer(f"it needs a shift for each of its {len(dims)} dimensions, found {list(shifts)}")
     return shape
+
+
+def _dimension(message: xla.HloInstructionProto, shape: Shape) -> int:
+    dim = message.dimensions[0] if message.dimensions else 0
+    if not 0 <= dim < shape.rank:
+        raise CannotInfer(f"{shape} has no dimension {dim}")
+    return dim
+
+
+def _infer_get(given: Given) -> Shape:
+    _dimension(given.message, array(given.operands[0]))
+    return Shape.array("s32", ())
+
+
+def _verify_get(result: Result) -> str | None:
+    shape = result.shape
+    _dimension(result.message, array(result.operands[0]))
+    # XLA of 2019, which TensorFlow 1.15 has, gave u32.
+    if shape.is_scalar and shape.element_type in (PrimitiveType.S32, PrimitiveType.U32):
+        return None
+    return f"its shape must be s32[], or u32[] as older versions of XLA had it, found {shape}"
+
+
+def _infer_set(given: Given) -> Shape:
+    shape, size = array(given.operands[0]), array(given.operands[1])
+    dim = _dimension(given.message, shape)
+    if size.element_type != PrimitiveType.S32 or size.rank:
+        raise CannotInfer(f"the size must be a scalar s32, found {size}")
+    dynamic = [is_dynamic or index == dim for index, is_dynamic in enumerate(shape.dynamic_dimensions)]
+    return Shape(shape.element_type, shape.dimensions, dynamic, shape.layout)
+
+
+_ATTRIBUTES = (required(DIMENSIONS, exactly_one_dimension),)
 
 
 OPERATIONS: Final = (
@@ -199,4 +234,8 @@ OPERATIONS: Final = (
     Operation(Opcode.PAD, operands=exactly(2), attributes=(required(PADDING),), infer=_infer_pad, one_precision=True),
     Operation(Opcode.BITCAST, operands=exactly(1), verify=any_shape, moves_no_data=True),
     Operation(Opcode.COPY, operands=exactly(1), infer=first_operand, passes_first_operand_through=True),
+    Operation(
+        Opcode.GET_DIMENSION_SIZE, operands=exactly(1), attributes=_ATTRIBUTES, infer=_infer_get, verify=_verify_get
+    ),
+    Operation(Opcode.SET_DIMENSION_SIZE, operands=exactly(2), attributes=_ATTRIBUTES, infer=_infer_set),
 )

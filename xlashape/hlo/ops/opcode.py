@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["Opcode", "UnknownOpcode", "opcode_of"]
-
 
 class Opcode(str, Enum):
     """Every opcode of HLO. `str(opcode)` is its name in HLO text."""

@@ -7,10 +7,9 @@ from typing import Final
 
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.calls import TO_APPLY, TO_APPLY_OR_CALLS
-from xlashape.hlo.ops.completion import check_even_operand_count
-from xlashape.hlo.ops.inference import array
+from xlashape.hlo.ops.inference import array, check_even_operand_count
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, at_least, exactly
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Operation, Result, at_least, exactly
 from xlashape.hlo.ops.verification import check_one_call, check_parameters, check_reduction, same_type_or_both_floating
 from xlashape.hlo.values.enums import IS_ASSOCIATIVE
 from xlashape.hlo.values.plain import DIMENSIONS, EPSILON, FEATURE_INDEX, IS_REVERSE, NUM_CARRIES, SCAN_DIMENSION
@@ -18,11 +17,10 @@ from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.value.equality import compatible_shapes
 
-__all__ = ["OPERATIONS"]
 
-
-def _infer_reduce(message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
-    inputs = [array(operand) for operand in operands[: len(operands) // 2]]
+def _infer_reduce(given: Given) -> Shape:
+    message, results = given.message, given.results
+    inputs = [array(operand) for operand in given.operands[: len(given.operands) // 2]]
     if not inputs or not results:
         raise CannotInfer("it needs operands and as many initial values")
     for other in inputs[1:]:
@@ -55,31 +53,26 @@ def _check_map(written: Written) -> None:
         raise CannotComplete("the shape of a map without dimensions must be written")
 
 
-def _infer_map(message: xla.HloInstructionProto, operands: Sequence[Shape], results: Sequence[Shape]) -> Shape:
-    if not operands or not results:
+def _infer_map(given: Given) -> Shape:
+    operands = given.operands
+    if not operands or not given.results:
         raise CannotInfer("it needs operands")
     shape = array(operands[0])
-    if list(message.dimensions) != list(range(shape.rank)):
-        raise CannotInfer(f"its dimensions must be all those of {shape}, found {list(message.dimensions)}")
+    if list(given.message.dimensions) != list(range(shape.rank)):
+        raise CannotInfer(f"its dimensions must be all those of {shape}, found {list(given.message.dimensions)}")
     if any(array(operand).dimensions != shape.dimensions for operand in operands):
         raise CannotInfer(f"its operands must have equal dimensions, found {', '.join(map(str, operands))}")
-    return Shape(results[0].element_type, shape.dimensions, shape.dynamic_dimensions).with_default_layout()
+    return Shape(given.results[0].element_type, shape.dimensions, shape.dynamic_dimensions).with_default_layout()
 
 
-def _verify_mapped(
-    _: xla.HloInstructionProto,
-    _shape: Shape,
-    operands: Sequence[Shape],
-    called: Sequence[Sequence[Shape]],
-    results: Sequence[Shape],
-) -> str | None:
-    problem = check_one_call(called)
+def _verify_mapped(result: Result) -> str | None:
+    problem = check_one_call(result.parameters)
     if problem:
         return problem
-    scalars = [Shape.array(operand.element_type, ()) for operand in operands if operand.is_array]
-    if not results[0].is_scalar:
-        return f"its computation must give a scalar, found {results[0]}"
-    return check_parameters(scalars, called[0], "element")
+    scalars = [Shape.array(operand.element_type, ()) for operand in result.operands if operand.is_array]
+    if not result.results[0].is_scalar:
+        return f"its computation must give a scalar, found {result.results[0]}"
+    return check_parameters(scalars, result.parameters[0], "element")
 
 
 # -- scan -----------------------------------------------------------------------------------
@@ -95,30 +88,26 @@ def _check_scan(written: Written) -> None:
         raise CannotComplete(f"its {carries} carries need as many operands, found {count}")
 
 
-def _verify_scan(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def _verify_scan(result: Result) -> str | None:
     """Its operands are inputs and carries, its result outputs and carries."""
-    carries = message.num_carries
+    shape, operands = result.shape, result.operands
+    carries = result.message.num_carries
     results = shape.tuple_shapes
     if not shape.is_tuple or not 0 <= carries <= min(len(operands), len(results)):
         return f"its shape must be a tuple of outputs and {carries} carries, found {shape}"
-    for given, result in zip(operands[len(operands) - carries :], results[len(results) - carries :], strict=True):
-        if not compatible_shapes(given, result):
-            return f"its carry begins as {given} and ends as {result}"
+    for begin, end in zip(operands[len(operands) - carries :], results[len(results) - carries :], strict=True):
+        if not compatible_shapes(begin, end):
+            return f"its carry begins as {begin} and ends as {end}"
     return None
 
 
-def _verify_scan_body(
-    message: xla.HloInstructionProto,
-    shape: Shape,
-    operands: Sequence[Shape],
-    called: Sequence[Sequence[Shape]],
-    results: Sequence[Shape],
-) -> str | None:
+def _verify_scan_body(result: Result) -> str | None:
     """Its computation takes a slice of each input and the carries, and gives a slice of each output and the carries."""
+    message, operands, called, results = result.message, result.operands, result.parameters, result.results
     problem = check_one_call(called)
     if problem or len(called[0]) != len(operands):
         return problem or f"calls a computation of {len(called[0])} parameters with {len(operands)}"
-    given, steps = shape.tuple_shapes, results[0].tuple_shapes
+    given, steps = result.shape.tuple_shapes, results[0].tuple_shapes
     if not results[0].is_tuple or len(given) != len(steps):
         return f"its computation must give {len(given)} outputs and carries, found {results[0]}"
     inputs, outputs = len(operands) - message.num_carries, len(given) - message.num_carries
@@ -161,23 +150,24 @@ def _features(message: xla.HloInstructionProto, shape: Shape, vectors: Sequence[
     return Shape(shape.element_type, [shape.dimensions[dim]], [shape.dynamic_dimensions[dim]]).with_default_layout()
 
 
-def _infer_training(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    shape = array(operands[0])
-    feature = _features(message, shape, operands[1:])
+def _infer_training(given: Given) -> Shape:
+    shape = array(given.operands[0])
+    feature = _features(given.message, shape, given.operands[1:])
     return Shape.tuple([shape, feature, feature])
 
 
-def _infer_inference(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
-    shape = array(operands[0])
-    _features(message, shape, operands[1:])
+def _infer_inference(given: Given) -> Shape:
+    shape = array(given.operands[0])
+    _features(given.message, shape, given.operands[1:])
     return shape
 
 
-def _infer_gradient(message: xla.HloInstructionProto, operands: Sequence[Shape], _results: Sequence[Shape]) -> Shape:
+def _infer_gradient(given: Given) -> Shape:
     # The last operand is the gradient of the result, which has the shape of the first.
+    operands = given.operands
     if operands[4].dimensions != array(operands[0]).dimensions:
         raise CannotInfer(f"the gradient {operands[4]} must have the dimensions of {operands[0]}")
-    return _infer_training(message, operands[:4], ())
+    return _infer_training(Given(given.message, operands[:4]))
 
 
 _BATCH_NORM = (required(EPSILON), required(FEATURE_INDEX))

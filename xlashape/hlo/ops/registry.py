@@ -12,23 +12,18 @@ from xlashape.hlo.ops import (
     control,
     creation,
     custom,
-    dimension_sizes,
     elementwise,
     indexed,
     linear_algebra,
     movement,
-    random_numbers,
     reduction,
     slicing,
     sorting,
     transfer,
-    tuples,
     windows,
 )
 from xlashape.hlo.ops.opcode import UnknownOpcode
 from xlashape.hlo.ops.operation import Operation, at_least
-
-__all__ = ["OPERATIONS", "operation_of", "register", "unregister"]
 
 _FAMILIES = (
     asynchronous,
@@ -37,17 +32,14 @@ _FAMILIES = (
     control,
     creation,
     custom,
-    dimension_sizes,
     elementwise,
     indexed,
     linear_algebra,
     movement,
-    random_numbers,
     reduction,
     slicing,
     sorting,
     transfer,
-    tuples,
     windows,
 )
 

@@ -7,28 +7,27 @@ from typing import Final
 
 from xlashape.hlo.ops.attributes import CannotComplete, Written, required
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import Operation, at_least, exactly
+from xlashape.hlo.ops.operation import Operation, Result, at_least, exactly
 from xlashape.hlo.ops.verification import check_array, check_arrays, check_element_type, held_array
-from xlashape.hlo.values.slices import DYNAMIC_SLICE_SIZES, SLICE
-from xlashape.proto import xla
+from xlashape.hlo.values.slices import DYNAMIC_SLICE_SIZES, SLICE, SliceDimension
 from xlashape.shape import Shape
 from xlashape.shape.value.equality import compatible_shapes
 
-__all__ = ["OPERATIONS"]
 
-
-def _verify_slice(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    operand = operands[0]
-    problem = check_arrays(shape, operands) or check_element_type(shape, operand)
+def _verify_slice(result: Result) -> str | None:
+    shape = result.shape
+    operand = result.operands[0]
+    problem = check_arrays(shape, result.operands) or check_element_type(shape, operand)
     if problem:
         return problem
-    if not len(message.slice_dimensions) == operand.rank == shape.rank:
-        return f"its {len(message.slice_dimensions)} slices do not fit {operand} and {shape}"
-    for dim, part in enumerate(message.slice_dimensions):
+    parts = [SliceDimension.of_proto(each) for each in result.message.slice_dimensions]
+    if not len(parts) == operand.rank == shape.rank:
+        return f"its {len(parts)} slices do not fit {operand} and {shape}"
+    for dim, part in enumerate(parts):
         size = operand.dimensions[dim]
         # A negative size is unbounded.
         if not (0 <= part.start <= part.limit and (part.limit <= size or size < 0)) or part.stride < 1:
-            return f"slice [{part.start}:{part.limit}:{part.stride}] is not within dimension {dim} of {operand}"
+            return f"slice {part.write()} is not within dimension {dim} of {operand}"
         expected = -(-(part.limit - part.start) // part.stride)
         if shape.dimensions[dim] != expected:
             return f"dimension {dim} of {shape} should be {expected}"
@@ -48,26 +47,28 @@ def _check_start_indices(first: int) -> Callable[[Written], None]:
     return check
 
 
-def _verify_dynamic_slice(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    operand = operands[0]
+def _verify_dynamic_slice(result: Result) -> str | None:
+    shape = result.shape
+    operand = result.operands[0]
     problem = check_array(operand, "operand") or check_array(shape, "shape") or check_element_type(shape, operand)
     if problem:
         return problem
-    sizes = tuple(message.dynamic_slice_sizes)
+    sizes = tuple(result.message.dynamic_slice_sizes)
     if sizes != shape.dimensions:
         return f"dynamic_slice_sizes={list(sizes)} are not the dimensions of {shape}"
     if not _fits_within(sizes, operand):
         return f"slices of {list(sizes)} do not fit its operand {operand}"
-    return _verify_start_indices(operands[1:], operand)
+    return _verify_start_indices(result.operands[1:], operand)
 
 
-def _verify_dynamic_update_slice(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def _verify_dynamic_update_slice(result: Result) -> str | None:
+    operands = result.operands
     operand, update = held_array(operands[0]), operands[1]
     problem = check_array(operand, "operand") or check_array(update, "update")
     if problem:
         return problem
-    if not compatible_shapes(shape, operands[0]):
-        return f"its shape must be its operand's, {operands[0]}, found {shape}"
+    if not compatible_shapes(result.shape, operands[0]):
+        return f"its shape must be its operand's, {operands[0]}, found {result.shape}"
     if not _fits_within(update.dimensions, operand):
         return f"an update of {update} does not fit its operand {operand}"
     return check_element_type(update, operand) or _verify_start_indices(operands[2:], operand)

@@ -8,15 +8,12 @@ from typing import Final
 from xlashape.hlo.ops.attributes import Written, optional
 from xlashape.hlo.ops.inference import token_shape
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, exactly
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, Result, exactly
 from xlashape.hlo.ops.verification import check_shape, check_token
 from xlashape.hlo.values.plain import CHANNEL_ID, INFEED_CONFIG, IS_HOST_TRANSFER, OUTFEED_CONFIG
 from xlashape.hlo.values.shapes import OUTFEED_SHAPE
-from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.value.equality import compatible_shapes
-
-__all__ = ["OPERATIONS"]
 
 
 def _outfeed_shape(written: Written, value: bytes | None) -> bytes:
@@ -52,30 +49,31 @@ def _received(_written: Shape, operands: Sequence[Shape]) -> Shape:
     return Shape.tuple([parts[0], Shape.token()])
 
 
-def _verify_infeed(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    parts = shape.tuple_shapes
+def _verify_infeed(result: Result) -> str | None:
+    parts = result.shape.tuple_shapes
     if len(parts) != 2 or not parts[1].is_token:
-        return f"its shape must be a tuple of the data and a token, found {shape}"
-    return check_token(operands, 0)
+        return f"its shape must be a tuple of the data and a token, found {result.shape}"
+    return check_token(result.operands, 0)
 
 
-def _verify_outfeed(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    problem = check_shape(shape, Shape.token()) or check_token(operands, 1)
-    fed = Shape.from_proto(message.outfeed_shape)
+def _verify_outfeed(result: Result) -> str | None:
+    operands = result.operands
+    problem = check_shape(result.shape, Shape.token()) or check_token(operands, 1)
+    fed = Shape.from_proto(result.message.outfeed_shape)
     if problem or compatible_shapes(fed, operands[0]):
         return problem
     return f"its outfeed_shape is {fed}, its operand {operands[0]}"
 
 
-def _verify_send(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    return check_shape(shape, _sent(shape, operands)) or check_token(operands, 1)
+def _verify_send(result: Result) -> str | None:
+    return check_shape(result.shape, _sent(result.shape, result.operands)) or check_token(result.operands, 1)
 
 
-def _verify_recv(_: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    parts = shape.tuple_shapes
+def _verify_recv(result: Result) -> str | None:
+    parts = result.shape.tuple_shapes
     if len(parts) != 3 or not parts[2].is_token or not parts[1].is_scalar:
-        return f"its shape must be a tuple of the data, u32[] and a token, found {shape}"
-    return check_token(operands, 0)
+        return f"its shape must be a tuple of the data, u32[] and a token, found {result.shape}"
+    return check_token(result.operands, 0)
 
 
 _CHANNEL = (optional(CHANNEL_ID), optional(IS_HOST_TRANSFER))

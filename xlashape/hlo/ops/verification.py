@@ -5,32 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from xlashape.proto import xla
+from xlashape.hlo.ops.operation import Result
+from xlashape.hlo.values.aliasing import OutputOperandAliasing
 from xlashape.shape import PrimitiveType, Shape
 from xlashape.shape.value.equality import compatible_shapes
-
-__all__ = [
-    "BufferTarget",
-    "any_shape",
-    "check_aliasing",
-    "check_array",
-    "check_arrays",
-    "check_element_type",
-    "check_one_call",
-    "check_parameters",
-    "check_predicate",
-    "check_reducer",
-    "check_reduction",
-    "check_result",
-    "check_shape",
-    "check_token",
-    "has_part",
-    "held_array",
-    "reduced_types_problem",
-    "reduction_problem",
-    "same_type",
-    "same_type_or_both_floating",
-]
 
 
 class BufferTarget(str, Enum):
@@ -44,7 +22,7 @@ class BufferTarget(str, Enum):
         return self.value
 
 
-def any_shape(_message: xla.HloInstructionProto, _shape: Shape, _operands: Sequence[Shape]) -> str | None:
+def any_shape(_: Result) -> str | None:
     """The rule of an operation whose shape is not checked."""
     return None
 
@@ -115,20 +93,23 @@ def check_predicate(result: Shape, what: str) -> str | None:
     return None if is_predicate else f"its {what} must give pred[], found {result}"
 
 
-def check_aliasing(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def check_aliasing(result: Result) -> str | None:
     """Each entry of output_to_operand_aliasing must name a part of the result and a part of an operand."""
-    for alias in message.output_operand_aliasing:
+    operands = result.operands
+    for each in result.message.output_operand_aliasing:
+        alias = OutputOperandAliasing.of_proto(each)
         number = alias.operand_index
         if not 0 <= number < len(operands):
             return f"output_to_operand_aliasing names operand {number} of {len(operands)}"
-        for whole, index in ((shape, alias.output_shape_index), (operands[number], alias.operand_shape_index)):
+        for whole, index in ((result.shape, alias.output_shape_index), (operands[number], alias.operand_shape_index)):
             if not has_part(whole, index):
                 return f"output_to_operand_aliasing names {list(index)} of {whole}, which does not exist"
-        given, result = _part(operands[number], alias.operand_shape_index), _part(shape, alias.output_shape_index)
-        if message.custom_call_target in (BufferTarget.PIN, BufferTarget.UNPIN):
-            given, result = held_array(given), held_array(result)
-        if not compatible_shapes(given, result):
-            return f"output_to_operand_aliasing joins {result} with {given} of operand {number}"
+        source = _part(operands[number], alias.operand_shape_index)
+        target = _part(result.shape, alias.output_shape_index)
+        if result.message.custom_call_target in (BufferTarget.PIN, BufferTarget.UNPIN):
+            source, target = held_array(source), held_array(target)
+        if not compatible_shapes(source, target):
+            return f"output_to_operand_aliasing joins {target} with {source} of operand {number}"
     return None
 
 
@@ -179,15 +160,9 @@ def check_reducer(
     return None
 
 
-def check_reduction(
-    _: xla.HloInstructionProto,
-    _shape: Shape,
-    operands: Sequence[Shape],
-    called: Sequence[Sequence[Shape]],
-    results: Sequence[Shape],
-) -> str | None:
+def check_reduction(result: Result) -> str | None:
     """The rule of an operation whose operands are inputs and as many initial values: one computation, which combines them."""
-    return reduction_problem(operands, called, results)
+    return reduction_problem(result.operands, result.parameters, result.results)
 
 
 def reduced_types_problem(operands: Sequence[Shape], parameters: Sequence[Shape]) -> str | None:

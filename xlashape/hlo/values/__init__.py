@@ -1,6 +1,6 @@
-"""The values of attributes: one file for each kind of value, which reads it from text and writes it as text.
+"""The values of attributes: one file for each kind of value, which reads it from text, writes it as text, and takes it from a proto and puts it there.
 
-attribute             Attribute and Context: what an attribute is, and what it may ask the writer; constructors of plain attributes
+attribute             Attribute, its Codec and its Context: what an attribute is, and what it may ask the writer; constructors of plain attributes
 plain                 numbers, flags, strings and lists of numbers
 enums                 values of enums, and numbers without a name
 aliasing              output_to_operand_aliasing
@@ -14,7 +14,7 @@ linear_algebra        options of triangular-solve and cholesky
 mesh                  meshes of devices with named axes
 metadata              metadata: OpMetadata
 named_sharding        shardings over the axes of a mesh
-objects               backend_config and frontend_attributes: strings, or JSON as it is
+json_objects          backend_config and frontend_attributes: strings, or JSON as it is
 origin                origin: the arrays of the unoptimized program
 padding               padding of a pad
 precision             operand_precision and the algorithm of a dot

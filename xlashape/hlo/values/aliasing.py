@@ -9,15 +9,13 @@ A module says the same of its result and its parameters, with a kind of aliasing
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from xlashape.hlo.formatting import ints
-from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.values.attribute import FIELDS, Attribute, Context
+from xlashape.hlo.tokens.formatting import ints
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.values.attribute import Context, structured_list, whole
 from xlashape.hlo.values.enums import EnumWords, parse_unknown
 from xlashape.proto import xla
-
-__all__ = ["ALIAS_KINDS", "OUTPUT_TO_OPERAND_ALIASING", "parse_alias_kind"]
 
 ALIAS_KINDS: Final = EnumWords([("may-alias", xla.MAY_ALIAS), ("must-alias", xla.MUST_ALIAS)], "a kind of aliasing")
 """The words of a module's aliasing of its result and its parameters."""
@@ -35,26 +33,59 @@ def parse_alias_kind(cursor: HloCursor) -> int:
     return ALIAS_KINDS.number(word)
 
 
-def _read(cursor: HloCursor) -> bytes:
-    def pair() -> bytes:
-        message = xla.OutputOperandAliasing(output_shape_index=cursor.parse_ints())
+class OutputOperandAliasing(NamedTuple):
+    """A part of a result that is a part of an operand.
+
+    >>> OutputOperandAliasing.parse("{1}: (0, {2})")
+    OutputOperandAliasing(output_shape_index=(1,), operand_index=0, operand_shape_index=(2,))
+    """
+
+    output_shape_index: tuple[int, ...] = ()
+    operand_index: int = 0
+    """The number of the operand."""
+    operand_shape_index: tuple[int, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> OutputOperandAliasing:
+        """The pair written `text`. Raises ParseError."""
+        return whole(cls.read, text)
+
+    @classmethod
+    def read(cls, cursor: HloCursor) -> OutputOperandAliasing:
+        """The pair at the cursor."""
+        output = cursor.parse_ints()
         cursor.expect(":")
         cursor.expect("(")
-        message.operand_index = cursor.parse_int("an operand's number")
+        operand = cursor.parse_int("an operand's number")
         cursor.expect(",")
-        message.operand_shape_index.extend(cursor.parse_ints())
+        index = cursor.parse_ints()
         cursor.expect(")")
-        return FIELDS.message("output_operand_aliasing", message)
+        return cls(tuple(output), operand, tuple(index))
 
-    return b"".join(cursor.parse_list(pair))
+    def write(self) -> str:
+        """`{1}: (0, {2})`."""
+        return f"{ints(self.output_shape_index)}: ({self.operand_index}, {ints(self.operand_shape_index)})"
+
+    @classmethod
+    def of_proto(cls, message: xla.OutputOperandAliasing) -> OutputOperandAliasing:
+        """The pair of a message."""
+        return cls(tuple(message.output_shape_index), message.operand_index, tuple(message.operand_shape_index))
+
+    def to_proto(self) -> xla.OutputOperandAliasing:
+        """A new message."""
+        return xla.OutputOperandAliasing(
+            output_shape_index=self.output_shape_index,
+            operand_index=self.operand_index,
+            operand_shape_index=self.operand_shape_index,
+        )
 
 
 def _write(message: Any, _context: Context) -> str:
-    pairs: list[str] = []
-    for data in message.output_operand_aliasing:
-        alias = xla.OutputOperandAliasing.FromString(data)
-        pairs.append(f"{ints(alias.output_shape_index)}: ({alias.operand_index}, {ints(alias.operand_shape_index)})")
+    from_bytes = xla.OutputOperandAliasing.FromString
+    pairs = [OutputOperandAliasing.of_proto(from_bytes(data)).write() for data in message.output_operand_aliasing]
     return f", output_to_operand_aliasing={{{', '.join(pairs)}}}" if pairs else ""
 
 
-OUTPUT_TO_OPERAND_ALIASING: Final = Attribute("output_to_operand_aliasing", _read, _write)
+OUTPUT_TO_OPERAND_ALIASING: Final = structured_list(
+    "output_to_operand_aliasing", OutputOperandAliasing, _write, field="output_operand_aliasing"
+)

@@ -1,4 +1,4 @@
-"""What an attribute of an instruction is: its name in HLO text, how its value is read, and how it is written.
+"""What an attribute of an instruction is: its name in HLO text, how its value is read and written, and its value as a Python object.
 
 Reading gives bytes: fields of HloInstructionProto on the wire. The reader concatenates the bytes of all attributes of an instruction, and
 protobuf merges them: two parts of one submessage become one, repeated fields append. So every attribute can be read on its own.
@@ -6,38 +6,29 @@ protobuf merges them: two parts of one submessage become one, repeated fields ap
 Writing takes the instruction as the writer holds it, a message with the fields of HloInstructionProto whose submessages are left as
 bytes. A submessage that is not set is ABSENT.
 
-The constructors below make the attributes that are plain numbers, flags, strings or lists of numbers.
+Values are what users, rules and the editor hold: numbers, texts and tuples, and a frozen type for each value that has a structure of its own,
+such as `Window`. Such a type has four methods side by side: `read` from a cursor and `write` to text, `of_proto` and `to_proto`.
+
+The constructors below make the attributes that are plain numbers, flags, strings or lists of numbers, and those of such a type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
-from xlashape.hlo.formatting import ints
-from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.tokens.formatting import ints
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
 from xlashape.limits import INT32_MAX, INT32_MIN
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
 
-__all__ = [
-    "ABSENT",
-    "FIELDS",
-    "Attribute",
-    "Context",
-    "always_written",
-    "flag",
-    "int32",
-    "integer",
-    "integer_of",
-    "integers",
-    "integers_of",
-    "not_written",
-    "submessage",
-]
+_T = TypeVar("_T")
+_P = TypeVar("_P", bound="InProto")
+_V = TypeVar("_V", bound="Structured")
 
 ABSENT: Final = b"?"
 """The bytes of a submessage that is not set. 0x3f is a tag of wire type 7, which does not exist, so no message has these bytes."""
@@ -83,6 +74,46 @@ class Context(Protocol):
         ...
 
 
+class InProto(Protocol):
+    """A value that is a message."""
+
+    @classmethod
+    def of_proto(cls: type[_P], message: Any) -> _P:
+        """The value of its message."""
+        ...
+
+    def to_proto(self) -> Any:
+        """A new message."""
+        ...
+
+
+class Structured(InProto, Protocol):
+    """A value with a structure of its own, which text has in one place."""
+
+    @classmethod
+    def read(cls: type[_V], cursor: HloCursor) -> _V:
+        """The value at the cursor. Raises ParseError."""
+        ...
+
+    def write(self) -> str:
+        """The value as HLO text has it behind `name=`."""
+        ...
+
+
+class Codec(NamedTuple):
+    """An attribute's value as a Python object."""
+
+    get: Callable[[xla.HloInstructionProto], Any]
+    """The value that an instruction has; None where it has none, and its proto says so."""
+    put: Callable[[xla.HloInstructionProto, Any], None]
+    """Gives an instruction a value, or none for None. Fields that the schema does not know stay. Raises TypeError, ValueError or AttributeError for
+    something that is no such value."""
+    what: str
+    """What a value is, in a few words, for errors."""
+    is_said: Callable[[Any], bool] | None = None
+    """Whether a value says something: XLA writes others not at all. None where that is each but the value of an instruction without the attribute."""
+
+
 class Attribute(NamedTuple):
     """An attribute: its name and how its value is read and written. A name that means different fields for different opcodes has an
     Attribute for each meaning."""
@@ -94,6 +125,13 @@ class Attribute(NamedTuple):
     because it names computations or instructions, or belongs to a table of the module."""
     write: Callable[[Any, Context], str]
     """The attribute as text with `, ` before it, such as `, dimensions={1}`; "" where XLA writes none."""
+    value: Codec | None = None
+    """Its value as a Python object. None where that names computations or instructions, or belongs to a table of the module."""
+
+    def of(self, instruction: xla.HloInstructionProto) -> Any:
+        """The value that an instruction has. Only for attributes that have a `value`."""
+        assert self.value is not None
+        return self.value.get(instruction)
 
 
 def not_written(_message: Any, _context: Context) -> str:
@@ -115,6 +153,100 @@ def submessage(data: bytes) -> bytes:
     return b"" if data == ABSENT else data
 
 
+def whole(read: Callable[[HloCursor], _T], text: str) -> _T:
+    """What `read` makes of a whole text. Raises ParseError, also for something behind the value."""
+    cursor = HloCursor(text)
+    value = read(cursor)
+    cursor.expect_end()
+    return value
+
+
+def replace_known(target: Message, new: Message) -> None:
+    """Makes the fields of a message those of another one; fields that the schema does not know stay."""
+    for field in target.DESCRIPTOR.fields:
+        target.ClearField(field.name)
+    target.MergeFrom(new)
+    target.SetInParent()
+
+
+# -- values -----------------------------------------------------------------------------------
+
+
+def scalar_value(field: str, what: str, *, owner: str = "") -> Codec:
+    """The value of a field that is a number, a flag or a string; `owner` is the submessage that it is in, if it is in one."""
+
+    def get(instruction: Any) -> Any:
+        return getattr(getattr(instruction, owner) if owner else instruction, field)
+
+    def put(instruction: Any, value: Any) -> None:
+        if value is not None:
+            setattr(getattr(instruction, owner) if owner else instruction, field, value)
+        elif not owner:
+            instruction.ClearField(field)
+        elif instruction.HasField(owner):
+            getattr(instruction, owner).ClearField(field)
+
+    return Codec(get, put, what)
+
+
+def list_value(field: str, what: str = "a list of integers", *, owners: Sequence[str] = ()) -> Codec:
+    """The value of a repeated field of numbers or flags: a tuple. `owners` are the submessages that it is in, the outermost first."""
+
+    def message_of(instruction: Any) -> Any:
+        message: Any = instruction
+        for owner in owners:
+            message = getattr(message, owner)
+        return message
+
+    def get(instruction: Any) -> tuple[Any, ...]:
+        return tuple(getattr(message_of(instruction), field)[:])
+
+    def put(instruction: Any, value: Any) -> None:
+        if isinstance(value, str):
+            raise TypeError("text is no list")
+        values = tuple(value or ())
+        if values != get(instruction):
+            getattr(message_of(instruction), field)[:] = values
+
+    return Codec(get, put, what)
+
+
+def message_value(field: str, kind: type[InProto], *, is_optional: bool = True) -> Codec:
+    """The value of a field that is a message, for which there is a frozen type. Unless `is_optional`, a field that is not set counts as empty."""
+
+    def get(instruction: Any) -> Any:
+        is_there = not is_optional or instruction.HasField(field)
+        return kind.of_proto(getattr(instruction, field)) if is_there else None
+
+    def put(instruction: Any, value: Any) -> None:
+        if value is None:
+            instruction.ClearField(field)
+            return
+        if not isinstance(value, kind):
+            raise TypeError(f"not {kind.__name__}")
+        replace_known(getattr(instruction, field), value.to_proto())
+
+    return Codec(get, put, f"a {kind.__name__}")
+
+
+def messages_value(field: str, kind: type[InProto]) -> Codec:
+    """The value of a repeated field of messages, for which there is a frozen type: a tuple of these."""
+
+    def get(instruction: Any) -> tuple[Any, ...]:
+        return tuple([kind.of_proto(each) for each in getattr(instruction, field)])
+
+    def put(instruction: Any, value: Any) -> None:
+        values: tuple[Any, ...] = tuple(value or ())
+        messages = [(each if isinstance(each, kind) else kind(*each)).to_proto() for each in values]
+        del getattr(instruction, field)[:]
+        getattr(instruction, field).extend(messages)
+
+    return Codec(get, put, f"a list of {kind.__name__}")
+
+
+# -- attributes -------------------------------------------------------------------------------
+
+
 def integer(name: str, field: str = "", *, defaults: tuple[int, ...] = ()) -> Attribute:
     """An attribute that is an int64. `field` is its field, where that has another name; a value of `defaults` is not written."""
     field = field or name
@@ -126,7 +258,11 @@ def integer(name: str, field: str = "", *, defaults: tuple[int, ...] = ()) -> At
         value = getattr(message, field)
         return "" if value in defaults else f", {name}={value}"
 
-    return Attribute(name, read, write)
+    def is_said(value: int) -> bool:
+        return value not in defaults
+
+    get, put, what, _ = scalar_value(field, "an integer")
+    return Attribute(name, read, write, Codec(get, put, what, is_said if defaults else None))
 
 
 def int32(name: str) -> Attribute:
@@ -136,7 +272,7 @@ def int32(name: str) -> Attribute:
     def read(cursor: HloCursor) -> bytes:
         return FIELDS.integer(name, cursor.parse_int_between(INT32_MIN, INT32_MAX, what))
 
-    return Attribute(name, read, always_written(name, name))
+    return Attribute(name, read, always_written(name, name), scalar_value(name, "an integer of 32 bits"))
 
 
 def flag(name: str, *, write_false: bool = False) -> Attribute:
@@ -150,7 +286,7 @@ def flag(name: str, *, write_false: bool = False) -> Attribute:
             return f", {name}=true"
         return f", {name}=false" if write_false else ""
 
-    return Attribute(name, read, write)
+    return Attribute(name, read, write, scalar_value(name, "True or False"))
 
 
 def integers(name: str, field: str = "", *, write_empty: bool = True) -> Attribute:
@@ -164,7 +300,7 @@ def integers(name: str, field: str = "", *, write_empty: bool = True) -> Attribu
         values = getattr(message, field)
         return f", {name}={ints(values)}" if values or write_empty else ""
 
-    return Attribute(name, read, write)
+    return Attribute(name, read, write, list_value(field))
 
 
 def integer_of(message_class: type[Message], field: str, name: str) -> Attribute:
@@ -177,7 +313,7 @@ def integer_of(message_class: type[Message], field: str, name: str) -> Attribute
     def write(message: Any, _context: Context) -> str:
         return f", {name}={getattr(message_class.FromString(submessage(getattr(message, field))), name)}"
 
-    return Attribute(name, read, write)
+    return Attribute(name, read, write, scalar_value(name, "an integer", owner=field))
 
 
 def integers_of(
@@ -194,4 +330,28 @@ def integers_of(
         values = getattr(message_class.FromString(submessage(getattr(message, field))), part)
         return f", {name}={ints(values)}" if values or write_empty else ""
 
-    return Attribute(name, read, write)
+    return Attribute(name, read, write, list_value(part, owners=(field,)))
+
+
+def structured(
+    name: str, kind: type[Structured], write: Callable[[Any, Context], str], *, field: str = ""
+) -> Attribute:
+    """An attribute whose value is a message in field `field` of an instruction, which is called as the attribute unless given."""
+    field = field or name
+
+    def read(cursor: HloCursor) -> bytes:
+        return FIELDS.message(field, kind.read(cursor).to_proto())
+
+    return Attribute(name, read, write, message_value(field, kind))
+
+
+def structured_list(
+    name: str, kind: type[Structured], write: Callable[[Any, Context], str], *, field: str = ""
+) -> Attribute:
+    """An attribute whose value is a list, in braces, of messages in field `field` of an instruction."""
+    field = field or name
+
+    def read(cursor: HloCursor) -> bytes:
+        return b"".join(cursor.parse_list(lambda: FIELDS.message(field, kind.read(cursor).to_proto())))
+
+    return Attribute(name, read, write, messages_value(field, kind))

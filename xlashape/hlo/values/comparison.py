@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, always_written, not_written
+from xlashape.hlo.values.attribute import Context, always_written, not_written
+from xlashape.hlo.values.enums import word_attribute
 from xlashape.shape import PrimitiveType
 
-__all__ = ["COMPARISON_ORDER", "COMPARISON_TYPE", "DIRECTION", "comparison_order", "default_comparison_order"]
-
-_DIRECTIONS: Final = {word: word for word in ("EQ", "NE", "GE", "GT", "LE", "LT")}
-_ORDERS: Final = {word: word for word in ("PARTIAL", "TOTAL")}
-_TYPES: Final = {word: word for word in ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")}
+_DIRECTIONS: Final = ("EQ", "NE", "GE", "GT", "LE", "LT")
+_ORDERS: Final = ("PARTIAL", "TOTAL")
+_TYPES: Final = ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")
 
 
 def default_comparison_order(element_type: PrimitiveType) -> str:
@@ -44,18 +42,6 @@ def comparison_order(order: str, comparison_type: str) -> str:
     return "PARTIAL" if comparison_type == "FLOAT" else "TOTAL" if comparison_type in _TYPES else comparison_type
 
 
-def _read_direction(cursor: HloCursor) -> bytes:
-    return FIELDS.string("comparison_direction", cursor.parse_word_of(_DIRECTIONS, "a direction of comparison"))
-
-
-def _read_type(cursor: HloCursor) -> bytes:
-    return FIELDS.string("comparison_type", cursor.parse_word_of(_TYPES, "a type of comparison"))
-
-
-def _read_order(cursor: HloCursor) -> bytes:
-    return FIELDS.string("comparison_order", cursor.parse_word_of(_ORDERS, "an order of comparison"))
-
-
 def _write_order(message: Any, context: Context) -> str:
     order = comparison_order(message.comparison_order, message.comparison_type)
     if not order:
@@ -64,6 +50,12 @@ def _write_order(message: Any, context: Context) -> str:
     return "" if shape is not None and order == default_comparison_order(shape.element_type) else f", order={order}"
 
 
-DIRECTION: Final = Attribute("direction", _read_direction, always_written("direction", "comparison_direction"))
-COMPARISON_TYPE: Final = Attribute("type", _read_type, not_written)
-COMPARISON_ORDER: Final = Attribute("order", _read_order, _write_order)
+DIRECTION: Final = word_attribute(
+    "direction",
+    "comparison_direction",
+    _DIRECTIONS,
+    "a direction of comparison",
+    always_written("direction", "comparison_direction"),
+)
+COMPARISON_TYPE: Final = word_attribute("type", "comparison_type", _TYPES, "a type of comparison", not_written)
+COMPARISON_ORDER: Final = word_attribute("order", "comparison_order", _ORDERS, "an order of comparison", _write_order)

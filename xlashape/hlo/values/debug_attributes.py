@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
 from xlashape.hlo.values.origin import original_array_text, parse_original_array
 from xlashape.limits import INT64_MAX, INT64_MIN
 from xlashape.proto import xla
-
-__all__ = ["debug_attributes_text", "parse_debug_attributes"]
 
 _LOG_MODES: Final = {"default": 1, "fusion_debugger": 2}
 _LOG_MODE_NAMES: Final = {number: name for name, number in _LOG_MODES.items()}

@@ -11,11 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
 from xlashape.limits import check
 from xlashape.math import product
-
-__all__ = ["MAX_DEVICES", "Iota", "transposed"]
 
 MAX_DEVICES: Final = 1 << 24
 """The most devices of a list: more than any machine has."""

@@ -7,26 +7,67 @@ They are lists of DotDimensionNumbers. A ragged dot has these within its RaggedD
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from xlashape.hlo.formatting import ints
-from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, integers_of, submessage
+from xlashape.hlo.tokens.formatting import ints
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, integers_of, list_value, message_value, submessage
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 
-__all__ = [
-    "LHS_BATCH_DIMS",
-    "LHS_CONTRACTING_DIMS",
-    "LHS_RAGGED_DIMS",
-    "RAGGED_LHS_BATCH_DIMS",
-    "RAGGED_LHS_CONTRACTING_DIMS",
-    "RAGGED_RHS_BATCH_DIMS",
-    "RAGGED_RHS_CONTRACTING_DIMS",
-    "RHS_BATCH_DIMS",
-    "RHS_CONTRACTING_DIMS",
-    "RHS_GROUP_DIMS",
-]
+
+class DotDimensionNumbers(NamedTuple):
+    """Which dimensions of a dot's operands are contracted, and which are batches, pair by pair."""
+
+    lhs_contracting_dimensions: tuple[int, ...] = ()
+    rhs_contracting_dimensions: tuple[int, ...] = ()
+    lhs_batch_dimensions: tuple[int, ...] = ()
+    rhs_batch_dimensions: tuple[int, ...] = ()
+
+    @classmethod
+    def of_proto(cls, message: xla.DotDimensionNumbers) -> DotDimensionNumbers:
+        """The numbers of a message."""
+        return cls(
+            tuple(message.lhs_contracting_dimensions),
+            tuple(message.rhs_contracting_dimensions),
+            tuple(message.lhs_batch_dimensions),
+            tuple(message.rhs_batch_dimensions),
+        )
+
+    def to_proto(self) -> xla.DotDimensionNumbers:
+        """A new message."""
+        return xla.DotDimensionNumbers(**self._asdict())
+
+
+class RaggedDotDimensionNumbers(NamedTuple):
+    """The dimension numbers of a ragged dot: those of a dot, the ragged dimensions of its lhs, and the dimensions of groups of its rhs."""
+
+    dot_dimension_numbers: DotDimensionNumbers = DotDimensionNumbers()
+    lhs_ragged_dimensions: tuple[int, ...] = ()
+    rhs_group_dimensions: tuple[int, ...] = ()
+
+    @classmethod
+    def of_proto(cls, message: xla.RaggedDotDimensionNumbers) -> RaggedDotDimensionNumbers:
+        """The numbers of a message."""
+        return cls(
+            DotDimensionNumbers.of_proto(message.dot_dimension_numbers),
+            tuple(message.lhs_ragged_dimensions),
+            tuple(message.rhs_group_dimensions),
+        )
+
+    def to_proto(self) -> xla.RaggedDotDimensionNumbers:
+        """A new message."""
+        return xla.RaggedDotDimensionNumbers(
+            dot_dimension_numbers=self.dot_dimension_numbers.to_proto(),
+            lhs_ragged_dimensions=self.lhs_ragged_dimensions,
+            rhs_group_dimensions=self.rhs_group_dimensions,
+        )
+
+
+DOT_DIMENSION_NUMBERS: Final = message_value("dot_dimension_numbers", DotDimensionNumbers, is_optional=False)
+RAGGED_DOT_DIMENSION_NUMBERS: Final = message_value(
+    "ragged_dot_dimension_numbers", RaggedDotDimensionNumbers, is_optional=False
+)
 
 _DOT: Final = Fields(xla.DotDimensionNumbers)
 _RAGGED: Final = Fields(xla.RaggedDotDimensionNumbers)
@@ -60,7 +101,8 @@ def _dot_of_ragged(name: str, *, write_empty: bool) -> Attribute:
         values = getattr(ragged.dot_dimension_numbers, field)
         return f", {name}={ints(values)}" if values or write_empty else ""
 
-    return Attribute(name, read, write)
+    value = list_value(field, owners=("ragged_dot_dimension_numbers", "dot_dimension_numbers"))
+    return Attribute(name, read, write, value)
 
 
 LHS_BATCH_DIMS: Final = _dot("lhs_batch_dims", write_empty=False)

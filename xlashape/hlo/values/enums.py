@@ -8,29 +8,15 @@ A number that the schema has no name for, because a newer XLA gave it one, is wr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, cast
 
-from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, not_written
+from xlashape.errors import InvalidArgumentError
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Codec, Context, not_written, scalar_value
 from xlashape.limits import INT32_MAX, INT32_MIN
 from xlashape.proto import xla
-
-__all__ = [
-    "API_VERSION",
-    "CONVOLUTION_KIND",
-    "CUSTOM_CALL_SCHEDULE",
-    "DISTRIBUTION",
-    "FFT_TYPE",
-    "IS_ASSOCIATIVE",
-    "MODE",
-    "PADDING_TYPE",
-    "RNG_ALGORITHM",
-    "EnumWords",
-    "enum_attribute",
-    "lower_case",
-    "parse_unknown",
-]
+from xlashape.similar import did_you_mean
 
 _UNKNOWN = re.compile(r"[uU][nN][kK][nN][oO][wW][nN]_(-?[0-9]{1,10})(?![A-Za-z0-9_.\-])")
 
@@ -46,13 +32,13 @@ class EnumWords:
     ('HIGH', 'unknown_77', 1, 77)
     """
 
-    __slots__ = ("_any_case", "_numbers", "_what", "_words")
+    __slots__ = ("_any_case", "_numbers", "_words", "what")
 
     def __init__(self, items: Iterable[tuple[str, int]], what: str, *, any_case: bool = False) -> None:
         named = list(items)
         self._words = {number: word for word, number in reversed(named)}
         self._numbers = {word.lower() if any_case else word: number for word, number in named}
-        self._what = what
+        self.what = what
         self._any_case = any_case
 
     def __contains__(self, word: str) -> bool:
@@ -61,6 +47,19 @@ class EnumWords:
     def number(self, word: str) -> int:
         """The number of a word; in lower case where words are read in any case."""
         return self._numbers[word]
+
+    def number_of(self, word: Any) -> int:
+        """The number of a word that a program gives, `unknown_77` among them. InvalidArgumentError for anything else."""
+        if isinstance(word, str):
+            found = self._numbers.get(word.lower() if self._any_case else word)
+            unknown = _UNKNOWN.fullmatch(word)
+            if found is not None:
+                return found
+            if unknown is not None:
+                return int(unknown[1])
+            hint = did_you_mean(word, self._words.values())
+            raise InvalidArgumentError(f"expected {self.what}, found {word!r}{hint}")
+        raise InvalidArgumentError(f"expected {self.what} as text, found {type(word).__name__}")
 
     def text(self, number: int) -> str:
         """The word for a number; `unknown_77` for a number without a name."""
@@ -71,7 +70,7 @@ class EnumWords:
         number = parse_unknown(cursor)
         if number is not None:
             return number
-        return cursor.parse_word_of(self._numbers, self._what, any_case=self._any_case)
+        return cursor.parse_word_of(self._numbers, self.what, any_case=self._any_case)
 
 
 def lower_case(enum: Any, prefix: str = "") -> list[tuple[str, int]]:
@@ -92,6 +91,44 @@ def parse_unknown(cursor: HloCursor) -> int | None:
     return number
 
 
+def enum_value(field: str, words: EnumWords, *, absent: tuple[int, ...] = (), owner: str = "") -> Codec:
+    """The value of an enum field, its word; None for a number of `absent`. `owner` is the submessage that the field is in, if it is in one."""
+    number = scalar_value(field, "", owner=owner)
+
+    def get(instruction: xla.HloInstructionProto) -> str | None:
+        value = number.get(instruction)
+        return None if value in absent else words.text(value)
+
+    def put(instruction: xla.HloInstructionProto, value: Any) -> None:
+        if value is not None:
+            number.put(instruction, words.number_of(value))
+        elif get(instruction) is not None:
+            number.put(instruction, None)
+
+    return Codec(get, put, words.what)
+
+
+def word_attribute(
+    name: str, field: str, words: Sequence[str], what: str, write: Callable[[Any, Context], str]
+) -> Attribute:
+    """An attribute that is one of some words, in a string field. Instructions may have another word, which is kept."""
+    known = {word: word for word in words}
+
+    def read(cursor: HloCursor) -> bytes:
+        return FIELDS.string(field, cursor.parse_word_of(known, what))
+
+    def get(instruction: xla.HloInstructionProto) -> str | None:
+        return getattr(instruction, field) or None
+
+    def put(instruction: xla.HloInstructionProto, value: Any) -> None:
+        if value is not None and value not in known:
+            hint = did_you_mean(value, words) if isinstance(value, str) else ""
+            raise InvalidArgumentError(f"expected {what}: {', '.join(words)}; found {value!r}{hint}")
+        setattr(instruction, field, value or "")
+
+    return Attribute(name, read, write, Codec(get, put, what))
+
+
 def enum_attribute(name: str, field: str, words: EnumWords, *, unwritten: tuple[int, ...] = ()) -> Attribute:
     """The attribute of an enum field. Numbers of `unwritten` are not written."""
 
@@ -102,7 +139,7 @@ def enum_attribute(name: str, field: str, words: EnumWords, *, unwritten: tuple[
         number = getattr(message, field)
         return "" if number in unwritten else f", {name}={words.text(number)}"
 
-    return Attribute(name, read, write)
+    return Attribute(name, read, write, enum_value(field, words, absent=unwritten))
 
 
 FFT_TYPE: Final = enum_attribute("fft_type", "fft_type", EnumWords(xla.FftType.items(), "a kind of Fourier transform"))
@@ -174,4 +211,26 @@ def _write_is_associative(message: Any, _context: Context) -> str:
     return "" if number == xla.TRI_STATE_UNSPECIFIED else f", is_associative={_TRI_STATES.text(number)}"
 
 
-IS_ASSOCIATIVE: Final = Attribute("is_associative", _read_is_associative, _write_is_associative)
+def _get_is_associative(instruction: xla.HloInstructionProto) -> bool | str | None:
+    number = instruction.is_associative
+    flags = {xla.TRI_STATE_UNSPECIFIED: None, xla.TRI_STATE_TRUE: True, xla.TRI_STATE_FALSE: False}
+    return flags[number] if number in flags else _TRI_STATES.text(number)
+
+
+def _put_is_associative(instruction: xla.HloInstructionProto, value: Any) -> None:
+    if isinstance(value, str):
+        instruction.is_associative = cast("Any", _TRI_STATES.number_of(value))
+    elif value is None:
+        instruction.ClearField("is_associative")
+    elif isinstance(value, bool):
+        instruction.is_associative = xla.TRI_STATE_TRUE if value else xla.TRI_STATE_FALSE
+    else:
+        raise TypeError("neither True nor False")
+
+
+IS_ASSOCIATIVE: Final = Attribute(
+    "is_associative",
+    _read_is_associative,
+    _write_is_associative,
+    Codec(_get_is_associative, _put_is_associative, "True or False"),
+)

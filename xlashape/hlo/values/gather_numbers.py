@@ -7,19 +7,45 @@ They are fields of GatherDimensionNumbers. Lists of batching dimensions are writ
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from xlashape.hlo.values.attribute import Attribute, integer_of, integers_of
+from xlashape.hlo.values.attribute import Attribute, integer_of, integers_of, message_value
 from xlashape.proto import xla
 
-__all__ = [
-    "COLLAPSED_SLICE_DIMS",
-    "GATHER_INDEX_VECTOR_DIM",
-    "OFFSET_DIMS",
-    "OPERAND_BATCHING_DIMS",
-    "START_INDEX_MAP",
-    "START_INDICES_BATCHING_DIMS",
-]
+
+class GatherDimensionNumbers(NamedTuple):
+    """Which dimensions of a gather's operand, indices and output belong together."""
+
+    offset_dims: tuple[int, ...] = ()
+    """The dimensions of the output that the slice has."""
+    collapsed_slice_dims: tuple[int, ...] = ()
+    """The dimensions of the operand that the slice does not have."""
+    start_index_map: tuple[int, ...] = ()
+    """The operand's dimension for each element of an index vector."""
+    index_vector_dim: int = 0
+    """The dimension of the indices that an index vector extends along."""
+    operand_batching_dims: tuple[int, ...] = ()
+    """Dimensions of the operand that the indices have too, pair by pair with the next."""
+    start_indices_batching_dims: tuple[int, ...] = ()
+
+    @classmethod
+    def of_proto(cls, message: xla.GatherDimensionNumbers) -> GatherDimensionNumbers:
+        """The numbers of a message."""
+        return cls(
+            tuple(message.offset_dims),
+            tuple(message.collapsed_slice_dims),
+            tuple(message.start_index_map),
+            message.index_vector_dim,
+            tuple(message.operand_batching_dims),
+            tuple(message.start_indices_batching_dims),
+        )
+
+    def to_proto(self) -> xla.GatherDimensionNumbers:
+        """A new message."""
+        return xla.GatherDimensionNumbers(**self._asdict())
+
+
+GATHER_DIMENSION_NUMBERS: Final = message_value("gather_dimension_numbers", GatherDimensionNumbers, is_optional=False)
 
 
 def _list(name: str, *, write_empty: bool) -> Attribute:

@@ -11,13 +11,11 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
-from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, submessage
-from xlashape.hlo.values.enums import EnumWords
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, scalar_value, submessage
+from xlashape.hlo.values.enums import EnumWords, enum_value
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
-
-__all__ = ["CHOLESKY_LOWER", "LEFT_SIDE", "TRANSPOSE_A", "TRIANGULAR_LOWER", "UNIT_DIAGONAL"]
 
 _SOLVE: Final = Fields(xla.TriangularSolveOptions)
 _TRANSPOSES: Final = EnumWords(xla.TriangularSolveOptions.Transpose.items(), "a transposition")
@@ -34,7 +32,7 @@ def _flag(message_class: type[Message], field: str, name: str) -> Attribute:
         options = message_class.FromString(submessage(getattr(message, field)))
         return f", {name}=true" if getattr(options, name) else ""
 
-    return Attribute(name, read, write)
+    return Attribute(name, read, write, scalar_value(name, "True or False", owner=field))
 
 
 def _read_transpose(cursor: HloCursor) -> bytes:
@@ -50,4 +48,9 @@ CHOLESKY_LOWER: Final = _flag(xla.CholeskyOptions, "cholesky_options", "lower")
 LEFT_SIDE: Final = _flag(xla.TriangularSolveOptions, "triangular_solve_options", "left_side")
 TRIANGULAR_LOWER: Final = _flag(xla.TriangularSolveOptions, "triangular_solve_options", "lower")
 UNIT_DIAGONAL: Final = _flag(xla.TriangularSolveOptions, "triangular_solve_options", "unit_diagonal")
-TRANSPOSE_A: Final = Attribute("transpose_a", _read_transpose, _write_transpose)
+TRANSPOSE_A: Final = Attribute(
+    "transpose_a",
+    _read_transpose,
+    _write_transpose,
+    enum_value("transpose_a", _TRANSPOSES, owner="triangular_solve_options"),
+)

@@ -13,13 +13,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
 from xlashape.hlo.values.device_lists import MAX_DEVICES, Iota, transposed
 from xlashape.limits import check
 from xlashape.math import product
 from xlashape.proto import xla
-
-__all__ = ["Mesh", "axis_texts", "mesh_device_ids", "mesh_devices_along", "mesh_text", "parse_mesh"]
 
 
 class Mesh(NamedTuple):

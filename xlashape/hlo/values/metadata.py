@@ -14,13 +14,11 @@ from operator import attrgetter
 from typing import Final
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo.formatting import escape, ints
-from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.tokens.formatting import escape, ints
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
 from xlashape.limits import INT32_MAX, INT32_MIN
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
-
-__all__ = ["metadata_text", "metadata_texts", "parse_metadata", "parse_metadata_messages", "payload_bytes"]
 
 _METADATA: Final = Fields(xla.OpMetadata)
 _STRINGS: Final = frozenset(("op_type", "op_name", "source_file", "deduplicated_name", "scheduling_name"))

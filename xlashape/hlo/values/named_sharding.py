@@ -14,14 +14,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
 from xlashape.hlo.values.enums import EnumWords, lower_case
 from xlashape.hlo.values.mesh import Mesh, axis_texts, mesh_text, parse_mesh
 from xlashape.hlo.values.metadata import metadata_texts, parse_metadata_messages
 from xlashape.proto import xla
-
-__all__ = ["named_sharding_text", "parse_named_sharding"]
-
 
 _REDUCTIONS: Final = EnumWords(lower_case(xla.NamedShardingProto.ReductionOpProto), "a reduction: sum, max or min")
 

@@ -8,16 +8,14 @@ array       := string ints?                                         an instructi
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo import older
-from xlashape.hlo.formatting import ints
-from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context
+from xlashape.hlo.module_proto import schema_compat
+from xlashape.hlo.tokens.formatting import ints
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context, message_value, whole
 from xlashape.proto import xla
-
-__all__ = ["ORIGIN", "original_array_text", "parse_original_array"]
 
 _MAX_READ_DEPTH = 200
 _MAX_WRITTEN_DEPTH = 100
@@ -39,7 +37,7 @@ def parse_original_array(cursor: HloCursor) -> xla.OriginalArrayProto | None:
     return array
 
 
-def _read(cursor: HloCursor) -> bytes:
+def _parse_original_value(cursor: HloCursor) -> xla.OriginalValueProto:
     value = xla.OriginalValueProto()
     cursor.expect("{")
     if cursor.accept("["):
@@ -61,7 +59,7 @@ def _read(cursor: HloCursor) -> bytes:
             value.ClearField("elements")
             _parse_tree(cursor, value, [])
     cursor.expect("}")
-    return FIELDS.message("original_value", value)
+    return value
 
 
 def _parse_tree(cursor: HloCursor, value: xla.OriginalValueProto, index: list[int]) -> None:
@@ -83,6 +81,78 @@ def _parse_tree(cursor: HloCursor, value: xla.OriginalValueProto, index: list[in
         cursor.expect(",")
         index[-1] += 1
     index.pop()
+
+
+# -- the value --------------------------------------------------------------------------------
+
+
+class OriginalArray(NamedTuple):
+    """An array of the unoptimized program: an instruction, and an index into its shape."""
+
+    instruction_name: str
+    shape_index: tuple[int, ...] = ()
+
+
+class OriginalValue(NamedTuple):
+    """The arrays of the unoptimized program that a value was made from.
+
+    >>> value = OriginalValue.parse('{({"a"}, {"b" {1}})}')
+    >>> value.arrays[(1,)], str(value)
+    (OriginalArray(instruction_name='b', shape_index=(1,)), '{({"a"}, {"b" {1}})}')
+    """
+
+    elements: tuple[tuple[tuple[int, ...], OriginalArray | None], ...] = ()
+    """For each array of the value its index into the value's shape, and the original array; None where that is not known."""
+    call_hierarchy: str | None = None
+    """The calls of the original program that lead to the value."""
+    is_synthetic_call: bool = False
+
+    @property
+    def arrays(self) -> dict[tuple[int, ...], OriginalArray]:
+        """The original arrays that are known, by index into the value's shape."""
+        return {index: array for index, array in self.elements if array is not None}
+
+    @classmethod
+    def parse(cls, text: str) -> OriginalValue:
+        """The origin written `text`, braces included. Raises ParseError."""
+        return whole(cls.read, text)
+
+    @classmethod
+    def read(cls, cursor: HloCursor) -> OriginalValue:
+        """The origin at the cursor."""
+        return cls.of_proto(_parse_original_value(cursor))
+
+    def write(self) -> str:
+        """`{({"a"}, {"b" {1}})}`. InvalidModuleError for an index that no tuple has."""
+        return _value_text(self.to_proto())
+
+    @classmethod
+    def of_proto(cls, message: xla.OriginalValueProto) -> OriginalValue:
+        """The origin of a message, whichever version of XLA wrote it."""
+        today = schema_compat.original_value(message.SerializeToString())
+        elements: list[tuple[tuple[int, ...], OriginalArray | None]] = []
+        for each in today.elements:
+            array = each.original_array if each.HasField("original_array") else None
+            original = None if array is None else OriginalArray(array.instruction_name, tuple(array.shape_index))
+            elements.append((tuple(each.shape_index), original))
+        call = today.call_hierarchy if today.HasField("call_hierarchy") else None
+        return cls(tuple(elements), call, today.is_synthetic_call)
+
+    def to_proto(self) -> xla.OriginalValueProto:
+        """A new message."""
+        message = xla.OriginalValueProto(is_synthetic_call=self.is_synthetic_call)
+        for index, array in self.elements:
+            element = message.elements.add(shape_index=index)
+            if array is not None:
+                element.original_array.SetInParent()
+                element.original_array.instruction_name = array.instruction_name
+                element.original_array.shape_index.extend(array.shape_index)
+        if self.call_hierarchy is not None:
+            message.call_hierarchy = self.call_hierarchy
+        return message
+
+    def __str__(self) -> str:
+        return self.write()
 
 
 # -- writing ---------------------------------------------------------------------------------
@@ -111,12 +181,19 @@ class _Node:
         return f"({', '.join(parts)})"
 
 
+def _read(cursor: HloCursor) -> bytes:
+    return FIELDS.message("original_value", _parse_original_value(cursor))
+
+
 def _write(message: Any, _context: Context) -> str:
     if message.original_value == ABSENT:
         return ""
-    value = older.original_value(message.original_value)
+    return f", origin={_value_text(schema_compat.original_value(message.original_value))}"
+
+
+def _value_text(value: xla.OriginalValueProto) -> str:
     call = f',["{value.call_hierarchy}"]' if value.HasField("call_hierarchy") else ""
-    return f", origin={{{_tree_text(value)}{call}}}"
+    return f"{{{_tree_text(value)}{call}}}"
 
 
 def _tree_text(value: xla.OriginalValueProto) -> str:
@@ -133,4 +210,13 @@ def _tree_text(value: xla.OriginalValueProto) -> str:
     return root.to_text()
 
 
-ORIGIN: Final = Attribute("origin", _read, _write)
+def _put(instruction: xla.HloInstructionProto, value: Any) -> None:
+    if value is not None and not isinstance(value, OriginalValue):
+        raise TypeError("not an OriginalValue")
+    # Fields of older versions go: they say the same in another form.
+    instruction.ClearField("original_value")
+    if value is not None:
+        instruction.original_value.CopyFrom(value.to_proto())
+
+
+ORIGIN: Final = Attribute("origin", _read, _write, message_value("original_value", OriginalValue)._replace(put=_put))

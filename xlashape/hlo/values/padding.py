@@ -8,14 +8,12 @@ The padding of a scalar is written as nothing. Interior padding is written for a
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from xlashape.caches import cached
-from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, submessage
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.values.attribute import Context, structured, submessage, whole
 from xlashape.proto import xla
-
-__all__ = ["PADDING", "parse_paddings"]
 
 _PADDING = re.compile(
     r"-?[0-9]{1,19}_-?[0-9]{1,19}(?:_-?[0-9]{1,19})?(?:x-?[0-9]{1,19}_-?[0-9]{1,19}(?:_-?[0-9]{1,19})?)*(?![0-9A-Za-z_])"
@@ -35,31 +33,75 @@ def parse_paddings(cursor: HloCursor, *, with_interior: bool) -> list[list[int]]
     return paddings
 
 
-def _read(cursor: HloCursor) -> bytes:
-    if not cursor.at_end() and _PADDING.match(cursor.text, cursor.at) is None:
-        cursor.fail("a padding, such as '0_0_0x3_3_1'")
-    config = xla.PaddingConfig()
-    for low, high, *interior in parse_paddings(cursor, with_interior=True):
-        config.dimensions.add(
-            edge_padding_low=low, edge_padding_high=high, interior_padding=interior[0] if interior else 0
+class PaddingDimension(NamedTuple):
+    """How one dimension is padded."""
+
+    edge_padding_low: int = 0
+    """Elements added before the first; negative where elements are removed."""
+    edge_padding_high: int = 0
+    interior_padding: int = 0
+    """Elements added between each two."""
+
+
+class PaddingConfig(NamedTuple):
+    """The padding of a pad, as `xla.PaddingConfig` and text have it.
+
+    >>> padding = PaddingConfig.parse("0_1_2x-3_4_0")
+    >>> padding.dimensions[1].edge_padding_low, str(padding)
+    (-3, '0_1_2x-3_4_0')
+    """
+
+    dimensions: tuple[PaddingDimension, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> PaddingConfig:
+        """The padding written `text`. Raises ParseError."""
+        return whole(cls.read, text)
+
+    @classmethod
+    def read(cls, cursor: HloCursor) -> PaddingConfig:
+        """The padding at the cursor."""
+        if not cursor.at_end() and _PADDING.match(cursor.text, cursor.at) is None:
+            cursor.fail("a padding, such as '0_0_0x3_3_1'")
+        return cls(tuple([PaddingDimension(*numbers) for numbers in parse_paddings(cursor, with_interior=True)]))
+
+    def write(self) -> str:
+        """`0_1x2_3`, with interior padding where there is some."""
+        has_interior = any(each.interior_padding for each in self.dimensions)
+        return "x".join(
+            [f"{low}_{high}{f'_{interior}' if has_interior else ''}" for low, high, interior in self.dimensions]
         )
-    return FIELDS.message("padding_config", config)
+
+    @classmethod
+    def of_proto(cls, message: xla.PaddingConfig) -> PaddingConfig:
+        """The padding of a message."""
+        return cls(
+            tuple(
+                [
+                    PaddingDimension(each.edge_padding_low, each.edge_padding_high, each.interior_padding)
+                    for each in message.dimensions
+                ]
+            )
+        )
+
+    def to_proto(self) -> xla.PaddingConfig:
+        """A new message."""
+        message = xla.PaddingConfig()
+        for each in self.dimensions:
+            message.dimensions.add(**each._asdict())
+        return message
+
+    def __str__(self) -> str:
+        return self.write()
 
 
 @cached(max_bytes=1 << 20, weigh=lambda key, text: 300 + len(key[0]) + len(text))
 def _text(data: bytes) -> str:
-    dimensions = xla.PaddingConfig.FromString(data).dimensions
-    has_interior = any(dim.interior_padding for dim in dimensions)
-    return "x".join(
-        [
-            f"{dim.edge_padding_low}_{dim.edge_padding_high}{f'_{dim.interior_padding}' if has_interior else ''}"
-            for dim in dimensions
-        ]
-    )
+    return PaddingConfig.of_proto(xla.PaddingConfig.FromString(data)).write()
 
 
 def _write(message: Any, _context: Context) -> str:
     return f", padding={_text(submessage(message.padding_config))}"
 
 
-PADDING: Final = Attribute("padding", _read, _write)
+PADDING: Final = structured("padding", PaddingConfig, _write, field="padding_config")

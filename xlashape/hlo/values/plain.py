@@ -4,61 +4,26 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from xlashape.hlo.formatting import escape, ints, number
-from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.tokens.formatting import escape, ints, number
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
 from xlashape.hlo.values.attribute import (
     ABSENT,
     FIELDS,
     Attribute,
+    Codec,
     Context,
     always_written,
     flag,
     int32,
     integer,
     integers,
+    list_value,
     not_written,
+    scalar_value,
 )
+from xlashape.hlo.values.enums import word_attribute
 from xlashape.limits import INT32_MAX, INT32_MIN
 from xlashape.proto import xla
-
-__all__ = [
-    "BATCH_GROUP_COUNT",
-    "CHANNEL_ID",
-    "CONSTRAIN_LAYOUT",
-    "CROSS_PROGRAM_PREFETCH_INDEX",
-    "CUSTOM_CALL_HAS_SIDE_EFFECT",
-    "CUSTOM_CALL_TARGET",
-    "DELTA",
-    "DIMENSIONS",
-    "DIMENSIONS_IF_ANY",
-    "DIMENSIONS_READ_ONLY",
-    "EPSILON",
-    "EXPONENT_BITS",
-    "FEATURE_GROUP_COUNT",
-    "FEATURE_INDEX",
-    "FFT_LENGTH",
-    "FUSION_KIND",
-    "HAS_DYNAMIC_ROOT",
-    "INDEX",
-    "INDICES_ARE_SORTED",
-    "INFEED_CONFIG",
-    "INFERRED_DIMENSION",
-    "IOTA_DIMENSION",
-    "IS_COMPOSITE",
-    "IS_HOST_TRANSFER",
-    "IS_REVERSE",
-    "IS_STABLE",
-    "LARGEST",
-    "MANTISSA_BITS",
-    "NUM_CARRIES",
-    "OUTFEED_CONFIG",
-    "PARAMETER_REPLICATION",
-    "SCAN_DIMENSION",
-    "TOPK_IS_STABLE",
-    "UNIQUE_INDICES",
-    "USE_GLOBAL_DEVICE_IDS",
-    "K",
-]
 
 # -- integers --------------------------------------------------------------------------------
 
@@ -77,7 +42,16 @@ def _write_channel_id(message: Any, _context: Context) -> str:
     return f", channel_id={message.channel_id}" if message.channel_id > 0 else ""
 
 
-CHANNEL_ID: Final = integer("channel_id")._replace(write=_write_channel_id)
+def _is_channel(number: int) -> bool:
+    return number > 0
+
+
+CHANNEL_ID: Final = Attribute(
+    "channel_id",
+    integer("channel_id").read,
+    _write_channel_id,
+    scalar_value("channel_id", "an integer")._replace(is_said=_is_channel),
+)
 """The channel of a collective; numbers from 1. XLA writes no other."""
 
 
@@ -94,8 +68,25 @@ def _write_prefetch_index(message: Any, _context: Context) -> str:
     return ", cross_program_prefetch_index=0" if message.is_cross_program_prefetch else ""
 
 
+def _get_prefetch_index(instruction: xla.HloInstructionProto) -> int | None:
+    if instruction.HasField("cross_program_prefetch_index"):
+        return instruction.cross_program_prefetch_index
+    return 0 if instruction.is_cross_program_prefetch else None
+
+
+def _put_prefetch_index(instruction: xla.HloInstructionProto, value: Any) -> None:
+    if value is None:
+        instruction.ClearField("cross_program_prefetch_index")
+    else:
+        instruction.cross_program_prefetch_index = value
+    instruction.ClearField("is_cross_program_prefetch")
+
+
 CROSS_PROGRAM_PREFETCH_INDEX: Final = Attribute(
-    "cross_program_prefetch_index", _read_prefetch_index, _write_prefetch_index
+    "cross_program_prefetch_index",
+    _read_prefetch_index,
+    _write_prefetch_index,
+    Codec(_get_prefetch_index, _put_prefetch_index, "an integer of 32 bits"),
 )
 
 
@@ -109,7 +100,9 @@ def _read_epsilon(cursor: HloCursor) -> bytes:
     return message.SerializeToString()
 
 
-EPSILON: Final = Attribute("epsilon", _read_epsilon, always_written("epsilon", "epsilon", number))
+EPSILON: Final = Attribute(
+    "epsilon", _read_epsilon, always_written("epsilon", "epsilon", number), scalar_value("epsilon", "a number")
+)
 
 # -- flags -----------------------------------------------------------------------------------
 
@@ -140,7 +133,12 @@ def _write_replication(message: Any, context: Context) -> str:
     return f", parameter_replication={{{','.join(['true' if flag else 'false' for flag in flags])}}}" if flags else ""
 
 
-PARAMETER_REPLICATION: Final = Attribute("parameter_replication", _read_replication, _write_replication)
+PARAMETER_REPLICATION: Final = Attribute(
+    "parameter_replication",
+    _read_replication,
+    _write_replication,
+    list_value("replicated_at_leaf_buffers", "a list of True and False", owners=("parameter_replication",)),
+)
 """Whether a parameter is the same on all replicas, a flag for each leaf of its shape: `{true,false}`."""
 
 # -- lists of integers -----------------------------------------------------------------------
@@ -171,8 +169,22 @@ def _write_inferred_dimension(message: Any, _context: Context) -> str:
     return f", inferred_dimension={message.dimensions[0]}" if message.dimensions else ""
 
 
-IOTA_DIMENSION: Final = Attribute("iota_dimension", _read_one_dimension, _write_iota_dimension)
-INFERRED_DIMENSION: Final = Attribute("inferred_dimension", _read_one_dimension, _write_inferred_dimension)
+def _one_dimension(absent: int | None) -> Codec:
+    """The first of `dimensions`; `absent` where there is none."""
+
+    def get(instruction: xla.HloInstructionProto) -> int | None:
+        return instruction.dimensions[0] if instruction.dimensions else absent
+
+    def put(instruction: xla.HloInstructionProto, value: Any) -> None:
+        instruction.dimensions[:] = [] if value is None else [value]
+
+    return Codec(get, put, "a dimension number")
+
+
+IOTA_DIMENSION: Final = Attribute("iota_dimension", _read_one_dimension, _write_iota_dimension, _one_dimension(0))
+INFERRED_DIMENSION: Final = Attribute(
+    "inferred_dimension", _read_one_dimension, _write_inferred_dimension, _one_dimension(None)
+)
 
 # -- strings ---------------------------------------------------------------------------------
 
@@ -185,7 +197,12 @@ def _write_custom_call_target(message: Any, _context: Context) -> str:
     return f', custom_call_target="{escape(message.custom_call_target)}"'
 
 
-CUSTOM_CALL_TARGET: Final = Attribute("custom_call_target", _read_custom_call_target, _write_custom_call_target)
+CUSTOM_CALL_TARGET: Final = Attribute(
+    "custom_call_target",
+    _read_custom_call_target,
+    _write_custom_call_target,
+    scalar_value("custom_call_target", "text"),
+)
 
 
 def _config(name: str) -> Attribute:
@@ -198,17 +215,16 @@ def _config(name: str) -> Attribute:
         value = getattr(message, name)
         return f', {name}="{escape(value)}"' if value and not context.is_fingerprint else ""
 
-    return Attribute(name, read, write)
+    return Attribute(name, read, write, scalar_value(name, "bytes"))
 
 
 INFEED_CONFIG: Final = _config("infeed_config")
 OUTFEED_CONFIG: Final = _config("outfeed_config")
 
-_FUSION_KINDS: Final = {kind: kind for kind in ("kLoop", "kInput", "kOutput", "kCustom")}
-
-
-def _read_fusion_kind(cursor: HloCursor) -> bytes:
-    return FIELDS.string("fusion_kind", cursor.parse_word_of(_FUSION_KINDS, "a kind of fusion"))
-
-
-FUSION_KIND: Final = Attribute("kind", _read_fusion_kind, always_written("kind", "fusion_kind"))
+FUSION_KIND: Final = word_attribute(
+    "kind",
+    "fusion_kind",
+    ("kLoop", "kInput", "kOutput", "kCustom"),
+    "a kind of fusion",
+    always_written("kind", "fusion_kind"),
+)

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.older import OLDER_PRECISIONS
-from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context
-from xlashape.hlo.values.enums import EnumWords, lower_case
+from xlashape.hlo.module_proto.schema_compat import OLDER_PRECISIONS
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Codec, Context
+from xlashape.hlo.values.enums import EnumWords, enum_value, lower_case
 from xlashape.proto import xla
-
-__all__ = ["DOT_ALGORITHM", "OPERAND_PRECISION"]
 
 _PRECISIONS: Final = EnumWords(
     [*lower_case(xla.PrecisionConfig.Precision), *OLDER_PRECISIONS], "a precision", any_case=True
@@ -54,5 +52,36 @@ def _write_algorithm(message: Any, _context: Context) -> str:
     return f", algorithm={_ALGORITHMS.text(number)}" if number else ""
 
 
-DOT_ALGORITHM: Final = Attribute("algorithm", _read_algorithm, _write_algorithm)
-OPERAND_PRECISION: Final = Attribute("operand_precision", _read_precision, _write_precision)
+def _get_precision(instruction: xla.HloInstructionProto) -> tuple[str, ...]:
+    return tuple([_PRECISIONS.text(number) for number in instruction.precision_config.operand_precision])
+
+
+def _put_precision(instruction: xla.HloInstructionProto, value: Any) -> None:
+    if isinstance(value, str):
+        raise TypeError("text is no list")
+    numbers: list[Any] = [_PRECISIONS.number_of(word) for word in value or ()]
+    if numbers or instruction.HasField("precision_config"):
+        instruction.precision_config.operand_precision[:] = numbers
+
+
+def _is_said(words: tuple[str, ...]) -> bool:
+    return any(word != "default" for word in words)
+
+
+DOT_ALGORITHM: Final = Attribute(
+    "algorithm",
+    _read_algorithm,
+    _write_algorithm,
+    enum_value("algorithm", _ALGORITHMS, absent=(0,), owner="precision_config"),
+)
+OPERAND_PRECISION: Final = Attribute(
+    "operand_precision",
+    _read_precision,
+    _write_precision,
+    Codec(
+        _get_precision,
+        _put_precision,
+        "a list of precisions, such as highest",
+        _is_said,
+    ),
+)

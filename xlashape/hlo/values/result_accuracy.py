@@ -8,68 +8,121 @@ The default mode is not written.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from xlashape.hlo.formatting import number
-from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context
+from xlashape.hlo.tokens.formatting import number
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context, message_value, whole
 from xlashape.hlo.values.enums import EnumWords, lower_case, parse_unknown
 from xlashape.proto import xla
-
-__all__ = ["RESULT_ACCURACY"]
 
 _MODES: Final = EnumWords(lower_case(xla.ResultAccuracy.Mode), "default or highest", any_case=True)
 
 
+class Tolerance(NamedTuple):
+    """How far a result may be from the exact one: absolutely, relatively, and in units in the last place."""
+
+    atol: float = 0.0
+    rtol: float = 0.0
+    ulps: int = 0
+
+
+class ResultAccuracy(NamedTuple):
+    """How exact a result must be: a mode, or a tolerance.
+
+    >>> ResultAccuracy.parse("{tolerance={atol=0.5,ulps=2}}").tolerance
+    Tolerance(atol=0.5, rtol=0.0, ulps=2)
+    >>> str(ResultAccuracy("highest"))
+    '{mode=highest}'
+    """
+
+    mode: str = "default"
+    """default, highest, or `unknown_7` for a number without a name."""
+    tolerance: Tolerance | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> ResultAccuracy:
+        """The accuracy written `text`, braces included. Raises ParseError."""
+        return whole(cls.read, text)
+
+    @classmethod
+    def read(cls, cursor: HloCursor) -> ResultAccuracy:
+        """The accuracy at the cursor."""
+        cursor.expect("{")
+        cursor.skip_space()
+        at = cursor.at
+        name = cursor.parse_attribute_name()
+        if name == "mode":
+            accuracy = cls(_read_mode(cursor))
+        elif name == "tolerance":
+            accuracy = cls(tolerance=_read_tolerance(cursor))
+        else:
+            raise cursor.error(
+                f"expected mode or tolerance, found {name!r}", at=at, expected="mode or tolerance", found=name
+            )
+        cursor.expect("}")
+        return accuracy
+
+    def write(self) -> str:
+        """`{mode=highest}` or `{tolerance={atol=0.5,rtol=0,ulps=2}}`."""
+        if self.tolerance is None:
+            return f"{{mode={self.mode}}}"
+        atol, rtol, ulps = self.tolerance
+        return f"{{tolerance={{atol={number(atol)},rtol={number(rtol)},ulps={ulps}}}}}"
+
+    @classmethod
+    def of_proto(cls, message: xla.ResultAccuracy) -> ResultAccuracy:
+        """The accuracy of a message."""
+        if message.HasField("tolerance"):
+            return cls(tolerance=Tolerance(message.tolerance.atol, message.tolerance.rtol, message.tolerance.ulps))
+        return cls(_MODES.text(message.mode))
+
+    def to_proto(self) -> xla.ResultAccuracy:
+        """A new message. InvalidArgumentError for a mode that does not exist."""
+        message = xla.ResultAccuracy()
+        if self.tolerance is not None:
+            message.tolerance.SetInParent()
+            for field, value in self.tolerance._asdict().items():
+                setattr(message.tolerance, field, value)
+        else:
+            mode: Any = _MODES.number_of(self.mode)
+            # The default stays unset.
+            if mode:
+                message.mode = mode
+        return message
+
+    def __str__(self) -> str:
+        return self.write()
+
+
 def _read(cursor: HloCursor) -> bytes:
-    cursor.expect("{")
-    cursor.skip_space()
-    at = cursor.at
-    name = cursor.parse_attribute_name()
-    message = xla.ResultAccuracy()
-    if name == "mode":
-        _read_mode(cursor, message)
-    elif name == "tolerance":
-        _read_tolerance(cursor, message)
-    else:
-        raise cursor.error(
-            f"expected mode or tolerance, found {name!r}", at=at, expected="mode or tolerance", found=name
-        )
-    cursor.expect("}")
+    message = ResultAccuracy.read(cursor).to_proto()
     return FIELDS.message("result_accuracy", message) if message.WhichOneof("specs") else b""
 
 
-def _read_mode(cursor: HloCursor, message: xla.ResultAccuracy) -> None:
+def _read_mode(cursor: HloCursor) -> str:
     mode = parse_unknown(cursor)
-    if mode is None:
-        word = cursor.parse_word("default or highest").lower()
-        if word not in _MODES:
-            raise cursor.error(
-                f"expected default or highest, found {word!r}", expected="default or highest", found=word
-            )
-        mode = _MODES.number(word)
-    # The default stays unset.
-    if mode:
-        message.mode = mode
+    if mode is not None:
+        return _MODES.text(mode)
+    word = cursor.parse_word("default or highest").lower()
+    if word not in _MODES:
+        raise cursor.error(f"expected default or highest, found {word!r}", expected="default or highest", found=word)
+    return word
 
 
-def _read_tolerance(cursor: HloCursor, message: xla.ResultAccuracy) -> None:
-    message.tolerance.SetInParent()
-    seen: set[str] = set()
+def _read_tolerance(cursor: HloCursor) -> Tolerance:
+    numbers: dict[str, Any] = {}
 
     def part() -> None:
         cursor.skip_space()
         at = cursor.at
         name = cursor.parse_attribute_name()
-        if name in seen or name not in ("atol", "rtol", "ulps"):
+        if name in numbers or name not in Tolerance._fields:
             raise cursor.error("expected atol, rtol and ulps, each at most once", at=at)
-        seen.add(name)
-        if name == "ulps":
-            message.tolerance.ulps = cursor.parse_int(name)
-        else:
-            setattr(message.tolerance, name, cursor.parse_double(name))
+        numbers[name] = cursor.parse_int(name) if name == "ulps" else cursor.parse_double(name)
 
     cursor.parse_list(part)
+    return Tolerance(**numbers)
 
 
 def _write(message: Any, _context: Context) -> str:
@@ -77,11 +130,8 @@ def _write(message: Any, _context: Context) -> str:
     if data == ABSENT or not data:
         return ""
     accuracy = xla.ResultAccuracy.FromString(data)
-    if accuracy.HasField("tolerance"):
-        tolerance = accuracy.tolerance
-        parts = f"atol={number(tolerance.atol)},rtol={number(tolerance.rtol)},ulps={tolerance.ulps}"
-        return f", result_accuracy={{tolerance={{{parts}}}}}"
-    return f", result_accuracy={{mode={_MODES.text(accuracy.mode)}}}" if accuracy.mode else ""
+    is_default = not accuracy.HasField("tolerance") and not accuracy.mode
+    return "" if is_default else f", result_accuracy={ResultAccuracy.of_proto(accuracy).write()}"
 
 
-RESULT_ACCURACY: Final = Attribute("result_accuracy", _read, _write)
+RESULT_ACCURACY: Final = Attribute("result_accuracy", _read, _write, message_value("result_accuracy", ResultAccuracy))

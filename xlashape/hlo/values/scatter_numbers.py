@@ -7,19 +7,47 @@ They are fields of ScatterDimensionNumbers. Lists of batching dimensions are wri
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from xlashape.hlo.values.attribute import Attribute, integer_of, integers_of
+from xlashape.hlo.values.attribute import Attribute, integer_of, integers_of, message_value
 from xlashape.proto import xla
 
-__all__ = [
-    "INPUT_BATCHING_DIMS",
-    "INSERTED_WINDOW_DIMS",
-    "SCATTER_DIMS_TO_OPERAND_DIMS",
-    "SCATTER_INDEX_VECTOR_DIM",
-    "SCATTER_INDICES_BATCHING_DIMS",
-    "UPDATE_WINDOW_DIMS",
-]
+
+class ScatterDimensionNumbers(NamedTuple):
+    """Which dimensions of a scatter's operand, indices and updates belong together."""
+
+    update_window_dims: tuple[int, ...] = ()
+    """The dimensions of the updates that the window has."""
+    inserted_window_dims: tuple[int, ...] = ()
+    """The dimensions of the operand that the window does not have."""
+    scatter_dims_to_operand_dims: tuple[int, ...] = ()
+    """The operand's dimension for each element of an index vector."""
+    index_vector_dim: int = 0
+    """The dimension of the indices that an index vector extends along."""
+    input_batching_dims: tuple[int, ...] = ()
+    """Dimensions of the operand that the indices have too, pair by pair with the next."""
+    scatter_indices_batching_dims: tuple[int, ...] = ()
+
+    @classmethod
+    def of_proto(cls, message: xla.ScatterDimensionNumbers) -> ScatterDimensionNumbers:
+        """The numbers of a message."""
+        return cls(
+            tuple(message.update_window_dims),
+            tuple(message.inserted_window_dims),
+            tuple(message.scatter_dims_to_operand_dims),
+            message.index_vector_dim,
+            tuple(message.input_batching_dims),
+            tuple(message.scatter_indices_batching_dims),
+        )
+
+    def to_proto(self) -> xla.ScatterDimensionNumbers:
+        """A new message."""
+        return xla.ScatterDimensionNumbers(**self._asdict())
+
+
+SCATTER_DIMENSION_NUMBERS: Final = message_value(
+    "scatter_dimension_numbers", ScatterDimensionNumbers, is_optional=False
+)
 
 
 def _list(name: str, *, write_empty: bool) -> Attribute:

@@ -7,18 +7,18 @@ literal     := shape value | '(' (literal (',' literal)*)? ')'              lite
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 from xlashape.errors import XlashapeError
-from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.literal import parse_literal
 from xlashape.hlo.literal.format import literal_text
-from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Codec, Context, structured, whole
 from xlashape.limits import MAX_SHAPE_DEPTH, check
 from xlashape.proto import xla
+from xlashape.shape import Shape
 from xlashape.shape.value.shape import parse_shape
-
-__all__ = ["LITERAL", "OPERAND_LAYOUT_CONSTRAINTS", "OUTFEED_SHAPE", "parse_shape_proto"]
 
 _MAX_LITERAL_DEPTH = 60
 
@@ -56,8 +56,77 @@ def _write_constraints(message: Any, context: Context) -> str:
     return f", operand_layout_constraints={{{', '.join(shapes)}}}"
 
 
-def _read_literal(cursor: HloCursor) -> bytes:
-    return FIELDS.message("literal", _parse_literal(cursor, 0))
+def _get_outfeed_shape(instruction: xla.HloInstructionProto) -> Shape | None:
+    return Shape.from_proto(instruction.outfeed_shape) if instruction.HasField("outfeed_shape") else None
+
+
+def _put_outfeed_shape(instruction: xla.HloInstructionProto, value: Any) -> None:
+    if value is None:
+        instruction.ClearField("outfeed_shape")
+    else:
+        instruction.outfeed_shape.CopyFrom(_shape_of(value).to_proto())
+
+
+def _get_constraints(instruction: xla.HloInstructionProto) -> tuple[Shape, ...] | None:
+    shapes = instruction.operand_shapes_with_layout
+    return tuple([Shape.from_proto(each) for each in shapes]) if instruction.constrain_layout else None
+
+
+def _put_constraints(instruction: xla.HloInstructionProto, value: Any) -> None:
+    shapes = [_shape_of(each).to_proto() for each in value or ()]
+    del instruction.operand_shapes_with_layout[:]
+    instruction.operand_shapes_with_layout.extend(shapes)
+    instruction.constrain_layout = value is not None
+
+
+def _shape_of(value: Any) -> Shape:
+    if isinstance(value, str):
+        return Shape.parse(value)
+    if not isinstance(value, Shape):
+        raise TypeError("not a Shape")
+    return value
+
+
+class Literal(NamedTuple):
+    """A literal with its shape: the `xla.LiteralProto` as bytes.
+
+    >>> literal = Literal.parse("f32[2]{0} {1, 2}")
+    >>> str(literal.shape), str(literal)
+    ('f32[2]{0}', 'f32[2]{0} {1, 2}')
+    """
+
+    serialized: bytes = b""
+
+    @classmethod
+    def parse(cls, text: str) -> Literal:
+        """The literal written `text`, its shape before it. Raises ParseError."""
+        return whole(cls.read, text)
+
+    @classmethod
+    def read(cls, cursor: HloCursor) -> Literal:
+        """The literal at the cursor."""
+        return cls(_parse_literal(cursor, 0).SerializeToString())
+
+    def write(self) -> str:
+        """`f32[2]{0} {1, 2}`."""
+        return _literal_text(self.to_proto(), lambda data: str(Shape.from_proto(data)), 0)
+
+    @classmethod
+    def of_proto(cls, message: xla.LiteralProto) -> Literal:
+        """The literal of a message."""
+        return cls(message.SerializeToString())
+
+    def to_proto(self) -> xla.LiteralProto:
+        """A new message."""
+        return xla.LiteralProto.FromString(self.serialized)
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the literal."""
+        return Shape.from_proto(self.to_proto().shape)
+
+    def __str__(self) -> str:
+        return self.write()
 
 
 def _parse_literal(cursor: HloCursor, depth: int) -> xla.LiteralProto:
@@ -75,17 +144,24 @@ def _parse_literal(cursor: HloCursor, depth: int) -> xla.LiteralProto:
 def _write_literal(message: Any, context: Context) -> str:
     if message.literal == ABSENT:
         return ""
-    return f", literal={_literal_text(xla.LiteralProto.FromString(message.literal), context, 0)}"
+    return f", literal={_literal_text(xla.LiteralProto.FromString(message.literal), context.shape_text, 0)}"
 
 
-def _literal_text(literal: xla.LiteralProto, context: Context, depth: int) -> str:
+def _literal_text(literal: xla.LiteralProto, shape_text: Callable[[bytes], str], depth: int) -> str:
     """A literal with its shape; of a tuple each part has its shape instead."""
     if literal.shape.element_type != xla.TUPLE:
-        return f"{context.shape_text(literal.shape.SerializeToString())} {literal_text(literal)}"
+        return f"{shape_text(literal.shape.SerializeToString())} {literal_text(literal)}"
     check("levels of tuples in a literal", depth, MAX_SHAPE_DEPTH)
-    return f"( {', '.join([_literal_text(part, context, depth + 1) for part in literal.tuple_literals])} )"
+    return f"( {', '.join([_literal_text(part, shape_text, depth + 1) for part in literal.tuple_literals])} )"
 
 
-LITERAL: Final = Attribute("literal", _read_literal, _write_literal)
-OPERAND_LAYOUT_CONSTRAINTS: Final = Attribute("operand_layout_constraints", _read_constraints, _write_constraints)
-OUTFEED_SHAPE: Final = Attribute("outfeed_shape", _read_outfeed_shape, _write_outfeed_shape)
+LITERAL: Final = structured("literal", Literal, _write_literal)
+OPERAND_LAYOUT_CONSTRAINTS: Final = Attribute(
+    "operand_layout_constraints",
+    _read_constraints,
+    _write_constraints,
+    Codec(_get_constraints, _put_constraints, "a list of shapes"),
+)
+OUTFEED_SHAPE: Final = Attribute(
+    "outfeed_shape", _read_outfeed_shape, _write_outfeed_shape, Codec(_get_outfeed_shape, _put_outfeed_shape, "a shape")
+)

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from xlashape.hlo.formatting import ints
-from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, submessage
+from xlashape.hlo.tokens.formatting import ints
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Codec, Context, list_value, submessage
 from xlashape.proto import xla
-
-__all__ = ["SHIFTS", "SHUFFLE_KIND"]
 
 _ROTATE: Final = "rotate"
 
@@ -44,5 +42,27 @@ def _write_shifts(message: Any, _context: Context) -> str:
     return f", shifts={ints(mode.rotate.shifts)}" if mode.HasField("rotate") else ""
 
 
-SHUFFLE_KIND: Final = Attribute("mode", _read_mode, _write_mode)
-SHIFTS: Final = Attribute("shifts", _read_shifts, _write_shifts)
+def _get_mode(instruction: xla.HloInstructionProto) -> str | None:
+    return _ROTATE if instruction.shuffle_mode.HasField("rotate") else None
+
+
+def _put_mode(instruction: xla.HloInstructionProto, value: Any) -> None:
+    if value is None:
+        instruction.shuffle_mode.ClearField("rotate")
+    elif value != _ROTATE:
+        raise ValueError("no mode of a shuffle")
+    else:
+        instruction.shuffle_mode.rotate.SetInParent()
+
+
+SHUFFLE_KIND: Final = Attribute("mode", _read_mode, _write_mode, Codec(_get_mode, _put_mode, f"the mode {_ROTATE}"))
+_SHIFTS: Final = list_value("shifts", owners=("shuffle_mode", "rotate"))
+
+
+def _put_shifts(instruction: xla.HloInstructionProto, value: Any) -> None:
+    _SHIFTS.put(instruction, value)
+    if value is not None:
+        instruction.shuffle_mode.rotate.SetInParent()
+
+
+SHIFTS: Final = Attribute("shifts", _read_shifts, _write_shifts, _SHIFTS._replace(put=_put_shifts))

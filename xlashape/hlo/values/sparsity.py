@@ -4,7 +4,7 @@ sparsity    := '{' (('lhs' | 'rhs') '=' operand)* '}'
 operand     := '{' ('sparsity=' INT 'x' INT | 'dimension=' INT | 'stride=' INT | 'idx=' INT)* '}'      non-zeros of a block 'x' its size
 scaling     := '{' (('lhs' | 'rhs') '=' '{' (('scale_idx=' | 'zero_idx=') INT | ('strides=' | 'steps=') INT ('x' INT)*)* '}')* '}'
 
-The attribute `sparsity` of a dot is older: XLA has had none since jaxlib 0.7 (xlashape.hlo.older). Operands after lhs and rhs say which elements are there.
+The attribute `sparsity` of a dot is older: XLA has had none since jaxlib 0.7 (xlashape.hlo.module_proto.schema_compat). Operands after lhs and rhs say which elements are there.
 
 of a dot    := side '.' INT '@' INT ':' INT ('_' …)*          dimension '@' non-zeros of a block ':' its size; side := 'L' | 'R'
 """
@@ -13,25 +13,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
-from xlashape.hlo.lex import HloCursor
-from xlashape.hlo.older import SparseOperand
-from xlashape.hlo.values.attribute import FIELDS, Attribute, Context, submessage
+from xlashape.hlo.module_proto.schema_compat import DOT_SPARSITY as SPARSITY_FIELD
+from xlashape.hlo.module_proto.schema_compat import SparseOperand, sparse_operands
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.values.attribute import Attribute, Codec, Context, structured, submessage, whole
 from xlashape.hlo.values.window import parse_numbers_by_x
 from xlashape.proto import xla
-
-__all__ = ["BLOCK_SCALING_CONFIG", "DOT_SPARSITY", "SPARSITY_CONFIG"]
+from xlashape.proto.wire import fields
 
 _SPARSE_OPERAND: Final = re.compile(r"([LR])\.([0-9]{1,9})@([0-9]{1,9}):([0-9]{1,9})")
 
 
-_Side = Callable[[HloCursor, Any, str, int], None]
-"""Reads a field of what is said of one operand: (cursor, message, the field's name, its offset)."""
+_Read = Callable[[HloCursor, dict[str, Any], str, int], None]
+"""Reads a field of what is said of one operand: (cursor, the fields so far, the field's name, its offset)."""
 
 
-def _read_sides(cursor: HloCursor, message: Any, read_field: _Side) -> None:
-    """Reads `{lhs={…} rhs={…}}` into `message`."""
+def _read_sides(cursor: HloCursor, read_field: _Read) -> dict[str, dict[str, Any]]:
+    """The fields of `{lhs={…} rhs={…}}`, by operand. What is given twice counts as given last."""
+    sides: dict[str, dict[str, Any]] = {}
     cursor.expect("{")
     while not cursor.accept("}"):
         cursor.skip_space()
@@ -39,25 +40,108 @@ def _read_sides(cursor: HloCursor, message: Any, read_field: _Side) -> None:
         side = cursor.parse_attribute_name()
         if side not in ("lhs", "rhs"):
             raise cursor.error(f"expected lhs or rhs, found {side!r}", at=at, expected="lhs or rhs", found=side)
-        operand = getattr(message, side)
-        operand.SetInParent()
+        found = sides.setdefault(side, {})
         cursor.expect("{")
         while not cursor.accept("}"):
             cursor.skip_space()
             at = cursor.at
-            read_field(cursor, operand, cursor.parse_attribute_name(), at)
+            read_field(cursor, found, cursor.parse_attribute_name(), at)
+    return sides
 
 
-def _sides_text(message: Any, text: Callable[[Any], str]) -> str:
+def _sides_text(lhs: OperandSparsity | OperandScaling | None, rhs: OperandSparsity | OperandScaling | None) -> str:
     """The text of both operands; "" where nothing is said of either."""
-    texts = [f"{side}={{{text(getattr(message, side))}}}" for side in ("lhs", "rhs") if message.HasField(side)]
+    texts = [f"{side}={{{each.write()}}}" for side, each in (("lhs", lhs), ("rhs", rhs)) if each is not None]
     return f"{{{' '.join(texts)}}}" if texts else ""
+
+
+def _if_said(attribute: Attribute) -> Attribute:
+    """The attribute, which counts as not set where it says nothing of either operand."""
+
+    def is_said(value: SparsityConfig | BlockScalingConfig | None) -> bool:
+        return value is not None and (value.lhs or value.rhs) is not None
+
+    assert attribute.value is not None
+    return attribute._replace(value=attribute.value._replace(is_said=is_said))
 
 
 # -- sparsity_config ------------------------------------------------------------------------
 
 
-def _read_sparse_field(cursor: HloCursor, operand: Any, name: str, at: int) -> None:
+class OperandSparsity(NamedTuple):
+    """Which elements of one operand are there: `num_non_zero` of each `block_size` along a dimension, which the operand `idx` names."""
+
+    num_non_zero: int = 0
+    block_size: int = 0
+    dimension: int = 0
+    stride: int = 0
+    idx: int = 0
+
+    def write(self) -> str:
+        """`sparsity=2x4 dimension=0 stride=1 idx=2`."""
+        sizes = f"sparsity={self.num_non_zero}x{self.block_size}"
+        return f"{sizes} dimension={self.dimension} stride={self.stride} idx={self.idx}"
+
+
+class SparsityConfig(NamedTuple):
+    """Which operands are sparse, and how.
+
+    >>> SparsityConfig.parse("{rhs={sparsity=2x4 dimension=0 stride=1 idx=2}}").rhs.block_size
+    4
+    """
+
+    lhs: OperandSparsity | None = None
+    rhs: OperandSparsity | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> SparsityConfig:
+        """The configuration written `text`, braces included. Raises ParseError."""
+        return whole(cls.read, text)
+
+    @classmethod
+    def read(cls, cursor: HloCursor) -> SparsityConfig:
+        """The configuration at the cursor."""
+        return cls(
+            **{side: OperandSparsity(**found) for side, found in _read_sides(cursor, _read_sparse_field).items()}
+        )
+
+    def write(self) -> str:
+        """`{rhs={sparsity=2x4 dimension=0 stride=1 idx=2}}`; "" where no operand is sparse."""
+        return _sides_text(self.lhs, self.rhs)
+
+    @classmethod
+    def of_proto(cls, message: xla.SparsityConfig) -> SparsityConfig:
+        """The configuration of a message."""
+
+        def of(side: Literal["lhs", "rhs"]) -> OperandSparsity | None:
+            operand = getattr(message, side)
+            fields = OperandSparsity._fields
+            return OperandSparsity(*[getattr(operand, name) for name in fields]) if message.HasField(side) else None
+
+        return cls(of("lhs"), of("rhs"))
+
+    def to_proto(self) -> xla.SparsityConfig:
+        """A new message."""
+        return _message_of_sides(xla.SparsityConfig(), self.lhs, self.rhs)
+
+    def __str__(self) -> str:
+        return self.write()
+
+
+def _message_of_sides(message: Any, *sides: OperandSparsity | OperandScaling | None) -> Any:
+    for name, side in zip(("lhs", "rhs"), sides, strict=True):
+        if side is not None:
+            operand = getattr(message, name)
+            operand.SetInParent()
+            for field, value in side._asdict().items():
+                if isinstance(value, tuple):
+                    getattr(operand, field).extend(value)
+                elif value is not None:
+                    setattr(operand, field, value)
+    return message
+
+
+def _read_sparse_field(cursor: HloCursor, found: dict[str, Any], name: str, at: int) -> None:
     if name == "sparsity":
         start = cursor.at
         what = "the non-zeros of a block and its size, such as '2x4'"
@@ -65,68 +149,107 @@ def _read_sparse_field(cursor: HloCursor, operand: Any, name: str, at: int) -> N
         if len(numbers) != 2:
             cursor.at = start
             cursor.fail(what)
-        operand.num_non_zero, operand.block_size = numbers
+        found["num_non_zero"], found["block_size"] = numbers
     elif name in ("dimension", "stride", "idx"):
-        setattr(operand, name, cursor.parse_int(name))
+        found[name] = cursor.parse_int(name)
     else:
         raise cursor.error(f"expected sparsity, dimension, stride or idx, found {name!r}", at=at, found=name)
 
 
-def _sparse_text(operand: Any) -> str:
-    sizes = f"sparsity={operand.num_non_zero}x{operand.block_size}"
-    return f"{sizes} dimension={operand.dimension} stride={operand.stride} idx={operand.idx}"
-
-
-def _read(cursor: HloCursor) -> bytes:
-    message = xla.SparsityConfig()
-    _read_sides(cursor, message, _read_sparse_field)
-    return FIELDS.message("sparsity_config", message)
-
-
 def _write(message: Any, _context: Context) -> str:
-    text = _sides_text(xla.SparsityConfig.FromString(submessage(message.sparsity_config)), _sparse_text)
+    text = SparsityConfig.of_proto(xla.SparsityConfig.FromString(submessage(message.sparsity_config))).write()
     return f", sparsity_config={text}" if text else ""
 
 
-SPARSITY_CONFIG: Final = Attribute("sparsity_config", _read, _write)
+SPARSITY_CONFIG: Final = _if_said(structured("sparsity_config", SparsityConfig, _write))
 
 
 # -- block_scaling_config -------------------------------------------------------------------
 
 
-def _read_scaling_field(cursor: HloCursor, operand: Any, name: str, at: int) -> None:
+class OperandScaling(NamedTuple):
+    """Which operands scale another one, block by block."""
+
+    scale_idx: int = 0
+    zero_idx: int | None = None
+    strides: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+
+    def write(self) -> str:
+        """`scale_idx=1 zero_idx=3 strides=1x2 steps=2x4`."""
+        text = f"scale_idx={self.scale_idx}"
+        if self.zero_idx is not None:
+            text += f" zero_idx={self.zero_idx}"
+        if self.strides:
+            text += f" strides={'x'.join(map(str, self.strides))}"
+        if self.steps:
+            text += f" steps={'x'.join(map(str, self.steps))}"
+        return text
+
+
+class BlockScalingConfig(NamedTuple):
+    """Which operands are scaled block by block, and how.
+
+    >>> BlockScalingConfig.parse("{lhs={scale_idx=1 strides=1x2}}").lhs.strides
+    (1, 2)
+    """
+
+    lhs: OperandScaling | None = None
+    rhs: OperandScaling | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> BlockScalingConfig:
+        """The configuration written `text`, braces included. Raises ParseError."""
+        return whole(cls.read, text)
+
+    @classmethod
+    def read(cls, cursor: HloCursor) -> BlockScalingConfig:
+        """The configuration at the cursor."""
+        return cls(
+            **{side: OperandScaling(**found) for side, found in _read_sides(cursor, _read_scaling_field).items()}
+        )
+
+    def write(self) -> str:
+        """`{lhs={scale_idx=1}}`; "" where no operand is scaled."""
+        return _sides_text(self.lhs, self.rhs)
+
+    @classmethod
+    def of_proto(cls, message: xla.BlockScalingConfig) -> BlockScalingConfig:
+        """The configuration of a message."""
+
+        def of(side: Literal["lhs", "rhs"]) -> OperandScaling | None:
+            operand = getattr(message, side)
+            zero = operand.zero_idx if operand.HasField("zero_idx") else None
+            values = (operand.scale_idx, zero, tuple(operand.strides), tuple(operand.steps))
+            return OperandScaling(*values) if message.HasField(side) else None
+
+        return cls(of("lhs"), of("rhs"))
+
+    def to_proto(self) -> xla.BlockScalingConfig:
+        """A new message."""
+        return _message_of_sides(xla.BlockScalingConfig(), self.lhs, self.rhs)
+
+    def __str__(self) -> str:
+        return self.write()
+
+
+def _read_scaling_field(cursor: HloCursor, found: dict[str, Any], name: str, at: int) -> None:
     if name in ("scale_idx", "zero_idx"):
-        setattr(operand, name, cursor.parse_int(name))
+        found[name] = cursor.parse_int(name)
     elif name in ("strides", "steps"):
-        getattr(operand, name).extend(parse_numbers_by_x(cursor, f"numbers with 'x' between them for {name}"))
+        numbers = parse_numbers_by_x(cursor, f"numbers with 'x' between them for {name}")
+        found[name] = (*found.get(name, ()), *numbers)
     else:
         raise cursor.error(f"expected scale_idx, zero_idx, strides or steps, found {name!r}", at=at, found=name)
 
 
-def _scaling_text(operand: Any) -> str:
-    text = f"scale_idx={operand.scale_idx}"
-    if operand.HasField("zero_idx"):
-        text += f" zero_idx={operand.zero_idx}"
-    if operand.strides:
-        text += f" strides={'x'.join(map(str, operand.strides))}"
-    if operand.steps:
-        text += f" steps={'x'.join(map(str, operand.steps))}"
-    return text
-
-
-def _read_scaling(cursor: HloCursor) -> bytes:
-    message = xla.BlockScalingConfig()
-    _read_sides(cursor, message, _read_scaling_field)
-    return FIELDS.message("block_scaling_config", message)
-
-
 def _write_scaling(message: Any, _context: Context) -> str:
     config = xla.BlockScalingConfig.FromString(submessage(message.block_scaling_config))
-    text = _sides_text(config, _scaling_text)
+    text = BlockScalingConfig.of_proto(config).write()
     return f", block_scaling_config={text}" if text else ""
 
 
-BLOCK_SCALING_CONFIG: Final = Attribute("block_scaling_config", _read_scaling, _write_scaling)
+BLOCK_SCALING_CONFIG: Final = _if_said(structured("block_scaling_config", BlockScalingConfig, _write_scaling))
 
 
 # -- sparsity of a dot ----------------------------------------------------------------------
@@ -154,4 +277,14 @@ def _write_of_dot(message: Any, _context: Context) -> str:
     return f", sparsity={'_'.join(texts)}" if texts else ""
 
 
-DOT_SPARSITY: Final = Attribute("sparsity", _read_of_dot, _write_of_dot)
+def _put_of_dot(instruction: xla.HloInstructionProto, value: Any) -> None:
+    added = [SparseOperand(*each).to_field() for each in value or ()]
+    data = instruction.SerializePartialToString()
+    kept = [data[start:end] for number, _, start, _, end in fields(data) if number != SPARSITY_FIELD]
+    instruction.Clear()
+    instruction.MergeFromString(b"".join([*kept, *added]))
+
+
+DOT_SPARSITY: Final = Attribute(
+    "sparsity", _read_of_dot, _write_of_dot, Codec(sparse_operands, _put_of_dot, "a list of SparseOperand")
+)

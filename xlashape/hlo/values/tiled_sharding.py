@@ -24,14 +24,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo.lex import HloCursor
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
 from xlashape.hlo.values.device_lists import MAX_DEVICES, Iota, transposed
 from xlashape.hlo.values.enums import EnumWords
 from xlashape.limits import check
 from xlashape.math import product
 from xlashape.proto import xla
-
-__all__ = ["KINDS", "Tiles", "read_tiles"]
 
 _S = xla.OpSharding
 

@@ -5,12 +5,138 @@ from __future__ import annotations
 from enum import Enum
 
 from xlashape.frozen import FrozenValue, set_field
-from xlashape.indexing.answers.replica_indexing import ReplicaIndexing
-from xlashape.indexing.answers.runtime_variable import RuntimeVariable
-from xlashape.symbolic import Expr, IndexingMap, Var, Variable, VariableKind
+from xlashape.hlo import HloInstruction, Opcode
+from xlashape.indexing.answers.constant_values import scalar_value
+from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, VariableKind
 from xlashape.symbolic.expr.substitute import substitute, variables_of
 
-__all__ = ["Knowledge", "OperandIndexing"]
+
+class RuntimeVariable(FrozenValue):
+    """Where the value of a runtime variable of a map comes from. Frozen and hashable; equal if producers are the same instruction.
+
+    - `instruction` produces the value, in its leaf `leaf`.
+    - `map` leads from the variables of the map that the runtime variable belongs to, to the element of the leaf that is the value. It has that
+      map's dimensions. It has that map's range (runtime) variables too if the element depends on any of them.
+    - `is_position`: the value is not an element but the position of the executing replica in its group of the collective `instruction`.
+    - `is_clamped`: how the operation treats a value beyond `bounds`. Where it is true (dynamic-slice, gather) the nearest bound is used, else
+      (scatter) nothing is accessed.
+    - `bounds`: the bounds that the operation sets. None: those that the variable has in the map.
+
+    In a composition, the variable's bounds in the map may be narrower than `bounds`: an offset into an array that was padded first may lead
+    into the padding. Nothing is accessed where the value, clamped or not, lies outside the variable's bounds in the map.
+    """
+
+    __slots__ = ("bounds", "instruction", "is_clamped", "is_position", "leaf", "map")
+    _fields = ("instruction", "map", "leaf", "is_position", "is_clamped", "bounds")
+
+    instruction: HloInstruction
+    map: IndexingMap
+    leaf: int
+    is_position: bool
+    is_clamped: bool
+    bounds: Interval | None
+
+    def __init__(
+        self,
+        instruction: HloInstruction,
+        map: IndexingMap,  # noqa: A002  # the proto's name
+        leaf: int = 0,
+        is_position: bool = False,
+        is_clamped: bool = True,
+        bounds: Interval | None = None,
+    ) -> None:
+        set_field(self, "instruction", instruction)
+        set_field(self, "map", map)
+        set_field(self, "leaf", leaf)
+        set_field(self, "is_position", is_position)
+        set_field(self, "is_clamped", is_clamped)
+        set_field(self, "bounds", bounds)
+
+    def with_map(self, map: IndexingMap) -> RuntimeVariable:  # noqa: A002  # the proto's name
+        """The same producer, seen through another map."""
+        return self.replace(map=map)
+
+    def with_instruction(self, instruction: HloInstruction) -> RuntimeVariable:
+        """The same value, produced by another instruction."""
+        return self if instruction is self.instruction else self.replace(instruction=instruction)
+
+    def matters(self, bounds: Interval) -> bool:
+        """Whether the value decides if anything is accessed, even where no expression uses the variable: it may lie outside `bounds`.
+
+        `bounds` are those that the variable has in its map.
+        """
+        if self.bounds is None:
+            return False
+        return not (self.is_clamped or self.is_position) or not bounds.contains(self.bounds)
+
+    def __repr__(self) -> str:
+        return f"{self.producer_text}; {self.map}"
+
+    @property
+    def producer_text(self) -> str:
+        """The producer as XLA writes it: `parameter(1)`, `constant(7)`, else the name of the instruction."""
+        instruction = self.instruction
+        if self.is_position:
+            return f"position in a group of {instruction.name}"
+        opcode = instruction.proto.opcode
+        if opcode == Opcode.PARAMETER:
+            return f"parameter({instruction.parameter_number})"
+        if opcode == Opcode.CONSTANT:
+            value = scalar_value(instruction)
+            return "constant" if value is None else f"constant({value})"
+        return instruction.name
+
+
+class ReplicaIndexing(FrozenValue):
+    """Which replicas hold the elements of an access across replicas. Frozen and hashable.
+
+    `map` leads from the dimensions of the access to a position in the list of replicas that the executing replica takes data from (input to
+    output: gives data to). That list is
+
+    - the executing replica's group in `groups`, or all replicas in order where `groups` is empty;
+    - with `pairs` of (source, target): the executing replica's source (target).
+
+    A replica that stands in its group several times stands for one of its partitions each time: partition 0 the first time, then partition 1, …
+
+    A range variable of `map` means every replica of the list. `map` is undefined where the size of the group is not known.
+
+    >>> every_second = ReplicaIndexing(IndexingMap.parse("(d0) -> (1), domain: d0 in [0, 3]"), ((0, 2), (1, 3)))
+    >>> every_second.partners(3)
+    (1, 3)
+    """
+
+    __slots__ = ("groups", "map", "pairs")
+    _fields = ("map", "groups", "pairs")
+
+    map: IndexingMap
+    groups: tuple[tuple[int, ...], ...]
+    pairs: tuple[tuple[int, int], ...] | None
+
+    def __init__(
+        self,
+        map: IndexingMap,  # noqa: A002  # the proto's name
+        groups: tuple[tuple[int, ...], ...] = (),
+        pairs: tuple[tuple[int, int], ...] | None = None,
+    ) -> None:
+        set_field(self, "map", map)
+        set_field(self, "groups", groups)
+        set_field(self, "pairs", pairs)
+
+    def partners(self, replica: int, *, backwards: bool = False) -> tuple[int, ...] | None:
+        """The list that `map` gives positions in, for the executing replica `replica`; None where it is all replicas, by id.
+
+        With pairs: the sources of the replica, or with `backwards` its targets. Empty where the replica takes no part.
+        """
+        if self.pairs is not None:
+            if backwards:
+                return tuple([target for source, target in self.pairs if source == replica])
+            return tuple([source for source, target in self.pairs if target == replica])
+        if not self.groups:
+            return None
+        return next((group for group in self.groups if replica in group), ())
+
+    def __repr__(self) -> str:
+        return str(self.map)
 
 
 class Knowledge(Enum):

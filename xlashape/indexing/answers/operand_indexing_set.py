@@ -14,12 +14,8 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias, overload
 
 from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import FrozenValue, set_field
-from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing
-from xlashape.indexing.answers.replica_indexing import ReplicaIndexing
-from xlashape.indexing.answers.runtime_variable import RuntimeVariable
+from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing, ReplicaIndexing, RuntimeVariable
 from xlashape.symbolic import IndexingMap
-
-__all__ = ["NOT_ACCESSED", "Answer", "OperandIndexingSet", "SeveralMaps", "set_of"]
 
 
 class SeveralMaps(tuple[IndexingMap, ...]):

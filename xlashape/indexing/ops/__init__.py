@@ -4,9 +4,8 @@
 What rules are made of:
 
 - `registry`: which rule answers for which opcode.
-- `op`: what a rule may know of an instruction.
-- `access`: what a rule answers with.
-- `attributes`: readers of the attributes that rules need; `keys`: cheap keys of those attributes.
+- `op`: what a rule may know of an instruction, and what it answers with.
+- `keys`: cheap keys of the attributes that rules need, which are the typed values of `xlashape.hlo.values`.
 - `build`: maps from sizes, and checks; `windows`: the arithmetic of one dimension of a window.
 
 The rules, a family of operations each:

@@ -11,17 +11,56 @@ An all-reduce of this kind adds up over every partition, too. Nothing in it says
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Hashable
+from typing import Any, NamedTuple
 
+from xlashape.errors import InvalidModuleError
 from xlashape.hlo import Opcode
+from xlashape.hlo.values.plain import DIMENSIONS
+from xlashape.hlo.values.replica_groups import ReplicaGroups
+from xlashape.hlo.values.source_target_pairs import SOURCE_TARGET_PAIRS
 from xlashape.indexing.answers.leaves import dims_of, leaves
-from xlashape.indexing.ops.access import NOT_ACCESSED, Access, Replicas, Row, Rows, SparseRows
-from xlashape.indexing.ops.attributes import MAX_REPLICAS, Groups, collective, permutation_pairs
 from xlashape.indexing.ops.build import everything, identity, make_map, require, require_dims
-from xlashape.indexing.ops.op import Op
+from xlashape.indexing.ops.keys import keyed_by
+from xlashape.indexing.ops.op import NOT_ACCESSED, Access, Op, Replicas, Row, Rows, SparseRows
 from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
+from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng, rt
 
-__all__ = ["all_of_group", "group_size"]
+MAX_REPLICAS = 1 << 20
+"""The most replicas that the short form of replica groups may stand for."""
+
+
+class Groups(NamedTuple):
+    """The replica groups of a collective, and its dimensions."""
+
+    groups: tuple[tuple[int, ...], ...]
+    """Empty: all replicas form one group."""
+    dimensions: tuple[int, ...]
+    spans_partitions: bool = False
+    """Whether every partition of the replicas in a group takes part: the collective has a channel, and its groups list replicas."""
+
+
+def _groups_key(instruction: xla.HloInstructionProto) -> Hashable:
+    form = instruction.WhichOneof("replica_group_list")
+    if form is None:
+        groups: Any = tuple([group.SerializeToString() for group in instruction.replica_groups])
+    else:
+        groups = getattr(instruction, form).SerializeToString()
+    # Each collective has a channel of its own, so that equal ones differ in the number; only whether there is one matters.
+    has_channel = instruction.channel_id > 0
+    return form, groups, tuple(instruction.dimensions[:]), has_channel, instruction.use_global_device_ids
+
+
+@keyed_by(_groups_key)
+def replica_groups(instruction: xla.HloInstructionProto) -> Groups:
+    """all-gather, all-reduce, all-to-all, reduce-scatter, collective-broadcast: groups and dimensions."""
+    try:
+        groups = ReplicaGroups.of_proto(instruction).expand(MAX_REPLICAS)
+    except InvalidModuleError as error:
+        raise InvalidModuleError(f"not a list of replica groups: {error}") from None
+    spans_partitions = instruction.channel_id > 0 and not instruction.use_global_device_ids
+    return Groups(groups, DIMENSIONS.of(instruction), spans_partitions)
 
 
 def _numbered(op: Op, count: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -59,7 +98,7 @@ def all_of_group(dims: tuple[int, ...], groups: Groups, size: int | None = None)
 without_bounds(Opcode.ALL_REDUCE)
 
 
-@output_to_input(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, Opcode.COLLECTIVE_REDUCE, attributes=collective)
+@output_to_input(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, Opcode.COLLECTIVE_REDUCE, attributes=replica_groups)
 def all_reduce_output_to_input(op: Op, output: int) -> Rows:
     """The same index of the same operand, on every replica of the group, and on every partition of these if the groups span partitions.
 
@@ -73,13 +112,13 @@ def all_reduce_output_to_input(op: Op, output: int) -> Rows:
     return SparseRows(len(pairs), {output: _same(dims, others)})
 
 
-@input_to_output(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, Opcode.COLLECTIVE_REDUCE, attributes=collective)
+@input_to_output(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, Opcode.COLLECTIVE_REDUCE, attributes=replica_groups)
 def all_reduce_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index of the same output, on every replica of the group."""
     return all_reduce_output_to_input(op, operand)
 
 
-@output_to_input(Opcode.COLLECTIVE_BROADCAST, attributes=collective)
+@output_to_input(Opcode.COLLECTIVE_BROADCAST, attributes=replica_groups)
 def collective_broadcast_output_to_input(op: Op, output: int) -> Rows:
     """The same index on the first replica of the group."""
     pairs = _numbered(op, len(op.operands))
@@ -89,7 +128,7 @@ def collective_broadcast_output_to_input(op: Op, output: int) -> Rows:
     return SparseRows(len(pairs), {output: _same(dims, first)})
 
 
-@input_to_output(Opcode.COLLECTIVE_BROADCAST, attributes=collective)
+@input_to_output(Opcode.COLLECTIVE_BROADCAST, attributes=replica_groups)
 def collective_broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index on every replica of the group. That only the first replica's elements are sent, the map does not say."""
     pairs = _numbered(op, len(op.operands))
@@ -157,7 +196,7 @@ def _from_part(op: Op, number: int) -> Row:
     return (Access(in_whole, 0, (None,), all_of_group(part, groups, count)),)
 
 
-@output_to_input(Opcode.ALL_GATHER, attributes=collective)
+@output_to_input(Opcode.ALL_GATHER, attributes=replica_groups)
 def all_gather_output_to_input(op: Op, output: int) -> Rows:
     """The index within the part, on the replica whose part it is."""
     _numbered(op, len(op.operands))
@@ -168,25 +207,25 @@ def all_gather_output_to_input(op: Op, output: int) -> Rows:
     return SparseRows(len(op.operands), {output: _from_whole(op, output)})
 
 
-@input_to_output(Opcode.ALL_GATHER, attributes=collective)
+@input_to_output(Opcode.ALL_GATHER, attributes=replica_groups)
 def all_gather_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The executing replica's part of the whole, on every replica of the group."""
     return SparseRows(len(op.outputs), {operand: _from_part(op, operand)})
 
 
-@output_to_input(Opcode.REDUCE_SCATTER, attributes=collective)
+@output_to_input(Opcode.REDUCE_SCATTER, attributes=replica_groups)
 def reduce_scatter_output_to_input(op: Op, output: int) -> Rows:
     """The same element of the executing replica's part, on every replica of the group."""
     return SparseRows(len(op.operands), {output: _from_part(op, output)})
 
 
-@input_to_output(Opcode.REDUCE_SCATTER, attributes=collective)
+@input_to_output(Opcode.REDUCE_SCATTER, attributes=replica_groups)
 def reduce_scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The index within the part, on the replica whose part it is."""
     return SparseRows(len(op.outputs), {operand: _from_whole(op, operand)})
 
 
-@output_to_input(Opcode.ALL_TO_ALL, attributes=collective)
+@output_to_input(Opcode.ALL_TO_ALL, attributes=replica_groups)
 def all_to_all_output_to_input(op: Op, output: int) -> Rows:
     """Block b of the result comes from replica b, where it is the block of the executing replica's position.
 
@@ -204,7 +243,7 @@ def all_to_all_output_to_input(op: Op, output: int) -> Rows:
     return (_exchanged(op),)
 
 
-@input_to_output(Opcode.ALL_TO_ALL, attributes=collective)
+@input_to_output(Opcode.ALL_TO_ALL, attributes=replica_groups)
 def all_to_all_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The inverse: block b goes to replica b."""
     if not op.attributes.dimensions:
@@ -242,7 +281,7 @@ def _exchanged(op: Op) -> tuple[Access, ...]:
 # -- collective-permute: pairs of replicas ---------------------------------------------------------------------------------------
 
 
-@output_to_input(Opcode.COLLECTIVE_PERMUTE, attributes=permutation_pairs)
+@output_to_input(Opcode.COLLECTIVE_PERMUTE, attributes=SOURCE_TARGET_PAIRS)
 def collective_permute_output_to_input(op: Op, output: int) -> Rows:
     """The same index on the source of the executing replica; without a source, the result is 0."""
     if not _is_in_place(op):
@@ -261,7 +300,7 @@ def collective_permute_output_to_input(op: Op, output: int) -> Rows:
     return tuple(rows)
 
 
-@input_to_output(Opcode.COLLECTIVE_PERMUTE, attributes=permutation_pairs)
+@input_to_output(Opcode.COLLECTIVE_PERMUTE, attributes=SOURCE_TARGET_PAIRS)
 def collective_permute_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index on the target of the executing replica."""
     if not _is_in_place(op):
@@ -282,8 +321,12 @@ def _permuted(op: Op, number: int) -> Rows:
     return SparseRows(len(pairs), {number: _same(dims, _partner(op, dims))})
 
 
+def _pairs(op: Op) -> tuple[tuple[int, int], ...]:
+    return tuple([(source, target) for source, target in op.attributes])
+
+
 def _partner(op: Op, dims: tuple[int, ...]) -> Replicas:
-    return Replicas(make_map(dims, [const(0)]), (), op.attributes)
+    return Replicas(make_map(dims, [const(0)]), (), _pairs(op))
 
 
 def _is_in_place(op: Op) -> bool:
@@ -300,13 +343,13 @@ def _is_in_place(op: Op) -> bool:
 
 def _in_place_partners(op: Op, dims: tuple[int, ...]) -> tuple[Replicas | None, ...]:
     partner = _partner(op, dims)
-    return partner, None, partner, Replicas(IndexingMap.undefined(), (), op.attributes)
+    return partner, None, partner, Replicas(IndexingMap.undefined(), (), _pairs(op))
 
 
 # -- asynchronous forms: the start's result holds operands first, then results ---------------------------------------------------
 
 
-@output_to_input(Opcode.ALL_GATHER_START, attributes=collective)
+@output_to_input(Opcode.ALL_GATHER_START, attributes=replica_groups)
 def all_gather_start_output_to_input(op: Op, output: int) -> Rows:
     """The result is (operands, results): operands are passed on, results gathered."""
     count = len(op.operands)
@@ -316,7 +359,7 @@ def all_gather_start_output_to_input(op: Op, output: int) -> Rows:
     return all_gather_output_to_input(op._replace(outputs=op.outputs[count : 2 * count]), output - count)
 
 
-@input_to_output(Opcode.ALL_GATHER_START, attributes=collective)
+@input_to_output(Opcode.ALL_GATHER_START, attributes=replica_groups)
 def all_gather_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An operand is passed on, and gathered into its result."""
     count = len(op.operands)
@@ -326,7 +369,7 @@ def all_gather_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return SparseRows(len(op.outputs), {operand: passed, count + operand: gathered})
 
 
-@output_to_input(Opcode.COLLECTIVE_PERMUTE_START, attributes=permutation_pairs)
+@output_to_input(Opcode.COLLECTIVE_PERMUTE_START, attributes=SOURCE_TARGET_PAIRS)
 def collective_permute_start_output_to_input(op: Op, output: int) -> Rows:
     """The result is (operands, results, contexts): operands are passed on, results permuted, contexts hold no element."""
     first, count = _started(op)
@@ -340,7 +383,7 @@ def collective_permute_start_output_to_input(op: Op, output: int) -> Rows:
     return collective_permute_output_to_input(op._replace(outputs=op.outputs[first : first + count]), output - first)
 
 
-@input_to_output(Opcode.COLLECTIVE_PERMUTE_START, attributes=permutation_pairs)
+@input_to_output(Opcode.COLLECTIVE_PERMUTE_START, attributes=SOURCE_TARGET_PAIRS)
 def collective_permute_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An operand is passed on, and permuted into its result."""
     first, count = _started(op)

@@ -7,11 +7,12 @@ the window and the input feature, in the order in which the window reads the inp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from xlashape.caches import cached
 from xlashape.hlo import Opcode
-from xlashape.indexing.ops.access import Access, Rows
-from xlashape.indexing.ops.attributes import ConvolutionNumbers, DotNumbers, WindowDim, convolution, dot
+from xlashape.hlo.values.convolution_numbers import ConvolutionDimensionNumbers
+from xlashape.hlo.values.dot_numbers import DOT_DIMENSION_NUMBERS, DotDimensionNumbers
+from xlashape.hlo.values.window import WindowDimension
 from xlashape.indexing.ops.build import (
     Malformed,
     every_element,
@@ -22,9 +23,17 @@ from xlashape.indexing.ops.build import (
     require_operands,
     to_scalar,
 )
-from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.keys import fields, keyed_by
+from xlashape.indexing.ops.op import Access, Op, Rows, operand_dims, output_dims
 from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
-from xlashape.indexing.ops.windows import check_window, simplified_window_input, window_input, window_output
+from xlashape.indexing.ops.windows import (
+    check_window,
+    simplified_window_input,
+    window_dimensions,
+    window_input,
+    window_output,
+)
+from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, const, dim, rng
 from xlashape.symbolic.expr.substitute import substitute
 
@@ -33,15 +42,16 @@ class _Dot:
     """The role of each dimension of lhs and rhs: a dimension of the output, or one of a contracted pair."""
 
     def __init__(self, op: Op) -> None:
-        n: DotNumbers = op.attributes
+        n: DotDimensionNumbers = op.attributes
         self.out = output_dims(op, 0)
         self.sides = (operand_dims(op, 0), operand_dims(op, 1))
-        self.contracting = (n.lhs_contracting, n.rhs_contracting)
-        self.batch = (n.lhs_batch, n.rhs_batch)
+        self.contracting = (n.lhs_contracting_dimensions, n.rhs_contracting_dimensions)
+        self.batch = (n.lhs_batch_dimensions, n.rhs_batch_dimensions)
         for side, what in enumerate(("lhs", "rhs")):
             require_dims(f"{what} dimensions", (*self.batch[side], *self.contracting[side]), len(self.sides[side]))
         require(
-            len(n.lhs_batch) == len(n.rhs_batch) and len(n.lhs_contracting) == len(n.rhs_contracting),
+            len(n.lhs_batch_dimensions) == len(n.rhs_batch_dimensions)
+            and len(n.lhs_contracting_dimensions) == len(n.rhs_contracting_dimensions),
             "pairs different numbers of dimensions of lhs and rhs",
         )
         for group in (self.batch, self.contracting):
@@ -55,12 +65,12 @@ class _Dot:
             for side in (0, 1)
         )
         expected = (
-            [self.sides[0][d] for d in n.lhs_batch]
+            [self.sides[0][d] for d in n.lhs_batch_dimensions]
             + [self.sides[0][d] for d in self.free[0]]
             + [self.sides[1][d] for d in self.free[1]]
         )
         require(tuple(expected) == self.out, lambda: f"gives {expected}, not {list(self.out)}")
-        self.contracted = tuple(self.sides[0][d] for d in n.lhs_contracting)
+        self.contracted = tuple(self.sides[0][d] for d in n.lhs_contracting_dimensions)
 
     def output_position(self, side: int, d: int) -> int:
         """The output dimension that dimension `d` of a side is."""
@@ -109,7 +119,7 @@ def _is_sparse(op: Op) -> bool:
 without_bounds(Opcode.DOT, Opcode.CONVOLUTION)
 
 
-@output_to_input(Opcode.DOT, attributes=dot)
+@output_to_input(Opcode.DOT, attributes=DOT_DIMENSION_NUMBERS)
 def dot_output_to_input(op: Op, output: int) -> Rows:
     """The output's index along batch and free dimensions, every index along contracted dimensions.
 
@@ -122,7 +132,7 @@ def dot_output_to_input(op: Op, output: int) -> Rows:
     return (Access(both.read(0)),), (Access(both.read(1)),)
 
 
-@input_to_output(Opcode.DOT, attributes=dot)
+@input_to_output(Opcode.DOT, attributes=DOT_DIMENSION_NUMBERS)
 def dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index along batch and free dimensions, every index along the other side's free dimensions."""
     if _is_sparse(op):
@@ -131,7 +141,7 @@ def dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return ((Access(_Dot(op).written(operand)),),)
 
 
-@output_to_input(Opcode.SCALED_DOT, attributes=dot)
+@output_to_input(Opcode.SCALED_DOT, attributes=DOT_DIMENSION_NUMBERS)
 def scaled_dot_output_to_input(op: Op, output: int) -> Rows:
     """A dot of lhs and rhs, each element multiplied by the scale of its block. A scalar scale belongs to all elements."""
     require_operands(op, 4)
@@ -146,7 +156,7 @@ def scaled_dot_output_to_input(op: Op, output: int) -> Rows:
     )
 
 
-@input_to_output(Opcode.SCALED_DOT, attributes=dot)
+@input_to_output(Opcode.SCALED_DOT, attributes=DOT_DIMENSION_NUMBERS)
 def scaled_dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """As of a dot; a scale takes part wherever an element of its block does."""
     require_operands(op, 4)
@@ -165,44 +175,83 @@ def _scale(op: Op, side: int) -> tuple[int, ...]:
     return sizes
 
 
+class Convolution(NamedTuple):
+    """The attributes of a convolution."""
+
+    window: tuple[WindowDimension, ...]
+    numbers: ConvolutionDimensionNumbers
+    feature_groups: int
+    batch_groups: int
+
+
+@keyed_by(fields("window", "convolution_dimension_numbers", "feature_group_count", "batch_group_count"))
+def convolution(instruction: xla.HloInstructionProto) -> Convolution:
+    """The attributes of an instruction that is a convolution."""
+    return Convolution(
+        window_dimensions(instruction),
+        ConvolutionDimensionNumbers.of_proto(instruction.convolution_dimension_numbers),
+        instruction.feature_group_count or 1,
+        instruction.batch_group_count or 1,
+    )
+
+
 class _Convolution:
     """Sizes and groups of a convolution, checked against its shapes."""
 
     def __init__(self, op: Op) -> None:
         require_operands(op, 2)
-        n: ConvolutionNumbers = op.attributes
-        self.n = n
+        attributes: Convolution = op.attributes
+        self.window, n, feature_groups, batch_groups = attributes
+        self.n, self.feature_groups, self.batch_groups = n, feature_groups, batch_groups
         self.lhs, self.rhs, self.out = operand_dims(op, 0), operand_dims(op, 1), output_dims(op, 0)
-        spatial = len(n.window)
+        spatial = len(self.window)
         for what, dims, batch, feature, spatial_dims in (
-            ("input", self.lhs, n.input_batch, n.input_feature, n.input_spatial),
-            ("kernel", self.rhs, n.kernel_input, n.kernel_output, n.kernel_spatial),
-            ("output", self.out, n.output_batch, n.output_feature, n.output_spatial),
+            ("input", self.lhs, n.input_batch_dimension, n.input_feature_dimension, n.input_spatial_dimensions),
+            (
+                "kernel",
+                self.rhs,
+                n.kernel_input_feature_dimension,
+                n.kernel_output_feature_dimension,
+                n.kernel_spatial_dimensions,
+            ),
+            ("output", self.out, n.output_batch_dimension, n.output_feature_dimension, n.output_spatial_dimensions),
         ):
             if len(dims) != spatial + 2 or len(spatial_dims) != spatial:
                 raise Malformed(f"has a window of rank {spatial} and an {what} of {list(dims)}")
             require_dims(f"{what} dimensions", (batch, feature, *spatial_dims), len(dims))
-        self.input_features, self.output_features = self.rhs[n.kernel_input], self.rhs[n.kernel_output]
-        require(n.feature_groups > 0 and n.batch_groups > 0, "has no groups")
+        self.input_features, self.output_features = (
+            self.rhs[n.kernel_input_feature_dimension],
+            self.rhs[n.kernel_output_feature_dimension],
+        )
+        require(feature_groups > 0 and batch_groups > 0, "has no groups")
         require(
-            self.lhs[n.input_feature] == self.input_features * n.feature_groups,
+            self.lhs[n.input_feature_dimension] == self.input_features * feature_groups,
             "has input features that do not fit its kernel and groups",
         )
-        require(self.output_features == self.out[n.output_feature], "has output features that do not fit its kernel")
         require(
-            self.output_features % n.feature_groups == self.output_features % n.batch_groups == 0,
+            self.output_features == self.out[n.output_feature_dimension],
+            "has output features that do not fit its kernel",
+        )
+        require(
+            self.output_features % feature_groups == self.output_features % batch_groups == 0,
             "has groups that do not divide its features",
         )
         require(
-            self.lhs[n.input_batch] == self.out[n.output_batch] * n.batch_groups,
+            self.lhs[n.input_batch_dimension] == self.out[n.output_batch_dimension] * batch_groups,
             "has a batch that does not fit its groups",
         )
-        for w, i, k, o in zip(n.window, n.input_spatial, n.kernel_spatial, n.output_spatial, strict=True):
+        for w, i, k, o in zip(
+            self.window,
+            n.input_spatial_dimensions,
+            n.kernel_spatial_dimensions,
+            n.output_spatial_dimensions,
+            strict=True,
+        ):
             if w.size != self.rhs[k]:
                 raise Malformed(f"has a window of {w.size} and a kernel of {self.rhs[k]}")
             check_window(w, self.lhs[i], self.out[o])
-        self.group_features = max(1, self.output_features // n.feature_groups)
-        self.group_batch_features = max(1, self.output_features // n.batch_groups)
+        self.group_features = max(1, self.output_features // feature_groups)
+        self.group_batch_features = max(1, self.output_features // batch_groups)
 
 
 @output_to_input(Opcode.CONVOLUTION, attributes=convolution)
@@ -213,23 +262,25 @@ def convolution_output_to_input(op: Op, output: int) -> Rows:
     rows = _from_simple_dimensions(c)
     if rows is not None:
         return rows
-    feature, batch = dim(n.output_feature), dim(n.output_batch)
+    feature, batch = dim(n.output_feature_dimension), dim(n.output_batch_dimension)
     lhs: dict[int, Expr] = {}
     rhs: dict[int, Expr] = {}
     constraints: list[tuple[Expr, Interval]] = []
-    for s, (w, i, k, o) in enumerate(zip(n.window, n.input_spatial, n.kernel_spatial, n.output_spatial, strict=True)):
+    for s, (w, i, k, o) in enumerate(
+        zip(c.window, n.input_spatial_dimensions, n.kernel_spatial_dimensions, n.output_spatial_dimensions, strict=True)
+    ):
         lhs[i], inside = window_input(w, c.lhs[i], dim(o), rng(s))
         rhs[k] = _kernel_index(w, rng(s))
         constraints += inside
-    channel: Expr = rng(len(n.window))
-    lhs[n.input_feature] = (
-        (feature // c.group_features) * c.input_features + channel if n.feature_groups > 1 else channel
+    channel: Expr = rng(len(c.window))
+    lhs[n.input_feature_dimension] = (
+        (feature // c.group_features) * c.input_features + channel if c.feature_groups > 1 else channel
     )
-    rhs[n.kernel_input], rhs[n.kernel_output] = channel, feature
-    lhs[n.input_batch] = (
-        (feature // c.group_batch_features) * c.out[n.output_batch] + batch if n.batch_groups > 1 else batch
+    rhs[n.kernel_input_feature_dimension], rhs[n.kernel_output_feature_dimension] = channel, feature
+    lhs[n.input_batch_dimension] = (
+        (feature // c.group_batch_features) * c.out[n.output_batch_dimension] + batch if c.batch_groups > 1 else batch
     )
-    ranges = [*(w.size for w in n.window), c.input_features]
+    ranges = [*(w.size for w in c.window), c.input_features]
     return (
         (_simplified(make_map(c.out, _ordered(lhs), ranges=ranges, constraints=constraints)),),
         (_simplified(make_map(c.out, _ordered(rhs), ranges=ranges)),),
@@ -250,7 +301,9 @@ def _from_simple_dimensions(c: _Convolution) -> Rows | None:
     lhs: dict[int, Expr] = {}
     rhs: dict[int, Expr] = {}
     constraints: list[tuple[Expr, Interval]] = []
-    for w, i, k, o in zip(n.window, n.input_spatial, n.kernel_spatial, n.output_spatial, strict=True):
+    for w, i, k, o in zip(
+        c.window, n.input_spatial_dimensions, n.kernel_spatial_dimensions, n.output_spatial_dimensions, strict=True
+    ):
         placed = simplified_window_input(w, c.lhs[i], c.out[o], dim(o), rng(len(ranges)))
         if placed is None:
             return None
@@ -262,22 +315,26 @@ def _from_simple_dimensions(c: _Convolution) -> Rows | None:
         if w.size > 1:
             kernel_ranges.append(w.size)
     features = c.input_features
-    if n.feature_groups > 1:
+    if c.feature_groups > 1:
         feature = _input_feature(c.output_features, c.group_features, features)
-        lhs[n.input_feature] = substitute((feature,), {dim(0): dim(n.output_feature), rng(0): rng(len(ranges))})[0]
+        lhs[n.input_feature_dimension] = substitute(
+            (feature,), {dim(0): dim(n.output_feature_dimension), rng(0): rng(len(ranges))}
+        )[0]
     else:
-        lhs[n.input_feature] = _variable(rng(len(ranges)), features)
-    lhs[n.input_batch] = _variable(dim(n.output_batch), c.out[n.output_batch])
-    if n.batch_groups > 1:
-        in_order = n.output_batch < n.output_feature
-        batch = _input_batch(c.out[n.output_batch], c.output_features, c.group_batch_features, in_order=in_order)
-        batch_and_feature = (dim(n.output_batch), dim(n.output_feature))
-        lhs[n.input_batch] = substitute(
+        lhs[n.input_feature_dimension] = _variable(rng(len(ranges)), features)
+    lhs[n.input_batch_dimension] = _variable(dim(n.output_batch_dimension), c.out[n.output_batch_dimension])
+    if c.batch_groups > 1:
+        in_order = n.output_batch_dimension < n.output_feature_dimension
+        batch = _input_batch(
+            c.out[n.output_batch_dimension], c.output_features, c.group_batch_features, in_order=in_order
+        )
+        batch_and_feature = (dim(n.output_batch_dimension), dim(n.output_feature_dimension))
+        lhs[n.input_batch_dimension] = substitute(
             (batch,),
             dict(zip((dim(0), dim(1)), batch_and_feature if in_order else batch_and_feature[::-1], strict=True)),
         )[0]
-    rhs[n.kernel_input] = _variable(rng(len(kernel_ranges)), features)
-    rhs[n.kernel_output] = _variable(dim(n.output_feature), c.output_features)
+    rhs[n.kernel_input_feature_dimension] = _variable(rng(len(kernel_ranges)), features)
+    rhs[n.kernel_output_feature_dimension] = _variable(dim(n.output_feature_dimension), c.output_features)
     if features > 1:
         ranges.append(features)
         kernel_ranges.append(features)
@@ -286,23 +343,21 @@ def _from_simple_dimensions(c: _Convolution) -> Rows | None:
     return (Access(read.remove_unused_symbols().map),), (Access(kernel),)
 
 
-def _kernel_index(w: WindowDim, window_index: Expr) -> Expr:
+def _kernel_index(w: WindowDimension, window_index: Expr) -> Expr:
     """The kernel's index at an index of the window, counted in the order of the input that it reads."""
-    return -window_index + (w.size - 1) if w.reversal and w.size > 1 else window_index
+    return -window_index + (w.size - 1) if w.window_reversal and w.size > 1 else window_index
 
 
 def _variable(variable: Variable, size: int) -> Expr:
     return variable if size > 1 else const(0)
 
 
-@cached(max_bytes=1 << 20, entry_bytes=3000)
 def _input_feature(output_features: int, group: int, input_features: int) -> Expr:
     """The input feature of output feature d0 and channel s0 of its group, simplified."""
     feature = (dim(0) // group) * input_features + rng(0)
     return make_map([output_features], [feature], ranges=[input_features]).simplify().results[0]
 
 
-@cached(max_bytes=1 << 20, entry_bytes=3000)
 def _input_batch(batches: int, features: int, group: int, *, in_order: bool) -> Expr:
     """The input batch of output batch d0 and output feature d1, simplified. Unless `in_order`, of output batch d1 and output feature d0.
 
@@ -322,38 +377,52 @@ def convolution_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     ranges: list[int | Interval] = []
     constraints: list[tuple[Expr, Interval]] = []
     if operand == 0:
-        for s, (w, i, o) in enumerate(zip(n.window, n.input_spatial, n.output_spatial, strict=True)):
+        for s, (w, i, o) in enumerate(
+            zip(c.window, n.input_spatial_dimensions, n.output_spatial_dimensions, strict=True)
+        ):
             out[o], inside = window_output(w, c.out[o], dim(i), rng(s))
             ranges.append(w.size)
             constraints += inside
         # The output features that this input element takes part in: those of its feature group and of its batch group.
         feature: Expr = rng(len(ranges))
-        if n.feature_groups > 1:
+        if c.feature_groups > 1:
             ranges.append(c.group_features)
-            feature = (dim(n.input_feature) // c.input_features) * c.group_features + feature
-        elif n.batch_groups > 1:
+            feature = (dim(n.input_feature_dimension) // c.input_features) * c.group_features + feature
+        elif c.batch_groups > 1:
             ranges.append(c.group_batch_features)
-            feature = (dim(n.input_batch) // c.out[n.output_batch]) * c.group_batch_features + feature
+            feature = (
+                dim(n.input_batch_dimension) // c.out[n.output_batch_dimension]
+            ) * c.group_batch_features + feature
         else:
             ranges.append(c.output_features)
-        if n.feature_groups > 1 and n.batch_groups > 1:
-            group = dim(n.input_batch) // c.out[n.output_batch]
+        if c.feature_groups > 1 and c.batch_groups > 1:
+            group = dim(n.input_batch_dimension) // c.out[n.output_batch_dimension]
             constraints.append((feature // c.group_batch_features - group, Interval(0, 0)))
-        out[n.output_feature] = feature
-        out[n.output_batch] = dim(n.input_batch) % c.out[n.output_batch] if n.batch_groups > 1 else dim(n.input_batch)
+        out[n.output_feature_dimension] = feature
+        out[n.output_batch_dimension] = (
+            dim(n.input_batch_dimension) % c.out[n.output_batch_dimension]
+            if c.batch_groups > 1
+            else dim(n.input_batch_dimension)
+        )
         dims = c.lhs
     else:
         for s, (w, i, k, o) in enumerate(
-            zip(n.window, n.input_spatial, n.kernel_spatial, n.output_spatial, strict=True)
+            zip(
+                c.window,
+                n.input_spatial_dimensions,
+                n.kernel_spatial_dimensions,
+                n.output_spatial_dimensions,
+                strict=True,
+            )
         ):
             window_index = _kernel_index(w, dim(k))
             _, inside = window_input(w, c.lhs[i], rng(s), window_index)
             out[o] = rng(s)
             ranges.append(c.out[o])
             constraints += inside
-        out[n.output_feature] = dim(n.kernel_output)
-        out[n.output_batch] = rng(len(ranges))
-        ranges.append(c.out[n.output_batch])
+        out[n.output_feature_dimension] = dim(n.kernel_output_feature_dimension)
+        out[n.output_batch_dimension] = rng(len(ranges))
+        ranges.append(c.out[n.output_batch_dimension])
         dims = c.rhs
     return ((_simplified(make_map(dims, _ordered(out), ranges=ranges, constraints=constraints)),),)
 

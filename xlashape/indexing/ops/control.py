@@ -8,12 +8,12 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from xlashape.hlo import Opcode
+from xlashape.hlo.values.plain import INDEX
 from xlashape.indexing.answers.leaves import dims_of, element_starts, first_leaves
-from xlashape.indexing.ops.access import NOT_ACCESSED, Access, Rows, SparseRows
-from xlashape.indexing.ops.attributes import opcode, tuple_index
 from xlashape.indexing.ops.build import Malformed, every_element, everything, identity, passed, require, to_scalar
-from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.op import NOT_ACCESSED, Access, Op, Rows, SparseRows, operand_dims, output_dims
 from xlashape.indexing.ops.registry import calls, input_to_output, output_to_input, without_bounds
+from xlashape.proto import xla
 
 calls(Opcode.FUSION, "the maps of the fused computation's root, through every path")
 calls(Opcode.CALL, "the maps of the computation's root")
@@ -75,13 +75,13 @@ def _element(op: Op) -> int:
     return starts[index]
 
 
-@output_to_input(Opcode.GET_TUPLE_ELEMENT, attributes=tuple_index)
+@output_to_input(Opcode.GET_TUPLE_ELEMENT, attributes=INDEX)
 def get_tuple_element_output_to_input(op: Op, output: int) -> Rows:
     """The leaves of the element that is taken."""
     return (_passed(op, 0, _element(op) + output, output),)
 
 
-@input_to_output(Opcode.GET_TUPLE_ELEMENT, attributes=tuple_index)
+@input_to_output(Opcode.GET_TUPLE_ELEMENT, attributes=INDEX)
 def get_tuple_element_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The leaves of the element that is taken; other elements go nowhere."""
     output = leaf - _element(op)
@@ -144,6 +144,10 @@ def set_dimension_size_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 # -- asynchronous pairs -----------------------------------------------------------------------------------------------------------
 
 
+def _opcode(instruction: xla.HloInstructionProto) -> str:
+    return instruction.opcode
+
+
 def _results_before(op: Op) -> int:
     """How many leaves of the operand come before the results: those of the operands that the start has passed on."""
     require(len(op.operands) >= 1 and op.operand_shapes[0].is_tuple, "takes no tuple that a start returns")
@@ -161,7 +165,7 @@ _DONE = (
 )
 
 
-@output_to_input(*_DONE, attributes=opcode)
+@output_to_input(*_DONE, attributes=_opcode)
 def done_output_to_input(op: Op, output: int) -> Rows:
     """The result, which an element of the start's tuple holds."""
     before = _results_before(op)
@@ -171,7 +175,7 @@ def done_output_to_input(op: Op, output: int) -> Rows:
     return SparseRows(len(op.operands), {0: _passed(op, 0, before + output, output)})
 
 
-@input_to_output(*_DONE, attributes=opcode)
+@input_to_output(*_DONE, attributes=_opcode)
 def done_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The result, which an element of the start's tuple holds."""
     output = leaf - _results_before(op)

@@ -6,13 +6,11 @@ Matches XLA's elementwise ops, map, constants and random numbers. A scalar opera
 from __future__ import annotations
 
 from xlashape.hlo import Opcode
+from xlashape.hlo.values.enums import RNG_ALGORITHM
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of
-from xlashape.indexing.ops.access import Access, Rows
-from xlashape.indexing.ops.attributes import random_algorithm
 from xlashape.indexing.ops.build import Malformed, every_element, everything, identity, make_map, require, to_scalar
-from xlashape.indexing.ops.op import Op, output_dims
+from xlashape.indexing.ops.op import Access, Op, Rows, output_dims
 from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
-from xlashape.proto import xla
 from xlashape.symbolic import Interval, dim, rng
 
 UNARY = (
@@ -187,7 +185,7 @@ def rng_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return ((everything(dims_of(op.operands[operand][leaf]), output_dims(op, 0)),),)
 
 
-@output_to_input(Opcode.RNG_BIT_GENERATOR, attributes=random_algorithm)
+@output_to_input(Opcode.RNG_BIT_GENERATOR, attributes=RNG_ALGORITHM)
 def rng_bit_generator_output_to_input(op: Op, output: int) -> Rows:
     """The bits depend on the whole state, the new state on the old state; with an unspecified algorithm, everything on everything."""
     state = _random_state(op)
@@ -204,7 +202,7 @@ def rng_bit_generator_output_to_input(op: Op, output: int) -> Rows:
     return ((Access(make_map([1], [dim(0)])), Access(counted)),)
 
 
-@input_to_output(Opcode.RNG_BIT_GENERATOR, attributes=random_algorithm)
+@input_to_output(Opcode.RNG_BIT_GENERATOR, attributes=RNG_ALGORITHM)
 def rng_bit_generator_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Each element of the state takes part in all bits. In the new state, the key is the same, and a carry of the counter goes to its higher elements."""
     state = _random_state(op)
@@ -219,7 +217,7 @@ def rng_bit_generator_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return (Access(make_map([1], [dim(0)])), Access(counted)), (everything(state, output_dims(op, 1)),)
 
 
-_COUNTING = frozenset({xla.RNG_THREE_FRY, xla.RNG_PHILOX})
+_COUNTING = frozenset({"rng_three_fry", "rng_philox"})
 """Algorithms whose state is a key and a counter, lowest element first, that is only increased."""
 
 

@@ -7,21 +7,59 @@ A gather clamps the start of a slice so that the slice stays inside; a scatter l
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from xlashape.hlo import Opcode
+from xlashape.hlo.values.gather_numbers import GatherDimensionNumbers
+from xlashape.hlo.values.scatter_numbers import ScatterDimensionNumbers
+from xlashape.hlo.values.slices import SLICE_SIZES
 from xlashape.indexing.answers.leaves import dims_of
-from xlashape.indexing.ops.access import Access, Rows, Runtime
-from xlashape.indexing.ops.attributes import IndexNumbers, gather, scatter
 from xlashape.indexing.ops.build import everything, identity, make_map, require, require_dims
-from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.keys import fields, keyed_by
+from xlashape.indexing.ops.op import Access, Op, Rows, Runtime, operand_dims, output_dims
 from xlashape.indexing.ops.registry import input_to_output, output_to_input
+from xlashape.proto import xla
 from xlashape.symbolic import Expr, Interval, const, dim, rng, rt
+
+
+class _IndexNumbers(NamedTuple):
+    """Dimension numbers of a gather or scatter, named as the gather names them.
+
+    The *window* is the slice that is read, or the update that is written.
+
+    - `window_dims`: its dimensions in the output (scatter: in the updates).
+    - `collapsed`: the dimensions of the operand that the window does not have.
+    - `index_map`: the operand's dimension for each element of an index vector.
+    - `index_vector_dim`: the dimension of the indices that an index vector extends along.
+    - `operand_batching` and `index_batching`: dimensions that operand and indices share, pair by pair.
+    - `sizes`: those of a gather's slice; empty for a scatter.
+    """
+
+    window_dims: tuple[int, ...]
+    collapsed: tuple[int, ...]
+    index_map: tuple[int, ...]
+    index_vector_dim: int
+    operand_batching: tuple[int, ...]
+    index_batching: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+@keyed_by(fields("gather_dimension_numbers", "gather_slice_sizes"))
+def _gather_numbers(instruction: xla.HloInstructionProto) -> _IndexNumbers:
+    numbers = GatherDimensionNumbers.of_proto(instruction.gather_dimension_numbers)
+    return _IndexNumbers(*numbers, SLICE_SIZES.of(instruction))
+
+
+@keyed_by(fields("scatter_dimension_numbers"))
+def _scatter_numbers(instruction: xla.HloInstructionProto) -> _IndexNumbers:
+    return _IndexNumbers(*ScatterDimensionNumbers.of_proto(instruction.scatter_dimension_numbers), ())
 
 
 class _Indexed:
     """The role of each dimension of a gather or a scatter. `windowed` are the sizes of the output (scatter: of the updates)."""
 
     def __init__(
-        self, n: IndexNumbers, operand: tuple[int, ...], indices: tuple[int, ...], windowed: tuple[int, ...]
+        self, n: _IndexNumbers, operand: tuple[int, ...], indices: tuple[int, ...], windowed: tuple[int, ...]
     ) -> None:
         self.n, self.operand, self.indices, self.windowed = n, operand, indices, windowed
         rank = len(operand)
@@ -152,14 +190,14 @@ def _gather(op: Op) -> _Indexed:
     return _Indexed(op.attributes, operand_dims(op, 0), operand_dims(op, 1), output_dims(op, 0))
 
 
-@output_to_input(Opcode.GATHER, attributes=gather)
+@output_to_input(Opcode.GATHER, attributes=_gather_numbers)
 def gather_output_to_input(op: Op, output: int) -> Rows:
     """The start plus the index in the slice; of the indices, the whole index vector."""
     indexed = _gather(op)
     return (indexed.forward(1, clamped=True),), (indexed.to_indices(),)
 
 
-@input_to_output(Opcode.GATHER, attributes=gather)
+@input_to_output(Opcode.GATHER, attributes=_gather_numbers)
 def gather_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Every slice that covers the element; an index takes part in its whole slice."""
     indexed = _gather(op)
@@ -182,7 +220,7 @@ def _scatter(op: Op) -> tuple[int, _Indexed]:
     return count, _Indexed(op.attributes, operand, operand_dims(op, count), updates)
 
 
-@output_to_input(Opcode.SCATTER, attributes=scatter)
+@output_to_input(Opcode.SCATTER, attributes=_scatter_numbers)
 def scatter_output_to_input(op: Op, output: int) -> Rows:
     """The operands at the same index; every update that is written there; every element of the indices, any of which may say so."""
     count, indexed = _scatter(op)
@@ -191,7 +229,7 @@ def scatter_output_to_input(op: Op, output: int) -> Rows:
     return (identity(dims),) * count + ((everything(dims, indexed.indices),),) + (written,) * count
 
 
-@input_to_output(Opcode.SCATTER, attributes=scatter)
+@input_to_output(Opcode.SCATTER, attributes=_scatter_numbers)
 def scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An operand's element keeps its index; an update goes where its index vector says; an index may name any element."""
     count, indexed = _scatter(op)

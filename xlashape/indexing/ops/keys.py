@@ -10,86 +10,69 @@ With all caches warm, all maps of a module take 1.9 µs a map with these keys in
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, TypeAlias
+from operator import attrgetter
+from typing import Any, TypeAlias, TypeVar
 
-from xlashape.indexing.ops.attributes import (
-    collective,
-    convolution,
-    dimensions,
-    dot,
-    gather,
-    padding,
-    scatter,
-    slices,
-    window,
-)
-from xlashape.proto import xla
+from google.protobuf.descriptor import FieldDescriptor
 
-__all__ = ["Key", "key_of"]
+from xlashape.hlo.values.attribute import Attribute, Codec
+from xlashape.hlo.values.dot_numbers import DOT_DIMENSION_NUMBERS
+from xlashape.hlo.values.padding import PADDING
+from xlashape.hlo.values.plain import DIMENSIONS
+from xlashape.hlo.values.slices import SLICE
+from xlashape.proto import is_repeated, xla
 
 Key: TypeAlias = Callable[[xla.HloInstructionProto], Hashable]
 
+_R = TypeVar("_R", bound=Key)
 
-def _dimensions(proto: xla.HloInstructionProto) -> Hashable:
-    return tuple(proto.dimensions[:])
-
-
-def _slices(proto: xla.HloInstructionProto) -> Hashable:
-    return tuple([d.SerializeToString() for d in proto.slice_dimensions])
+_KEYS: dict[Key, Key] = {}
 
 
-def _padding(proto: xla.HloInstructionProto) -> Hashable:
-    return proto.padding_config.SerializeToString()
+def keyed_by(key: Key) -> Callable[[_R], _R]:
+    """A decorator of a reader of attributes, which gives it a key."""
+
+    def decorate(reader: _R) -> _R:
+        _KEYS[reader] = key
+        return reader
+
+    return decorate
 
 
-def _dot(proto: xla.HloInstructionProto) -> Hashable:
-    return proto.dot_dimension_numbers.SerializeToString()
+def fields(*names: str) -> Key:
+    """The key that is these fields of an instruction.
+
+    >>> fields("dimensions", "k")(xla.HloInstructionProto(dimensions=[1, 0]))
+    ((1, 0), 0)
+    """
+    parts = [_field(name) for name in names]
+    if len(parts) == 1:
+        return parts[0]
+    return lambda instruction: tuple([part(instruction) for part in parts])
 
 
-def _window(proto: xla.HloInstructionProto) -> Hashable:
-    return proto.window.SerializeToString()
-
-
-def _convolution(proto: xla.HloInstructionProto) -> Hashable:
-    return (
-        proto.window.SerializeToString(),
-        proto.convolution_dimension_numbers.SerializeToString(),
-        proto.feature_group_count,
-        proto.batch_group_count,
-    )
-
-
-def _gather(proto: xla.HloInstructionProto) -> Hashable:
-    return proto.gather_dimension_numbers.SerializeToString(), tuple(proto.gather_slice_sizes[:])
-
-
-def _scatter(proto: xla.HloInstructionProto) -> Hashable:
-    return proto.scatter_dimension_numbers.SerializeToString()
-
-
-def _collective(proto: xla.HloInstructionProto) -> Hashable:
-    form = proto.WhichOneof("replica_group_list")
-    if form is None:
-        groups: Any = tuple([group.SerializeToString() for group in proto.replica_groups])
-    else:
-        groups = getattr(proto, form).SerializeToString()
-    # Each collective has a channel of its own, so that equal ones differ in the number; only whether there is one matters.
-    return form, groups, tuple(proto.dimensions[:]), proto.channel_id > 0, proto.use_global_device_ids
-
-
-_KEYS: dict[Callable[..., Hashable], Key] = {
-    collective: _collective,
-    convolution: _convolution,
-    dimensions: _dimensions,
-    dot: _dot,
-    gather: _gather,
-    padding: _padding,
-    scatter: _scatter,
-    slices: _slices,
-    window: _window,
-}
+def _field(name: str) -> Key:
+    field: FieldDescriptor = xla.HloInstructionProto.DESCRIPTOR.fields_by_name[name]
+    get: Callable[[Any], Any] = attrgetter(name)
+    if field.type != FieldDescriptor.TYPE_MESSAGE:
+        return (lambda instruction: tuple(get(instruction)[:])) if is_repeated(field) else get
+    if is_repeated(field):
+        return lambda instruction: tuple([each.SerializeToString() for each in get(instruction)])
+    return lambda instruction: get(instruction).SerializeToString()
 
 
 def key_of(reader: Key) -> Key:
     """The key of a reader of attributes."""
     return _KEYS.get(reader, reader)
+
+
+def _keyed(attribute: Attribute | Codec, *names: str) -> None:
+    value = attribute.value if isinstance(attribute, Attribute) else attribute
+    assert value is not None
+    _KEYS[value.get] = fields(*names)
+
+
+_keyed(DIMENSIONS, "dimensions")
+_keyed(DOT_DIMENSION_NUMBERS, "dot_dimension_numbers")
+_keyed(PADDING, "padding_config")
+_keyed(SLICE, "slice_dimensions")

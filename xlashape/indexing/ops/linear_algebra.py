@@ -5,23 +5,57 @@ The maps follow from the definition of the result, not from how a backend comput
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from xlashape.hlo import Opcode
-from xlashape.indexing.ops.access import Access, Rows
-from xlashape.indexing.ops.attributes import FftLengths, cholesky, fft, triangular_solve
+from xlashape.hlo.values.enums import FFT_TYPE
+from xlashape.hlo.values.linear_algebra import CHOLESKY_LOWER, LEFT_SIDE, TRANSPOSE_A, TRIANGULAR_LOWER, UNIT_DIAGONAL
+from xlashape.hlo.values.plain import FFT_LENGTH
 from xlashape.indexing.ops.build import make_map, require, require_operands
-from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.op import Access, Op, Rows, operand_dims, output_dims
 from xlashape.indexing.ops.registry import input_to_output, output_to_input
+from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
 
-@output_to_input(Opcode.FFT, attributes=fft)
+class _Transform(NamedTuple):
+    """The sizes of an fft's operand and output along the transformed dimensions, which are the last ones."""
+
+    operand: tuple[int, ...]
+    output: tuple[int, ...]
+
+
+def _transform(instruction: xla.HloInstructionProto) -> _Transform:
+    # The complex side of a real transform of n values stores n / 2 + 1 of them.
+    lengths: tuple[int, ...] = FFT_LENGTH.of(instruction)
+    half = (*lengths[:-1], lengths[-1] // 2 + 1) if lengths else ()
+    kind = FFT_TYPE.of(instruction)
+    return _Transform(half if kind == "IRFFT" else lengths, half if kind == "RFFT" else lengths)
+
+
+class _Options(NamedTuple):
+    """The options of a triangular solve."""
+
+    left: bool
+    lower: bool
+    unit_diagonal: bool
+    transposed: bool
+
+
+def _options(instruction: xla.HloInstructionProto) -> _Options:
+    transposed = TRANSPOSE_A.of(instruction) in ("TRANSPOSE", "ADJOINT")
+    flags = (LEFT_SIDE.of(instruction), TRIANGULAR_LOWER.of(instruction), UNIT_DIAGONAL.of(instruction))
+    return _Options(*flags, transposed)
+
+
+@output_to_input(Opcode.FFT, attributes=_transform)
 def fft_output_to_input(op: Op, output: int) -> Rows:
     """All elements along the transformed dimensions, which are the last ones."""
     source, out = _transformed_sizes(op)
     return ((Access(_whole_lines(op, out, source)),),)
 
 
-@input_to_output(Opcode.FFT, attributes=fft)
+@input_to_output(Opcode.FFT, attributes=_transform)
 def fft_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """All elements along the transformed dimensions."""
     source, out = _transformed_sizes(op)
@@ -30,7 +64,7 @@ def fft_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 def _transformed_sizes(op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
     require_operands(op, 1)
-    lengths: FftLengths = op.attributes
+    lengths: _Transform = op.attributes
     source, out, rank = operand_dims(op, 0), output_dims(op, 0), len(lengths.operand)
     batch = len(source) - rank
     require(
@@ -70,7 +104,7 @@ def _triangle(batch: list[Expr], row: Expr, column: Expr, *, lower: bool) -> lis
     return [*batch, row, column] if lower else [*batch, column, row]
 
 
-@output_to_input(Opcode.CHOLESKY, attributes=cholesky)
+@output_to_input(Opcode.CHOLESKY, attributes=CHOLESKY_LOWER)
 def cholesky_output_to_input(op: Op, output: int) -> Rows:
     """Element (i, j) of the lower factor depends on columns 0 to j of row i, and on rows 0 to j of the lower triangle.
 
@@ -88,7 +122,7 @@ def cholesky_output_to_input(op: Op, output: int) -> Rows:
     return ((Access(row), Access(corner)),)
 
 
-@input_to_output(Opcode.CHOLESKY, attributes=cholesky)
+@input_to_output(Opcode.CHOLESKY, attributes=CHOLESKY_LOWER)
 def cholesky_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Element (k, l) of the triangle takes part in row k from column l on, and in all elements of the triangle in columns from k on."""
     dims, n, batch, k, l_ = _cholesky(op)
@@ -116,7 +150,8 @@ class _Solve:
 
     def __init__(self, op: Op) -> None:
         require_operands(op, 2)
-        self.left, lower, self.unit, self.transposed = op.attributes
+        options: _Options = op.attributes
+        self.left, lower, self.unit, self.transposed = options
         self.matrix, self.n, self.batch = _square(op)
         self.dims = output_dims(op, 0)
         rank = len(self.dims)
@@ -144,7 +179,7 @@ class _Solve:
         return [*self.batch, i, other] if self.left else [*self.batch, other, i]
 
 
-@output_to_input(Opcode.TRIANGULAR_SOLVE, attributes=triangular_solve)
+@output_to_input(Opcode.TRIANGULAR_SOLVE, attributes=_options)
 def triangular_solve_output_to_input(op: Op, output: int) -> Rows:
     """An unknown depends on the right-hand sides of the equations up to its own, and on the part of the triangle that those use."""
     solve = _Solve(op)
@@ -158,7 +193,7 @@ def triangular_solve_output_to_input(op: Op, output: int) -> Rows:
     return (Access(a),), (Access(b),)
 
 
-@input_to_output(Opcode.TRIANGULAR_SOLVE, attributes=triangular_solve)
+@input_to_output(Opcode.TRIANGULAR_SOLVE, attributes=_options)
 def triangular_solve_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """A right-hand side takes part in its own unknown and those solved later; an element of a in the unknowns from its equation on."""
     solve = _Solve(op)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from xlashape.hlo import Opcode
+from xlashape.hlo.values.padding import PADDING, PaddingConfig, PaddingDimension
+from xlashape.hlo.values.plain import DIMENSIONS
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of
-from xlashape.indexing.ops.access import Access, Rows
-from xlashape.indexing.ops.attributes import dimensions, padding
 from xlashape.indexing.ops.build import (
     Malformed,
     everything,
@@ -15,7 +15,7 @@ from xlashape.indexing.ops.build import (
     require_operands,
     to_scalar,
 )
-from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.op import Access, Op, Rows, operand_dims, output_dims
 from xlashape.indexing.ops.registry import input_to_output, output_to_input, unknown, without_bounds
 from xlashape.limits import spend
 from xlashape.math import ceil_div
@@ -27,14 +27,14 @@ unknown(Opcode.SHUFFLE, "XLA has no maps of it, which would say in which directi
 without_bounds(Opcode.BROADCAST, Opcode.TRANSPOSE, Opcode.REVERSE, Opcode.CONCATENATE, Opcode.PAD)
 
 
-@output_to_input(Opcode.BROADCAST, attributes=dimensions)
+@output_to_input(Opcode.BROADCAST, attributes=DIMENSIONS)
 def broadcast_output_to_input(op: Op, output: int) -> Rows:
     """The index along the output dimensions that are the operand's."""
     dims = _broadcast(op)
     return ((Access(make_map(output_dims(op, output), [dim(d) for d in dims])),),)
 
 
-@input_to_output(Opcode.BROADCAST, attributes=dimensions)
+@input_to_output(Opcode.BROADCAST, attributes=DIMENSIONS)
 def broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index along the operand's dimensions, every index along the new ones."""
     dims, out = _broadcast(op), output_dims(op, 0)
@@ -61,14 +61,14 @@ def _broadcast(op: Op) -> tuple[int, ...]:
     return dims
 
 
-@output_to_input(Opcode.TRANSPOSE, attributes=dimensions)
+@output_to_input(Opcode.TRANSPOSE, attributes=DIMENSIONS)
 def transpose_output_to_input(op: Op, output: int) -> Rows:
     """Output dimension i is the operand's dimension permutation[i]."""
     permutation = _transpose(op)
     return ((Access(_permuted(output_dims(op, output), permutation)),),)
 
 
-@input_to_output(Opcode.TRANSPOSE, attributes=dimensions)
+@input_to_output(Opcode.TRANSPOSE, attributes=DIMENSIONS)
 def transpose_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Output dimension i is the operand's dimension permutation[i]."""
     permutation = _transpose(op)
@@ -92,13 +92,13 @@ def _permuted(dims: tuple[int, ...], permutation: tuple[int, ...]) -> IndexingMa
     return make_map(dims, [dim(inverse[i]) for i in range(len(dims))])
 
 
-@output_to_input(Opcode.REVERSE, attributes=dimensions)
+@output_to_input(Opcode.REVERSE, attributes=DIMENSIONS)
 def reverse_output_to_input(op: Op, output: int) -> Rows:
     """The index counted from the other end along the reversed dimensions."""
     return ((Access(_reversed(op, output_dims(op, output))),),)
 
 
-@input_to_output(Opcode.REVERSE, attributes=dimensions)
+@input_to_output(Opcode.REVERSE, attributes=DIMENSIONS)
 def reverse_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The index counted from the other end along the reversed dimensions."""
     return ((Access(_reversed(op, operand_dims(op, operand, leaf))),),)
@@ -113,7 +113,7 @@ def _reversed(op: Op, dims: tuple[int, ...]) -> IndexingMap:
     return make_map(dims, [-dim(i) + (size - 1) if i in reversed_dims else dim(i) for i, size in enumerate(dims)])
 
 
-@output_to_input(Opcode.CONCATENATE, attributes=dimensions)
+@output_to_input(Opcode.CONCATENATE, attributes=DIMENSIONS)
 def concatenate_output_to_input(op: Op, output: int) -> Rows:
     """Each operand in its own part of the dimension."""
     axis, starts = _concatenate(op)
@@ -128,7 +128,7 @@ def concatenate_output_to_input(op: Op, output: int) -> Rows:
     return tuple(rows)
 
 
-@input_to_output(Opcode.CONCATENATE, attributes=dimensions)
+@input_to_output(Opcode.CONCATENATE, attributes=DIMENSIONS)
 def concatenate_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The index moved by the sizes of the operands before."""
     axis, starts = _concatenate(op)
@@ -160,7 +160,7 @@ def _concatenate(op: Op) -> tuple[int, list[int]]:
     return axis, starts
 
 
-@output_to_input(Opcode.PAD, attributes=padding)
+@output_to_input(Opcode.PAD, attributes=PADDING)
 def pad_output_to_input(op: Op, output: int) -> Rows:
     """The operand's element where the output holds one. The padding value's element everywhere: the map does not exclude the operand's part."""
     config, out, source = _pad(op, output), output_dims(op, output), operand_dims(op, 0)
@@ -176,7 +176,7 @@ def pad_output_to_input(op: Op, output: int) -> Rows:
     return (Access(make_map(bounds, results, constraints=constraints)),), to_scalar(out)
 
 
-@input_to_output(Opcode.PAD, attributes=padding)
+@input_to_output(Opcode.PAD, attributes=PADDING)
 def pad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The elements of the operand that negative padding does not cut off; the padding value takes part in every element."""
     config, out = _pad(op, 0), output_dims(op, 0)
@@ -192,9 +192,10 @@ def pad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return ((Access(make_map(bounds, results)),),)
 
 
-def _pad(op: Op, output: int) -> tuple[tuple[int, int, int], ...]:
+def _pad(op: Op, output: int) -> tuple[PaddingDimension, ...]:
     require_operands(op, 2)
-    out, source, config = output_dims(op, output), operand_dims(op, 0), op.attributes
+    padding: PaddingConfig = op.attributes or PaddingConfig()
+    out, source, config = output_dims(op, output), operand_dims(op, 0), padding.dimensions
     require(
         len(out) == len(source) == len(config) and not operand_dims(op, 1),
         "has a padding that does not fit the ranks of its operand and result, or a padding value that is not a scalar",

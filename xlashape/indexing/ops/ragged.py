@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from xlashape.hlo import Opcode
-from xlashape.indexing.ops.access import Access, Replicas, Rows
-from xlashape.indexing.ops.attributes import RaggedDotNumbers, collective, ragged_dot
+from xlashape.hlo.values.dot_numbers import RAGGED_DOT_DIMENSION_NUMBERS, RaggedDotDimensionNumbers
 from xlashape.indexing.ops.build import everything, identity, make_map, require, require_dims, require_operands
-from xlashape.indexing.ops.collective import all_of_group, group_size
-from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.collective import all_of_group, group_size, replica_groups
+from xlashape.indexing.ops.op import Access, Op, Replicas, Rows, operand_dims, output_dims
 from xlashape.indexing.ops.registry import input_to_output, output_to_input
 from xlashape.symbolic import Expr, Interval, dim, rng, rt
 
@@ -45,26 +44,27 @@ class _RaggedDot:
 
     def __init__(self, op: Op) -> None:
         require_operands(op, 3)
-        numbers: RaggedDotNumbers = op.attributes
-        n, ragged, group = numbers.dot, numbers.lhs_ragged, numbers.rhs_group
+        numbers: RaggedDotDimensionNumbers = op.attributes
+        n, ragged, group = numbers
         lhs, rhs, sizes = (operand_dims(op, i) for i in range(3))
         require(len(sizes) >= 1, "has a scalar of group sizes")
-        require_dims("lhs dimensions", (*n.lhs_batch, *n.lhs_contracting), len(lhs))
-        require_dims("rhs dimensions", (*n.rhs_batch, *n.rhs_contracting, *group), len(rhs))
+        require_dims("lhs dimensions", (*n.lhs_batch_dimensions, *n.lhs_contracting_dimensions), len(lhs))
+        require_dims("rhs dimensions", (*n.rhs_batch_dimensions, *n.rhs_contracting_dimensions, *group), len(rhs))
         require_dims("ragged dimensions", ragged, len(lhs))
         require(len(ragged) == 1, f"has {len(ragged)} ragged dimensions instead of one")
         require(
-            len(n.lhs_batch) == len(n.rhs_batch) and len(n.lhs_contracting) == len(n.rhs_contracting),
+            len(n.lhs_batch_dimensions) == len(n.rhs_batch_dimensions)
+            and len(n.lhs_contracting_dimensions) == len(n.rhs_contracting_dimensions),
             "pairs different numbers of dimensions of lhs and rhs",
         )
-        left = _labels(len(lhs), n.lhs_batch, n.lhs_contracting, "left")
-        right = list(_labels(len(rhs), n.rhs_batch, n.rhs_contracting, "right"))
+        left = _labels(len(lhs), n.lhs_batch_dimensions, n.lhs_contracting_dimensions, "left")
+        right = list(_labels(len(rhs), n.rhs_batch_dimensions, n.rhs_contracting_dimensions, "right"))
         for d in group:
             right[d] = _GROUP
         role, number = left[ragged[0]]
         require(len(group) == (role == "left"), f"has {len(group)} group dimensions in rhs")
         free = [label for label in left if label[0] == "left"]
-        batch = [("batch", i) for i in range(len(n.lhs_batch))]
+        batch = [("batch", i) for i in range(len(n.lhs_batch_dimensions))]
         before = {
             "left": batch + free[: free.index((role, number))] if role == "left" else [],
             "contracted": batch + [("contracted", i) for i in range(number)],
@@ -114,14 +114,14 @@ def _labels(rank: int, batch: Sequence[int], contracted: Sequence[int], side: st
     return tuple([paired.get(d, (side, d)) for d in range(rank)])
 
 
-@output_to_input(Opcode.RAGGED_DOT, attributes=ragged_dot)
+@output_to_input(Opcode.RAGGED_DOT, attributes=RAGGED_DOT_DIMENSION_NUMBERS)
 def ragged_dot_output_to_input(op: Op, output: int) -> Rows:
     """As of a dot, with any group's part of rhs; all group sizes, or the sizes up to its own group where groups are summed separately."""
     product = _RaggedDot(op)
     return tuple([product.access(product.out, operand) for operand in product.operands])
 
 
-@input_to_output(Opcode.RAGGED_DOT, attributes=ragged_dot)
+@input_to_output(Opcode.RAGGED_DOT, attributes=RAGGED_DOT_DIMENSION_NUMBERS)
 def ragged_dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The inverse of the maps from the output."""
     product = _RaggedDot(op)
@@ -152,7 +152,7 @@ def _exchange(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]
     return operand, output, rows, rows[0] // size
 
 
-@output_to_input(Opcode.RAGGED_ALL_TO_ALL, attributes=collective)
+@output_to_input(Opcode.RAGGED_ALL_TO_ALL, attributes=replica_groups)
 def ragged_all_to_all_output_to_input(op: Op, output: int) -> Rows:
     """The element of `output`; or an element that a replica of the group sends, at any index along the first dimension.
 
@@ -171,7 +171,7 @@ def ragged_all_to_all_output_to_input(op: Op, output: int) -> Rows:
     return (Access(sent, replicas=group),), identity(dims), (offsets,), (offsets,), (offsets,), (whole,)
 
 
-@input_to_output(Opcode.RAGGED_ALL_TO_ALL, attributes=collective)
+@input_to_output(Opcode.RAGGED_ALL_TO_ALL, attributes=replica_groups)
 def ragged_all_to_all_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An element that is sent goes to any index along the first dimension, on any replica of the group; an offset takes part in one replica's whole result."""
     source, dims, rows, share = _exchange(op)

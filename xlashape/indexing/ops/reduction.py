@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from xlashape.hlo import Opcode
+from xlashape.hlo.values.plain import DIMENSIONS, FEATURE_INDEX, K
+from xlashape.hlo.values.window import WindowDimension
 from xlashape.indexing.answers.leaves import dims_of
-from xlashape.indexing.ops.access import NOT_ACCESSED, Access, Rows
-from xlashape.indexing.ops.attributes import WindowDim, batch_norm, dimensions, topk, window
 from xlashape.indexing.ops.build import (
     everything,
     identity,
@@ -15,11 +15,12 @@ from xlashape.indexing.ops.build import (
     require_operands,
     to_scalar,
 )
-from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.op import NOT_ACCESSED, Access, Op, Rows, operand_dims, output_dims
 from xlashape.indexing.ops.registry import input_to_output, output_to_input, registered_rule, without_bounds
 from xlashape.indexing.ops.windows import (
     check_window,
     simplified_window_input,
+    window_dimensions,
     window_input,
     window_output,
 )
@@ -28,7 +29,7 @@ from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 without_bounds(Opcode.REDUCE, Opcode.REDUCE_WINDOW)
 
 
-@output_to_input(Opcode.REDUCE, attributes=dimensions)
+@output_to_input(Opcode.REDUCE, attributes=DIMENSIONS)
 def reduce_output_to_input(op: Op, output: int) -> Rows:
     """Of every input, all elements along the reduced dimensions; of every initial value, its only element."""
     count, source, kept = _reduce(op)
@@ -45,7 +46,7 @@ def reduce_output_to_input(op: Op, output: int) -> Rows:
     return (read,) * count + (to_scalar(out),) * count
 
 
-@input_to_output(Opcode.REDUCE, attributes=dimensions)
+@input_to_output(Opcode.REDUCE, attributes=DIMENSIONS)
 def reduce_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The index along the dimensions that are kept, in every output; an initial value takes part in every element."""
     count, source, kept = _reduce(op)
@@ -81,7 +82,7 @@ def _inputs_and_initial_values(op: Op) -> int:
     return count
 
 
-@output_to_input(Opcode.REDUCE_WINDOW, attributes=window)
+@output_to_input(Opcode.REDUCE_WINDOW, attributes=window_dimensions)
 def reduce_window_output_to_input(op: Op, output: int) -> Rows:
     """The elements within the window; a cumulative operation has a window as long as the array."""
     count, source, windows = _reduce_window(op)
@@ -90,7 +91,7 @@ def reduce_window_output_to_input(op: Op, output: int) -> Rows:
     return (read,) * count + (to_scalar(out),) * count
 
 
-def _read_by_window(out: tuple[int, ...], source: tuple[int, ...], windows: tuple[WindowDim, ...]) -> Access:
+def _read_by_window(out: tuple[int, ...], source: tuple[int, ...], windows: tuple[WindowDimension, ...]) -> Access:
     simplified = [simplified_window_input(w, source[d], out[d], dim(d), rng(d)) for d, w in enumerate(windows)]
     simple = [dimension for dimension in simplified if dimension is not None]
     if len(simple) == len(windows):
@@ -110,7 +111,7 @@ def _read_by_window(out: tuple[int, ...], source: tuple[int, ...], windows: tupl
     return _simplified(make_map(out, results, ranges=[w.size for w in windows], constraints=constraints))
 
 
-@input_to_output(Opcode.REDUCE_WINDOW, attributes=window)
+@input_to_output(Opcode.REDUCE_WINDOW, attributes=window_dimensions)
 def reduce_window_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The outputs whose window covers the element; an initial value takes part in every element."""
     count, source, windows = _reduce_window(op)
@@ -128,7 +129,7 @@ def reduce_window_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     ) * count
 
 
-def _reduce_window(op: Op) -> tuple[int, tuple[int, ...], tuple[WindowDim, ...]]:
+def _reduce_window(op: Op) -> tuple[int, tuple[int, ...], tuple[WindowDimension, ...]]:
     count = _inputs_and_initial_values(op)
     source, out, windows = operand_dims(op, 0), output_dims(op, 0), op.attributes
     require(len(source) == len(out) == len(windows), lambda: f"has a window of rank {len(windows)} over {list(source)}")
@@ -142,7 +143,7 @@ def _simplified(indexing_map: IndexingMap) -> Access:
     return Access(indexing_map.simplify().remove_unused_symbols().map)
 
 
-@output_to_input(Opcode.SELECT_AND_SCATTER, attributes=window)
+@output_to_input(Opcode.SELECT_AND_SCATTER, attributes=window_dimensions)
 def select_and_scatter_output_to_input(op: Op, output: int) -> Rows:
     """An element may be the selected element of any window that covers it.
 
@@ -169,7 +170,7 @@ def select_and_scatter_output_to_input(op: Op, output: int) -> Rows:
     )
 
 
-@input_to_output(Opcode.SELECT_AND_SCATTER, attributes=window)
+@input_to_output(Opcode.SELECT_AND_SCATTER, attributes=window_dimensions)
 def select_and_scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """A source element may go to any element of its window; an element is compared with all elements that share a window with it."""
     source_dims, dims, windows = _select_and_scatter(op)
@@ -192,7 +193,7 @@ def select_and_scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     )
 
 
-def _select_and_scatter(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[WindowDim, ...]]:
+def _select_and_scatter(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[WindowDimension, ...]]:
     require_operands(op, 3)
     dims, source, windows = operand_dims(op, 0), operand_dims(op, 1), op.attributes
     require(
@@ -231,11 +232,11 @@ def _sort(op: Op) -> tuple[int, tuple[int, ...]]:
     return op.attributes[0], dims
 
 
-SORT_OUTPUT_TO_INPUT = registered_rule(sort_output_to_input, dimensions)
-SORT_INPUT_TO_OUTPUT = registered_rule(sort_input_to_output, dimensions)
+SORT_OUTPUT_TO_INPUT = registered_rule(sort_output_to_input, DIMENSIONS)
+SORT_INPUT_TO_OUTPUT = registered_rule(sort_input_to_output, DIMENSIONS)
 
 
-@output_to_input(Opcode.TOPK, attributes=topk)
+@output_to_input(Opcode.TOPK, attributes=K)
 def topk_output_to_input(op: Op, output: int) -> Rows:
     """The whole last dimension."""
     source = _topk(op)
@@ -243,7 +244,7 @@ def topk_output_to_input(op: Op, output: int) -> Rows:
     return ((Access(read),),)
 
 
-@input_to_output(Opcode.TOPK, attributes=topk)
+@input_to_output(Opcode.TOPK, attributes=K)
 def topk_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The whole last dimension of values and indices."""
     source = _topk(op)
@@ -264,7 +265,7 @@ def _topk(op: Op) -> tuple[int, ...]:
     return source
 
 
-@output_to_input(Opcode.BATCH_NORM_TRAINING, attributes=batch_norm)
+@output_to_input(Opcode.BATCH_NORM_TRAINING, attributes=FEATURE_INDEX)
 def batch_norm_training_output_to_input(op: Op, output: int) -> Rows:
     """Mean and variance of a feature are computed from all elements of the feature, and so is every normalised element."""
     feature, dims = _batch_norm(op, 3, 3)
@@ -277,7 +278,7 @@ def batch_norm_training_output_to_input(op: Op, output: int) -> Rows:
     return (_all_of_feature((dims[feature],), dims, feature),), NOT_ACCESSED, NOT_ACCESSED
 
 
-@input_to_output(Opcode.BATCH_NORM_TRAINING, attributes=batch_norm)
+@input_to_output(Opcode.BATCH_NORM_TRAINING, attributes=FEATURE_INDEX)
 def batch_norm_training_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An element takes part in all results of its feature; scale and offset in the normalised elements alone."""
     feature, dims = _batch_norm(op, 3, 3)
@@ -290,21 +291,21 @@ def batch_norm_training_input_to_output(op: Op, operand: int, leaf: int) -> Rows
     return (_all_of_feature((dims[feature],), dims, feature),), NOT_ACCESSED, NOT_ACCESSED
 
 
-@output_to_input(Opcode.BATCH_NORM_INFERENCE, attributes=batch_norm)
+@output_to_input(Opcode.BATCH_NORM_INFERENCE, attributes=FEATURE_INDEX)
 def batch_norm_inference_output_to_input(op: Op, output: int) -> Rows:
     """The element of the same index, and the four numbers of its feature."""
     feature, dims = _batch_norm(op, 5, 1)
     return (identity(dims),) + (_number_of_feature(dims, feature),) * 4
 
 
-@input_to_output(Opcode.BATCH_NORM_INFERENCE, attributes=batch_norm)
+@input_to_output(Opcode.BATCH_NORM_INFERENCE, attributes=FEATURE_INDEX)
 def batch_norm_inference_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The element of the same index; a number of a feature takes part in all elements of the feature."""
     feature, dims = _batch_norm(op, 5, 1)
     return (identity(dims),) if operand == 0 else ((_all_of_feature((dims[feature],), dims, feature),),)
 
 
-@output_to_input(Opcode.BATCH_NORM_GRAD, attributes=batch_norm)
+@output_to_input(Opcode.BATCH_NORM_GRAD, attributes=FEATURE_INDEX)
 def batch_norm_grad_output_to_input(op: Op, output: int) -> Rows:
     """Operands are (operand, scale, mean, variance, grad_output), outputs the gradients of (operand, scale, offset)."""
     feature, dims = _batch_norm(op, 5, 3)
@@ -318,7 +319,7 @@ def batch_norm_grad_output_to_input(op: Op, output: int) -> Rows:
     return NOT_ACCESSED, NOT_ACCESSED, NOT_ACCESSED, NOT_ACCESSED, whole
 
 
-@input_to_output(Opcode.BATCH_NORM_GRAD, attributes=batch_norm)
+@input_to_output(Opcode.BATCH_NORM_GRAD, attributes=FEATURE_INDEX)
 def batch_norm_grad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The inverse."""
     feature, dims = _batch_norm(op, 5, 3)

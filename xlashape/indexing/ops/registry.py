@@ -1,6 +1,6 @@
 """Which function answers for which operation: one rule for each opcode and direction, registered by decorator.
 
-    @output_to_input(Opcode.TRANSPOSE, attributes=dimensions)
+    @output_to_input(Opcode.TRANSPOSE, attributes=DIMENSIONS)
     def transpose_output_to_input(op: Op, output: int) -> Rows: ...
 
 A rule is a pure function of an `Op`. Opcodes whose maps come from the computations that they call are declared with `calls`; opcodes about which
@@ -13,33 +13,18 @@ from collections.abc import Callable, Hashable
 from typing import NamedTuple, TypeAlias
 
 from xlashape.hlo import Opcode
-from xlashape.indexing.ops.access import Rows
+from xlashape.hlo.values.attribute import Attribute, Codec
 from xlashape.indexing.ops.keys import key_of
-from xlashape.indexing.ops.op import Op
+from xlashape.indexing.ops.op import Op, Rows
 from xlashape.proto import xla
-
-__all__ = [
-    "CALLS",
-    "INPUT_TO_OUTPUT",
-    "OUTPUT_TO_INPUT",
-    "UNKNOWN",
-    "WITHOUT_BOUNDS",
-    "InputRule",
-    "OutputRule",
-    "Registered",
-    "calls",
-    "input_to_output",
-    "output_to_input",
-    "registered_rule",
-    "unknown",
-    "without_bounds",
-]
 
 OutputRule: TypeAlias = Callable[[Op, int], Rows]
 """From (op, output's leaf) to the rows of the operands."""
 InputRule: TypeAlias = Callable[[Op, int, int], Rows]
 """From (op, operand, operand's leaf) to the rows of the output's leaves."""
 Reader: TypeAlias = Callable[[xla.HloInstructionProto], Hashable]
+Attributes: TypeAlias = "Attribute | Codec | Reader"
+"""The attribute, or the value, that a rule needs; a function where a rule needs several."""
 
 
 class Registered(NamedTuple):
@@ -66,10 +51,14 @@ UNKNOWN: dict[str, str] = {}
 """Opcodes that are knowingly not answered, and why."""
 
 
-def registered_rule(rule: Callable[..., Rows], attributes: Reader | None = None) -> Registered:
+def registered_rule(rule: Callable[..., Rows], attributes: Attributes | None = None) -> Registered:
     """A rule with its place in the cache. It answers for no opcode by itself: the analysis of a sort asks it for part of the answer."""
-    key = None if attributes is None else key_of(attributes)
-    registered = Registered(rule, attributes, key, len(_registrations))
+    if isinstance(attributes, Attribute):
+        assert attributes.value is not None, f"{attributes.name} has no value"
+        attributes = attributes.value
+    reader = attributes.get if isinstance(attributes, Codec) else attributes
+    key = None if reader is None else key_of(reader)
+    registered = Registered(rule, reader, key, len(_registrations))
     _registrations.append(registered)
     return registered
 
@@ -80,7 +69,7 @@ def without_bounds(*opcodes: Opcode) -> None:
 
 
 def _register(
-    table: dict[str, Registered], opcodes: tuple[Opcode, ...], rule: Callable[..., Rows], attributes: Reader | None
+    table: dict[str, Registered], opcodes: tuple[Opcode, ...], rule: Callable[..., Rows], attributes: Attributes | None
 ) -> None:
     registered = registered_rule(rule, attributes)
     for opcode in opcodes:
@@ -89,7 +78,7 @@ def _register(
         table[opcode] = registered
 
 
-def output_to_input(*opcodes: Opcode, attributes: Reader | None = None) -> Callable[[OutputRule], OutputRule]:
+def output_to_input(*opcodes: Opcode, attributes: Attributes | None = None) -> Callable[[OutputRule], OutputRule]:
     """Registers a rule from outputs to operands."""
 
     def register(rule: OutputRule) -> OutputRule:
@@ -99,7 +88,7 @@ def output_to_input(*opcodes: Opcode, attributes: Reader | None = None) -> Calla
     return register
 
 
-def input_to_output(*opcodes: Opcode, attributes: Reader | None = None) -> Callable[[InputRule], InputRule]:
+def input_to_output(*opcodes: Opcode, attributes: Attributes | None = None) -> Callable[[InputRule], InputRule]:
     """Registers a rule from operands to outputs."""
 
     def register(rule: InputRule) -> InputRule:

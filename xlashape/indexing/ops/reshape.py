@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlashape.caches import cached
 from xlashape.hlo import Opcode
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of
-from xlashape.indexing.answers.weights import map_bytes
-from xlashape.indexing.ops.access import Access, Rows
 from xlashape.indexing.ops.build import everything, identity, make_map, require, require_operands, to_scalar
-from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.op import Access, Op, Rows, operand_dims, output_dims
 from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
 from xlashape.math import product
 from xlashape.shape import Layout, Shape
@@ -196,7 +193,6 @@ def _major_to_minor(shape: Shape) -> list[int]:
     return list(reversed(layout.minor_to_major))
 
 
-@cached(max_bytes=8 << 20, weigh=lambda key, value: 400 + map_bytes(value))
 def _reshape(source: tuple[int, ...], target: tuple[int, ...]) -> IndexingMap:
     if source == target:
         return identity(source)[0].map

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from xlashape.hlo import Opcode
-from xlashape.indexing.ops.access import Access, Rows, Runtime
-from xlashape.indexing.ops.attributes import dynamic_slice_sizes, slices
+from xlashape.hlo.values.slices import DYNAMIC_SLICE_SIZES, SLICE, SliceDimension
 from xlashape.indexing.ops.build import Malformed, everything, identity, make_map, require, require_operands, to_scalar
-from xlashape.indexing.ops.op import Op, operand_dims, output_dims
+from xlashape.indexing.ops.op import Access, Op, Rows, Runtime, operand_dims, output_dims
 from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
 from xlashape.math import ceil_div
 from xlashape.symbolic import Expr, Interval, const, dim, rt
@@ -14,7 +13,7 @@ from xlashape.symbolic import Expr, Interval, const, dim, rt
 without_bounds(Opcode.SLICE, Opcode.DYNAMIC_SLICE, Opcode.DYNAMIC_UPDATE_SLICE)
 
 
-@output_to_input(Opcode.SLICE, attributes=slices)
+@output_to_input(Opcode.SLICE, attributes=SLICE)
 def slice_output_to_input(op: Op, output: int) -> Rows:
     """The index start + index · stride."""
     parts = _slice(op)
@@ -29,7 +28,7 @@ def slice_output_to_input(op: Op, output: int) -> Rows:
     )
 
 
-@input_to_output(Opcode.SLICE, attributes=slices)
+@input_to_output(Opcode.SLICE, attributes=SLICE)
 def slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """From every stride-th element between the first and the last element that are taken."""
     out = output_dims(op, 0)
@@ -44,7 +43,7 @@ def slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return ((Access(make_map(bounds, results, constraints=constraints)),),)
 
 
-def _slice(op: Op) -> tuple[tuple[int, int, int], ...]:
+def _slice(op: Op) -> tuple[SliceDimension, ...]:
     require_operands(op, 1)
     out, source, parts = output_dims(op, 0), operand_dims(op, 0), op.attributes
     require(len(out) == len(source) == len(parts), "slices another rank than the operand's")
@@ -75,7 +74,7 @@ def _offsets(op: Op, dims: tuple[int, ...], first: int, rank: int) -> tuple[Runt
     return tuple(Runtime(first + d, scalar) for d in range(rank))
 
 
-@output_to_input(Opcode.DYNAMIC_SLICE, attributes=dynamic_slice_sizes)
+@output_to_input(Opcode.DYNAMIC_SLICE, attributes=DYNAMIC_SLICE_SIZES)
 def dynamic_slice_output_to_input(op: Op, output: int) -> Rows:
     """The index offset + index. Offsets are clamped so that the whole slice stays inside the operand."""
     out, source, offset_bounds = _dynamic_slice(op)
@@ -84,7 +83,7 @@ def dynamic_slice_output_to_input(op: Op, output: int) -> Rows:
     return (Access(read, 0, runtime),), *_offset_rows(op, out, 1)
 
 
-@input_to_output(Opcode.DYNAMIC_SLICE, attributes=dynamic_slice_sizes)
+@input_to_output(Opcode.DYNAMIC_SLICE, attributes=DYNAMIC_SLICE_SIZES)
 def dynamic_slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The index index - offset where that lies in the slice; an offset takes part in every element."""
     out, source, offset_bounds = _dynamic_slice(op)

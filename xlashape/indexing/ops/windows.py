@@ -9,20 +9,25 @@ from __future__ import annotations
 from math import gcd
 from typing import NamedTuple
 
-from xlashape.caches import cached
+from xlashape.hlo.values.window import Window, WindowDimension
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND
-from xlashape.indexing.ops.attributes import WindowDim
 from xlashape.indexing.ops.build import Malformed, make_map, require
+from xlashape.indexing.ops.keys import fields, keyed_by
+from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, dim, rng
 from xlashape.symbolic.expr.substitute import substitute
 from xlashape.symbolic.simplify.linear_form import expression_of
 
-__all__ = ["SimpleDimension", "check_window", "simplified_window_input", "window_input", "window_output"]
-
 Conditions = list[tuple[Expr, Interval]]
 
 
-def check_window(w: WindowDim, size: int, out: int) -> None:
+@keyed_by(fields("window"))
+def window_dimensions(instruction: xla.HloInstructionProto) -> tuple[WindowDimension, ...]:
+    """The dimensions of an instruction's window, with 1 for strides and dilations that are not set."""
+    return Window.of_proto(instruction.window).with_defaults().dimensions
+
+
+def check_window(w: WindowDimension, size: int, out: int) -> None:
     """Raises Malformed unless the window is valid and gives as many elements as the output has."""
     require(
         w.size >= 0 and w.stride > 0 and w.window_dilation > 0 and w.base_dilation > 0,
@@ -30,21 +35,21 @@ def check_window(w: WindowDim, size: int, out: int) -> None:
     )
     if size == WITHOUT_BOUND:
         # The result ends where the last whole window does. Where padding at the end begins is not known.
-        require(out == size and w.high <= 0, "has windows beyond the end of a dimension without a bound")
+        require(out == size and w.padding_high <= 0, "has windows beyond the end of a dimension without a bound")
         return
     base = (size - 1) * w.base_dilation + 1 if size > 0 else 0
-    padded = base + w.low + w.high
+    padded = base + w.padding_low + w.padding_high
     reach = (w.size - 1) * w.window_dilation + 1 if w.size > 0 else 0
     expected = 0 if padded < reach or padded <= 0 else (padded - reach) // w.stride + 1
     if expected != out:
         raise Malformed(f"has a window that gives {expected} elements, not {out}")
 
 
-def window_input(w: WindowDim, size: int, output: Expr, window_index: Expr) -> tuple[Expr, Conditions]:
+def window_input(w: WindowDimension, size: int, output: Expr, window_index: Expr) -> tuple[Expr, Conditions]:
     """The input index that an output reads at an index within its window, and the conditions under which there is an element."""
-    position = output * w.stride + window_index * w.window_dilation - w.low
+    position = output * w.stride + window_index * w.window_dilation - w.padding_low
     # Without a bound the last position is any that leaves room for the padding in int64.
-    last = size - 1 - max(w.low, 0) if size == WITHOUT_BOUND else (size - 1) * w.base_dilation
+    last = size - 1 - max(w.padding_low, 0) if size == WITHOUT_BOUND else (size - 1) * w.base_dilation
     inside: Conditions = [(position, Interval(0, last))]
     if w.base_dilation == 1:
         return position, inside
@@ -65,14 +70,12 @@ class SimpleDimension(NamedTuple):
     """Further conditions under which there is an element."""
 
 
-@cached(max_bytes=8 << 20, entry_bytes=3000)
 def simplified_window_input(
-    w: WindowDim, size: int, out_size: int, output: Variable, window_index: Variable
+    w: WindowDimension, size: int, out_size: int, output: Variable, window_index: Variable
 ) -> SimpleDimension | None:
     """`window_input` in simplified form; None where no index within the window reads an input element.
 
-    Dimensions of a window share no variables, so a map whose dimensions are simplified one by one is simplified. A model has few different
-    dimensions, which are simplified once.
+    Dimensions of a window share no variables, so a map whose dimensions are simplified one by one is simplified.
     """
     if w.base_dilation == 1 and out_size > 0 and w.size > 0:
         simple = _simple_at_once(w, size, out_size, output, window_index)
@@ -89,7 +92,7 @@ def simplified_window_input(
 
 
 def _simple_at_once(
-    w: WindowDim, size: int, out_size: int, output: Variable, window_index: Variable
+    w: WindowDimension, size: int, out_size: int, output: Variable, window_index: Variable
 ) -> SimpleDimension | None:
     """The result where nothing has to be simplified: a sum of variables with no condition, or with one that is simple already. None for any other.
 
@@ -102,34 +105,33 @@ def _simple_at_once(
             terms[variable] = factor
             reach += factor * (count - 1)
     bounds = Interval.of_size(out_size), Interval.of_size(w.size)
-    if w.low <= 0 and (
-        reach - w.low < size or size == WITHOUT_BOUND
+    if w.padding_low <= 0 and (
+        reach - w.padding_low < size or size == WITHOUT_BOUND
     ):  # every index within every window reads an element
-        return SimpleDimension(expression_of(terms, -w.low), *bounds, ())
+        return SimpleDimension(expression_of(terms, -w.padding_low), *bounds, ())
     common = gcd(w.stride, w.window_dilation)
-    several = -(-w.low // common) < min(reach, w.low + size - 1) // common
-    if len(terms) == 2 and w.low > 0 and several:
-        last = size - 1 if size == WITHOUT_BOUND else w.low + size - 1
+    several = -(-w.padding_low // common) < min(reach, w.padding_low + size - 1) // common
+    if len(terms) == 2 and w.padding_low > 0 and several:
+        last = size - 1 if size == WITHOUT_BOUND else w.padding_low + size - 1
         return SimpleDimension(
-            expression_of(terms, -w.low), *bounds, ((expression_of(terms, 0), Interval(w.low, last)),)
+            expression_of(terms, -w.padding_low), *bounds, ((expression_of(terms, 0), Interval(w.padding_low, last)),)
         )
     return None
 
 
-@cached(max_bytes=8 << 20, entry_bytes=4000)
-def _simplified_input(w: WindowDim, size: int, out_size: int) -> IndexingMap:
+def _simplified_input(w: WindowDimension, size: int, out_size: int) -> IndexingMap:
     position, inside = window_input(w, size, dim(0), rng(0))
     return make_map([out_size], [position], ranges=[w.size], constraints=inside).simplify()
 
 
-def window_output(w: WindowDim, out: int, index: Expr, window_index: Expr) -> tuple[Expr, Conditions]:
+def window_output(w: WindowDimension, out: int, index: Expr, window_index: Expr) -> tuple[Expr, Conditions]:
     """The output that reads an input index at an index within its window, and the conditions under which there is one.
 
     In a reversed window, indices count from its end.
     """
-    alone = w.size == w.stride == w.base_dilation == 1 and w.low == w.high == 0
+    alone = w.size == w.stride == w.base_dilation == 1 and w.padding_low == w.padding_high == 0
     require(out != WITHOUT_BOUND or alone, "has windows of unknown number")
-    position = index * w.base_dilation + w.low - window_index * w.window_dilation
+    position = index * w.base_dilation + w.padding_low - window_index * w.window_dilation
     inside: Conditions = [(position, Interval(0, (out - 1) * w.stride))]
     if w.stride == 1:
         return position, inside

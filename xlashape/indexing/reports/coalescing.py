@@ -12,10 +12,9 @@ from typing import NamedTuple
 from xlashape.caches import cached
 from xlashape.errors import InvalidArgumentError, LimitExceededError
 from xlashape.hlo import HloInstruction
-from xlashape.indexing.answers.leaves import leaves
+from xlashape.indexing.answers.leaves import leaves, map_bytes
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet
-from xlashape.indexing.answers.weights import map_bytes
 from xlashape.indexing.reports.counting import fixed_runtime
 from xlashape.indexing.reports.physical import output_to_input_physical
 from xlashape.limits import INT64_MAX, spend

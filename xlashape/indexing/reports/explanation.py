@@ -17,7 +17,7 @@ from xlashape.display import Displayed
 from xlashape.errors import XlashapeError
 from xlashape.frozen import Frozen, set_field
 from xlashape.hlo import HloInstruction, HloModule
-from xlashape.hlo.objects import compiled
+from xlashape.hlo.files.module_of import compiled
 from xlashape.indexing.answers.operand_indexing import Knowledge
 from xlashape.indexing.queries import is_of_budget
 from xlashape.indexing.reports.reads import OperandReads, executed_readers, instruction_reads

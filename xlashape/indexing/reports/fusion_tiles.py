@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import InvalidArgumentError, is_a
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of, leaf_sizes, leaves
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
@@ -245,7 +245,7 @@ def tile_fusion(fusion: HloInstruction | HloComputation) -> FusionTiling:
     InvalidArgumentError for a dimension without a bound in a result, LimitExceededError for more than 4,096 tiles
     or 128 parameters, else errors as for `output_to_input`.
     """
-    if not isinstance(fusion, HloInstruction | HloComputation):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
+    if not is_a(fusion, (HloInstruction, HloComputation)):
         raise InvalidArgumentError(f"a fusion or computation, not {type(fusion).__name__}", field="fusion")
     if isinstance(fusion, HloInstruction) and fusion.opcode is Opcode.FUSION:
         fusion = fusion.called_computations[0]

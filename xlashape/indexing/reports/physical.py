@@ -11,10 +11,9 @@ from collections.abc import Iterable
 from xlashape.caches import cached
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloInstruction
-from xlashape.indexing.answers.leaves import is_unbounded, leaves
+from xlashape.indexing.answers.leaves import is_unbounded, leaves, map_bytes
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet
-from xlashape.indexing.answers.weights import map_bytes
 from xlashape.indexing.ops.build import make_map
 from xlashape.indexing.queries import output_to_input
 from xlashape.limits import spend

@@ -16,7 +16,7 @@ from xlashape.display import Displayed, shown
 from xlashape.errors import XlashapeError
 from xlashape.frozen import Frozen, set_field
 from xlashape.hlo import HloInstruction, HloModule
-from xlashape.hlo.buffers import executed_computations
+from xlashape.hlo.analysis.buffers import executed_computations
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.leaves import leaves
 from xlashape.indexing.queries import check_module, checked_number, errors_name_instruction, is_of_budget

@@ -34,8 +34,14 @@ from xlashape.indexing.ops import INPUT_TO_OUTPUT, OUTPUT_TO_INPUT
 from xlashape.indexing.ops.build import everything, identity, to_scalar
 from xlashape.indexing.walk.answer_cache import Signature
 from xlashape.indexing.walk.asynchronous import async_from_operand, async_from_output, calls_computation
-from xlashape.indexing.walk.call_arguments import with_call_arguments
-from xlashape.indexing.walk.coroutines import ACCESSES, FROM_RESULT, ComputationMaps, ComputationRequest, MapsCoroutine
+from xlashape.indexing.walk.coroutines import (
+    ACCESSES,
+    FROM_RESULT,
+    ComputationMaps,
+    ComputationRequest,
+    MapsCoroutine,
+    with_call_arguments,
+)
 from xlashape.indexing.walk.dependencies.instruction_order import operands_first
 from xlashape.indexing.walk.dependencies.leaf_dependencies import KnownContents, dependencies
 from xlashape.indexing.walk.instruction_answers import (
@@ -46,6 +52,8 @@ from xlashape.indexing.walk.instruction_answers import (
     check_output,
     has_no_arrays,
     signature,
+    sort_from_operand,
+    sort_from_output,
     unknown_from_operand,
     unknown_from_output,
 )
@@ -53,11 +61,8 @@ from xlashape.indexing.walk.path_limits import PathLimits
 from xlashape.indexing.walk.repeated.iterations import every_element
 from xlashape.indexing.walk.repeated.scan import Scan
 from xlashape.indexing.walk.repeated.while_loop import WhileLoop
-from xlashape.indexing.walk.sort import sort_from_operand, sort_from_output
 from xlashape.limits import spend
 from xlashape.shape import Shape
-
-__all__ = ["Analysis", "Reached"]
 
 MAX_COMPOSITIONS = 1 << 16
 """Compositions that one analysis keeps. When there are more, all are forgotten."""

@@ -12,14 +12,10 @@ from typing import Any, NamedTuple
 from xlashape.caches import BoundedCache, CacheUsage, register
 from xlashape.indexing.answers.leaves import is_unbounded
 from xlashape.indexing.answers.operand_indexing_set import Answer, OperandIndexingSet
-from xlashape.indexing.ops.access import Row
-from xlashape.indexing.ops.op import Op
+from xlashape.indexing.ops.op import Op, Row
 from xlashape.indexing.ops.registry import Registered
 from xlashape.limits import spend
 from xlashape.shape import Shape
-
-__all__ = ["SHARED_SET_BYTES", "AnswerCache", "BoundRow", "KeptAnswer", "Signature", "answers", "sets_of_rows"]
-
 
 # Estimates. Of large models, the bytes that tracemalloc measures are a third to all of what these give.
 SET_BYTES = 1600

@@ -15,17 +15,14 @@ from typing import NamedTuple
 
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
-from xlashape.hlo.async_chain import find_origin
+from xlashape.hlo.ops.async_chain import find_origin
 from xlashape.indexing.answers.leaves import leaf_count, leaf_sizes
 from xlashape.indexing.answers.operand_indexing_set import NOT_ACCESSED, OperandIndexingSet, set_of
 from xlashape.indexing.ops import CALLS
 from xlashape.indexing.ops.build import identity
-from xlashape.indexing.walk.call_arguments import seen_from_caller
-from xlashape.indexing.walk.coroutines import FROM_RESULT, ComputationRequest, MapsCoroutine
+from xlashape.indexing.walk.coroutines import FROM_RESULT, ComputationRequest, MapsCoroutine, seen_from_caller
 from xlashape.indexing.walk.instruction_answers import unknown_from_operand, unknown_from_output
 from xlashape.shape import Shape
-
-__all__ = ["async_from_operand", "async_from_output", "calls_computation"]
 
 
 def calls_computation(instruction: HloInstruction) -> bool:

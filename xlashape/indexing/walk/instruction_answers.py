@@ -12,32 +12,19 @@ from typing import Any
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloInstruction
-from xlashape.indexing.answers.leaves import dims_of, leaf_count
-from xlashape.indexing.answers.operand_indexing import OperandIndexing
+from xlashape.indexing.answers.leaves import dims_of, leaf_count, leaves
+from xlashape.indexing.answers.operand_indexing import OperandIndexing, ReplicaIndexing, RuntimeVariable
 from xlashape.indexing.answers.operand_indexing_set import NOT_ACCESSED, Answer, OperandIndexingSet
-from xlashape.indexing.answers.replica_indexing import ReplicaIndexing
-from xlashape.indexing.answers.runtime_variable import RuntimeVariable
-from xlashape.indexing.ops.access import Access, Row, Rows, SparseRows
 from xlashape.indexing.ops.build import Malformed
-from xlashape.indexing.ops.op import Op
+from xlashape.indexing.ops.op import Access, Op, Row, Rows, SparseRows
+from xlashape.indexing.ops.reduction import SORT_INPUT_TO_OUTPUT, SORT_OUTPUT_TO_INPUT
 from xlashape.indexing.ops.registry import WITHOUT_BOUNDS, Registered
 from xlashape.indexing.walk.answer_cache import BoundRow, KeptAnswer, Signature, answers, sets_of_rows
 from xlashape.indexing.walk.constant_folding import fold_constants
+from xlashape.indexing.walk.dependencies.leaf_dependencies import KnownContents, dependencies
 from xlashape.limits import spend
 from xlashape.shape import Shape
 from xlashape.symbolic import IndexingMap
-
-__all__ = [
-    "answer_from_operand",
-    "answer_from_output",
-    "answer_of_signature",
-    "check_operand",
-    "check_output",
-    "has_no_arrays",
-    "signature",
-    "unknown_from_operand",
-    "unknown_from_output",
-]
 
 MAX_KEPT_LENGTH = 1 << 5
 """Sets of an answer that is kept whole. A tuple of n elements has n answers of n sets, and all but n of the n² sets are empty."""
@@ -257,3 +244,37 @@ def _bound_access(access: Access, instruction: HloInstruction) -> OperandIndexin
         ]
     )
     return fold_constants(OperandIndexing(access.map, producers, _replica(access), access.leaf, access.is_conservative))
+
+
+def sort_from_output(instruction: HloInstruction, output: int, known: KnownContents) -> Answer:
+    """The whole sorted dimension of the array itself, and of those that decide the order."""
+    answer = answer_from_output(instruction, output, SORT_OUTPUT_TO_INPUT)
+    deciding = _deciding(instruction, known)
+    return tuple(
+        [access if number == output or deciding >> number & 1 else NOT_ACCESSED for number, access in enumerate(answer)]
+    )
+
+
+def sort_from_operand(instruction: HloInstruction, operand: int, leaf: int, known: KnownContents) -> Answer:
+    """The whole sorted dimension of the array itself; of all arrays, where this one decides the order."""
+    answer = answer_from_operand(instruction, operand, leaf, SORT_INPUT_TO_OUTPUT)
+    if _deciding(instruction, known) >> operand & 1:
+        return answer
+    return tuple([access if number == operand else NOT_ACCESSED for number, access in enumerate(answer)])
+
+
+def _deciding(instruction: HloInstruction, known: KnownContents) -> int:
+    """The operands that decide the order, as bits: those that the comparator reads, or all of them without a comparator.
+
+    The comparator takes two elements of each operand, one after the other.
+    """
+    count, called = len(instruction.operands), instruction.called_computations
+    if not called:
+        return (1 << count) - 1
+    comparator = called[0]
+    read_by_result = dependencies(comparator, known).leaves
+    elements = [leaf for parameter in comparator.parameters for leaf in leaves(parameter.shape)]
+    fits = len(called) == 1 and len(comparator.parameters) == len(elements) == 2 * count and len(read_by_result) == 1
+    if not fits:
+        raise InvalidModuleError(f"instruction {instruction.name!r} (sort) calls a comparator that does not fit it")
+    return sum(1 << number for number in range(count) if read_by_result[0] >> 2 * number & 3)

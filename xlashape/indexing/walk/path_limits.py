@@ -16,8 +16,6 @@ from xlashape.hlo import HloComputation, HloInstruction
 from xlashape.indexing.answers.leaves import leaf_count
 from xlashape.indexing.walk.coroutines import ACCESSES
 
-__all__ = ["MAX_ACCESSES", "MAX_COMPOSITIONS", "MAX_WAYS", "PathLimits"]
-
 MAX_ACCESSES = 1 << 10
 """Different maps to one leaf of an instruction in a walk that does not give up exactness."""
 

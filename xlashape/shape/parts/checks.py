@@ -1,4 +1,6 @@
-"""Checks of what constructors and functions are given. Each returns the value in its plain type or raises an error that names the field."""
+"""Checks of what constructors and functions are given. Each returns the value in its plain type or raises an error that names the
+field. And values as error messages show them: shortened.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +8,32 @@ from collections.abc import Iterable
 from operator import index
 from typing import Any, TypeVar
 
-from xlashape.errors import FieldPath, InvalidIndexError, InvalidShapeError, SizeOverflowError, path_of, path_text
+from xlashape.errors import FieldPath, InvalidIndexError, InvalidShapeError, SizeOverflowError, is_a, path_of, path_text
 from xlashape.limits import INT64_MAX, INT64_MIN
-from xlashape.shape.parts.error_text import shown
 
-__all__ = [
-    "at_least",
-    "bytes_of",
-    "check_element_count",
-    "entries_of",
-    "flags",
-    "instance_of",
-    "int64",
-    "int64s",
-    "integer",
-    "permutation",
-]
+
+def brief(value: object) -> str:
+    """The text of a shape or layout, at most 200 characters."""
+    text = str(value)
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def shown(value: Any) -> str:
+    """The `repr` of a value, at most 60 characters. An int that is too long to print in decimal is described by its sign."""
+    if isinstance(value, int) and value.bit_length() > 512:
+        return "far below 0" if value < 0 else "far above int64"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def with_article(word: str) -> str:
+    """The word after "a" or "an".
+
+    >>> with_article("token"), with_article("opaque")
+    ('a token', 'an opaque')
+    """
+    return f"{'an' if word[0] in 'aeio' else 'a'} {word}"
+
 
 _T = TypeVar("_T")
 
@@ -103,8 +115,7 @@ def instance_of(value: _T, kind: type[_T], field: str) -> _T:
 
 def bytes_of(value: bytes, field: str) -> bytes:
     """`value` if it is bytes, or InvalidShapeError naming `field`."""
-    # The check is for callers without types.
-    if not isinstance(value, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_a(value, bytes):
         raise InvalidShapeError(f"{field} takes bytes, not {type(value).__name__}", field=field)
     return value
 

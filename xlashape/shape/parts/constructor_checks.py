@@ -6,21 +6,10 @@ from collections.abc import Iterable
 
 from xlashape import limits
 from xlashape.errors import InvalidShapeError, LimitExceededError
-from xlashape.shape.parts.checks import check_element_count, entries_of, flags
-from xlashape.shape.parts.error_text import with_article
+from xlashape.shape.parts.checks import check_element_count, entries_of, flags, with_article
 from xlashape.shape.parts.fields import LayoutFields, ShapeFields
 from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile
-
-__all__ = [
-    "check_depth",
-    "check_layout_fits",
-    "check_no_array",
-    "dynamic_flags",
-    "integer_type",
-    "splits_of",
-    "tiles_of",
-]
 
 _INVALID, _TUPLE, _BUFFER = PrimitiveType.PRIMITIVE_TYPE_INVALID, PrimitiveType.TUPLE, PrimitiveType.BUFFER
 

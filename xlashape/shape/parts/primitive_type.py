@@ -11,12 +11,11 @@ from enum import IntEnum
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xlashape.errors import InvalidArgumentError, ParseError, UnavailableError, UnsupportedError
+from xlashape.errors import InvalidArgumentError, ParseError, UnavailableError, UnsupportedError, is_a
+from xlashape.shape.parts.float_format import FloatFormat
 
 if TYPE_CHECKING:
     import numpy as np
-
-__all__ = ["ElementTypeLike", "PrimitiveType", "type_spelled", "unknown_type_message"]
 
 ElementTypeLike: TypeAlias = "PrimitiveType | str | int | np.dtype[Any] | type[Any]"
 """What `PrimitiveType.of` takes."""
@@ -34,6 +33,8 @@ class PrimitiveType(IntEnum):
 
     - `text`: the spelling in shapes; `str()` gives it too.
     - `is_array_type`: whether arrays can have elements of this type. False for tuple, opaque, token, buffer and invalid.
+    - `numpy_name`: its counterpart in NumPy, or in ml_dtypes as `ml_dtypes.bfloat16`; empty if neither has one.
+    - `float_format`: of a real floating-point type its format, of a complex type that of its parts; None for others.
 
     `PrimitiveType(number)` takes every number that a protobuf enum can have, and pickle relies on it: a number that this version
     does not know makes a type that is not among the members, compares equal to every other of its number, and is not
@@ -46,10 +47,20 @@ class PrimitiveType(IntEnum):
 
     text: str
     is_array_type: bool
+    numpy_name: str
+    float_format: FloatFormat | None
     _bits: int
     _kind: str
 
-    def __new__(cls, number: int, text: str, bit_width: int, kind: str) -> PrimitiveType:
+    def __new__(
+        cls,
+        number: int,
+        text: str,
+        bit_width: int,
+        kind: str,
+        numpy_name: str = "",
+        float_format: FloatFormat | None = None,
+    ) -> PrimitiveType:
         """A member; the arguments after its number become attributes."""
         member = int.__new__(cls, number)
         member._value_ = number
@@ -57,42 +68,45 @@ class PrimitiveType(IntEnum):
         member.is_array_type = kind != "-"
         member._bits = bit_width
         member._kind = kind
+        member.numpy_name = numpy_name
+        member.float_format = float_format
         return member
 
+    # number, spelling, bits, kind, NumPy's type, format of a float and of the parts of a complex number.
     # kind: p pred, s signed integer, u unsigned integer, f float, c complex, - no array
     PRIMITIVE_TYPE_INVALID = 0, "invalid", 0, "-"
-    PRED = 1, "pred", 8, "p"
-    S1 = 30, "s1", 1, "s"
-    S2 = 26, "s2", 2, "s"
-    S4 = 21, "s4", 4, "s"
-    S8 = 2, "s8", 8, "s"
-    S16 = 3, "s16", 16, "s"
-    S32 = 4, "s32", 32, "s"
-    S64 = 5, "s64", 64, "s"
-    U1 = 31, "u1", 1, "u"
-    U2 = 27, "u2", 2, "u"
-    U4 = 22, "u4", 4, "u"
-    U8 = 6, "u8", 8, "u"
-    U16 = 7, "u16", 16, "u"
-    U32 = 8, "u32", 32, "u"
-    U64 = 9, "u64", 64, "u"
-    F16 = 10, "f16", 16, "f"
-    F32 = 11, "f32", 32, "f"
-    BF16 = 16, "bf16", 16, "f"
-    F64 = 12, "f64", 64, "f"
-    F8E5M2 = 19, "f8e5m2", 8, "f"
-    F8E4M3 = 28, "f8e4m3", 8, "f"
-    F8E4M3FN = 20, "f8e4m3fn", 8, "f"
-    F8E4M3B11FNUZ = 23, "f8e4m3b11fnuz", 8, "f"
-    F8E3M4 = 29, "f8e3m4", 8, "f"
-    F8E5M2FNUZ = 24, "f8e5m2fnuz", 8, "f"
-    F8E4M3FNUZ = 25, "f8e4m3fnuz", 8, "f"
-    F4E2M1FN = 32, "f4e2m1fn", 4, "f"
-    F8E8M0FNU = 33, "f8e8m0fnu", 8, "f"
-    F6E3M2FN = 35, "f6e3m2fn", 8, "f"
-    F6E2M3FN = 36, "f6e2m3fn", 8, "f"
-    C64 = 15, "c64", 64, "c"
-    C128 = 18, "c128", 128, "c"
+    PRED = 1, "pred", 8, "p", "bool"
+    S1 = 30, "s1", 1, "s", "ml_dtypes.int1"
+    S2 = 26, "s2", 2, "s", "ml_dtypes.int2"
+    S4 = 21, "s4", 4, "s", "ml_dtypes.int4"
+    S8 = 2, "s8", 8, "s", "int8"
+    S16 = 3, "s16", 16, "s", "int16"
+    S32 = 4, "s32", 32, "s", "int32"
+    S64 = 5, "s64", 64, "s", "int64"
+    U1 = 31, "u1", 1, "u", "ml_dtypes.uint1"
+    U2 = 27, "u2", 2, "u", "ml_dtypes.uint2"
+    U4 = 22, "u4", 4, "u", "ml_dtypes.uint4"
+    U8 = 6, "u8", 8, "u", "uint8"
+    U16 = 7, "u16", 16, "u", "uint16"
+    U32 = 8, "u32", 32, "u", "uint32"
+    U64 = 9, "u64", 64, "u", "uint64"
+    F16 = 10, "f16", 16, "f", "float16", FloatFormat(16, 10, 15, "ieee", 5)
+    F32 = 11, "f32", 32, "f", "float32", FloatFormat(32, 23, 127, "ieee", 9)
+    BF16 = 16, "bf16", 16, "f", "ml_dtypes.bfloat16", FloatFormat(16, 7, 127, "ieee", 4)
+    F64 = 12, "f64", 64, "f", "float64", FloatFormat(64, 52, 1023, "ieee", 17)
+    F8E5M2 = 19, "f8e5m2", 8, "f", "ml_dtypes.float8_e5m2", FloatFormat(8, 2, 15, "ieee", 2)
+    F8E4M3 = 28, "f8e4m3", 8, "f", "ml_dtypes.float8_e4m3", FloatFormat(8, 3, 7, "ieee", 3)
+    F8E4M3FN = 20, "f8e4m3fn", 8, "f", "ml_dtypes.float8_e4m3fn", FloatFormat(8, 3, 7, "fn", 3)
+    F8E4M3B11FNUZ = 23, "f8e4m3b11fnuz", 8, "f", "ml_dtypes.float8_e4m3b11fnuz", FloatFormat(8, 3, 11, "fnuz", 3)
+    F8E3M4 = 29, "f8e3m4", 8, "f", "ml_dtypes.float8_e3m4", FloatFormat(8, 4, 3, "ieee", 3)
+    F8E5M2FNUZ = 24, "f8e5m2fnuz", 8, "f", "ml_dtypes.float8_e5m2fnuz", FloatFormat(8, 2, 16, "fnuz", 2)
+    F8E4M3FNUZ = 25, "f8e4m3fnuz", 8, "f", "ml_dtypes.float8_e4m3fnuz", FloatFormat(8, 3, 8, "fnuz", 3)
+    F4E2M1FN = 32, "f4e2m1fn", 4, "f", "ml_dtypes.float4_e2m1fn", FloatFormat(4, 1, 1, "finite", 2)
+    F8E8M0FNU = 33, "f8e8m0fnu", 8, "f", "ml_dtypes.float8_e8m0fnu", FloatFormat(8, 0, 127, "exponent", 2)
+    F6E3M2FN = 35, "f6e3m2fn", 8, "f", "ml_dtypes.float6_e3m2fn", FloatFormat(6, 2, 3, "finite", 2)
+    F6E2M3FN = 36, "f6e2m3fn", 8, "f", "ml_dtypes.float6_e2m3fn", FloatFormat(6, 3, 1, "finite", 3)
+    C64 = 15, "c64", 64, "c", "complex64", FloatFormat(32, 23, 127, "ieee", 9)
+    C128 = 18, "c128", 128, "c", "complex128", FloatFormat(64, 52, 1023, "ieee", 17)
     TUPLE = 13, "tuple", 0, "-"
     OPAQUE_TYPE = 14, "opaque", 0, "-"
     TOKEN = 17, "token", 0, "-"
@@ -109,6 +123,8 @@ class PrimitiveType(IntEnum):
         kind.is_array_type = True
         kind._bits = 0
         kind._kind = "?"
+        kind.numpy_name = ""
+        kind.float_format = None
         return kind
 
     def __str__(self) -> str:
@@ -177,6 +193,20 @@ class PrimitiveType(IntEnum):
         )
 
     @property
+    def precision(self) -> tuple[int, int, int]:
+        """The place of an array's element type in XLA's order of precision.
+
+        First predicates and integers by bits, a signed type after the unsigned type of as many bits; then real floating-point types by range, then by
+        significant bits; then complex types. Two types may have the same place. UnsupportedError if the type is not known.
+
+        >>> sorted(map(PrimitiveType.parse, ["c64", "f32", "u8", "bf16", "s8", "pred"]), key=lambda kind: kind.precision)[2:]
+        [<PrimitiveType.S8: 2>, <PrimitiveType.BF16: 16>, <PrimitiveType.F32: 11>, <PrimitiveType.C64: 15>]
+        """
+        if self.float_format is not None:
+            return 1 + self.is_complex, self.float_format.overflow_exponent, self.float_format.mantissa_bits
+        return 0, 1 if self._kind == "p" else self.bit_width, int(self.is_signed)
+
+    @property
     def is_integral(self) -> bool:
         """Whether it is a signed or unsigned integer (pred is neither). This and the like are False for a type not known."""
         return self._kind in "su"
@@ -210,7 +240,7 @@ class PrimitiveType(IntEnum):
         """The NumPy type of one element.
 
         Types that NumPy lacks (bf16, the 8, 6 and 4-bit floats, integers below 8 bits) come from the package ml_dtypes:
-        UnavailableError if it is not installed or too old. InvalidArgumentError for a type that arrays cannot have,
+        UnavailableError if it is not installed or too old, and for a type that neither has. InvalidArgumentError for a type that arrays cannot have,
         UnsupportedError for a type that is not known.
         """
         if self._kind == "?":
@@ -219,10 +249,11 @@ class PrimitiveType(IntEnum):
             raise InvalidArgumentError(f"{self.text} is not the element type of an array", field="element_type")
         import numpy as np  # takes longer to load than all of this package
 
-        plain = _NUMPY.get(self.text)
-        if plain is not None:
-            return np.dtype(plain)
-        name = _ML_DTYPES[self.text]
+        package, _, name = self.numpy_name.rpartition(".")
+        if not name:
+            raise UnavailableError(f"{self.text} has no counterpart in NumPy")
+        if not package:
+            return np.dtype(name)
         try:
             import ml_dtypes
 
@@ -278,7 +309,7 @@ def _of_dtype(value: Any, field: str) -> PrimitiveType | None:
 
 def type_spelled(text: str) -> PrimitiveType | None:
     """The type spelled `text`, or None: what `PrimitiveType.parse` does, without the error."""
-    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - for callers without types
+    if not is_a(text, str):
         return None
     kind = _BY_TEXT.get(text)
     if kind is None and text.startswith(_UNKNOWN):
@@ -303,44 +334,4 @@ def unknown_type_message(text: str) -> str:
 
 _BY_TEXT: dict[str, PrimitiveType] = {t.text: t for t in PrimitiveType}
 
-_NUMPY = {
-    "pred": "bool",
-    "s8": "int8",
-    "s16": "int16",
-    "s32": "int32",
-    "s64": "int64",
-    "u8": "uint8",
-    "u16": "uint16",
-    "u32": "uint32",
-    "u64": "uint64",
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-    "c64": "complex64",
-    "c128": "complex128",
-}
-
-_ML_DTYPES = {
-    "s1": "int1",
-    "s2": "int2",
-    "s4": "int4",
-    "u1": "uint1",
-    "u2": "uint2",
-    "u4": "uint4",
-    "bf16": "bfloat16",
-    "f8e5m2": "float8_e5m2",
-    "f8e4m3": "float8_e4m3",
-    "f8e4m3fn": "float8_e4m3fn",
-    "f8e4m3b11fnuz": "float8_e4m3b11fnuz",
-    "f8e3m4": "float8_e3m4",
-    "f8e5m2fnuz": "float8_e5m2fnuz",
-    "f8e4m3fnuz": "float8_e4m3fnuz",
-    "f4e2m1fn": "float4_e2m1fn",
-    "f8e8m0fnu": "float8_e8m0fnu",
-    "f6e3m2fn": "float6_e3m2fn",
-    "f6e2m3fn": "float6_e2m3fn",
-}
-
-_BY_NUMPY_NAME: dict[str, PrimitiveType] = {
-    name: _BY_TEXT[text] for names in (_NUMPY, _ML_DTYPES) for text, name in names.items()
-}
+_BY_NUMPY_NAME: dict[str, PrimitiveType] = {t.numpy_name.rpartition(".")[2]: t for t in PrimitiveType if t.numpy_name}

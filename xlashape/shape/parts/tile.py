@@ -9,8 +9,6 @@ from xlashape.frozen import FrozenValue, set_field
 from xlashape.limits import INT64_MIN
 from xlashape.shape.parts.checks import bytes_of, int64, int64s
 
-__all__ = ["COMBINE", "UNBOUNDED_SIZE", "SplitConfig", "Tile"]
-
 COMBINE = INT64_MIN
 """The tile size printed `*`: the dimension merges with the next more minor one before the tile applies."""
 

@@ -29,8 +29,6 @@ from xlashape.shape.parts.primitive_type import PrimitiveType, type_spelled
 from xlashape.shape.parts.tile import COMBINE, SplitConfig, Tile
 from xlashape.text import Cursor
 
-__all__ = ["layout_text", "parse_layout", "parse_type", "raise_located"]
-
 _Layout = TypeVar("_Layout")
 
 _PART = re.compile(r"[A-Z]+|#|\*")

@@ -25,15 +25,12 @@ from xlashape import limits
 from xlashape.caches import BoundedCache
 from xlashape.errors import FieldPath, InvalidArgumentError, ParseError
 from xlashape.limits import INT64_MAX
-from xlashape.shape.parts.error_text import with_article
-from xlashape.shape.parts.fields import LayoutFields, ShapeFields
+from xlashape.shape.parts.checks import with_article
+from xlashape.shape.parts.fields import LayoutFields, ShapeFields, parsed_bytes
 from xlashape.shape.parts.primitive_type import PrimitiveType, unknown_type_message
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE
-from xlashape.shape.parts.weights import parsed_bytes
 from xlashape.shape.text.layout import parse_layout, parse_type, raise_located
 from xlashape.text import Cursor
-
-__all__ = ["ShapeParser", "shape_text"]
 
 _Shape = TypeVar("_Shape", bound=ShapeFields)
 _Layout = TypeVar("_Layout", bound=LayoutFields)

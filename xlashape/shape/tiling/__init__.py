@@ -27,8 +27,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from xlashape.shape.arguments.arrays import not_a_shape
-from xlashape.shape.arguments.indices import checked_index, checked_position
+from xlashape.shape.arguments import checked_index, checked_position, not_a_shape
 from xlashape.shape.tiling.compiled import index_sums, position_sums
 from xlashape.shape.tiling.formula import Condition, logical_index, physical_position
 from xlashape.shape.tiling.physical_size import physical_bytes, physical_dimensions, physical_elements, stored_bits

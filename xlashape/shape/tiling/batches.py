@@ -12,13 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from xlashape.caches import cached
 from xlashape.errors import InvalidIndexError
 from xlashape.limits import INT32_MAX, INT64_MAX, INT64_MIN
-from xlashape.shape.arguments.indices import index_length, outside_buffer, outside_dimension
-from xlashape.shape.parts.checks import integer
-from xlashape.shape.parts.error_text import brief, shown
+from xlashape.shape.arguments import index_length, outside_buffer, outside_dimension
+from xlashape.shape.parts.checks import brief, integer, shown
 from xlashape.shape.tiling.floor_sums import FloorSums, Terms
 from xlashape.shape.value.shape import Shape
-
-__all__ = ["linear_indices", "multi_indices", "write_linear_indices", "write_multi_indices"]
 
 _CHUNK_BYTES = 2 << 20
 """Bytes of the registers of one chunk. An operation reads and writes some of them, which fit in a core's second-level cache. With smaller chunks, calls

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from xlashape.caches import BoundedCache
-from xlashape.shape.parts.weights import shape_bytes
+from xlashape.shape.parts.fields import shape_bytes
 from xlashape.shape.tiling.floor_sums import FloorSums, trace
 from xlashape.shape.tiling.formula import Geometry, geometry, logical_index, physical_position
 from xlashape.shape.value.shape import Shape
-
-__all__ = ["index_sums", "position_sums"]
-
 
 _Conditions = tuple[tuple[int, int], ...]
 _ToPosition = tuple[tuple[int, ...], FloorSums]

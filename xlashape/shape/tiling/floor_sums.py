@@ -19,8 +19,6 @@ from typing import NamedTuple
 
 from xlashape.limits import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 
-__all__ = ["FloorSums", "Recorder", "Terms", "trace"]
-
 Terms = tuple[tuple[int, int], ...]
 """(register, coefficient) …: a sum of products."""
 

@@ -21,23 +21,11 @@ from xlashape import limits
 from xlashape.caches import BoundedCache
 from xlashape.errors import InvalidShapeError
 from xlashape.math import ceil_div, checked_product, product, round_up
-from xlashape.shape.arguments.arrays import array_of
-from xlashape.shape.arguments.types import guarded
-from xlashape.shape.parts.error_text import brief
+from xlashape.shape.arguments import array_of, guarded
+from xlashape.shape.parts.checks import brief
+from xlashape.shape.parts.fields import shape_bytes
 from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, Tile
-from xlashape.shape.parts.weights import shape_bytes
 from xlashape.shape.value.shape import Layout, Shape
-
-__all__ = [
-    "Condition",
-    "Geometry",
-    "TileStep",
-    "geometry",
-    "logical_index",
-    "physical_position",
-    "tile_steps",
-]
-
 
 MAX_TILED_DIMENSIONS = 1 << 17
 """The most dimensions that the tiles of one layout may make together. Each tile makes as many more as it has sizes."""

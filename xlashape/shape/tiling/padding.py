@@ -19,15 +19,12 @@ from typing import NamedTuple
 
 from xlashape.caches import cached
 from xlashape.math import byte_text, ceil_div, product, round_up
-from xlashape.shape.arguments.arrays import array_of
-from xlashape.shape.arguments.types import guarded
+from xlashape.shape.arguments import array_of, guarded
+from xlashape.shape.parts.fields import shape_bytes
 from xlashape.shape.parts.tile import Tile
-from xlashape.shape.parts.weights import shape_bytes
 from xlashape.shape.tiling.formula import TileStep, geometry, tile_steps
 from xlashape.shape.tiling.physical_size import physical_bytes, stored_bits
 from xlashape.shape.value.shape import Layout, Shape
-
-__all__ = ["PaddingCause", "PaddingReport", "padding_report"]
 
 _MAX_ORDERS = 100_000
 """The most numbers in all orders that are compared. Where there are more, no order is named."""

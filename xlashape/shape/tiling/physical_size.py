@@ -5,12 +5,10 @@ from __future__ import annotations
 from xlashape.errors import SizeOverflowError
 from xlashape.limits import INT64_MAX
 from xlashape.math import ceil_div
-from xlashape.shape.arguments.arrays import array_of, not_a_shape
-from xlashape.shape.parts.error_text import brief
+from xlashape.shape.arguments import array_of, not_a_shape
+from xlashape.shape.parts.checks import brief
 from xlashape.shape.tiling.formula import geometry
 from xlashape.shape.value.shape import Shape
-
-__all__ = ["physical_bytes", "physical_dimensions", "physical_elements", "stored_bits"]
 
 
 def physical_dimensions(shape: Shape) -> tuple[int, ...]:

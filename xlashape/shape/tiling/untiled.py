@@ -8,8 +8,6 @@ from typing import NamedTuple
 from xlashape.math import product
 from xlashape.shape.parts.tile import COMBINE, Tile
 
-__all__ = ["moves_nothing"]
-
 
 class _Digit(NamedTuple):
     """A part of the row-major position of an element: `position // weight mod size`."""

@@ -8,8 +8,6 @@ from xlashape.errors import InvalidArgumentError
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE
 from xlashape.shape.value.shape import Layout, Shape
 
-__all__ = ["compatible_shapes", "equal_layouts", "equal_shapes", "ignored_fields", "same_kind_and_length", "same_sizes"]
-
 _PLAIN_FIELDS = (
     "tail_padding_alignment_in_elements",
     "index_primitive_type",

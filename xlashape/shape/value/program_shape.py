@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from xlashape.proto import xla
 
-__all__ = ["ProgramShape", "program_shape_text"]
-
 _NAME = re.compile(r"%?([A-Za-z0-9_][A-Za-z0-9_.\-]*)")
 _UNKNOWN = "(unknown)"
 

@@ -14,9 +14,9 @@ from xlashape.display import Displayed
 from xlashape.errors import InvalidShapeError
 from xlashape.frozen import FrozenValue, set_field
 from xlashape.shape.parts import checks, constructor_checks
+from xlashape.shape.parts.fields import shape_bytes
 from xlashape.shape.parts.primitive_type import ElementTypeLike, PrimitiveType
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile
-from xlashape.shape.parts.weights import shape_bytes
 from xlashape.shape.text.layout import layout_text
 from xlashape.shape.text.shape import ShapeParser, shape_text
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from xlashape.proto import xla
-
-__all__ = ["Layout", "Shape", "parse_layout", "parse_shape"]
 
 _INVALID, _OPAQUE = PrimitiveType.PRIMITIVE_TYPE_INVALID, PrimitiveType.OPAQUE_TYPE
 _TUPLE, _TOKEN, _BUFFER = PrimitiveType.TUPLE, PrimitiveType.TOKEN, PrimitiveType.BUFFER
@@ -272,7 +270,7 @@ class Shape(FrozenValue, Displayed):
     @classmethod
     def of(cls, value: Any) -> Shape:
         """The shape of an array of NumPy or JAX, a `jax.ShapeDtypeStruct`, a Shape of jaxlib, an element type, `(type, dimensions)`,
-        or a tuple, list or dict of these, which becomes a tuple; `xlashape.shape.objects` lists all. InvalidArgumentError for others.
+        or a tuple, list or dict of these, which becomes a tuple; `xlashape.shape.shape_of` lists all. InvalidArgumentError for others.
 
         A JAX array and a ShapeDtypeStruct with a Format keep their layout, tiles included; everything else has the default one. There elements
         below 8 bits take a byte each, as in JAX's arrays; compiled programs pack them, which their Formats say.
@@ -281,9 +279,9 @@ class Shape(FrozenValue, Displayed):
         >>> Shape.of(np.zeros((2, 3), np.float32)), Shape.of(("bfloat16", (8, 128)))
         (Shape('f32[2,3]{1,0}'), Shape('bf16[8,128]{1,0}'))
         """
-        from xlashape.shape import objects  # few programs need it
+        from xlashape.shape.shape_of import ObjectReader  # few programs need it
 
-        return objects.ObjectReader(cls, cls.array, cls.tuple, Layout, cls.parse, cls.from_proto).shape(value)
+        return ObjectReader(cls, cls.array, cls.tuple, Layout, cls.parse, cls.from_proto).shape(value)
 
     def to_proto(self) -> xla.ShapeProto:
         """A new `xla.ShapeProto`, unknown fields included."""

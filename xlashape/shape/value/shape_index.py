@@ -7,11 +7,8 @@ from typing import SupportsIndex
 
 from xlashape.errors import InvalidIndexError
 from xlashape.limits import INT64_MAX
-from xlashape.shape.parts.checks import integer
-from xlashape.shape.parts.error_text import shown
+from xlashape.shape.parts.checks import integer, shown
 from xlashape.text import Cursor
-
-__all__ = ["ShapeIndex"]
 
 
 class ShapeIndex(tuple[int, ...]):

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["CompiledExpressions", "evaluate"]
-
 _BLOCK = 1 << 14  # points: 128 KiB a column
 _BUFFER_BYTES = 16 << 20  # of all columns of a block, which has fewer points where there are more than 128 columns
 _INSTRUCTIONS_AT_ONCE = 64  # between two looks of a budget: on a block, some milliseconds

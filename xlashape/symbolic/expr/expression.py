@@ -18,30 +18,6 @@ from xlashape.frozen import Frozen, set_field
 from xlashape.limits import MAX_EXPRESSION_DEPTH, check
 from xlashape.symbolic.expr.interning import intern, references
 
-__all__ = [
-    "Add",
-    "Binary",
-    "CeilDiv",
-    "Constant",
-    "Expr",
-    "FloorDiv",
-    "Max",
-    "Min",
-    "Mod",
-    "Mul",
-    "Operand",
-    "Variable",
-    "VariableKind",
-    "as_expr",
-    "checked_value",
-    "const",
-    "dim",
-    "postorder",
-    "rng",
-    "rt",
-    "sum_terms",
-]
-
 MAX_EXPRESSION_NODES = 1 << 20
 """The largest number of nodes of one expression written out as a tree: a shared part counts each time it is used."""
 
@@ -413,3 +389,32 @@ _COMMON_NODES = [
     *[Constant(value) for value in range(-1, 65)],
 ]
 """Nodes that nearly every map uses. This list keeps them in the table of nodes: reading a map of which no node is alive takes a sixth less time so."""
+
+
+def order_key(expr: Expr) -> tuple[int, ...]:
+    """A key that sorts as XLA orders terms.
+
+    The key is the expression in prefix notation, each node a number or more. No expression's key is a prefix of another's, so comparing two keys
+    number by number compares classes, then left operands, then right operands.
+
+    >>> sorted([dim(1), dim(0), dim(1) * 2, dim(0) % 4 + 1], key=order_key)
+    [d0 mod 4 + 1, d1 * 2, d0, d1]
+    """
+    key = expr.cached_order_key
+    if key is None:
+        words: list[int] = []
+        stack = [expr]
+        while stack:
+            node = stack.pop()
+            known = node.cached_order_key
+            if known is not None:
+                words.extend(known)
+            elif isinstance(node, Binary):
+                words.append(node.rank)
+                stack.append(node.rhs)
+                stack.append(node.lhs)
+        key = tuple(words)
+        # Longer keys are rare; keeping one for every prefix of a long sum would take memory quadratic in its length.
+        if len(key) <= 64:
+            set_field(expr, "cached_order_key", key)
+    return key

@@ -21,8 +21,6 @@ from xlashape.symbolic.expr.expression import (
     sum_terms,
 )
 
-__all__ = ["add", "ceil_div", "floor_div", "maximum", "minimum", "modulo", "multiply"]
-
 
 def add(lhs: Operand, rhs: Operand) -> Expr:
     """lhs + rhs. Constants fold and move to the right; 0 is dropped.

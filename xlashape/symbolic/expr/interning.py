@@ -14,8 +14,6 @@ from weakref import ref
 
 from xlashape.caches import CacheUsage, register
 
-__all__ = ["intern", "references"]
-
 _NODE_BYTES = 400
 """Bytes of a node with its key, weak reference, table slot and sort key, measured over sums and constants (240 to 480)."""
 

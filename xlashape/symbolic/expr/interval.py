@@ -9,8 +9,6 @@ from typing import NamedTuple, TypeAlias
 
 from xlashape.limits import INT64_MAX, INT64_MIN
 
-__all__ = ["Bounds", "Interval"]
-
 Bounds: TypeAlias = tuple[int, int]
 """(least, greatest) value: what `Interval` holds, without its methods, for inner loops."""
 

@@ -26,8 +26,6 @@ from xlashape.symbolic.expr.expression import (
 )
 from xlashape.symbolic.expr.interval import Bounds, Interval
 
-__all__ = ["Ranges"]
-
 
 def _add(a: Bounds, b: Bounds) -> Bounds:
     return (a[0] + b[0], a[1] + b[1])

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from xlashape.limits import spend
 from xlashape.symbolic.expr.expression import Binary, Expr, Methods, Operand, Variable, as_expr, postorder
 
-__all__ = ["replace", "substitute", "variables_of"]
-
 
 def replace(expr: Expr, replaced: Mapping[Expr, Operand]) -> Expr:
     """The expression with every part that is a key of `replaced` replaced by its value; constants fold. What replaces a part is left as it is.

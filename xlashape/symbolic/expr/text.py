@@ -33,9 +33,7 @@ from xlashape.symbolic.expr.expression import (
     sum_terms,
 )
 from xlashape.symbolic.expr.folding import add, ceil_div, floor_div, maximum, minimum, modulo, multiply
-from xlashape.text.source import Source
-
-__all__ = ["END", "RESERVED", "WORD", "ExpressionReader", "check_style", "default_name", "expression_text", "is_name"]
+from xlashape.text import Source
 
 
 class _Operator(NamedTuple):
@@ -60,6 +58,7 @@ _OPERATORS: dict[str, _Operator] = {
     "ceildiv": _Operator(2, ceil_div, CeilDiv, _BOTH_STYLES),
     "mod": _Operator(2, modulo, Mod, _BOTH_STYLES),
 }
+_LEAST = -(1 << 63)  # is written with its sign, since without it the number does not fit int64
 _NEGATE = 3  # precedence of a leading minus, which binds tighter than all operators
 _FUNCTIONS = {"min": minimum, "max": maximum}
 _STYLES: dict[str, dict[type[Expr], str]] = {
@@ -129,9 +128,9 @@ def _sum_parts(node: Expr) -> list[Expr | str]:
     for term in sum_terms(node):
         if not parts:
             parts.append(term)
-        elif isinstance(term, Constant) and term.value < 0:
+        elif isinstance(term, Constant) and _LEAST < term.value < 0:
             parts.append(f" - {-term.value}")
-        elif isinstance(term, Mul) and isinstance(term.rhs, Constant) and term.rhs.value < 0:
+        elif isinstance(term, Mul) and isinstance(term.rhs, Constant) and _LEAST < term.rhs.value < 0:
             parts.append(" - ")
             if term.rhs.value == -1:
                 parts.extend(_parenthesised(term.lhs) if isinstance(term.lhs, Add) else (term.lhs,))
@@ -194,18 +193,24 @@ class ExpressionReader:
         self.next_look = _TOKENS_AT_ONCE
         self.names: dict[str, Variable] = {}
 
-    def tokenize(self, text: str, start: int) -> None:
-        """Appends the tokens of the text from the offset `start` to its end."""
+    def tokenize(self, text: str, start: int, end: int) -> None:
+        """Appends the tokens of the text between two offsets."""
         kinds, tokens, starts = self.kinds, self.tokens, self.starts
-        for match in _TOKEN.finditer(text, start):
+        for match in _TOKEN.finditer(text, start, end):
             kind = match.lastindex or END
-            kinds.append(kind)
-            tokens.append(match.group(kind) or "")
-            starts.append(match.start(kind))
             if kind == END:
                 break
+            kinds.append(kind)
+            tokens.append(match.group(kind))
+            starts.append(match.start(kind))
             if not len(kinds) % _TOKENS_AT_ONCE:
                 spend(_TOKENS_AT_ONCE)
+
+    def end_tokens(self, end: int) -> None:
+        """Appends the token of the end of the text, which is at the offset `end`."""
+        self.kinds.append(END)
+        self.tokens.append("")
+        self.starts.append(end)
 
     def fail(self, expected: str) -> NoReturn:
         """Raises ParseError, with line and column, for the next token."""
@@ -236,11 +241,14 @@ class ExpressionReader:
         return -value if negative else value
 
     def _number(self, negative: bool = False) -> int:
+        """Reads the digits of an integer, which are those of a `negative` one if a minus is before them."""
         digits = self.tokens[self.at]
-        if len(digits) > 18 and (len(digits.lstrip("0")) > 19 or int(digits) > (1 << 63) - (not negative)):
-            raise self.source.error(
-                self.starts[self.at], f"{digits[:24]}{'…' if len(digits) > 24 else ''} does not fit int64"
-            )
+        if len(digits) > 18:
+            digits = digits.lstrip("0") or "0"
+            if len(digits) > 19 or int(digits) > (1 << 63) - (not negative):
+                raise self.source.error(
+                    self.starts[self.at], f"{digits[:24]}{'…' if len(digits) > 24 else ''} does not fit int64"
+                )
         self.at += 1
         return int(digits)
 
@@ -258,7 +266,8 @@ class ExpressionReader:
                 spend(_READING_STEPS * _TOKENS_AT_ONCE)
             token, kind = tokens[self.at], kinds[self.at]
             if kind == _NUMBER:
-                operands.append(Constant(self._number()))
+                is_negated = bool(waiting) and waiting[-1][0] == _NEGATE
+                operands.append(Constant(self._number(is_negated)))
             elif kind == WORD:
                 if token in _FUNCTIONS:
                     waiting.append((0, token, self.at))

@@ -1,7 +1,6 @@
 """Indexing maps: variables with bounds, one expression for each result, and a domain.
 
-- `parts`: the parts of a map as plain tuples.
-- `well_formed`: checks and normal form of the parts.
+- `parts`: the parts of a map as plain tuples, their checks and their normal form.
 - `text`: writes and reads maps.
 - `serde`: maps as `xlashape.v1.IndexingMap`.
 - `algebra`: composing, simplifying and restricting, on parts.

@@ -12,12 +12,9 @@ from xlashape.symbolic.expr.evaluate import CompiledExpressions
 from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Variable, VariableKind, const
 from xlashape.symbolic.expr.interval import Bounds, Interval
 from xlashape.symbolic.expr.substitute import substitute, variables_of
-from xlashape.symbolic.map.parts import MapParts, Var
-from xlashape.symbolic.map.well_formed import distinct_names
+from xlashape.symbolic.map.parts import MapParts, Var, distinct_names
 from xlashape.symbolic.simplify.domain import Constraint
 from xlashape.symbolic.simplify.whole_map import simplify_parts
-
-__all__ = ["Flags", "composed", "has_congruence", "is_plain", "restricted", "simplified", "without_unused"]
 
 Flags: TypeAlias = tuple[tuple[bool, ...], tuple[bool, ...], tuple[bool, ...]]
 """For every dimension, range and runtime variable whether a map keeps it."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MAX_POINTS", "domain_blocks", "domain_size", "image_bounds", "image_size", "same_function"]
-
 MAX_POINTS = 100_000_000
 """The largest number of points that one call enumerates by default."""
 

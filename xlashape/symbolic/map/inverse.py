@@ -17,8 +17,6 @@ from xlashape.symbolic.map.parts import Var
 from xlashape.symbolic.simplify.linear_form import Form
 from xlashape.symbolic.simplify.simplifier import Simplifier
 
-__all__ = ["inverse"]
-
 
 def inverse(indexing_map: IndexingMap) -> IndexingMap:
     """The map from B to A that undoes a map from A to B, simplified. Its domain is exactly the image of the map.

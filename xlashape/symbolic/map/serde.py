@@ -31,8 +31,6 @@ from xlashape.symbolic.expr.expression import (
 from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.map.parts import MapParts, Var
 
-__all__ = ["parts_from_proto", "parts_to_proto"]
-
 _STATES = {
     "map": v1.IndexingMap.STATE_DEFINED,
     "empty": v1.IndexingMap.STATE_KNOWN_EMPTY,

@@ -14,7 +14,9 @@ intersected. Reading does not recurse.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from xlashape.math import checked_int64
 from xlashape.symbolic.expr.expression import Expr, Variable, VariableKind
@@ -30,15 +32,14 @@ from xlashape.symbolic.expr.text import (
     expression_text,
 )
 from xlashape.symbolic.map.parts import MapParts, Producer, Var, variable_names
-from xlashape.text.source import Source
+from xlashape.text import Source
 
-__all__ = ["map_text", "parse_map_parts"]
-
-_WRAPPER = re.compile(r'\s*#xla\.indexing_map\s*<\s*"?(.*?)"?\s*>\s*\Z', re.DOTALL)
+# Each of these takes time in proportion to the text, also where it does not match: callers of the service choose the text.
+_WRAPPER = re.compile(r'\s*#xla\.indexing_map\s*<\s*"?')
 _ALONE = re.compile(r"\s*(KNOWN\s+EMPTY|UNDEFINED)\s*\Z")
 _TRAILER = re.compile(r"^[ \t]*runtime variables:[ \t]*$", re.MULTILINE)
 _TRAILER_LINE = re.compile(r"\s*([A-Za-z_]\w*)\s*:(.*);([^;]*)\Z", re.DOTALL)
-_PRODUCER = re.compile(r"^[ \t]*hlo:([^\n]*)\n([^\n]*->[^\n]*?),?[ \t\r]*$", re.MULTILINE)
+_PRODUCER = re.compile(r"^[ \t]*hlo:([^\n]*)$", re.MULTILINE)
 _ORDINAL = re.compile(r"(?:d|s|rt)[0-9]+\Z")
 
 
@@ -81,39 +82,77 @@ def parse_map_parts(text: str) -> MapParts:
     return _Reader(source, 0, len(source.text)).read()
 
 
+class _Found(NamedTuple):
+    """A producer in older text, with the offsets of its line `hlo:` and of its map, which is the next line."""
+
+    start: int
+    instruction: str
+    map_start: int
+    map_end: int
+
+
 class _Reader(ExpressionReader):
     """Reads the map between two offsets of a source."""
 
     def __init__(self, source: Source, start: int, end: int) -> None:
         super().__init__(source)
-        self.text = source.text if end == len(source.text) else source.text[:end]
+        self.text = source.text
         self.start = start
+        self.end = end
+        self.dim_count = 0
 
     def read(self) -> MapParts:
         """The whole map, with its wrapper, the producers among its domain, and the runtime variables after it."""
-        wrapper = _WRAPPER.match(self.text, self.start)
-        if wrapper is not None:
-            self.text, self.start = self.text[: wrapper.end(1)], wrapper.start(1)
-        alone = _ALONE.match(self.text, self.start)
+        self._unwrap()
+        alone = _ALONE.match(self.text, self.start, self.end)
         if alone is not None:
             return MapParts("undefined" if alone.group(1) == "UNDEFINED" else "empty")
-        end = len(self.text)
-        trailer = _TRAILER.search(self.text, self.start)
+        end = self.end
+        trailer = _TRAILER.search(self.text, self.start, end)
         if trailer is not None:
             end = trailer.start()
-        producers = list(_PRODUCER.finditer(self.text, self.start, end)) if "hlo:" in self.text else []
-        body = self.text[:end]
-        for match in producers:
-            body = body[: match.start()] + re.sub(r"[^\n]", " ", match.group()) + body[match.end() :]
-        if trailer is not None and _ALONE.match(body, self.start):
-            return MapParts("undefined" if "UNDEFINED" in body[self.start :] else "empty")
-        self.tokenize(body, self.start)
-        parts = self._map(producers)
+            alone = _ALONE.match(self.text, self.start, end)
+            if alone is not None:
+                return MapParts("undefined" if alone.group(1) == "UNDEFINED" else "empty")
+        producers = self._producers(end)
+        at = self.start
+        for producer in producers:
+            self.tokenize(self.text, at, producer.start)
+            at = producer.map_end
+        self.tokenize(self.text, at, end)
+        self.end_tokens(end)
+        parts = self._map(deque(producers))
         if trailer is not None:
             parts = parts._replace(producers=self._trailer(trailer.end()))
         return parts
 
-    def _map(self, producers: Sequence[re.Match[str]]) -> MapParts:
+    def _unwrap(self) -> None:
+        """Takes `#xla.indexing_map<"` and `">` away, if they are there."""
+        wrapper = _WRAPPER.match(self.text, self.start, self.end)
+        if wrapper is None:
+            return
+        start = wrapper.end()
+        inside = self.text[start : self.end].rstrip()
+        if inside.endswith(">"):
+            inside = inside[:-1].rstrip().removesuffix('"')
+            self.start, self.end = start, start + len(inside)
+
+    def _producers(self, end: int) -> list[_Found]:
+        """The producers in the lines before the offset `end`."""
+        found: list[_Found] = []
+        at = self.start
+        while (match := _PRODUCER.search(self.text, at, end)) is not None:
+            at = match.end() + 1
+            line_end = self.text.find("\n", at, end)
+            line_end = end if line_end < 0 else line_end
+            line = self.text[at:line_end]
+            if "->" in line:
+                plain = line.rstrip(" \t\r").removesuffix(",")
+                found.append(_Found(match.start(), match.group(1).strip(), at, at + len(plain)))
+                at += len(line)
+        return found
+
+    def _map(self, producers: deque[_Found]) -> MapParts:
         declared: list[list[tuple[str, int]]] = []
         for opening, closing in (("(", ")"), ("[", "]"), ("{", "}")):
             if self.accept(opening):
@@ -127,6 +166,7 @@ class _Reader(ExpressionReader):
                 if name in self.names:
                     raise self.source.error(at, f"two variables are named {name!r:.60}")
                 self.names[name] = Variable(kind, i)
+        self.dim_count = len(declared[0])
         self.expect("->")
         results = self._results()
         self.accept(",")
@@ -135,7 +175,7 @@ class _Reader(ExpressionReader):
         of_producer: dict[Variable, Producer] = {}
         if self.accept("domain"):
             self.expect(":")
-            self._domain(bounds, constraints, list(producers), of_producer)
+            self._domain(bounds, constraints, producers, of_producer)
         if self.kinds[self.at] != END:
             self.fail("the end of the text")
         for group in declared:
@@ -182,12 +222,14 @@ class _Reader(ExpressionReader):
         self,
         bounds: dict[Variable, Interval],
         constraints: list[tuple[Expr, Interval]],
-        producers: list[re.Match[str]],
+        producers: deque[_Found],
         of_producer: dict[Variable, Producer],
     ) -> None:
         while self.kinds[self.at] != END:
             if self.accept("is_simplified"):
                 self.expect(":")
+                if self.kinds[self.at] != WORD:
+                    self.fail("true or false")
                 self.at += 1
             else:
                 expr = self.expression()
@@ -203,36 +245,38 @@ class _Reader(ExpressionReader):
                     bounds[expr] = interval if known is None else known.intersect(interval)
                 else:
                     constraints.append((expr, interval))
-                if producers and producers[0].start() < self.starts[self.at]:
-                    match = producers.pop(0)
+                if producers and producers[0].start < self.starts[self.at]:
+                    producer = producers.popleft()
                     if not isinstance(expr, Variable):
-                        raise self.source.error(match.start(), "'hlo:' follows the interval of a variable")
+                        raise self.source.error(producer.start, "'hlo:' follows the interval of a variable")
                     if expr.kind is VariableKind.DIM:
-                        raise self.source.error(match.start(), "a dimension has no producer")
-                    of_producer[expr] = self._producer(match, bounds)
+                        raise self.source.error(producer.start, "a dimension has no producer")
+                    of_producer[expr] = self._producer(producer, bounds)
             after = self.source.text[self.starts[self.at - 1] : self.starts[self.at]]
             if not self.accept(",") and self.kinds[self.at] != END and "\n" not in after:
                 self.fail("',', a new line or the end of the text")
 
-    def _producer(self, match: re.Match[str], bounds: Mapping[Variable, Interval]) -> Producer:
+    def _producer(self, found: _Found, bounds: Mapping[Variable, Interval]) -> Producer:
         """A producer in older text. Its map has no domain: its dimensions are those of the map that is being read, with the same bounds."""
-        dims = {name: variable for name, variable in self.names.items() if variable.kind is VariableKind.DIM}
-        inner = _Reader(self.source, match.start(2), match.end(2))
-        inner.tokenize(inner.text, inner.start)
+        inner = _Reader(self.source, found.map_start, found.map_end)
+        inner.tokenize(inner.text, inner.start, inner.end)
+        inner.end_tokens(inner.end)
         inner.expect("(")
-        for i, (name, at) in enumerate(inner._names(")")):
-            if dims.get(name) is None or dims[name].index != i or dims[name] not in bounds:
+        names = inner._names(")")
+        dims: list[Var] = []
+        for i, (name, at) in enumerate(names):
+            variable = self.names.get(name)
+            if variable is None or variable != Variable(VariableKind.DIM, i) or variable not in bounds:
                 raise self.source.error(at, f"expected the dimensions of the map, found {name!r:.60}")
-            inner.names[name] = dims[name]
+            inner.names[name] = variable
+            dims.append(Var(bounds[variable], "" if name == default_name(VariableKind.DIM, i) else name))
+        if len(names) != self.dim_count:
+            raise self.source.error(found.map_start, f"expected the {self.dim_count} dimensions of the map")
         inner.expect("->")
         results = inner._results()
         if inner.kinds[inner.at] != END:
             inner.fail("the end of the line")
-        variables = tuple(
-            Var(bounds[variable], "" if name == default_name(VariableKind.DIM, variable.index) else name)
-            for name, variable in dims.items()
-        )
-        return Producer(match.group(1).strip(), MapParts("map", variables, results=results))
+        return Producer(found.instruction, MapParts("map", tuple(dims), results=results))
 
     def _split_runtime(self, parts: MapParts, of_producer: Mapping[Variable, Producer]) -> MapParts:
         """Makes range variables that have a producer runtime variables, in their order: older text lists both together."""
@@ -260,9 +304,9 @@ class _Reader(ExpressionReader):
         """The producers in the lines after the map."""
         producers: dict[str, Producer] = {}
         at = start
-        while at < len(self.text):
-            end = self.text.find("\n", at)
-            end = len(self.text) if end < 0 else end
+        while at < self.end:
+            end = self.text.find("\n", at, self.end)
+            end = self.end if end < 0 else end
             line = self.text[at:end]
             if line.strip():
                 match = _TRAILER_LINE.match(line)

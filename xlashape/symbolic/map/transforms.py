@@ -13,12 +13,9 @@ from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Variable, Var
 from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.expr.substitute import substitute
 from xlashape.symbolic.map.indexing_map import IndexingMap, checked_map
-from xlashape.symbolic.map.parts import Var
-from xlashape.symbolic.map.well_formed import checked_integers
+from xlashape.symbolic.map.parts import Var, checked_integers
 from xlashape.symbolic.simplify.domain import Constraint
 from xlashape.symbolic.simplify.whole_map import joined_digits
-
-__all__ = ["join_digits", "ranges_to_dims", "rescale_symbols", "select_results"]
 
 
 def rescale_symbols(indexing_map: IndexingMap) -> IndexingMap:

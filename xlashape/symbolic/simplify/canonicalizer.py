@@ -31,8 +31,6 @@ from xlashape.symbolic.simplify.rules import sum as sum_rules
 from xlashape.symbolic.simplify.rules.minmax import fold
 from xlashape.symbolic.simplify.rules.product import multiply_forms
 
-__all__ = ["Canonicalizer"]
-
 
 class Canonicalizer:
     """Adds like terms, sorts terms, and applies the rules that need no bounds, as XLA does before it simplifies an expression, and inside min and max.

@@ -17,8 +17,6 @@ from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of
 from xlashape.symbolic.simplify.rules.rule import law
 from xlashape.symbolic.simplify.simplifier import Simplifier
 
-__all__ = ["ConstrainedSimplifier"]
-
 _DIVISIONS = (FloorDiv, Mod)
 
 _REPETITIONS = 8

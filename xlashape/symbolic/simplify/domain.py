@@ -13,7 +13,6 @@ from xlashape.symbolic.simplify.rules.floordiv import splits
 from xlashape.symbolic.simplify.rules.rule import domain_law
 from xlashape.symbolic.simplify.simplifier import Simplifier
 
-__all__ = ["Constraint", "Domain"]
 Constraint = tuple[Expr, Interval]
 
 

@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from xlashape.symbolic.expr.expression import Add, Constant, Expr, Mul
-from xlashape.symbolic.expr.order import order_key
-
-__all__ = ["Form", "Terms", "expression_of", "single_atom"]
+from xlashape.symbolic.expr.expression import Add, Constant, Expr, Mul, order_key
 
 Terms: TypeAlias = Mapping[Expr, int]
 Form: TypeAlias = tuple[Terms, int]

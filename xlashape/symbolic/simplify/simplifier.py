@@ -36,8 +36,6 @@ from xlashape.symbolic.simplify.rules import mod as mod_rules
 from xlashape.symbolic.simplify.rules import sum as sum_rules
 from xlashape.symbolic.simplify.rules.rule import law
 
-__all__ = ["Simplifier"]
-
 _FIRST_STAND_IN = 1 << 40
 """Stand-ins are runtime variables with indices from here on, which no map has."""
 

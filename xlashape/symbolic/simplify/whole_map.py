@@ -12,8 +12,6 @@ from xlashape.symbolic.simplify.domain import Constraint, Domain
 from xlashape.symbolic.simplify.rules import sum as sum_rules
 from xlashape.symbolic.simplify.simplifier import Simplifier
 
-__all__ = ["Simplified", "joined_digits", "simplify_parts"]
-
 
 class Simplified(NamedTuple):
     """The parts of a simplified map."""

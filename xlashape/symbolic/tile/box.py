@@ -12,8 +12,6 @@ from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.tile.digits import Run
 from xlashape.symbolic.tile.sums import is_mixed
 
-__all__ = ["Progression", "TileBox", "clipped", "integers", "progression_of"]
-
 
 def integers(values: Iterable[Any], field: str) -> list[int]:
     """Sizes, offsets or values as Python integers. Raises InvalidArgumentError if they are not integers."""

@@ -19,8 +19,6 @@ from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.expr.substitute import substitute
 from xlashape.symbolic.expr.text import expression_text
 
-__all__ = ["MOST_ALTERNATIVES", "Condition", "Divides", "InRange", "TileConstraints"]
-
 MOST_ALTERNATIVES = 1 << 12
 """The largest number of conjunctions in a disjunction."""
 

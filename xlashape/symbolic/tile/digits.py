@@ -25,17 +25,15 @@ from xlashape.symbolic.expr.expression import (
     Mul,
     Variable,
     VariableKind,
+    order_key,
     sum_terms,
 )
-from xlashape.symbolic.expr.order import order_key
 from xlashape.symbolic.expr.substitute import variables_of
 from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of
 from xlashape.symbolic.simplify.rules import floordiv as floordiv_rules
 from xlashape.symbolic.simplify.rules import mod as mod_rules
 from xlashape.symbolic.simplify.rules.rule import BoundedContext
 from xlashape.symbolic.simplify.simplifier import Simplifier
-
-__all__ = ["MOST_ENUMERATED", "Digit", "DigitSum", "Run", "TileSimplifier", "digit_sum_of", "linear_form_of", "runs_of"]
 
 MOST_ENUMERATED = 1 << 12
 """The largest number of values of a variable that are enumerated to decide whether its digits are independent."""

@@ -27,7 +27,6 @@ from xlashape.symbolic.tile.digits import (
 )
 from xlashape.symbolic.tile.sums import SizedDigit, SymbolicProgression, sum_of_digits
 
-__all__ = ["DigitSums", "Rescaling", "TileDomain", "digit_sums_of"]
 Term: TypeAlias = tuple[Digit, int]
 
 _MOST_INTERVALS = 64

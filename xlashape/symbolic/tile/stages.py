@@ -31,8 +31,6 @@ from xlashape.symbolic.map.indexing_map import IndexingMap
 from xlashape.symbolic.map.parts import Var
 from xlashape.symbolic.simplify.linear_form import expression_of
 
-__all__ = ["Stages", "stages_of"]
-
 _TermSet: TypeAlias = frozenset[tuple[Expr, int]]
 """The terms of a sum, without its constant: pairs (atom, coefficient)."""
 

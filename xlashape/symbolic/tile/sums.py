@@ -22,8 +22,6 @@ from xlashape.symbolic.expr.expression import Add, Constant, Expr, FloorDiv, Mul
 from xlashape.symbolic.expr.interval import Interval
 from xlashape.symbolic.tile.constraints import MOST_ALTERNATIVES, Condition, InRange, TileConstraints
 
-__all__ = ["SizedDigit", "SymbolicProgression", "is_mixed", "sum_of_digits"]
-
 
 class SizedDigit(NamedTuple):
     """A digit with a factor. It takes `size` values, an expression of the tile's sizes, and at most `most`."""

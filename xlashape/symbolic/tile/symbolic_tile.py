@@ -29,8 +29,6 @@ from xlashape.symbolic.tile.digits import Digit, TileSimplifier, runs_of
 from xlashape.symbolic.tile.results import DigitSums, Rescaling, TileDomain, digit_sums_of
 from xlashape.symbolic.tile.stages import stages_of
 
-__all__ = ["SymbolicTile", "symbolic_tile"]
-
 
 class _Digits(NamedTuple):
     """What `evaluate` computes boxes from: the bounds and rescalings of the map's dimensions, and its results as sums of digits."""

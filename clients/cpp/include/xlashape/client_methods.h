@@ -17,6 +17,7 @@
 #include "xlashape/sequence.h"
 #include "xlashape/v1/hlo_service.pb.h"
 #include "xlashape/v1/indexing_service.pb.h"
+#include "xlashape/v1/report_service.pb.h"
 #include "xlashape/v1/shape_service.pb.h"
 
 namespace xlashape {
@@ -91,6 +92,9 @@ class ClientMethods {
   /// tile.
   v1::OperandTilesResponse OperandTiles(const v1::OperandTilesRequest& request) const;
 
+  /// Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+  v1::MapOutput ParseMap(const AnyMap& map) const;
+
   /// Simplifies a map. Domain and results stay the same.
   v1::MapOutput SimplifyMap(const AnyMap& map) const;
 
@@ -101,6 +105,31 @@ class ClientMethods {
   /// results one after another, 0 for points outside the domain, and for each point whether it is in the domain. Many points are sent as a stream. A map
   /// without variables is not for this method, since its points have no numbers. Map does the same without the server.
   Values EvaluateMap(const AnyMap& map, const std::vector<std::int64_t>& points) const;
+
+  /// @}
+  /// @name Reports
+  /// @{
+
+  /// Reports why buffers are as large as they are, and what would make them smaller.
+  v1::WhyResponse Why(const v1::WhyRequest& request) const;
+
+  /// Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
+  v1::SizeResponse Size(const v1::SizeRequest& request) const;
+
+  /// Reports the peak of a program's memory, what lives then, and from which line of the program it comes.
+  v1::MemoryResponse Memory(const v1::MemoryRequest& request) const;
+
+  /// Reports which instructions move data and compute nothing, what forces them, and the edits that remove them.
+  v1::CopiesResponse Copies(const v1::CopiesRequest& request) const;
+
+  /// Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
+  v1::CostResponse Cost(const v1::CostRequest& request) const;
+
+  /// Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
+  v1::ProfileResponse Profile(const v1::ProfileRequest& request) const;
+
+  /// Reports what changed from one module to another, matched by structure, ranked by what it costs.
+  v1::DiffResponse Diff(const v1::DiffRequest& request) const;
 
   /// @}
 

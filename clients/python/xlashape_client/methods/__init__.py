@@ -3,6 +3,7 @@
 shapes    ShapeService
 modules   HloService
 indexing  IndexingService
+reports   ReportService
 
 `ServiceMethods` has them for clients whose calls block, `AsyncServiceMethods` for clients whose calls are awaited: a client gives `send` and `stream`
 a body. Nothing here loads grpc.
@@ -13,13 +14,14 @@ from __future__ import annotations
 from xlashape_client.faces import Asynchronous, Blocking, asynchronous, blocking
 from xlashape_client.methods.indexing import IndexingMethods
 from xlashape_client.methods.modules import HloMethods
+from xlashape_client.methods.reports import ReportMethods
 from xlashape_client.methods.shapes import ShapeMethods
 
 __all__ = ["AsyncServiceMethods", "ServiceMethods"]
 
 
 @blocking
-class ServiceMethods(ShapeMethods, HloMethods, IndexingMethods, Blocking):
+class ServiceMethods(ShapeMethods, HloMethods, IndexingMethods, ReportMethods, Blocking):
     """Every RPC of the service as a method. An error is the exception that the library itself raises for the same mistake.
 
     Its path names the field of the request that the value was sent in; `xlashape.errors` says how.
@@ -27,5 +29,5 @@ class ServiceMethods(ShapeMethods, HloMethods, IndexingMethods, Blocking):
 
 
 @asynchronous
-class AsyncServiceMethods(ShapeMethods, HloMethods, IndexingMethods, Asynchronous):
+class AsyncServiceMethods(ShapeMethods, HloMethods, IndexingMethods, ReportMethods, Asynchronous):
     """Every RPC of the service as a coroutine function, or as a function that returns an asynchronous iterator, with the same errors."""

@@ -28,8 +28,6 @@ from xlashape_client.items import Items, Stream
 from xlashape_client.results import InstructionMaps, InstructionReads, InstructionTiles, SimplifiedMap
 from xlashape_client.transport import choice
 
-__all__ = ["IndexingMethods"]
-
 _STYLES = {"xla": v1.TEXT_STYLE_XLA, "affine": v1.TEXT_STYLE_AFFINE}
 _DIRECTIONS = {"output_to_input": v1.DIRECTION_OUTPUT_TO_INPUT, "input_to_output": v1.DIRECTION_INPUT_TO_OUTPUT}
 
@@ -218,6 +216,26 @@ class IndexingMethods(Methods):
         )
 
     @answer
+    async def parse_map(self, value: AnyMap, *, timeout: float | None = None) -> IndexingMap:
+        """The map as the server reads it: `IndexingMap.parse` for text.
+
+        >>> read = client.parse_map("(d0) -> (d0 * 2 mod 2), domain: d0 in [0, 7]")
+        >>> print(read)
+        (d0) -> ((d0 * 2) mod 2), domain: d0 in [0, 7]
+        """
+        return (await self._parsed([value], timeout))[0]
+
+    @answer
+    async def parse_maps(self, values: Iterable[AnyMap], *, timeout: float | None = None) -> list[IndexingMap]:
+        """Each map as the server reads it, in one call.
+
+        >>> read = client.parse_maps(["(d0) -> (d0), domain: d0 in [0, 7]", "KNOWN EMPTY"])
+        >>> [str(value) for value in read]
+        ['(d0) -> (d0), domain: d0 in [0, 7]', 'KNOWN EMPTY']
+        """
+        return await self._parsed(values, timeout)
+
+    @answer
     async def simplify_map(self, value: AnyMap, *, timeout: float | None = None) -> IndexingMap:
         """The map simplified: `IndexingMap.simplify`.
 
@@ -303,6 +321,11 @@ class IndexingMethods(Methods):
         ([[2], [0]], [True, False])
         """
         return await self._values(value, points, timeout)
+
+    async def _parsed(self, values: Iterable[AnyMap], timeout: float | None) -> list[IndexingMap]:
+        request = v1.ParseMapRequest(maps=each(values, map_input, "maps"))
+        response = await self._transport.call("ParseMap", request, v1.ParseMapResponse, timeout)
+        return [IndexingMap.from_proto(read.map) for read in response.maps]
 
     async def _simplified(self, values: Iterable[AnyMap], timeout: float | None) -> list[IndexingMap]:
         request = v1.SimplifyMapRequest(maps=each(values, map_input, "maps"))

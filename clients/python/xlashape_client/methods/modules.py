@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.errors import InvalidArgumentError, NotFoundError, is_a
 from xlashape.hlo import HloModule
 from xlashape.proto import parse, v1
 from xlashape_client.faces import Methods, answer, iterator
@@ -12,8 +12,6 @@ from xlashape_client.inputs import AnyModule, message_of
 from xlashape_client.items import Items, Pages
 from xlashape_client.results import ByteTotals, Instruction, InstructionSize, Module
 from xlashape_client.transport import choice, upload_messages
-
-__all__ = ["HloMethods"]
 
 _ORDERS = {
     "module": v1.BYTE_SIZES_ORDER_MODULE,
@@ -211,7 +209,7 @@ class HloMethods(Methods):
 
 
 def _name_of(module: Module | str) -> str:
-    if isinstance(module, (str, Module)):  # pyright: ignore[reportUnnecessaryIsInstance]  # for callers without types
+    if is_a(module, (str, Module)):
         return module if isinstance(module, str) else module.name
     raise InvalidArgumentError(
         f"expected a module of the server or its name, found {type(module).__name__}", field="name"

@@ -15,8 +15,6 @@ from xlashape_client.inputs import AnyShape, each, integers, of_rows, one_row, r
 from xlashape_client.results import ShapeDescription, ShapeSize
 from xlashape_client.transport import choice
 
-__all__ = ["ShapeMethods"]
-
 _LINEAR_ORDERS = {"physical": v1.LINEAR_ORDER_PHYSICAL, "logical": v1.LINEAR_ORDER_LOGICAL}
 
 _LINEAR_INDICES = BulkRpc(

@@ -5,42 +5,12 @@ modules   stored modules, their instructions and bytes
 indexing  maps, reads and tiles of instructions
 """
 
-from xlashape_client.results.indexing import (
-    Access,
-    CoalescedAccess,
-    InstructionMaps,
-    InstructionReads,
-    InstructionTiles,
-    OperandReads,
-    OperandTile,
-    ReplicaIndexing,
-    RuntimeVariable,
-    SimplifiedMap,
-    SymbolicTile,
-    TensorMaps,
-    Tile,
-)
-from xlashape_client.results.modules import ByteTotals, Instruction, InstructionSize, Module
-from xlashape_client.results.shapes import ShapeDescription, ShapeSize
+from xlashape_client.results import indexing, modules, shapes
+from xlashape_client.results.indexing import *
+from xlashape_client.results.modules import *
+from xlashape_client.results.shapes import *
 
-__all__ = [
-    "Access",
-    "ByteTotals",
-    "CoalescedAccess",
-    "Instruction",
-    "InstructionMaps",
-    "InstructionReads",
-    "InstructionSize",
-    "InstructionTiles",
-    "Module",
-    "OperandReads",
-    "OperandTile",
-    "ReplicaIndexing",
-    "RuntimeVariable",
-    "ShapeDescription",
-    "ShapeSize",
-    "SimplifiedMap",
-    "SymbolicTile",
-    "TensorMaps",
-    "Tile",
-]
+__all__: list[str] = []
+__all__ += indexing.__all__
+__all__ += modules.__all__
+__all__ += shapes.__all__

@@ -215,10 +215,18 @@ async fn make(client: &Client, call: Call, response: &mut Response) -> Outcome {
             "IndexingService/InstructionMaps" => unary!(indexing, instruction_maps),
             "IndexingService/OperandReads" => server_stream!(indexing, operand_reads),
             "IndexingService/OperandTiles" => unary!(indexing, operand_tiles),
+            "IndexingService/ParseMap" => unary!(indexing, parse_map),
             "IndexingService/SimplifyMap" => unary!(indexing, simplify_map),
             "IndexingService/ComposeMaps" => unary!(indexing, compose_maps),
             "IndexingService/EvaluateMap" => unary!(indexing, evaluate_map),
             "IndexingService/EvaluateMapBatch" => both_streams!(indexing, evaluate_map_batch),
+            "ReportService/Copies" => unary!(reports, copies),
+            "ReportService/Cost" => unary!(reports, cost),
+            "ReportService/Diff" => unary!(reports, diff),
+            "ReportService/Why" => unary!(reports, why),
+            "ReportService/Size" => unary!(reports, size),
+            "ReportService/Profile" => unary!(reports, profile),
+            "ReportService/Memory" => unary!(reports, memory),
             other => Err(Failure::Testee(format!("unknown RPC {other}"))),
         }
     };

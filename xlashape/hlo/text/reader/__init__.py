@@ -3,13 +3,11 @@
 module          the grammar of a module and its computations: `parse_text`, `parse_module`
 header          the name and the attributes of a module, the tables of where instructions came from
 instruction     the grammar of instructions
-attributes      the attributes of an instruction
-contents        what the parentheses of parameters and constants hold
-form            which operands and attributes an opcode's text may have, asynchronous operations included
+attributes      the attributes of an instruction; which of them, and which operands, an opcode's text may have
 asynchronous    the steps of asynchronous operations
 complete        what XLA fills in where an instruction's text says nothing
 state           what the reader knows while it reads
 stack_frames    the module's table of stack frames
-unique_names    names of instructions and computations made unique
-emit            serializes the computations: order, ids, names, schedule
+scope           an instruction or computations that are written alone, and name those of a module
+emit            serializes the computations: order, ids, unique names, schedule
 """

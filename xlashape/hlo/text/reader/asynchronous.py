@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, cast
 from google.protobuf.message import Message
 
 from xlashape.errors import LimitExceededError
-from xlashape.hlo.async_chain import find_origin
+from xlashape.hlo.ops.async_chain import find_origin
 from xlashape.hlo.ops.calls import Arguments
 from xlashape.hlo.ops.common import COMMON
 from xlashape.hlo.ops.opcode import Opcode
@@ -40,8 +40,6 @@ from xlashape.hlo.text.reader.state import (
 )
 from xlashape.proto import xla
 from xlashape.shape import Shape
-
-__all__ = ["complete_step", "complete_wrapped_start"]
 
 _THREAD = "async_execution_thread"
 _PARAMETER: Final = "async_param"

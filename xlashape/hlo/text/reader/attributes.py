@@ -2,24 +2,80 @@ r"""The attributes after an instruction's operands: `, name=value`, each name at
 
 A regular expression finds a name with its value where the value is plain enough to tell where it ends; attributes that were read before
 are found by that text. Values that name computations or instructions are read here, all others by the attribute's own `read`.
+
+A `Form` is what text may have for an opcode. `negate-start(p)` is an async-start of a negate: it takes the operands and attributes of a negate, and
+those of an async-start that a negate does not have. `negate-update(s, …)` and `negate-done(s)` take the started operation, and the attributes that any
+instruction may have. The update also takes operands that the start does not have, and may have output_to_operand_aliasing.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from xlashape.errors import ParseError
-from xlashape.hlo.lex import NAME, HloCursor
 from xlashape.hlo.ops.calls import CALLED, LISTS
-from xlashape.hlo.ops.common import CONTROL_PREDECESSORS, METADATA
-from xlashape.hlo.text.reader.form import Form
+from xlashape.hlo.ops.common import COMMON, CONTROL_PREDECESSORS, METADATA
+from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
+from xlashape.hlo.ops.operation import AsyncStep, Count, Operation, at_least
+from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.text.reader.state import MAX_DEPTH, Body, ParsedAttribute, ParsedComputation
+from xlashape.hlo.tokens.hlo_cursor import NAME, HloCursor
 from xlashape.hlo.values.attribute import Attribute
 from xlashape.hlo.values.metadata import parse_metadata
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields, sized
 
-__all__ = ["parse_attributes"]
+_STEPS = {
+    step.value: (step, opcode)
+    for step, opcode in (
+        (AsyncStep.START, Opcode.ASYNC_START),
+        (AsyncStep.UPDATE, Opcode.ASYNC_UPDATE),
+        (AsyncStep.DONE, Opcode.ASYNC_DONE),
+    )
+}
+
+
+class WrappedForm(NamedTuple):
+    """What text may have for an asynchronous operation that is written as the operation it wraps."""
+
+    opcode: Opcode | UnknownOpcode
+    operands: Count
+    required: tuple[str, ...]
+    readable: Mapping[str, Attribute]
+
+
+Form = Operation | WrappedForm
+
+
+def _has_steps_of_its_own(opcode: str) -> bool:
+    """Whether an operation such as copy or send has opcodes of its own for its asynchronous steps."""
+    return opcode + AsyncStep.START.value in OPERATIONS or opcode + AsyncStep.DONE.value in OPERATIONS
+
+
+def form_of(opcode: str) -> tuple[Operation, Form, str] | None:
+    """The row of the instruction that text writes with `opcode`, what text may have for it, and the opcode that it wraps, if any.
+
+    None for an opcode that is not known.
+    """
+    row = OPERATIONS.get(opcode)
+    if row is not None:
+        return row, row, ""
+    wrapped, dash, ending = opcode.rpartition("-")
+    inner = OPERATIONS.get(wrapped)
+    if inner is None or dash + ending not in _STEPS or _has_steps_of_its_own(wrapped):
+        return None
+    step, outer = _STEPS[dash + ending]
+    row = OPERATIONS[outer]
+    own = {use.attribute.name: use.attribute for use in row.attributes}
+    if step is AsyncStep.START:
+        # Operands that are missing here are those of an update.
+        form = WrappedForm(outer, at_least(0), inner.required, {**own, **inner.readable})
+    else:
+        form = WrappedForm(outer, at_least(1), (), {**COMMON, **own})
+    return row, form, wrapped
+
 
 _METADATA_TAG = Fields(xla.HloInstructionProto).tag("metadata")
 _SPACE = r"[ \t\r\n]*"

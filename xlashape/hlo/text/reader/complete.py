@@ -11,22 +11,12 @@ from xlashape.errors import ParseError
 from xlashape.hlo.ops.attributes import CannotComplete
 from xlashape.hlo.ops.calls import Arguments
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation
+from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Operation
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.ops.verification import check_reduction, reduction_problem
 from xlashape.hlo.text.reader.state import ParsedAttribute, ParsedInstruction, ParsedShape, State
 from xlashape.proto import xla
 from xlashape.shape import Shape
-
-__all__ = [
-    "Attributes",
-    "add_origin_of_element",
-    "complete_instruction",
-    "complete_parameter",
-    "complete_tuple_element",
-    "parsed_shape",
-    "sharding_of_tuple",
-]
 
 Attributes = dict[str, ParsedAttribute]
 """The attributes of one instruction by name."""
@@ -201,7 +191,7 @@ def _infer(
             raise _error(state, at, f"{row.opcode}: {problem}")
     results = [computation.instructions[computation.root].shape.shape for computation in called]
     try:
-        return parsed_shape(state, row.infer_shape(xla.HloInstructionProto.FromString(data), shapes, results))
+        return parsed_shape(state, row.infer_shape(Given(xla.HloInstructionProto.FromString(data), shapes, results)))
     except CannotInfer as error:
         raise _error(state, at, str(error)) from None
 

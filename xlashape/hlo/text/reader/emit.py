@@ -1,23 +1,65 @@
 """Serializes what the reader has read: order and ids of instructions, unique names, stack frames, payloads, the schedule.
 
-Instructions are in XLA's post order: see `xlashape.hlo.order`, with positions in the text for ids. An instruction's id is
+Instructions are in XLA's post order: see `xlashape.hlo.module_proto.order`, with positions in the text for ids. An instruction's id is
 (index of the computation << 32) | index in the text. A scheduled module's order of execution is the order of the text; its schedule
 holds it.
+
+Names are made unique as XLA does where the computations of one text use a name twice. A name is a stem and, after its last dot, a number within int64:
+`add.3` is number 3 of the stem `add`, so is `add.03`, and `add` alone is number 0. A name whose number is taken gets the smallest free number of its
+stem.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xlashape.hlo.order import post_order, roots
+from xlashape.hlo.module_proto.order import post_order, roots
 from xlashape.hlo.text.reader.stack_frames import StackFrames
 from xlashape.hlo.text.reader.state import MAIN_THREAD, ParsedComputation, ParsedInstruction
-from xlashape.hlo.text.reader.unique_names import UniqueNames
-from xlashape.limits import spend
+from xlashape.limits import INT64_MAX, INT64_MIN, spend
 from xlashape.proto import xla
 from xlashape.proto.wire import VARINT, Fields, numbered_ids, sized, tag, varint
 
-__all__ = ["emit_computations", "instruction_order", "program_shape"]
+_SINGLE: set[int] = set()  # instead of a set of one number, which most stems would need: see `_stems`
+
+
+class UniqueNames:
+    """The names given out so far.
+
+    >>> names = UniqueNames()
+    >>> [names.take(name) for name in ("p", "p", "p.1", "q.7", "q", "r.3", "r.3", "s.04")]
+    ['p', 'p.1', 'p.2', 'q.7', 'q', 'r.3', 'r.0', 's.4']
+    """
+
+    __slots__ = ("_stems",)
+
+    def __init__(self) -> None:
+        # By stem: the numbers taken and the smallest that may be free; for a stem with one number, _SINGLE and that number.
+        self._stems: dict[str, tuple[set[int], int]] = {}
+
+    def take(self, name: str) -> str:
+        """`name` if it is free, or else the name to use instead."""
+        stem, dot, digits = name.rpartition(".")
+        unsigned = digits.removeprefix("-")
+        if dot and unsigned.isdecimal() and len(digits) < 32 and INT64_MIN <= (number := int(digits)) <= INT64_MAX:
+            numbered = True
+        else:
+            stem, number, numbered = name, 0, False
+        known = self._stems.get(stem)
+        if known is None:
+            self._stems[stem] = (_SINGLE, number)
+            return f"{stem}.{number}" if numbered and len(unsigned) > 1 else name
+        taken, smallest = known
+        if taken is _SINGLE:
+            taken, smallest = {smallest}, 0
+        if number in taken:
+            while smallest in taken:
+                smallest += 1
+            number, numbered = smallest, True
+        taken.add(number)
+        self._stems[stem] = (taken, smallest)
+        return f"{stem}.{number}" if numbered else name
+
 
 _MODULE = Fields(xla.HloModuleProto)
 _COMPUTATION = Fields(xla.HloComputationProto)

@@ -24,17 +24,15 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from xlashape.hlo.lex import RESERVED, HloCursor
 from xlashape.hlo.text.reader.stack_frames import Location, StackFrames
 from xlashape.hlo.text.reader.state import ParsedShape, State
+from xlashape.hlo.tokens.hlo_cursor import RESERVED, HloCursor
 from xlashape.hlo.values.aliasing import parse_alias_kind
 from xlashape.hlo.values.debug_attributes import parse_debug_attributes
-from xlashape.hlo.values.objects import parse_frontend_attributes
+from xlashape.hlo.values.json_objects import parse_frontend_attributes
 from xlashape.hlo.values.origin import parse_original_array
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
-
-__all__ = ["Header", "parse_header"]
 
 _MODULE = Fields(xla.HloModuleProto)
 _DIGITS = re.compile(r"-?[0-9]")

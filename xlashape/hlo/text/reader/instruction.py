@@ -16,24 +16,65 @@ from __future__ import annotations
 import re
 
 from xlashape.errors import ParseError
-from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, SHAPE, HloCursor
+from xlashape.hlo.literal import parse_literal
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, AsyncStep, Contents
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.text.reader.asynchronous import complete_step, complete_wrapped_start
-from xlashape.hlo.text.reader.attributes import parse_attributes
+from xlashape.hlo.text.reader.attributes import Form, form_of, parse_attributes
 from xlashape.hlo.text.reader.complete import (
     add_origin_of_element,
     complete_instruction,
     complete_parameter,
     complete_tuple_element,
 )
-from xlashape.hlo.text.reader.contents import MAX_PARAMETER, parse_constant, parse_parameter_number
-from xlashape.hlo.text.reader.form import Form, form_of
 from xlashape.hlo.text.reader.state import MAX_DEPTH, Body, ParsedComputation, ParsedShape, State
+from xlashape.hlo.tokens.hlo_cursor import KEYWORDS, NAME, RESERVED, SHAPE, HloCursor
 from xlashape.limits import spend
 
-__all__ = ["parse_body", "parse_instruction_text"]
+MAX_PARAMETER = 1 << 24
+"""The greatest number of a parameter or of a tuple's element."""
+
+_NUMBER = re.compile(r"[ \t]*([0-9]{1,7})[ \t]*\)")
+_SCALAR = re.compile(r"([^(){}\"/, \n]{1,64})\)")
+
+
+def parse_parameter_number(body: Body) -> int:
+    """The number of a parameter, up to and with the ')'."""
+    cursor = body.cursor
+    match = _NUMBER.match(cursor.text, cursor.at)
+    if match is not None:
+        cursor.at = match.end()
+        return int(match.group(1))
+    number = cursor.parse_int_between(0, MAX_PARAMETER, "a parameter's number")
+    cursor.expect(")")
+    return number
+
+
+def parse_constant(body: Body, shape: ParsedShape | None, at: int) -> bytes:
+    """The field `literal` of a constant of a shape, up to and with the ')'; b"" for an elided one without values. `at` is where the opcode is."""
+    cursor, state = body.cursor, body.state
+    if shape is None:
+        raise cursor.error("the shape of a constant must be written", at=at, expected="a shape")
+    start = cursor.at
+    match = _SCALAR.match(cursor.text, start)
+    key = ""
+    if match is not None and shape.shape.is_scalar and shape.shape.is_array:
+        key = f"{shape.shape} {match.group(1)}"
+        data = state.literals.get(key)
+        if data is not None:
+            cursor.at = match.end()
+            return data
+    left_out = state.elided.left_out
+    literal, cursor.at = parse_literal(state.source, start, shape.proto(), state.elided)
+    cursor.expect(")")
+    if state.elided.left_out > left_out:
+        return b""
+    data = FIELDS.message("literal", literal)
+    if key and match is not None and cursor.at == match.end():
+        state.keep_literal(key, data)
+    return data
+
 
 _NO_NAME = RESERVED | KEYWORDS
 
@@ -41,7 +82,7 @@ _SPACE = r"[ \t\r\n]*"
 _HEAD = re.compile(rf"{_SPACE}(?:(ROOT)[ \t\r\n]+)?(%?)({NAME})[ \t]+=[ \t]*({SHAPE})[ \t]*([a-z][a-z0-9\-]*)\(")
 _SEPARATOR = r",[ \t\r\n]*(?:/\*[^*]*\*/[ \t\r\n]*)?"
 _REFERENCE = rf"%?{NAME}(?:#[0-9]{{1,7}})*"
-_OPERANDS = re.compile(rf"[ \t]*((?:{_REFERENCE}(?:{_SEPARATOR}{_REFERENCE}){{0,10000}})?)[ \t]*\)")
+_OPERANDS = re.compile(rf"[ \t]*(?:({_REFERENCE}(?:{_SEPARATOR}{_REFERENCE}){{0,10000}})[ \t]*)?\)")
 _ELEMENTS = re.compile(rf"({NAME})((?:#[0-9]+)*)")
 _OPERAND = re.compile(rf"{_SPACE}(?:/\*[^*]*\*/{_SPACE})?(?:({SHAPE}){_SPACE})?(%?)({NAME}){_SPACE}([,)])")
 _NAME = re.compile(NAME)
@@ -170,8 +211,8 @@ def _begins_other_shape(word: str, text: str, end: int) -> bool:
     return (word == "b" and text.startswith("(", end)) or (word.startswith("unknown_") and text.startswith("[", end))
 
 
-def _is_named(cursor: HloCursor) -> bool:
-    """Whether an instruction begins with its name and '='."""
+def begins_instruction(cursor: HloCursor) -> bool:
+    """Whether an instruction with its name and '=' comes next."""
     start = cursor.at
     try:
         _accept_root(cursor)
@@ -192,7 +233,7 @@ def parse_instruction_text(state: State, computation: ParsedComputation) -> None
     body.open = True
     cursor = state.cursor
     cursor.skip_space()
-    if _is_named(cursor):
+    if begins_instruction(cursor):
         _parse_instruction(body, _HEAD.match(cursor.text, cursor.at))
         computation.root = len(computation.instructions) - 1
         body.check_parameters()
@@ -204,6 +245,14 @@ def parse_instruction_text(state: State, computation: ParsedComputation) -> None
     cursor.expect("(")
     computation.root = _finish_right(body, "_", shape, opcode, at, 0)
     body.check_parameters()
+
+
+def parse_right(body: Body, name: str) -> int:
+    """Reads `shape? opcode(operands), attributes` as the instruction `name`; returns its index."""
+    shape, opcode, at = _shape_and_opcode(body)
+    body.cursor.expect("(")
+    body.current = name
+    return _finish_right(body, name, shape, opcode, at, 0)
 
 
 # -- the right side -------------------------------------------------------------------------

@@ -16,18 +16,16 @@ from __future__ import annotations
 import re
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, ParseError
-from xlashape.hlo.config import ModuleConfig
-from xlashape.hlo.lex import KEYWORDS, NAME, RESERVED, SHAPE
+from xlashape.hlo.module_proto.module_config import ModuleConfig
 from xlashape.hlo.text.reader.emit import emit_computations
 from xlashape.hlo.text.reader.header import Header, parse_header
 from xlashape.hlo.text.reader.instruction import parse_body, parse_instruction_text
 from xlashape.hlo.text.reader.state import ParsedComputation, ParsedShape, State
+from xlashape.hlo.tokens.hlo_cursor import KEYWORDS, NAME, RESERVED, SHAPE
 from xlashape.proto import coerce, xla
 from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
 from xlashape.text import Source
-
-__all__ = ["decode_text", "parse_module", "parse_text"]
 
 _MODULE = Fields(xla.HloModuleProto)
 _PARAMETER = re.compile(rf"{NAME}: ({SHAPE})")
@@ -76,9 +74,9 @@ def _parse(source: Source, *, is_recovery_module: bool, elided_values: bool) -> 
     header: Header | None = None
     if _accept_keyword(state, "HloModule"):
         header = parse_header(state)
-        entry = _computations(state)
+        entry = parse_computations(state)
     elif _begins_computation(state):
-        entry = _computations(state)
+        entry = parse_computations(state)
     else:
         entry = _single(state)
     state.raise_errors()
@@ -117,7 +115,7 @@ def _begins_computation(state: State) -> bool:
     return begins
 
 
-def _computations(state: State) -> int:
+def parse_computations(state: State) -> int:
     """Reads computations up to the end of the text. Returns the index of the entry."""
     cursor = state.cursor
     entry: int | None = None

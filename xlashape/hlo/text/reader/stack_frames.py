@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from xlashape.proto import xla
 
-__all__ = ["Location", "StackFrames"]
-
 
 class Location(NamedTuple):
     """A place in a program."""

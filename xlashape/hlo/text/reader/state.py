@@ -10,25 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from xlashape.errors import ParseError, XlashapeError
-from xlashape.hlo.lex import HloCursor
 from xlashape.hlo.literal import Elided
+from xlashape.hlo.tokens.hlo_cursor import HloCursor
 from xlashape.hlo.values.attribute import Attribute
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
 from xlashape.shape.value.shape import parse_shape
 from xlashape.text import Source
-
-__all__ = [
-    "MAIN_THREAD",
-    "MAX_DEPTH",
-    "Body",
-    "ParsedAttribute",
-    "ParsedComputation",
-    "ParsedInstruction",
-    "ParsedShape",
-    "State",
-]
 
 _FIELDS = Fields(xla.HloInstructionProto)
 MAX_DEPTH = 100

@@ -15,8 +15,6 @@ from xlashape.hlo.text.writer.line import LineWriter
 from xlashape.hlo.text.writer.printed_module import PrintedModule
 from xlashape.hlo.text.writer.templates import PrintedComputation
 
-__all__ = ["ComputationWriter"]
-
 _MAX_BODY_LEVELS: Final = 100
 _MAX_BODIES: Final = 1 << 20
 """The number of bodies within bodies grows exponentially where computations call others twice."""

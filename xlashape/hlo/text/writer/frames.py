@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xlashape.hlo.formatting import escape
+from xlashape.hlo.tokens.formatting import escape
 from xlashape.proto import xla
-
-__all__ = ["FrameTables"]
 
 
 class FrameTables:

@@ -16,22 +16,20 @@ from typing import Any, Final, Protocol
 from google.protobuf.message import Message
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo.config import ModuleConfig
-from xlashape.hlo.formatting import ints, safe_name, with_index_comments
-from xlashape.hlo.older import decode
-from xlashape.hlo.structure import LOCAL_ID
+from xlashape.hlo.module_proto.module_config import ModuleConfig
+from xlashape.hlo.module_proto.schema_compat import decode
+from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.text.writer.computation import ComputationWriter
 from xlashape.hlo.text.writer.options import PrintOptions
 from xlashape.hlo.text.writer.printed_module import PrintedModule
 from xlashape.hlo.text.writer.templates import PrintedComputation
+from xlashape.hlo.tokens.formatting import ints, safe_name, with_index_comments
 from xlashape.hlo.values.aliasing import ALIAS_KINDS
 from xlashape.hlo.values.debug_attributes import debug_attributes_text
-from xlashape.hlo.values.objects import frontend_attributes_text
+from xlashape.hlo.values.json_objects import frontend_attributes_text
 from xlashape.hlo.values.origin import original_array_text
 from xlashape.limits import check
 from xlashape.proto import xla
-
-__all__ = ["PrintOptions", "computation_text", "instruction_text", "module_text", "printed_module"]
 
 _MAX_RECOVERY_DEPTH: Final = 20
 

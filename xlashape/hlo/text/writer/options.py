@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 from xlashape.errors import InvalidArgumentError
 
-__all__ = ["PrintOptions"]
-
 
 class PrintOptions(NamedTuple):
     """The defaults are those of `HloModule::ToString()`, which is what `module.to_string()` of jaxlib gives.

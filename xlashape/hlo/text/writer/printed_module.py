@@ -11,22 +11,20 @@ from itertools import chain
 from operator import itemgetter
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo.async_chain import find_origin
-from xlashape.hlo.formatting import safe_name, without_suffix
+from xlashape.hlo.module_proto.order import call_order, post_order, roots
+from xlashape.hlo.module_proto.structure import LOCAL_ID
+from xlashape.hlo.ops.async_chain import find_origin
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep
-from xlashape.hlo.order import call_order, post_order, roots
-from xlashape.hlo.structure import LOCAL_ID
 from xlashape.hlo.text.writer.frames import FrameTables
 from xlashape.hlo.text.writer.options import PrintOptions
 from xlashape.hlo.text.writer.templates import InstructionTemplate, PrintedComputation, read_computations
+from xlashape.hlo.tokens.formatting import safe_name, without_suffix
 from xlashape.hlo.values.attribute import ABSENT
 from xlashape.hlo.values.metadata import metadata_text
 from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.text.shape import shape_text
-
-__all__ = ["PrintedModule"]
 
 
 class _TextByBytes(dict[bytes, str]):

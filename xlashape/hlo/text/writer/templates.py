@@ -19,14 +19,12 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import EncodeError
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo.older import DOT_SPARSITY
+from xlashape.hlo.module_proto.schema_compat import DOT_SPARSITY
+from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.operation import Contents
 from xlashape.hlo.ops.registry import operation_of
-from xlashape.hlo.structure import LOCAL_ID
 from xlashape.hlo.values.attribute import ABSENT
 from xlashape.proto import is_repeated, xla
-
-__all__ = ["InstructionTemplate", "PrintedComputation", "read_computations"]
 
 _Field = descriptor_pb2.FieldDescriptorProto
 _OWN: Final = ("name", "id", "operand_ids", "metadata")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from xlashape.hlo import HloComputation, HloInstruction
 
-__all__ = ["operands_first"]
-
 
 def operands_first(computation: HloComputation) -> list[HloInstruction]:
     """The instructions, operands before their users; in the computation's own order where that has this property."""

@@ -14,8 +14,6 @@ from xlashape.indexing.answers.leaves import element_starts, first_leaves, leaf_
 from xlashape.indexing.walk.dependencies.instruction_order import operands_first
 from xlashape.limits import spend
 
-__all__ = ["MAX_COUNT", "Contents", "Dependencies", "KnownContents", "dependencies"]
-
 MAX_COUNT = 1 << 20
 """Instructions are counted up to this number."""
 

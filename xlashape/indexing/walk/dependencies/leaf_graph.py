@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from xlashape.limits import spend
 
-__all__ = ["reachable_from", "reaching", "successors_first"]
-
 
 def reachable_from(start: int, edges: Sequence[int]) -> int:
     """The set of leaves that any number of steps, none included, leads to from the set `start`.

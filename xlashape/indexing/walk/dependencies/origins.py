@@ -9,8 +9,6 @@ from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.leaves import element_starts
 from xlashape.limits import spend
 
-__all__ = ["origin", "origins"]
-
 
 def origin(instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int]:
     """The instruction, and its leaf, that computes a leaf.

@@ -2,7 +2,6 @@
 
 - `trip_count`: how often a while loop runs, where that is known before it runs.
 - `value_numbers`: numbers for values, so that two offsets with the same value within one iteration are known to be the same.
-- `any_iteration`: runtime variables of one iteration as range variables: an offset has another value in each iteration.
 - `iterations`: **the algorithm**, shared by loops and scans. `StateWalk` follows the maps of a state from iteration to iteration. Read this first.
 - `while_loop`: the maps of a while loop, by following its body.
 - `scan`: the maps of a scan, by following its body and placing slices in the scanned arrays.

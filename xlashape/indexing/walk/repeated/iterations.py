@@ -7,7 +7,8 @@ The algorithm that while loops and scans share, in plain words.
 - *Start*: the frontier after 0 iterations holds the identity at the leaf asked about.
 - *Step*: one iteration. Every map of the frontier is composed with every map of the body from the leaf that it has reached to the leaves of the state
   one iteration before (going forwards: after). The results are the next frontier. An offset within the body has another value in each iteration, so
-  its runtime variable becomes a range variable (`any_iteration`).
+  its runtime variable becomes a range variable with the same bounds. Variables that have the same value within one iteration become the same
+  range variable (`value_numbers`).
 - *End*, of `StateWalk.frontiers` (for a known number of iterations): after that number of iterations, or when a frontier equals an earlier one; then
   they repeat with that period, and the frontier after any number of iterations is known.
 - *End*, of `StateWalk.closure` (for an unknown number): when no step adds a map to the union of all frontiers.
@@ -33,26 +34,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from xlashape.hlo import HloComputation
-from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing
-from xlashape.indexing.answers.replica_indexing import ReplicaIndexing
+from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing, ReplicaIndexing
 from xlashape.indexing.ops.build import everything, identity
 from xlashape.indexing.walk.coroutines import Coroutine
-from xlashape.indexing.walk.repeated.any_iteration import of_any_iteration
 from xlashape.indexing.walk.repeated.value_numbers import ValueNumbers
 from xlashape.limits import spend
-from xlashape.symbolic import IndexingMap
-
-__all__ = [
-    "MAX_INSTRUCTIONS",
-    "Compose",
-    "Dims",
-    "Frontier",
-    "Frontiers",
-    "StateWalk",
-    "StepMaps",
-    "every_element",
-    "start_at",
-]
+from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, const, rng, rt
+from xlashape.symbolic.expr.expression import sum_terms
+from xlashape.symbolic.expr.substitute import substitute, variables_of
 
 MAX_INSTRUCTIONS = 1 << 8
 """Instructions of a body, with what it calls, whose maps are followed. Of a larger body only the dependencies between arrays are used."""
@@ -221,3 +210,60 @@ def _node_count(indexing_map: IndexingMap) -> int:
 def _members(frontier: Frontier) -> frozenset[OperandIndexing]:
     """What two equal frontiers share: their accesses, each of which knows its leaf."""
     return frozenset([access for accesses in frontier.values() for access in accesses])
+
+
+def of_any_iteration(access: OperandIndexing, values: ValueNumbers) -> OperandIndexing:
+    """The access with range variables in place of its runtime variables; simplified."""
+    old = access.map
+    if old.is_known_empty:
+        return OperandIndexing(IndexingMap.empty(), leaf=access.leaf)
+    replaced: dict[Variable, Expr] = {}
+    range_of_value: dict[object, Expr] = {}
+    bounds: list[Interval] = []
+    for k, (producer, var) in enumerate(zip(access.runtime, old.runtime, strict=True)):
+        value = (values.of(producer), var.bounds)
+        if value not in range_of_value:
+            range_of_value[value] = rng(len(old.ranges) + len(bounds))
+            bounds.append(var.bounds)
+        replaced[rt(k)] = range_of_value[value]
+    exprs = substitute((*old.results, *(expr for expr, _ in old.constraints)), replaced)
+    count = len(old.results)
+    ranges = [*old.ranges, *(Var(interval) for interval in bounds)]
+    constraints = zip(exprs[count:], [interval for _, interval in old.constraints], strict=True)
+    with_ranges = IndexingMap(old.dims, ranges, (), exprs[:count], constraints)
+    return access.with_map(_without_determined_ranges(with_ranges, len(old.ranges)), ()).simplify()
+
+
+def _without_determined_ranges(indexing_map: IndexingMap, first: int) -> IndexingMap:
+    """The map with range variables from number `first` on replaced where a constraint determines their value.
+
+    An iteration that writes one row at an offset gives `d0 - s0 in [0, 0]`: then s0 is d0.
+
+    >>> _without_determined_ranges(IndexingMap.parse("(d0)[s0] -> (s0), domain: d0 in [0, 9], s0 in [0, 9], d0 - s0 in [0, 0]"), 0).simplify()
+    (d0)[s0] -> (d0), domain: d0 in [0, 9], s0 in [0, 9]
+    """
+    for number in range(first, len(indexing_map.ranges)):
+        variable = rng(number)
+        for index, (expr, bounds) in enumerate(indexing_map.constraints):
+            if bounds.lower != bounds.upper:
+                continue
+            # Of the form: variable * sign + rest = constant.
+            terms = sum_terms(expr)
+            signs = [sign for sign in (1, -1) if variable * sign in terms]
+            rest = [term for term in terms if term is not variable and term != variable * -1]
+            if len(signs) != 1 or len(rest) != len(terms) - 1 or variable in variables_of(rest):
+                continue
+            value: Expr = const(bounds.lower)
+            for term in rest:
+                value = value - term
+            value = value * signs[0]
+            others = [constraint for other, constraint in enumerate(indexing_map.constraints) if other != index]
+            exprs = substitute((*indexing_map.results, *(other for other, _ in others)), {variable: value})
+            count = len(indexing_map.results)
+            constraints = [*zip(exprs[count:], [interval for _, interval in others], strict=True)]
+            constraints.append((value, indexing_map.ranges[number].bounds))
+            indexing_map = IndexingMap(
+                indexing_map.dims, indexing_map.ranges, indexing_map.runtime, exprs[:count], constraints
+            )
+            break
+    return indexing_map

@@ -32,9 +32,8 @@ from typing import NamedTuple
 from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import dims_of, leaf_sizes
-from xlashape.indexing.answers.operand_indexing import OperandIndexing
+from xlashape.indexing.answers.operand_indexing import OperandIndexing, ReplicaIndexing
 from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet, set_of
-from xlashape.indexing.answers.replica_indexing import ReplicaIndexing
 from xlashape.indexing.ops.build import identity
 from xlashape.indexing.walk.coroutines import ACCESSES, FROM_RESULT, ComputationRequest, Coroutine, MapsCoroutine
 from xlashape.indexing.walk.dependencies.leaf_dependencies import Dependencies
@@ -51,8 +50,6 @@ from xlashape.indexing.walk.repeated.iterations import (
 )
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, VariableKind, const, dim, rng
 from xlashape.symbolic.expr.substitute import substitute
-
-__all__ = ["Scan"]
 
 
 class _Lags(NamedTuple):

@@ -14,8 +14,6 @@ from xlashape.indexing.walk.dependencies.origins import origin
 from xlashape.math import ceil_div
 from xlashape.shape import Shape
 
-__all__ = ["trip_count"]
-
 
 def trip_count(loop: HloInstruction, body: HloComputation, condition: HloComputation) -> int | None:
     """The number of iterations; None where it is not known before the loop runs.

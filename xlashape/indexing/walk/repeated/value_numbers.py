@@ -7,10 +7,8 @@ compared by its opcode, attributes and operands' numbers, so that `i + 1` comput
 from __future__ import annotations
 
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
-from xlashape.indexing.answers.runtime_variable import RuntimeVariable
+from xlashape.indexing.answers.operand_indexing import RuntimeVariable
 from xlashape.indexing.walk.dependencies.origins import origin
-
-__all__ = ["ValueNumbers"]
 
 _COMPARED = frozenset(
     {

@@ -47,8 +47,6 @@ from xlashape.indexing.walk.repeated.iterations import (
 from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.shape import Shape
 
-__all__ = ["WhileLoop"]
-
 
 class WhileLoop:
     """A while loop. The constructor raises InvalidModuleError unless body and condition take, and the body returns, what the loop returns."""

@@ -24,16 +24,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from xlashape import limits
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError, UnsupportedError
-from xlashape.shape.arguments.arrays import array_of
-from xlashape.shape.parts.error_text import brief
+from xlashape.shape.arguments import array_of
+from xlashape.shape.parts.checks import brief
 from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.tiling.buffers.packed_bits import pack_bits, unpack_bits
 from xlashape.shape.tiling.buffers.strided_copy import copy_block, plan, view_strides
 from xlashape.shape.tiling.formula import TileStep, geometry, physical_position
 from xlashape.shape.tiling.physical_size import physical_bytes, stored_bits
 from xlashape.shape.value.shape import Shape
-
-__all__ = ["pack", "relayout", "unpack"]
 
 _Array = NDArray[Any]
 

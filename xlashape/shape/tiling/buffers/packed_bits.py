@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["pack_bits", "unpack_bits"]
-
 _Bytes = NDArray[np.uint8]
 
 _PIECE = 1 << 15

@@ -16,13 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xlashape.caches import cached
+from xlashape.shape.parts.fields import shape_bytes
 from xlashape.shape.parts.tile import Tile
-from xlashape.shape.parts.weights import shape_bytes
 from xlashape.shape.tiling.compiled import position_sums
 from xlashape.shape.tiling.formula import geometry
 from xlashape.shape.value.shape import Layout, Shape
-
-__all__ = ["Plan", "copy_block", "plan", "view_strides"]
 
 _Array = NDArray[Any]
 

@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import gcd
 
-from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Mod, Mul
-from xlashape.symbolic.expr.order import order_key
+from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Mod, Mul, order_key
 from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of, single_atom
 from xlashape.symbolic.simplify.rules.rule import BoundedContext, Context, law
 from xlashape.symbolic.simplify.rules.sum import plus
-
-__all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "new_floor_div", "outer_multiple", "splits"]
 
 
 @law(

@@ -5,13 +5,10 @@ The simplifier compares the ranges of the operands besides: see `_form_of_min_ma
 
 from __future__ import annotations
 
-from xlashape.symbolic.expr.expression import Expr, Max, Min
+from xlashape.symbolic.expr.expression import Expr, Max, Min, order_key
 from xlashape.symbolic.expr.folding import maximum, minimum
-from xlashape.symbolic.expr.order import order_key
 from xlashape.symbolic.simplify.linear_form import Form, expression_of
 from xlashape.symbolic.simplify.rules.rule import law
-
-__all__ = ["fold"]
 
 
 @law(

@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd
 
-from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Mul
-from xlashape.symbolic.expr.order import order_key
+from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Mul, order_key
 from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of, single_atom
 from xlashape.symbolic.simplify.rules.floordiv import outer_multiple, splits
 from xlashape.symbolic.simplify.rules.rule import BoundedContext, Context, law
 from xlashape.symbolic.simplify.rules.sum import plus
-
-__all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "new_mod"]
 
 
 @law(

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from xlashape.limits import spend
-from xlashape.symbolic.expr.expression import Expr, Mul
-from xlashape.symbolic.expr.order import order_key
+from xlashape.symbolic.expr.expression import Expr, Mul, order_key
 from xlashape.symbolic.simplify.linear_form import Form, expression_of
 from xlashape.symbolic.simplify.rules.rule import law
-
-__all__ = ["multiply_forms"]
 
 _LARGEST = 1 << 10
 """The largest product of the numbers of nodes of both operands. Beyond it they are not multiplied out: each further factor multiplies the terms again."""

@@ -16,7 +16,6 @@ from xlashape.symbolic.expr.expression import Expr
 from xlashape.symbolic.expr.interval import Bounds
 from xlashape.symbolic.simplify.linear_form import Form, Terms
 
-__all__ = ["BoundedContext", "Context", "DomainExample", "Example", "domain_law", "law"]
 F = TypeVar("F", bound=Callable[..., object])
 
 

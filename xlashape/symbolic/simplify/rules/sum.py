@@ -11,8 +11,6 @@ from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Mod
 from xlashape.symbolic.simplify.linear_form import Form, Terms
 from xlashape.symbolic.simplify.rules.rule import Context, law
 
-__all__ = ["RULES", "RULES_WITHOUT_BOUNDS", "adjacent_digits", "plus"]
-
 
 def plus(terms: Terms, constant: int, other: Form, factor: int = 1) -> Form:
     """The form plus `factor` times another."""

@@ -6,8 +6,14 @@ import io.github.xlashape.v1.ByteSizeRequest;
 import io.github.xlashape.v1.ByteSizesRequest;
 import io.github.xlashape.v1.ByteSizesResponse;
 import io.github.xlashape.v1.ComposeMapsRequest;
+import io.github.xlashape.v1.CopiesRequest;
+import io.github.xlashape.v1.CopiesResponse;
+import io.github.xlashape.v1.CostRequest;
+import io.github.xlashape.v1.CostResponse;
 import io.github.xlashape.v1.DeleteModuleRequest;
 import io.github.xlashape.v1.DescribeShapeRequest;
+import io.github.xlashape.v1.DiffRequest;
+import io.github.xlashape.v1.DiffResponse;
 import io.github.xlashape.v1.GetModuleRequest;
 import io.github.xlashape.v1.HloServiceGrpc;
 import io.github.xlashape.v1.IndexingMapsRequest;
@@ -24,17 +30,27 @@ import io.github.xlashape.v1.ListInstructionsResponse;
 import io.github.xlashape.v1.MapChain;
 import io.github.xlashape.v1.MapInput;
 import io.github.xlashape.v1.MapOutput;
+import io.github.xlashape.v1.MemoryRequest;
+import io.github.xlashape.v1.MemoryResponse;
 import io.github.xlashape.v1.Module;
 import io.github.xlashape.v1.MultiIndexRequest;
 import io.github.xlashape.v1.OperandReadsRequest;
 import io.github.xlashape.v1.OperandReadsResponse;
 import io.github.xlashape.v1.OperandTilesRequest;
 import io.github.xlashape.v1.OperandTilesResponse;
+import io.github.xlashape.v1.ParseMapRequest;
+import io.github.xlashape.v1.ProfileRequest;
+import io.github.xlashape.v1.ProfileResponse;
+import io.github.xlashape.v1.ReportServiceGrpc;
 import io.github.xlashape.v1.ShapeDescription;
 import io.github.xlashape.v1.ShapeInput;
 import io.github.xlashape.v1.ShapeServiceGrpc;
 import io.github.xlashape.v1.ShapeSize;
 import io.github.xlashape.v1.SimplifyMapRequest;
+import io.github.xlashape.v1.SizeRequest;
+import io.github.xlashape.v1.SizeResponse;
+import io.github.xlashape.v1.WhyRequest;
+import io.github.xlashape.v1.WhyResponse;
 import java.util.List;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -251,6 +267,18 @@ abstract class ClientMethods {
   }
 
   /**
+   * Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+   *
+   * @param map the map
+   * @return an indexing map in both forms
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public MapOutput parseMap(MapInput map) {
+    ParseMapRequest request = ParseMapRequest.newBuilder().addMaps(map).build();
+    return calls.ask(IndexingServiceGrpc.getParseMapMethod(), request, answer -> Calls.only(answer.getMapsList()));
+  }
+
+  /**
    * Simplifies a map. Domain and results stay the same.
    *
    * @param map the map
@@ -286,6 +314,85 @@ abstract class ClientMethods {
    */
   public MapValues evaluateMap(MapInput map, long[] points) {
     return Calls.await(async().evaluateMap(map, points));
+  }
+
+  /**
+   * Reports why buffers are as large as they are, and what would make them smaller.
+   *
+   * @param request what to report: {@link #why} buffers are as large as they are, and what would make them smaller
+   * @return the answer of the report {@code why}
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public WhyResponse why(WhyRequest request) {
+    return calls.ask(ReportServiceGrpc.getWhyMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
+   *
+   * @param request what to report: How many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding
+   *     the largest
+   * @return the answer of the report {@code size}
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public SizeResponse size(SizeRequest request) {
+    return calls.ask(ReportServiceGrpc.getSizeMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports the peak of a program's memory, what lives then, and from which line of the program it comes.
+   *
+   * @param request what to report: The peak of a program's memory, what lives then, and from which line of the program it comes
+   * @return the answer of the report {@code memory}
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public MemoryResponse memory(MemoryRequest request) {
+    return calls.ask(ReportServiceGrpc.getMemoryMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports which instructions move data and compute nothing, what forces them, and the edits that remove them.
+   *
+   * @param request what to report: Which instructions move data and compute nothing, what forces them, and the edits that remove them
+   * @return the answer of the report {@code copies}
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public CopiesResponse copies(CopiesRequest request) {
+    return calls.ask(ReportServiceGrpc.getCopiesMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
+   *
+   * @param request what to report: How much each instruction of a program calculates and moves, and the least time that this takes on a chip
+   * @return the answer of the report {@code cost}
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public CostResponse cost(CostRequest request) {
+    return calls.ask(ReportServiceGrpc.getCostMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
+   *
+   * @param request what to report: Where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and
+   *     moves
+   * @return the answer of the report {@code profile}
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public ProfileResponse profile(ProfileRequest request) {
+    return calls.ask(ReportServiceGrpc.getProfileMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports what changed from one module to another, matched by structure, ranked by what it costs.
+   *
+   * @param request what to report: What changed from one module to another, matched by structure, ranked by what it costs
+   * @return the answer of the report {@code diff}
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public DiffResponse diff(DiffRequest request) {
+    return calls.ask(ReportServiceGrpc.getDiffMethod(), request, answer -> answer);
   }
 
   abstract AsyncClientMethods async();

@@ -15,6 +15,7 @@ import io.github.xlashape.v1.EvaluateMapResponse;
 import io.github.xlashape.v1.HloServiceGrpc;
 import io.github.xlashape.v1.IndexingMap;
 import io.github.xlashape.v1.IndexingServiceGrpc;
+import io.github.xlashape.v1.ReportServiceGrpc;
 import io.github.xlashape.v1.LinearIndexResponse;
 import io.github.xlashape.v1.LinearIndicesRequest;
 import io.github.xlashape.v1.ListInstructionsRequest;
@@ -48,7 +49,8 @@ public final class Main {
 
   private Main() {
     for (ServiceDescriptor service : new ServiceDescriptor[] {
-        ShapeServiceGrpc.getServiceDescriptor(), HloServiceGrpc.getServiceDescriptor(), IndexingServiceGrpc.getServiceDescriptor()}) {
+        ShapeServiceGrpc.getServiceDescriptor(), HloServiceGrpc.getServiceDescriptor(), IndexingServiceGrpc.getServiceDescriptor(),
+        ReportServiceGrpc.getServiceDescriptor()}) {
       for (MethodDescriptor<?, ?> method : service.getMethods()) {
         methods.put(method.getFullMethodName(), method);
       }

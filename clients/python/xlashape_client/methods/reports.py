@@ -1,0 +1,238 @@
+"""ReportService: reports about whole programs, as answers with the faces of those that the library computes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import Message
+
+from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.proto import v1
+from xlashape.reports.messages import Received
+from xlashape.reports.register import report_of
+from xlashape_client.faces import Methods, answer
+from xlashape_client.inputs import AnyModule, AnyShape, message_of, shape_input
+from xlashape_client.transport import Transport
+
+
+async def _received(
+    transport: Transport, name: str, kind: type[Message], response: type[Any], inputs: dict[str, Any],
+    tables: Iterable[str], argument: str, timeout: float | None,
+) -> Received:  # fmt: skip
+    """The answer with all rows of these tables: "" is the main table. `inputs` are the other fields of the request."""
+    report = report_of(name)
+    found: dict[str, list[Any]] = {}
+    for table in dict.fromkeys(tables):
+        if table:
+            report.section(table)
+        pages: list[Any] = []
+        count = 0
+        while not pages or count < pages[0].row_count:
+            fields = {"section": table, "argument": argument if table else "", "first_row": count, **inputs}
+            pages.append(await transport.call(name.capitalize(), message_of(kind, **fields), response, timeout))
+            rows = len(getattr(pages[-1], table or report.rows))
+            if not rows:
+                break
+            count += rows
+        found[table] = pages
+    if not found:
+        raise InvalidArgumentError("no table is asked for", field="sections")
+    return Received(report, found)
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise NotFoundError(f"cannot read {path}: {reason}", kind="file", name=str(path), field="profile") from error
+
+
+class ReportMethods(Methods):
+    """The RPCs of ReportService as methods."""
+
+    @answer
+    async def memory(
+        self, module: AnyModule, *, sections: Iterable[str] = ("",), argument: str = "", timeout: float | None = None
+    ) -> Received:
+        """The peak of a program's memory and what lives then: the answer of `xlashape.memory`, with plain values.
+
+        `sections` are the tables whose rows are fetched: "" is the main table, others are those of the report, such as "timeline".
+        `argument` is what "by" groups by, or the instruction of "at". `timeout` bounds each of the calls that fetch a part of the rows.
+
+        >>> report = client.memory(MODULE, sections=("", "by"), argument="opcode")
+        >>> report.peak_bytes, report.is_estimate, report[0].name
+        (156, True, 'p')
+        """
+        inputs = {"module": await self._transport.module_input(module, timeout)}
+        return await _received(
+            self._transport, "memory", v1.MemoryRequest, v1.MemoryResponse, inputs, sections, argument, timeout
+        )
+
+    @answer
+    async def diff(
+        self,
+        a: AnyModule,
+        b: AnyModule,
+        *,
+        ignore: Iterable[str] = (),
+        sections: Iterable[str] = ("",),
+        timeout: float | None = None,
+    ) -> Received:
+        """What changed from one module to another: the answer of `xlashape.diff`, with plain values.
+
+        `ignore` names what does not count, such as "layout" or "moved". `sections` are those of `memory`: "", "measures".
+
+        >>> report = client.diff(MODULE, MODULE)
+        >>> report.same, len(report)
+        (True, 0)
+        """
+        inputs: dict[str, Any] = {
+            "a": await self._transport.module_input(a, timeout),
+            "b": await self._transport.module_input(b, timeout),
+        }
+        inputs |= {"ignore": list(ignore)}
+        return await _received(self._transport, "diff", v1.DiffRequest, v1.DiffResponse, inputs, sections, "", timeout)
+
+    @answer
+    async def copies(
+        self, module: AnyModule, *, sections: Iterable[str] = ("",), timeout: float | None = None
+    ) -> Received:
+        """The instructions that only move data, and who forced them to: the answer of `xlashape.copies`, with plain values.
+
+        `sections` are those of `memory`: "", "causes", "suggestions".
+
+        >>> report = client.copies(MODULE)
+        >>> report[0].name, report[0].cause_kind, report[0].bytes
+        ('t', 'transpose', 156)
+        """
+        inputs = {"module": await self._transport.module_input(module, timeout)}
+        return await _received(
+            self._transport, "copies", v1.CopiesRequest, v1.CopiesResponse, inputs, sections, "", timeout
+        )
+
+    @answer
+    async def cost(
+        self,
+        module: AnyModule,
+        *,
+        as_xla: bool = False,
+        target: str = "",
+        peak: float | None = None,
+        bandwidth: float | None = None,
+        sections: Iterable[str] = ("",),
+        argument: str = "",
+        timeout: float | None = None,
+    ) -> Received:
+        """The FLOPs and bytes of a program and of its instructions: the answer of `xlashape.cost`, with plain values.
+
+        `as_xla` counts as XLA's HloCostAnalysis does. `target` is a device of the table of targets; `peak` in FLOP/s and `bandwidth` in bytes/s take the
+        place of its numbers. `sections` and `argument` are those of `memory`: "", "spaces", "by".
+
+        >>> report = client.cost(MODULE)
+        >>> report.flops, report.bytes, report[0].name
+        (15, 240, 't')
+        """
+        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout), "as_xla": as_xla}
+        inputs |= {"target": target} if target else {}
+        inputs |= {"peak": peak} if peak is not None else {}
+        inputs |= {"bandwidth": bandwidth} if bandwidth is not None else {}
+        return await _received(
+            self._transport, "cost", v1.CostRequest, v1.CostResponse, inputs, sections, argument, timeout
+        )
+
+    @answer
+    async def why(
+        self,
+        module: AnyModule | None = None,
+        *,
+        shape: AnyShape | None = None,
+        text: str = "",
+        instruction: str = "",
+        target: str = "",
+        sections: Iterable[str] = ("",),
+        timeout: float | None = None,
+    ) -> Received:
+        """Why buffers are as large as they are, and what would make them smaller: the answer of `xlashape.why`, with plain values.
+
+        One of `module`, of which `instruction` names one, `shape`, and `text` with shapes in it, such as a report about memory that has run out.
+        `target` is a device such as "tpu". `sections` are those of `memory`: "", "causes", "suggestions", "donated", "stated".
+
+        >>> report = client.why(shape="f32[3,5]{1,0:T(2,2)}", sections=("", "causes"))
+        >>> report[0].bytes, report.causes[0].text
+        (96, 'tile (2,2) pads dimension 0 from 3 to 4: 33.3% more')
+        """
+        inputs = await self._about(module, shape, text, timeout)
+        inputs |= {"instruction": instruction} if instruction else {}
+        inputs |= {"target": target} if target else {}
+        return await _received(self._transport, "why", v1.WhyRequest, v1.WhyResponse, inputs, sections, "", timeout)
+
+    @answer
+    async def size(
+        self,
+        module: AnyModule | None = None,
+        *,
+        shape: AnyShape | None = None,
+        computation: str = "",
+        order: str = "",
+        target: str = "",
+        sections: Iterable[str] = ("",),
+        timeout: float | None = None,
+    ) -> Received:
+        """How many bytes a shape or the buffers of a module take: the answer of `xlashape size`, with plain values.
+
+        `order` is "padding" (the default), "bytes" or "module"; `computation` selects the instructions of one; `target` is a device such as "tpu".
+
+        >>> report = client.size(MODULE)
+        >>> report[0].name, report[0].bytes
+        ('p', 96)
+        """
+        inputs = await self._about(module, shape, "", timeout)
+        inputs |= {
+            name: value for name, value in (("computation", computation), ("order", order), ("target", target)) if value
+        }
+        return await _received(self._transport, "size", v1.SizeRequest, v1.SizeResponse, inputs, sections, "", timeout)
+
+    @answer
+    async def profile(
+        self,
+        profile: bytes | str | os.PathLike[str],
+        *,
+        target: str = "",
+        peak: float | None = None,
+        bandwidth: float | None = None,
+        sections: Iterable[str] = ("",),
+        argument: str = "",
+        timeout: float | None = None,
+    ) -> Received:
+        """Where the time of a profile goes, by instruction: the answer of `xlashape.profile`, with plain values.
+
+        `profile` is the content of an .xplane.pb or a .trace.json.gz, or its path. `target`, `peak` and `bandwidth` are those of `cost`; `sections` and
+        `argument` those of `memory`: "", "by". NotFoundError for a path that cannot be read.
+
+        >>> try:
+        ...     report = client.profile(b"no profile")
+        ... except ValueError as error:
+        ...     print(error.field)
+        profile
+        """
+        content = profile if isinstance(profile, bytes) else await self._transport.aside(lambda: _read(profile))
+        inputs: dict[str, Any] = {"profile": content}
+        inputs |= {"target": target} if target else {}
+        inputs |= {"peak": peak} if peak is not None else {}
+        inputs |= {"bandwidth": bandwidth} if bandwidth is not None else {}
+        return await _received(
+            self._transport, "profile", v1.ProfileRequest, v1.ProfileResponse, inputs, sections, argument, timeout
+        )
+
+    async def _about(
+        self, module: AnyModule | None, shape: AnyShape | None, text: str, timeout: float | None
+    ) -> dict[str, Any]:
+        if (module is not None) + (shape is not None) + bool(text) != 1:
+            raise InvalidArgumentError("expected one of a module, a shape and text", field="module")
+        if module is not None:
+            return {"module": await self._transport.module_input(module, timeout)}
+        return {"text": text} if shape is None else {"shape": shape_input(shape)}

@@ -1,0 +1,119 @@
+"""Prints the messages of a report's RPC, made of its declaration, for protos/xlashape/v1/report_service.proto.
+
+    python protos/report_messages.py memory
+
+The numbers are those of a new message: fields that the schema has already keep theirs.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from xlashape.reports.messages import MOST_ROWS, remote_options, type_text
+from xlashape.reports.register import report_of
+from xlashape.reports.report import Report
+from xlashape.tables import Column
+
+_INPUTS = {
+    "module": ("ModuleInput", "The module"),
+    "profile": ("optional bytes", "The content of an .xplane.pb or a .trace.json.gz"),
+    "shape": ("ShapeInput", "The shape, instead of a module"),
+    "text": (
+        "optional string",
+        "Text with shapes in it, such as a report about memory that has run out, instead of a module",
+    ),
+}
+"""The inputs that are no module under another name: type and meaning."""
+
+
+def proto_text(report: Report) -> str:
+    """The messages of a report's RPC as text for the schema. The numbers are those of a new message: fields that exist keep theirs."""
+    name = report.name.capitalize()
+    rows = [
+        (section.name, f"{name}Row" if section.columns == report.columns else f"{name}{_camel(section.name)}Row")
+        for section in report.sections
+    ]
+    lines = [
+        f"// What to report: {report.summary}",
+        f"message {name}Request {{",
+        "  // The first row of the answer, counted from 0.",
+        "  int64 first_row = 1;",
+        f"  // The most rows of the answer, at most {MOST_ROWS:,}; 0 stands for that many. There are fewer where their texts are long, and at least one.",
+        "  int32 max_rows = 2;",
+        f"  // The table whose rows are asked for: empty for `{report.rows}`{_sections(report)}.",
+        "  string section = 3;",
+        f"  // {_arguments(report)}",
+        "  string argument = 4;",
+    ]
+    for number, each in enumerate(report.inputs, 5):
+        kind, meaning = _INPUTS.get(
+            each, ("ModuleInput", f"The module {each}" if len(report.inputs) > 1 else "The module")
+        )
+        lines += [f"  // {meaning}.", f"  {kind} {each} = {number};"]
+    for number, option in enumerate(remote_options(report), 5 + len(report.inputs)):
+        kind = type_text(Column(option.name, option.kind, option.meaning))
+        lines += [f"  // {_sentence(option.meaning, option.unit)}", f"  {kind} {option.name} = {number};"]
+    lines += [
+        "}",
+        "",
+        f"// The answer of the report `{report.name}`.",
+        f"message {name}Response {{",
+        "  // Numbers about the whole.",
+        f"  {name}Totals totals = 1;",
+        "  // The rows from `first_row` on, if the request names no section.",
+        f"  repeated {name}Row {report.rows} = 2;",
+        "  // How many rows the table has that was asked for.",
+        "  int64 row_count = 3;",
+        "  // What to know first, as text of a few lines.",
+        "  string headline = 4;",
+    ]
+    for offset, (section, message) in enumerate(rows):
+        lines += [
+            f"  // {_sentence(report.section(section).meaning)}",
+            f"  repeated {message} {section} = {5 + offset};",
+        ]
+    lines.append("}")
+    tables = [(f"{name}Totals", "Numbers about the whole", report.totals), (f"{name}Row", "A row", report.columns)]
+    for section, message in rows:
+        if message != f"{name}Row":
+            tables.append((message, _sentence(report.section(section).meaning)[:-1], report.section(section).columns))
+    for message, meaning, columns in tables:
+        lines += ["", f"// {meaning}.", f"message {message} {{"]
+        for offset, column in enumerate(columns):
+            lines += [
+                f"  // {_sentence(column.meaning, column.unit)}",
+                f"  {type_text(column)} {column.name} = {offset + 1};",
+            ]
+        lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def _sections(report: Report) -> str:
+    names = [f"`{section.name}`" for section in report.sections]
+    return f", or one of {', '.join(names)}" if names else ""
+
+
+def _arguments(report: Report) -> str:
+    told: list[str] = []
+    for section in report.sections:
+        if section.argument is not None:
+            choices = f" ({', '.join(section.argument.choices)})" if section.argument.choices else ""
+            told.append(f"of `{section.name}` {section.argument.meaning}{choices}")
+    return (
+        f"What the table depends on: {'; '.join(told)}."
+        if told
+        else "What the table depends on: nothing in this report."
+    )
+
+
+def _camel(name: str) -> str:
+    return "".join([part.capitalize() for part in name.split("_")])
+
+
+def _sentence(meaning: str, unit: str = "") -> str:
+    counted = f", in {unit}" if unit and unit != "fraction" and unit not in meaning else ""
+    return f"{meaning[:1].upper()}{meaning[1:].rstrip('.')}{counted}."
+
+
+if __name__ == "__main__":
+    sys.stdout.write(proto_text(report_of(sys.argv[1])))

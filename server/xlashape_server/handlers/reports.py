@@ -1,0 +1,142 @@
+"""ReportService: one handler for all reports. The declaration of a report says how its RPC's messages are read and filled."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+from google.protobuf.descriptor import MethodDescriptor
+
+from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, XlashapeError
+from xlashape.limits import budget, spend
+from xlashape.proto import v1
+from xlashape.reports.messages import MOST_ROWS, remote_options, response_of
+from xlashape.reports.register import report_of
+from xlashape.reports.report import Answer, Option, Report
+from xlashape.tables import Kind
+from xlashape_server.config import Config
+from xlashape_server.handlers.inputs import check_text, decoded, placed, shape_of
+from xlashape_server.memory import reserve
+from xlashape_server.modules import Modules
+
+_ROW_BYTES = 1_500
+"""Measured: a row of an answer with its texts takes 0.4 to 1.2 kB."""
+
+
+_CONTENTS = ("text", "profile")
+"""The fields with what is asked about that are no messages."""
+_PROFILE_FACTOR = 12
+"""Bytes of memory for each byte of a profile: its modules are decoded, and each of its instructions is a row."""
+
+
+class ReportHandlers:
+    """The handlers of ReportService. Errors are the library's, with the path in the request."""
+
+    def __init__(self, config: Config, modules: Modules) -> None:
+        self._config = config
+        self._modules = modules
+
+    def handler(self, method: MethodDescriptor) -> Callable[[bytes, float], bytes]:
+        """The handler of an RPC: that of Memory computes the report `memory`."""
+        report = report_of(method.name.lower())
+        request, response = (getattr(v1, each.name) for each in (method.input_type, method.output_type))
+        inputs = [
+            field.name
+            for field in method.input_type.fields
+            if field.message_type is not None or field.name in _CONTENTS
+        ]
+
+        def handle(data: bytes, deadline: float) -> bytes:
+            message: Any = decoded(request, data)
+            if message.first_row < 0 or message.max_rows < 0:
+                field = "first_row" if message.first_row < 0 else "max_rows"
+                raise InvalidArgumentError(f"{field} is negative", field=field)
+            with budget(self._config.max_analysis_steps, deadline, report.name):
+                _check_section(report, message)
+                answer = self._answer(report, message, inputs)
+                reserve(_ROW_BYTES * min(message.max_rows or MOST_ROWS, MOST_ROWS))
+                try:
+                    made = response_of(
+                        answer, response, section=message.section, argument=message.argument,
+                        first=message.first_row, most=message.max_rows,
+                    )  # fmt: skip
+                except (InvalidArgumentError, NotFoundError) as error:
+                    raise placed(error, ("argument",)) from None
+            return made.SerializeToString()
+
+        return handle
+
+    def _answer(self, report: Report, message: Any, inputs: list[str]) -> Answer:
+        given = [name for name in inputs if message.HasField(name)]
+        if report.inputs == ("a", "b"):
+            missing = [name for name in inputs if name not in given]
+            if missing:
+                raise InvalidArgumentError(f"{missing[0]} is missing: a and b are compared", field=missing[0])
+        elif len(given) != 1:
+            found = "found none" if not given else f"found {' and '.join(given)}"
+            message_ = f"expected one of {', '.join(inputs)}, {found}" if len(inputs) > 1 else f"{inputs[0]} is missing"
+            raise InvalidArgumentError(message_, field=given[-1] if given else inputs[0])
+        values = [self._input(message, name) for name in given]
+        options = {each.name: _value(each, message) for each in remote_options(report) if _is_set(each, message)}
+        try:
+            return report.run(*values, **options)
+        except XlashapeError as error:
+            raise placed(error, (given[0],), **{name: (name,) for name in options}) from None
+
+    def _input(self, message: Any, name: str) -> Any:
+        value = getattr(message, name)
+        if isinstance(value, v1.ModuleInput):
+            return self._modules.read(value, (name,))
+        if isinstance(value, v1.ShapeInput):
+            return shape_of(value, (name,), self._config)
+        if isinstance(value, bytes):
+            self._modules.check_size(len(value), (name,))
+            reserve(_PROFILE_FACTOR * len(value))
+            return self._unpacked(value, name) if value.startswith(b"\x1f\x8b") else value
+        check_text(value, self._config.max_text_bytes)
+        return value.encode()  # as content: text could name a file of this machine
+
+    def _unpacked(self, data: bytes, name: str) -> bytes:
+        """The content of gzip data: as many bytes at most as a module may have, and not in a file of this machine."""
+        made = bytearray()
+        try:
+            with gzip.open(BytesIO(data)) as file:
+                while chunk := file.read(1 << 20):
+                    spend(1 + len(chunk) // 1024)
+                    self._modules.check_size(len(made) + len(chunk), (name,))
+                    reserve(_PROFILE_FACTOR * len(chunk))
+                    made += chunk
+        except (OSError, EOFError, zlib.error) as error:
+            raise DecodeError(f"the profile cannot be decompressed: {error}", field=name) from None
+        return bytes(made)
+
+
+def _is_set(option: Option, message: Any) -> bool:
+    return bool(getattr(message, option.name)) if option.kind is Kind.TEXTS else message.HasField(option.name)
+
+
+def _value(option: Option, message: Any) -> Any:
+    value = getattr(message, option.name)
+    if option.choices and value not in option.choices:
+        raise InvalidArgumentError(
+            f"{option.name}: expected one of {', '.join(option.choices)}, found {value[:60]!r}", field=option.name
+        )
+    return tuple(value) if option.kind is Kind.TEXTS else value
+
+
+def _check_section(report: Report, message: Any) -> None:
+    """NotFoundError or InvalidArgumentError for a table or an argument that the report does not have."""
+    try:
+        if message.section == "totals":
+            raise InvalidArgumentError("every response has the totals: leave `section` empty", field="section")
+        argument = report.section(message.section).argument if message.section else None
+    except XlashapeError as error:
+        raise placed(error, ("section",)) from None
+    if argument is not None and not message.argument:
+        raise InvalidArgumentError(f"{message.section} needs an argument: {argument.meaning}", field="argument")
+    if argument is not None and argument.choices and message.argument not in argument.choices:
+        expected = ", ".join(argument.choices)
+        raise InvalidArgumentError(f"expected one of {expected}, found {message.argument[:60]!r}", field="argument")

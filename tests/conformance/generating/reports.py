@@ -1,0 +1,72 @@
+"""Cases of ReportService: the same questions of every report."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+from generating.answered import Cases
+from xlashape.proto import services
+from xlashape.reports.register import report_of
+
+_VECTORS = Path(__file__).resolve().parents[2] / "vectors"
+
+
+def reports() -> Cases:
+    """ReportService."""
+    cases = Cases("reports")
+    [service] = [each for each in services() if each.name == "ReportService"]
+    for method in service.methods:
+        _cases_of(cases, method)
+    return cases
+
+
+def _cases_of(cases: Cases, method) -> None:
+    name = method.name.lower()
+    report = report_of(name)
+    rpc = f"ReportService/{method.name}"
+    inputs = [
+        field.name
+        for field in method.input_type.fields
+        if field.message_type is not None and field.message_type.name == "ModuleInput"
+    ]
+
+    def of(module: str, **more: object) -> dict[str, object]:
+        return {each: {"name": f"$name:{module}"} for each in inputs} | more
+
+    if report.inputs == ("profile",):
+        traces = _VECTORS / "profiles"
+        content = base64.b64encode((traces / "conv_grad.trace.json.gz").read_bytes()).decode()
+        cases.call(f"{name}/trace", rpc, {"profile": content}, stored=[])
+        cases.call(f"{name}/broken", rpc, {"profile": base64.b64encode(b"no profile").decode()}, stored=[])
+    for module in ("attention", "fused", "loops"):
+        cases.call(f"{name}/{module}", rpc, of(module), stored=[module])
+    cases.call(
+        f"{name}/text",
+        rpc,
+        {
+            each: {"text": "HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }"}
+            for each in inputs
+        },
+        stored=[],
+    )
+    cases.call(f"{name}/two_rows", rpc, of("attention", firstRow="1", maxRows=2), stored=["attention"])
+    cases.call(f"{name}/behind_the_last_row", rpc, of("fused", firstRow="100000"), stored=["fused"])
+    cases.call(f"{name}/negative_row", rpc, of("fused", firstRow="-1"), stored=["fused"])
+    cases.call(f"{name}/negative_count", rpc, of("fused", maxRows=-1), stored=["fused"])
+    cases.call(f"{name}/missing_module", rpc, of("fused"), stored=[])
+    cases.call(f"{name}/no_module", rpc, {}, stored=[])
+    cases.call(f"{name}/broken_text", rpc, {each: {"text": "HloModule m\n\nENTRY e {"} for each in inputs}, stored=[])
+    cases.call(f"{name}/no_such_section", rpc, of("fused", section="nowhere"), stored=["fused"])
+    for section in report.sections:
+        if section.argument is None:
+            cases.call(f"{name}/{section.name}", rpc, of("fused", section=section.name, maxRows=5), stored=["fused"])
+            continue
+        cases.call(f"{name}/{section.name}/no_argument", rpc, of("fused", section=section.name), stored=["fused"])
+        for argument in (*section.argument.choices[:2], "nothing"):
+            cases.call(
+                f"{name}/{section.name}/{argument}",
+                rpc,
+                of("fused", section=section.name, argument=argument, maxRows=5),
+                stored=["fused"],
+            )

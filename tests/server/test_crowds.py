@@ -1,0 +1,147 @@
+"""One caller with very many connections: it has its share of them, the others are answered, and silent ones cost little."""
+
+from __future__ import annotations
+
+import resource
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.certificates import make_authority, make_certificate
+from xlashape_client import Client
+from xlashape_server import Config, Server
+from xlashape_server.callers import Shares
+from xlashape_server.sockets import Crowd
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address and no /proc")
+
+SHAPE = "f32[3,5]{1,0:T(2,2)}"
+ALLOWED = 100
+SHARE = 75
+FAST = "127.0.0.2"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    config = Config(address="127.0.0.1:0", http="127.0.0.1:0", workers=1, max_connections=ALLOWED, log_level="error")
+    with Server(config) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("certificates")
+    make_authority(folder)
+    make_certificate(folder, "server")
+    pair = {"tls_certificate": str(folder / "server.pem"), "tls_key": str(folder / "server.key")}
+    with Server(Config(address="127.0.0.1:0", http="127.0.0.1:0", workers=1, log_level="error", **pair)) as running:
+        yield running
+
+
+def connected(address: str, source: str, count: int, stack: ExitStack) -> list[socket.socket]:
+    host, _, port = address.rpartition(":")
+    made = [socket.create_connection((host, int(port)), source_address=(source, 0)) for _ in range(count)]
+    for each in made:
+        stack.callback(each.close)
+    return made
+
+
+def open_ones(connections: list[socket.socket]) -> list[socket.socket]:
+    """Those that the server has not closed."""
+    found: list[socket.socket] = []
+    for each in connections:
+        readable = select.select([each], [], [], 0)[0]
+        try:
+            if not readable or each.recv(1 << 16):
+                found.append(each)
+        except OSError:
+            pass
+    return found
+
+
+@pytest.mark.parametrize("transport", ["gRPC", "HTTP"])
+def test_a_caller_has_its_share_of_the_connections(server: Server, transport: str) -> None:
+    address = server.address if transport == "gRPC" else server.http_address
+    with ExitStack() as stack:
+        made = connected(address, FAST, ALLOWED - 5, stack)
+        end = time.monotonic() + 20
+        while len(made) > SHARE and time.monotonic() < end:
+            time.sleep(0.1)
+            made = open_ones(made)
+        assert len(made) == SHARE
+        time.sleep(0.5)
+        assert len(open_ones(made)) == SHARE
+        others = connected(address, "127.0.0.3", 3, stack)
+        with Client(server.address, timeout=10) as client:
+            assert client.linear_index(SHAPE, (2, 3)) == 17
+        assert len(open_ones(others)) == 3
+
+
+def test_silent_connections_under_tls_cost_little(secured: Server) -> None:
+    """Each took 270 KB over HTTP, before its first byte came."""
+
+    def resident() -> int:
+        return int(Path(f"/proc/{secured.worker_pids[0]}/statm").read_text().split()[1]) * resource.getpagesize()
+
+    with ExitStack() as stack:
+        before = resident()
+        for address in (secured.address, secured.http_address):
+            for source in (FAST, "127.0.0.3"):
+                connected(address, source, 250, stack)
+        time.sleep(1)
+        assert resident() - before < 1000 * (50 << 10)
+
+
+def test_handshakes_that_do_not_end_have_a_bound(secured: Server) -> None:
+    """One byte of each begins a handshake. A caller has its share of those, too."""
+    with ExitStack() as stack:
+        made = connected(secured.http_address, FAST, 400, stack)
+        for each in made:
+            each.send(b"\x16")
+        end = time.monotonic() + 5
+        while len(made) > 192 and time.monotonic() < end:
+            time.sleep(0.1)
+            made = open_ones(made)
+        assert len(made) <= 192
+
+
+def test_the_server_takes_as_many_descriptors_as_it_may() -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    code = """
+import resource, sys
+from pathlib import Path
+hard = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+from xlashape_server import Config, Server
+with Server(Config(address="127.0.0.1:0", workers=1, log_level="error")) as server:
+    limits = Path(f"/proc/{server.worker_pids[0]}/limits").read_text()
+    print(next(line for line in limits.splitlines() if line.startswith("Max open files")).split()[3])
+"""
+    hard = 4096 if hard == resource.RLIM_INFINITY else min(hard, 4096)
+    done = subprocess.run([sys.executable, "-c", code, str(hard)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(hard)]
+
+
+def test_the_newest_connections_of_a_caller_are_those_that_end() -> None:
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = listening.getsockname()[1]
+        crowd = Crowd(port, 100, Shares(0.75, 0.5))
+        made = connected(f"127.0.0.1:{port}", FAST, 75, stack)
+        accepted = [stack.enter_context(listening.accept()[0]) for _ in made]
+        assert crowd.thin(75) == 0
+        newer = connected(f"127.0.0.1:{port}", FAST, 10, stack)
+        accepted += [stack.enter_context(listening.accept()[0]) for _ in newer]
+        other = connected(f"127.0.0.1:{port}", "127.0.0.3", 1, stack)
+        accepted += [stack.enter_context(listening.accept()[0]) for _ in other]
+        assert crowd.thin(86) == 10
+        assert len(open_ones(made + other)) == 76
+        assert not open_ones(newer)
+        assert crowd.thin(3) == 0

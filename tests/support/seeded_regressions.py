@@ -1,0 +1,346 @@
+"""What a compiler or a user may do to a module for the worse: changes of one place of an HloModuleProto, each with the row that diff should put first.
+
+A regression takes a copy of a module and a random generator, changes the module, and returns what it did; None where the module has no place for it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from xlashape.hlo import HloModule
+from xlashape.proto import xla
+from xlashape.shape import Shape, shape_util
+
+
+class Seeded(NamedTuple):
+    """What was changed."""
+
+    kind: str
+    word: str
+    """What diff should say in `what`; empty for added and removed instructions without a word of their own."""
+    opcode: str
+    a: str | None
+    """The name on both sides; None on both where either fusion may stand for the change."""
+    b: str | None
+    delta_bytes: int
+
+
+Regression = Callable[[xla.HloModuleProto, random.Random], "Seeded | None"]
+
+_NOT_COPIED = {
+    "parameter",
+    "constant",
+    "tuple",
+    "get-tuple-element",
+    "while",
+    "conditional",
+    "call",
+    "bitcast",
+    "after-all",
+    "copy",
+}
+
+
+def _entry(module: xla.HloModuleProto) -> xla.HloComputationProto:
+    return next(c for c in module.computations if c.id == module.entry_computation_id)
+
+
+def _bytes(shape: xla.ShapeProto) -> int:
+    return shape_util.byte_size_of(Shape.from_proto(shape))
+
+
+def _is_array(instruction: xla.HloInstructionProto) -> bool:
+    return instruction.shape.element_type not in (xla.TUPLE, xla.TOKEN, xla.OPAQUE_TYPE)
+
+
+def _arrays(module: xla.HloModuleProto, rng: random.Random, rank: int = 1) -> Iterator[xla.HloInstructionProto]:
+    """Instructions of the entry computation whose results are buffers of arrays and are used, in random order."""
+    entry = _entry(module)
+    used = {operand for i in entry.instructions for operand in i.operand_ids}
+    found = [
+        i
+        for i in entry.instructions
+        if _is_array(i)
+        and i.opcode not in _NOT_COPIED
+        and i.id in used
+        and len(i.shape.dimensions) >= rank
+        and all(size > 1 for size in i.shape.dimensions)
+    ]
+    rng.shuffle(found)
+    yield from found
+
+
+def _new(module: xla.HloModuleProto, like: xla.HloInstructionProto, opcode: str) -> xla.HloInstructionProto:
+    entry = _entry(module)
+    made = xla.HloInstructionProto(name=f"{opcode}.9999", opcode=opcode, shape=like.shape, operand_ids=[like.id])
+    made.id = max(i.id for i in entry.instructions) + 1
+    made.metadata.CopyFrom(like.metadata)
+    return made
+
+
+def _insert_behind(module: xla.HloModuleProto, like: xla.HloInstructionProto, made: xla.HloInstructionProto) -> None:
+    """Has all users of an instruction take a new one instead."""
+    for instruction in _entry(module).instructions:
+        instruction.operand_ids[:] = [made.id if i == like.id else i for i in instruction.operand_ids]
+    module.ClearField("schedule")
+    _entry(module).instructions.append(made)
+
+
+def new_copy(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    for like in _arrays(module, rng):
+        made = _new(module, like, "copy")
+        _insert_behind(module, like, made)
+        return Seeded("added", "copy", "copy", None, made.name, _bytes(like.shape))
+    return None
+
+
+def new_convert_and_back(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    for like in _arrays(module, rng):
+        if like.shape.element_type != xla.F32:
+            continue
+        narrow = _new(module, like, "convert")
+        narrow.name = "convert.9998"
+        narrow.shape.element_type = xla.F64
+        _insert_behind(module, like, narrow)
+        back = _new(module, narrow, "convert")
+        back.shape.element_type = xla.F32
+        for instruction in _entry(module).instructions:
+            instruction.operand_ids[:] = [back.id if i == narrow.id else i for i in instruction.operand_ids]
+        _entry(module).instructions.append(back)
+        return Seeded("added", "", "convert", None, narrow.name, 2 * _bytes(like.shape))
+    return None
+
+
+def flipped_layout(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    for like in _arrays(module, rng, rank=2):
+        order = list(like.shape.layout.minor_to_major)
+        like.shape.layout.minor_to_major[:] = order[::-1]
+        return Seeded("changed", "layout", like.opcode, like.name, like.name, 0)
+    return None
+
+
+def widened_type(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    for like in _arrays(module, rng):
+        if like.shape.element_type == xla.F32:
+            before = _bytes(like.shape)
+            like.shape.element_type = xla.F64
+            return Seeded("changed", "element type", like.opcode, like.name, like.name, before)
+    return None
+
+
+def other_sizes(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    for like in _arrays(module, rng):
+        before = _bytes(like.shape)
+        like.shape.dimensions[0] *= 3
+        return Seeded("changed", "shape", like.opcode, like.name, like.name, 2 * before)
+    return None
+
+
+def new_tile(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    for like in _arrays(module, rng, rank=2):
+        before = _bytes(like.shape)
+        like.shape.layout.tiles.add(dimensions=[8, 128])
+        sizes = [like.shape.dimensions[d] for d in like.shape.layout.minor_to_major]
+        sizes[0], sizes[1] = -(-sizes[0] // 128) * 128, -(-sizes[1] // 8) * 8
+        after = before
+        for d, size in zip(like.shape.layout.minor_to_major, sizes, strict=True):
+            after = after // like.shape.dimensions[d] * size
+        return Seeded("changed", "tile", like.opcode, like.name, like.name, after - before)
+    return None
+
+
+def other_memory_space(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    for like in _arrays(module, rng):
+        like.shape.layout.memory_space = 5
+        return Seeded("changed", "memory space", like.opcode, like.name, like.name, 0)
+    return None
+
+
+def extra_all_gather(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    for like in _arrays(module, rng):
+        made = _new(module, like, "all-gather")
+        made.shape.dimensions[0] *= 4
+        made.dimensions.append(0)
+        made.channel_id = 77
+        made.collective_device_list.replica_groups.add(replica_ids=[0, 1, 2, 3])
+        _insert_behind(module, like, made)
+        return Seeded("added", "collective", "all-gather", None, made.name, 4 * _bytes(like.shape))
+    return None
+
+
+def recomputed(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    entry = _entry(module)
+    for like in _arrays(module, rng):
+        users = [i for i in entry.instructions if like.id in i.operand_ids]
+        if like.called_computation_ids or len(users) < 2:
+            continue
+        made = entry.instructions.add()
+        made.CopyFrom(like)
+        made.name, made.id = f"{like.name}.remat", max(i.id for i in entry.instructions) + 1
+        users[-1].operand_ids[:] = [made.id if i == like.id else i for i in users[-1].operand_ids]
+        module.ClearField("schedule")
+        return Seeded("added", "recomputed", like.opcode, None, made.name, _bytes(like.shape))
+    return None
+
+
+def lost_donation(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    """The module is given a donation before it loses it: `module` is then the one that has it. Returns what losing it costs."""
+    entry = _entry(module)
+    root = next(i for i in entry.instructions if i.id == entry.root_id)
+    by_id = {i.id: i for i in entry.instructions}
+    outputs = [by_id[i] for i in root.operand_ids] if root.opcode == "tuple" else [root]
+    for number, output in enumerate(outputs):
+        if output.opcode in _NOT_COPIED or not _is_array(output) or outputs.count(output) > 1:
+            continue
+        alias = module.input_output_alias.entries.add(parameter_number=0, kind=xla.MAY_ALIAS)
+        if root.opcode == "tuple":
+            alias.output_shape_index.append(number)
+        return Seeded("changed", "donation", output.opcode, output.name, output.name, _bytes(output.shape))
+    return None
+
+
+def changed_sharding(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    parameters = [i for i in _entry(module).instructions if i.opcode == "parameter" and _is_array(i)]
+    like = rng.choice(parameters)
+    like.sharding.Clear()
+    like.sharding.type = xla.OpSharding.REPLICATED
+    return Seeded("changed", "sharding", "parameter", like.name, like.name, 0)
+
+
+def changed_config(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    for like in _arrays(module, rng):
+        like.backend_config = b'{"outer_dimension_partitions":["7"]}'
+        return Seeded("changed", "backend_config.outer_dimension_partitions", like.opcode, like.name, like.name, 0)
+    return None
+
+
+def changed_opcode(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    places = [(c, i) for c in module.computations for i in c.instructions if i.opcode in ("add", "multiply", "maximum")]
+    if not places:
+        return None
+    _, like = rng.choice(places)
+    like.opcode = "subtract"
+    return Seeded("changed", "opcode", "subtract", like.name, like.name, 0)
+
+
+def control_dependency(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    for like in _arrays(module, rng):
+        first = next((i for i in _entry(module).instructions if i.opcode == "parameter" and i.id != like.id), None)
+        if first is None:
+            return None
+        like.control_predecessor_ids.append(first.id)
+        return Seeded("changed", "control dependencies", like.opcode, like.name, like.name, 0)
+    return None
+
+
+def removed_instruction(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    entry = _entry(module)
+    for like in _arrays(module, rng):
+        before = {i.id: i for i in entry.instructions}
+        same = [before[i] for i in like.operand_ids if before[i].shape == like.shape]
+        if not same or like.called_computation_ids or before[like.operand_ids[0]] is like:
+            continue
+        for instruction in entry.instructions:
+            instruction.operand_ids[:] = [same[0].id if i == like.id else i for i in instruction.operand_ids]
+        size, name, opcode = _bytes(like.shape), like.name, like.opcode
+        module.ClearField("schedule")
+        kept = [
+            xla.HloInstructionProto.FromString(i.SerializeToString()) for i in entry.instructions if i.id != like.id
+        ]
+        del entry.instructions[:]
+        entry.instructions.extend(kept)
+        return Seeded("removed", "", opcode, name, None, -size)
+    return None
+
+
+def split_fusion(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    """The root of a fusion gets a fusion of its own, which reads what the first one writes."""
+    entry = _entry(module)
+    by_id = {c.id: c for c in module.computations}
+    for like in _arrays(module, rng):
+        if like.opcode != "fusion":
+            continue
+        body = by_id[like.called_computation_ids[0]]
+        inside = {i.id: i for i in body.instructions}
+        root = inside[body.root_id]
+        computed = [
+            i for i in dict.fromkeys(root.operand_ids) if inside[i].opcode not in ("parameter", "constant", "broadcast")
+        ]
+        users = [i for i in body.instructions if computed and computed[0] in i.operand_ids]
+        if len(computed) != 1 or len(users) != 1 or not _is_array(inside[computed[0]]) or root.called_computation_ids:
+            continue
+        if any(inside[i].opcode not in ("parameter", "constant") for i in root.operand_ids if i != computed[0]):
+            continue
+        middle = inside[computed[0]]
+        # The second fusion: the root, what it reads of the first one, and of the parameters and constants.
+        second = module.computations.add(name="split.9", id=max(by_id) + 1)
+        second.instructions.add(name="split_p0.9", id=1, opcode="parameter", parameter_number=0, shape=middle.shape)
+        made = xla.HloInstructionProto()
+        made.CopyFrom(like)
+        made.name, made.id = "split_fusion.9", max(i.id for i in entry.instructions) + 1
+        made.called_computation_ids[:] = [second.id]
+        operands, new_of = [like.id], {middle.id: 1}
+        for i in dict.fromkeys(root.operand_ids):
+            if i == middle.id:
+                continue
+            copy = second.instructions.add()
+            copy.CopyFrom(inside[i])
+            copy.id = new_of[i] = len(new_of) + 1
+            copy.name = f"split_v{copy.id}.9"
+            if copy.opcode == "parameter":
+                operands.append(like.operand_ids[copy.parameter_number])
+                copy.parameter_number = len(operands) - 1
+        last = second.instructions.add()
+        last.CopyFrom(root)
+        last.id, last.name = len(new_of) + 1, "split_root.9"
+        last.operand_ids[:] = [new_of[i] for i in root.operand_ids]
+        second.root_id = last.id
+        made.operand_ids[:] = operands
+        kept = [xla.HloInstructionProto.FromString(i.SerializeToString()) for i in body.instructions if i.id != root.id]
+        del body.instructions[:]
+        body.instructions.extend(kept)
+        body.root_id = middle.id
+        body.ClearField("program_shape")
+        for instruction in entry.instructions:
+            instruction.operand_ids[:] = [made.id if i == like.id else i for i in instruction.operand_ids]
+        entry.instructions.append(made)
+        like.shape.CopyFrom(middle.shape)
+        module.ClearField("schedule")
+        return Seeded("changed", "fusion split", "fusion", None, None, _bytes(middle.shape))
+    return None
+
+
+REGRESSIONS: dict[str, Regression] = {
+    regression.__name__: regression
+    for regression in (
+        new_copy,
+        new_convert_and_back,
+        flipped_layout,
+        widened_type,
+        other_sizes,
+        new_tile,
+        other_memory_space,
+        extra_all_gather,
+        recomputed,
+        lost_donation,
+        changed_sharding,
+        changed_config,
+        changed_opcode,
+        control_dependency,
+        removed_instruction,
+        split_fusion,
+    )
+}
+
+
+def seed(module: HloModule, regression: Regression, rng: random.Random) -> tuple[HloModule, HloModule, Seeded] | None:
+    """The module before and after; None where the module has no place for the regression."""
+    proto = module.to_proto()
+    done = regression(proto, rng)
+    if done is None:
+        return None
+    changed = HloModule.from_proto(proto)
+    # Donations are given to a module to be lost.
+    return (changed, module, done) if regression is lost_donation else (module, changed, done)

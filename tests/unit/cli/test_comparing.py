@@ -1,0 +1,150 @@
+"""`diff` and `fingerprint`: files and directories, gates, formats, errors."""
+
+from __future__ import annotations
+
+import json
+
+import command_line
+import jsonschema
+import pytest
+
+from xlashape.reports.diff import diff
+from xlashape.reports.diff.markdown import MAX_CHARACTERS, markdown
+
+ONE = "HloModule jit_f ENTRY e { p = f32[256] parameter(0) ROOT n = f32[256] negate(p) }"
+TWO = "HloModule jit_f ENTRY e { p = f32[256] parameter(0) c = f32[256] copy(p) ROOT n = f32[256] negate(c) }"
+SAME = "HloModule jit_f ENTRY %main { %x = f32[256]{0} parameter(0) ROOT %y = f32[256]{0} negate(%x) }"
+
+
+@pytest.fixture
+def files(tmp_path):
+    made = []
+    for name, text in (("one", ONE), ("two", TWO), ("same", SAME)):
+        path = tmp_path / f"{name}.hlo"
+        path.write_text(text)
+        made.append(str(path))
+    return made
+
+
+def run(*arguments, code=0, data=b""):
+    done = command_line.run(*arguments, data=data)
+    assert done.returncode == code, done.stderr
+    return done.stdout.decode()
+
+
+def test_two_files(files):
+    one, two, same = files
+    assert "added   copy   copy     c" in run("diff", one, two)
+    assert "The same program: 1:" in run("diff", one, same)
+    assert "The same program: 1:" in run("diff", one, "-", data=SAME.encode())
+    assert run("diff", one, two, "--show", "text").strip() == "+ %c = f32[256]{0} copy(%p)"
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        ("copies.bytes > 1000", "copies.bytes > 1000: copies.bytes 0 B → 1.00 KiB (+1.00 KiB)"),
+        ("bytes_read > 2%", "bytes_read > 2%: bytes_read 1.00 KiB → 2.00 KiB (+1.00 KiB, +100.0%)"),
+        ("changes>0", "changes>0: 1 changes"),
+        ("copies.bytes > 1MiB", ""),
+        ("fusions > 0%", ""),
+    ],
+)
+def test_a_gate_fails_with_the_reason_first(files, condition, reason):
+    text = run("diff", *files[:2], "--fail-if", condition, code=int(bool(reason)))
+    assert text.startswith(f"FAILED {reason}\n") if reason else not text.startswith("FAILED")
+    assert run("diff", files[0], files[2], "--fail-if", condition).startswith(files[0])
+
+
+def test_what_is_ignored_does_not_fail(files):
+    text = run("diff", *files[:2], "--fail-if", "changes > 0", "--ignore", "copy")
+    assert "No changes but 1 that are ignored" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--fail-if", "copy.bytes > 1"], "did you mean 'copies.bytes'?"),
+        (["--fail-if", "copies"], "expected a condition such as 'copies.bytes > 1MiB', found 'copies'"),
+        (["--fail-if", "copies > many"], "expected a number such as 128, 10MiB or 50%, found 'many'"),
+        (["--ignore", "layuot"], "did you mean 'layout'?"),
+    ],
+)
+def test_mistakes_are_named(files, arguments, message):
+    done = command_line.run("diff", *files[:2], *arguments)
+    assert done.returncode == 1
+    assert message in done.stderr.decode()
+
+
+def test_json_follows_its_schema(files):
+    told = json.loads(run("diff", *files[:2], "--json"))
+    jsonschema.validate(told, json.loads(run("schemas", "diff.v1")))
+    assert told["totals"]["delta_copy_bytes"] == told["changes"][0]["delta_copy_bytes"] == 1024
+    measures = {each["name"]: each["delta"] for each in told["measures"]}
+    assert (measures["copies.bytes"], measures["instructions"]) == (1024, 1)
+    told = json.loads(run("fingerprint", *files, "--json"))
+    jsonschema.validate(told, json.loads(run("schemas", "fingerprint.v1")))
+
+
+def test_rows_in_lines(files):
+    assert json.loads(run("diff", *files[:2], "--format", "jsonl"))["b"] == "c"
+    assert run("diff", *files[:2], "--format", "csv", "--filter", "kind=removed").count("\n") == 1
+
+
+def test_fingerprints(files):
+    lines = [line.split() for line in run("fingerprint", *files).splitlines()]
+    assert [name for _, name in lines] == files
+    assert lines[0][0] == lines[2][0] != lines[1][0]
+
+
+def test_a_broken_file_is_a_line(files, tmp_path):
+    (tmp_path / "broken.hlo").write_text("HloModule m ENTRY")
+    text = run("fingerprint", str(tmp_path), code=1)
+    assert len(text.splitlines()) == 4
+    assert "broken.hlo" in next(line for line in text.splitlines() if line.startswith("---"))
+
+
+def test_directories_of_dumps(tmp_path):
+    for folder, number, text in (("a", 3, ONE), ("b", 7, TWO)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"module_000{number}.jit_f.cpu_after_optimizations.txt").write_text(text)
+        (tmp_path / folder / f"module_000{number}.jit_g.cpu_after_optimizations.txt").write_text(
+            ONE.replace("jit_f", "jit_g")
+        )
+        (tmp_path / folder / f"module_000{number}.jit_f.before_optimizations.txt").write_text(ONE)
+    (tmp_path / "b" / "module_0009.jit_new.before_optimizations.txt").write_text(ONE)
+    done = command_line.run("diff", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if", "copies > 0")
+    text = done.stdout.decode()
+    assert done.returncode == 1
+    assert text.startswith("FAILED copies > 0: copies 0 → 1 (+1)\njit_f\n")
+    assert text.endswith("2 modules are in both, 1 of them changed\n")
+    assert "jit_new is in" in done.stderr.decode()
+
+
+# -- Markdown -----------------------------------------------------------------------------
+
+
+def test_markdown_has_the_summary_first_and_folds_the_rest(files):
+    text = run("diff", *files[:2], "--format", "markdown", "--fail-if", "copies > 0", code=1)
+    assert text.index("❌ copies") < text.index("1 change in 1 row") < text.index("| added | copy | copy |")
+
+
+def test_markdown_fits_into_a_comment():
+    """Thousands of rows with long names that are markup."""
+    lines = [f"v{i} = f32[{i + 1}] parameter({i})" for i in range(3000)]
+    before = f"HloModule m ENTRY e {{ {' '.join(lines)} ROOT t = () tuple() }}"
+    more = [
+        f'{"n" * 200}{i} = f32[{i + 1}] negate(v{i}), metadata={{source_file="<img onerror=x>|`{i}.py" source_line=3}}'
+        for i in range(3000)
+    ]
+    after = f"HloModule m ENTRY e {{ {' '.join([*lines, *more])} ROOT t = () tuple() }}"
+    text = markdown(diff(before, after), "a → b")
+    assert 40_000 < len(text) <= MAX_CHARACTERS
+    assert text.rstrip().endswith("</details>")
+    assert "further rows are left out" in text
+    assert "<img" not in text
+
+
+def test_one_html_file(files):
+    text = run("diff", *files[:2], "--format", "html")
+    assert text.startswith("<!doctype html>") and "<td>copy</td>" in text and "<script" not in text

@@ -1,0 +1,341 @@
+"""What moves, how much, why: one text for each kind of copy that GPU's and TPU's compilers, asynchronous operations and loops have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import xlashape as xs
+from xlashape.reports.copies import Copy
+
+
+def only(text: str) -> Copy:
+    (row,) = xs.copies(text)
+    return row
+
+
+def entry(*lines: str, before: str = "") -> str:
+    return f"HloModule m\n{before}\nENTRY e {{\n" + "\n".join(lines) + "\n}\n"
+
+
+def test_tiles_count_on_tpus():
+    """FlowPM's copy, from the text of an allocation that failed: 1 GiB becomes 32 GiB."""
+    row = only(
+        entry(
+            "p = (s32[8388608,8,4]{0,2,1:T(4,128)}) parameter(0)",
+            "g = s32[8388608,8,4]{0,2,1:T(4,128)} get-tuple-element(p), index=0",
+            'ROOT c = s32[8388608,8,4]{2,1,0:T(8,128)} copy(g), metadata={op_type="FloorMod" op_name="slicewise_79/cic_update/FloorMod"}',
+        )
+    )
+    assert (row.bytes_read, row.bytes_written) == (1 << 30, 32 << 30)
+    assert (str(row.from_layout), str(row.to_layout)) == ("{0,2,1:T(4,128)}", "{2,1,0:T(8,128)}")
+    assert row.cause_kind == "relayout" and row.op_name == "slicewise_79/cic_update/FloorMod"
+    assert row.cause.endswith("Its tiles pad the result to 32 times the bytes of the operand.")
+    assert row.is_exact is not True, "a compiler that chooses tiles may choose others"
+
+
+def test_sub_byte_elements_share_bytes():
+    row = only(entry("p = s4[64,32]{1,0:E(4)} parameter(0)", "ROOT c = s4[64,32]{0,1:E(4)} copy(p)"))
+    assert (row.bytes_read, row.bytes_written) == (1024, 1024)
+
+
+def test_pairs_of_start_and_done():
+    row = only(
+        entry(
+            "p = f32[256]{0} parameter(0)",
+            "s = (f32[256]{0:S(5)}, f32[256]{0}, u32[]) copy-start(p)",
+            "ROOT d = f32[256]{0:S(5)} copy-done(s)",
+        )
+    )
+    assert (row.name, row.cause_kind, row.forced_by, row.bytes) == ("s", "memory-space", "host offload", 2048)
+    assert row.cause == "The data goes from main memory to the host's memory, for the output."
+    prefetch = only(
+        entry(
+            "p = bf16[512,512]{1,0} parameter(0)",
+            "q = bf16[512,512]{1,0} parameter(1)",
+            "s = (bf16[512,512]{1,0:S(1)}, bf16[512,512]{1,0}, u32[]) copy-start(p)",
+            "d = bf16[512,512]{1,0:S(1)} copy-done(s)",
+            "ROOT r = bf16[512,512]{1,0} dot(d, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        )
+    )
+    assert prefetch.forced_by == "prefetch to on-chip memory" and prefetch.consumer == "dot (r)"
+    relayout = only(
+        entry(
+            "p = f32[8,16]{1,0} parameter(0)",
+            "s = (f32[8,16]{0,1}, f32[8,16]{1,0}, u32[]) copy-start(p)",
+            "ROOT d = f32[8,16]{0,1} copy-done(s)",
+        )
+    )
+    assert relayout.cause_kind == "relayout" and relayout.forced_by == "entry layout of the output"
+
+
+def test_asynchronous_operations_are_named_by_their_start():
+    row = only(
+        entry(
+            "p = f32[64,128]{1,0} parameter(0)",
+            "s = ((f32[64,128]{1,0}), f32[8,128]{1,0}, u32[]) slice-start(p), slice={[8:16], [0:128]}",
+            "ROOT d = f32[8,128]{1,0} slice-done(s)",
+        )
+    )
+    assert (row.name, row.cause_kind) == ("s", "slice")
+    assert row.bytes_read == row.bytes_written == 8 * 128 * 4, "only the slice is read"
+
+
+def test_transposes_that_stand_for_relayouts_on_gpus():
+    """Layout normalisation turns a copy to another layout into a transpose between default layouts, with bitcasts around it."""
+    lines = (
+        "x = bf16[64,32]{1,0} parameter(0)",
+        "w = bf16[64,16]{1,0} parameter(1)",
+        't = bf16[32,64]{1,0} transpose(x), dimensions={1,0}, metadata={op_name="jit(f)/dot_general"}',
+        'g = (bf16[32,16]{1,0}, s8[1024]{0}) custom-call(t, w), custom_call_target="__cublas$gemm"',
+        "ROOT r = bf16[32,16]{1,0} get-tuple-element(g), index=0",
+    )
+    row = only(entry(*lines))
+    assert (row.cause_kind, row.forced_by) == ("relayout", "custom call __cublas$gemm (g)")
+    assert row.suggestion is not None and "jnp.transpose(x, (1, 0))" in row.suggestion
+    asked = only(entry(*lines).replace("jit(f)/dot_general", "jit(f)/transpose"))
+    assert asked.cause_kind == "transpose"
+
+
+def test_bitcasts_move_nothing():
+    assert not xs.copies(
+        entry("p = f32[8,16]{1,0} parameter(0)", "ROOT t = f32[16,8]{0,1} transpose(p), dimensions={1,0}")
+    )
+    assert not xs.copies(entry("p = f32[8,16]{1,0} parameter(0)", "ROOT t = f32[128]{0} reshape(p)"))
+    row = only(entry("p = f32[8,16]{0,1} parameter(0)", "ROOT t = f32[128]{0} reshape(p)"))
+    assert (row.cause_kind, row.cause) == ("reshape", "The reshape is no bitcast: its operand has the layout {0,1}.")
+    tiled = only(entry("p = f32[8,3]{1,0:T(8,128)} parameter(0)", "ROOT t = f32[24]{0:T(256)} reshape(p)"))
+    assert (tiled.bytes_read, tiled.bytes_written) == (4096, 1024)
+
+
+def test_reshapes_that_want_another_order():
+    row = only(
+        entry(
+            "p = f32[8,16]{1,0} parameter(0)",
+            "n = f32[8,16]{0,1} negate(p)",
+            "c = f32[8,16]{1,0} copy(n)",
+            "b = f32[128]{0} bitcast(c)",
+            "ROOT r = f32[128]{0} exponential(b)",
+        )
+    )
+    assert row.forced_by == "the reshape b, which is no bitcast of {0,1}"
+
+
+@pytest.mark.parametrize(
+    ("user", "who"),
+    [
+        ('f32[8,16]{0,1} custom-call(c), custom_call_target="lib.call"', "custom call lib.call (u)"),
+        ("f32[16,16]{0,1} all-gather(c), dimensions={0}, replica_groups={{0,1}}", "collective all-gather (u)"),
+        ("f32[8,16]{0,1} all-reduce(c), to_apply=sum", "collective all-reduce (u)"),
+        ("f32[8,16]{0,1} sort(c), dimensions={0}, to_apply=less", "sort (u)"),
+    ],
+)
+def test_who_fixes_layouts(user: str, who: str):
+    before = (
+        "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n"
+        "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = pred[] compare(a, b), direction=LT }"
+    )
+    shape = "f32[16,16]" if "all-gather" in user else "f32[8,16]"
+    lines = (
+        "x = f32[8,16]{1,0} parameter(0)",
+        "c = f32[8,16]{0,1} copy(x)",
+        f"u = {user}",
+        f"ROOT n = {shape}{{1,0}} negate(u)",
+    )
+    assert only(entry(*lines, before=before)).forced_by == who
+
+
+def test_slices_for_collectives():
+    lines = (
+        "x = f32[4,8]{1,0} parameter(0)",
+        's = f32[1,8]{1,0} slice(x), slice={[0:1], [0:8]}, metadata={op_name="jit(f)/sin"}',
+        "ROOT a = f32[4,8]{1,0} all-gather(s), dimensions={0}, replica_groups={{0,1,2,3}}",
+    )
+    row = only(entry(*lines))
+    assert (row.forced_by, row.cause) == (
+        "collective all-gather (a)",
+        "The partitioner takes a part of an array (jit(f)/sin), for collective all-gather (a).",
+    )
+    marked = 'ROOT p = f32[64,8]{1,0} pad(x, z), padding=0_2x0_0, frontend_attributes={is_spmd_generated="true"}'
+    row = only(entry("x = f32[62,8]{1,0} parameter(0)", "z = f32[] constant(0)", marked))
+    assert (row.cause_kind, row.forced_by) == ("pad", "sharding")
+
+
+def test_annotations_of_sharding():
+    lines = (
+        "x = f32[4,8]{1,0} parameter(0)",
+        'c = f32[4,8]{1,0} copy(x), metadata={op_name="jit(f)/sharding_constraint"}',
+        "ROOT n = f32[4,8]{1,0} negate(c)",
+    )
+    row = only(entry(*lines))
+    assert (row.cause_kind, row.forced_by) == ("sharding", "sharding of jit(f)/sharding_constraint")
+
+
+LOOP = """
+body { s = (s32[], f32[8,16]{1,0}) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[8,16]{1,0} get-tuple-element(s), index=1
+  one = s32[] constant(1) n = s32[] add(i, one) t = f32[8,16]{0,1} copy(x) u = f32[8,16]{0,1} custom-call(t), custom_call_target="lib"
+  b = f32[8,16]{1,0} copy(u) ROOT r = (s32[], f32[8,16]{1,0}) tuple(n, b) }
+cond { s = (s32[], f32[8,16]{1,0}) parameter(0) i = s32[] get-tuple-element(s), index=0 LIMIT ROOT c = pred[] compare(i, l), direction=LT }
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "config", "times", "bound"),
+    [
+        ("l = s32[] constant(7)", "", 7, "exact"),
+        ('l = s32[] custom-call(), custom_call_target="when"', "", 1, "at least"),
+        (
+            'l = s32[] custom-call(), custom_call_target="when"',
+            ', backend_config={"known_trip_count":{"n":"12"}}',
+            12,
+            "exact",
+        ),
+    ],
+)
+def test_loops_multiply(limit: str, config: str, times: int, bound: str):
+    found = xs.copies(
+        entry(
+            "z = s32[] constant(0)",
+            "x = f32[8,16]{1,0} parameter(0)",
+            "t = (s32[], f32[8,16]{1,0}) tuple(z, x)",
+            f"w = (s32[], f32[8,16]{{1,0}}) while(t), condition=cond, body=body{config}",
+            "ROOT r = f32[8,16]{1,0} get-tuple-element(w), index=1",
+            before=LOOP.replace("LIMIT", limit),
+        )
+    )
+    assert [(row.times, row.times_bound, row.total_bytes) for row in found] == [(times, bound, 1024 * times)] * 2
+    assert {row.forced_by for row in found} == {"custom call lib (u)", "the state of while (w)"}
+    assert found.causes[0].saved_bytes == 0, "nothing is promised inside a loop"
+
+
+def fusion(*lines: str, kind: str = "f32[8,16]{0,1}") -> str:
+    body = "f {\n" + "\n".join(lines) + "\n}"
+    return entry("x = f32[8,16]{1,0} parameter(0)", f"ROOT r = {kind} fusion(x), kind=kLoop, calls=f", before=body)
+
+
+def test_fusions_that_only_move():
+    row = only(fusion("p = f32[8,16]{1,0} parameter(0)", "ROOT c = f32[8,16]{0,1} copy(p)"))
+    assert (row.name, str(row.opcode), row.mover, row.bytes) == ("r", "fusion", "c", 1024)
+    computes = fusion(
+        "p = f32[8,16]{1,0} parameter(0)", "c = f32[8,16]{0,1} copy(p)", "ROOT n = f32[8,16]{0,1} negate(c)"
+    )
+    assert not xs.copies(computes)
+    two = only(
+        fusion(
+            "p = f32[8,16]{1,0} parameter(0)",
+            "z = f32[] constant(0)",
+            "s = f32[4,16]{1,0} slice(p), slice={[0:4], [0:16]}",
+            "ROOT q = f32[6,16]{1,0} pad(s, z), padding=0_2x0_0",
+            kind="f32[6,16]{1,0}",
+        )
+    )
+    assert two.movers == ("s", "q") and two.cause_kind == "pad"
+    assert (two.bytes_read, two.bytes_written) == (4 * 16 * 4, 6 * 16 * 4)
+
+
+def test_scalars_may_index_and_not_be_data():
+    index = "i = s32[] parameter(1) one = s32[] constant(1) j = s32[] add(i, one) z = s32[] constant(0)"
+    moves = f"f {{ p = f32[8,16]{{1,0}} parameter(0) {index} ROOT d = f32[1,16]{{1,0}} dynamic-slice(p, j, z), dynamic_slice_sizes={{1,16}} }}"
+    lines = ("x = f32[8,16]{1,0} parameter(0)", "k = s32[] parameter(1)")
+    row = only(entry(*lines, "ROOT r = f32[1,16]{1,0} fusion(x, k), kind=kLoop, calls=f", before=moves))
+    assert (row.cause_kind, row.bytes_written) == ("slice", 64)
+    computes = "f { p = f32[8,16]{1,0} parameter(0) z = s32[] constant(0) d = f32[1,1]{1,0} dynamic-slice(p, z, z), dynamic_slice_sizes={1,1} b = f32[] bitcast(d) ROOT n = f32[] negate(b) }"
+    assert not xs.copies(entry(*lines, "ROOT r = f32[] fusion(x), kind=kLoop, calls=f", before=computes))
+
+
+def test_a_donation_needs_that_of_the_argument_before():
+    """JAX gives the memory of the first donated argument to the first output of its type and sizes."""
+    lines = (
+        "x = f32[64]{0} parameter(0)",
+        "y = f32[64]{0} parameter(1)",
+        "u = f32[8]{0} parameter(2)",
+        "i = s32[] constant(3)",
+        "a = f32[64]{0} copy(x)",
+        "b = f32[64]{0} copy(y)",
+        "c = f32[64]{0} dynamic-update-slice(a, u, i)",
+        "d = f32[64]{0} dynamic-update-slice(b, u, i)",
+    )
+    found = xs.copies(entry(*lines, "ROOT t = (f32[64]{0}, f32[64]{0}) tuple(c, d)"))
+    assert [each.edits for each in found.suggestions] == [("donate 0", "donate 1"), ("donate 0",)]
+    other = xs.copies(entry(*lines, "ROOT t = (f32[64]{0}, f32[64]{0}) tuple(d, c)"))
+    assert sorted(each.edits for each in other.suggestions) == [("donate 0", "first {1}"), ("donate 1",)]
+    one = xs.copies(entry(*lines, "n = f32[64]{0} negate(y)", "ROOT t = (f32[64]{0}, f32[64]{0}) tuple(n, c)"))
+    assert ("donate 0", "first {1}") in [each.edits for each in one.suggestions]
+
+
+def test_an_argument_that_is_read_beside_the_update_is_not_donated():
+    lines = (
+        "x = f32[64]{0} parameter(0)",
+        "u = f32[8]{0} parameter(1)",
+        "i = s32[] constant(3)",
+        "a = f32[64]{0} copy(x)",
+        "c = f32[64]{0} dynamic-update-slice(a, u, i)",
+    )
+    beside = xs.copies(entry(*lines, "n = f32[64]{0} negate(x)", "ROOT t = (f32[64]{0}, f32[64]{0}) tuple(c, n)"))
+    assert not beside.suggestions
+    before = (
+        *lines[:1],
+        "s = f32[8]{0} slice(x), slice={[8:16]}",
+        *lines[2:4],
+        "c = f32[64]{0} dynamic-update-slice(a, s, i)",
+    )
+    found = xs.copies(entry(*before, "ROOT t = (f32[64]{0}) tuple(c)"))
+    assert [each.edits for each in found.suggestions] == [("donate 0",)], "the update needs what was read"
+
+
+def test_it_reads_well():
+    text = str(xs.copies(fusion("p = f32[8,16]{1,0} parameter(0)", "ROOT c = f32[8,16]{0,1} copy(p)")))
+    assert text.splitlines()[0] == "m: 1 instruction only moves data: 1,024 bytes (1.00 KiB) read and written"
+    assert (
+        max(
+            map(
+                len,
+                xs.copies(fusion("p = f32[8,16]{1,0} parameter(0)", "ROOT c = f32[8,16]{0,1} copy(p)"))
+                .to_text(width=80)
+                .splitlines()[5:],
+            )
+        )
+        <= 80
+    )
+
+
+def test_it_takes_what_modules_are_made_of(tmp_path: Path):
+    text = entry("x = f32[8,16]{1,0} parameter(0)", "ROOT c = f32[8,16]{0,1} copy(x)")
+    module = xs.HloModule.parse(text)
+    module.save(tmp_path / "m.hlo.pb.gz", lossy=True)
+    expected = xs.copies(module).to_dict()
+    for each in (text, module.to_bytes(), module.proto, tmp_path / "m.hlo.pb.gz", str(tmp_path / "m.hlo.pb.gz")):
+        assert xs.copies(each).to_dict() == expected
+    with pytest.raises(xs.errors.NotFoundError, match="there is no file"):
+        xs.copies(tmp_path / "none.hlo")
+
+
+def test_copies_in_reports_about_memory(tmp_path: Path):
+    """A TPU's allocator shows the largest allocations with the instructions that they are of, and no module."""
+    text = """Ran out of memory in memory space hbm. Used 41.74G of 16.00G hbm. Exceeded hbm capacity by 25.74G.
+  Largest program allocations in hbm:
+
+  1. Size: 4.00M
+     Operator: op_type="FloorMod" op_name="cic/FloorMod"
+     Shape: s32[1024,8,4]{2,1,0:T(8,128)}
+     XLA label: %copy.40 = s32[1024,8,4]{2,1,0:T(8,128)} copy(s32[1024,8,4]{0,2,1:T(4,128)} %get-tuple-element.32), metadata={op_type="FloorMod" op_name="cic/FloorMod"}
+     Allocation type: HLO temp
+  2. Size: 1.00M
+     XLA label: %fusion.1 = f32[8,128]{1,0:T(8,128)} fusion(f32[]{:T(256)} %p), kind=kLoop, calls=%f
+"""
+    (row,) = xs.copies(text)
+    assert (row.name, row.producer, row.cause_kind, row.forced_by) == (
+        "copy.40",
+        "get-tuple-element.32",
+        "relayout",
+        None,
+    )
+    assert row.bytes_written == 32 * row.bytes_read == 4 << 20
+    assert row.op_name == "cic/FloorMod"
+    assert row.cause == (
+        "The data is in {0,2,1:T(4,128)} and is wanted in {2,1,0:T(8,128)}. Its tiles pad the result to 32 times the bytes of the operand."
+    )
+    (tmp_path / "report.txt").write_text(text)
+    assert xs.copies(tmp_path / "report.txt").rows == xs.copies(text).rows
+    assert not xs.copies("  1. Size: 1M\n     XLA label: fusion.1 = fusion(a, b), kind=kOutput, calls=c\n")

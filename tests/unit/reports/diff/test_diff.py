@@ -1,0 +1,383 @@
+"""diff: each regression is the first row with its bytes, rewrites are silent, rows sum up to the differences of the modules, hostile pairs end."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import random
+from pathlib import Path
+
+import pytest
+from neutral_rewrites import REWRITES, Rewrite
+from seeded_regressions import REGRESSIONS, Regression, seed
+
+from xlashape.errors import InvalidArgumentError
+from xlashape.hlo import HloModule
+from xlashape.proto import xla
+from xlashape.reports.diff import Diff, diff
+from xlashape.reports.diff.measures import NOTHING, Measures, ModuleMeasures
+
+VECTORS = Path(__file__).resolve().parents[3] / "vectors"
+MODELS = [
+    "attention.after",
+    "convnet.after",
+    "mlp_gelu.after",
+    "loops.after",
+    "gather_scatter.after",
+    "reductions.after",
+]
+
+
+def model(name: str) -> HloModule:
+    return HloModule.load(VECTORS / "hlo" / f"{name}.hlo.pb.gz")
+
+
+def total(module: HloModule) -> Measures:
+    return ModuleMeasures(module).total()
+
+
+def check_sums(found: Diff, a: HloModule, b: HloModule) -> None:
+    """The rows sum up to the totals, and those are the difference of what the modules cost by themselves."""
+    rows = NOTHING
+    for change in found.changes:
+        rows = rows.plus(change.delta)
+    assert rows == total(b).minus(total(a))
+    for name, value in rows._asdict().items():
+        assert found.totals[f"delta_{name}"] == value
+
+
+# -- regressions --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("regression", REGRESSIONS.values(), ids=REGRESSIONS)
+def test_a_seeded_regression_is_the_first_row(name: str, regression: Regression):
+    found = seed(model(name), regression, random.Random(f"{name} {regression.__name__}"))
+    if found is None:
+        return  # the next test counts how often that is
+    a, b, done = found
+    made = diff(a, b)
+    first = made.changes[0]
+    assert (first.kind, str(first.opcode)) == (done.kind, done.opcode)
+    assert (first.a, first.b) == (done.a, done.b) or done.a is done.b is None
+    assert first.delta_bytes == done.delta_bytes
+    assert not done.word or done.word in first.what
+    check_sums(made, a, b)
+    assert not made.same
+
+
+def test_nearly_all_models_have_a_place_for_each_regression():
+    places = [
+        seed(model(name), regression, random.Random(0)) is not None
+        for name, regression in itertools.product(MODELS, REGRESSIONS.values())
+    ]
+    assert sum(places) >= 0.75 * len(places)
+
+
+@pytest.mark.parametrize("name", ["attention.after", "loops.after"])
+def test_many_regressions_at_once_sum_up(name: str):
+    rng = random.Random(name)
+    module = model(name)
+    proto = module.to_proto()
+    for regression in REGRESSIONS.values():
+        regression(proto, rng)
+    changed = HloModule.from_proto(proto)
+    check_sums(diff(module, changed), module, changed)
+    check_sums(diff(changed, module), changed, module)
+
+
+HEAD = "HloModule m\n"
+SPLIT = [
+    HEAD
+    + """f { p = f32[64,64] parameter(0) n = f32[64,64] negate(p) e = f32[64,64] exponential(n) ROOT a = f32[64,64] abs(e) }
+ENTRY e { x = f32[64,64] parameter(0) ROOT fusion = f32[64,64] fusion(x), kind=kLoop, calls=f }""",
+    HEAD
+    + """f1 { p = f32[64,64] parameter(0) n = f32[64,64] negate(p) ROOT e = f32[64,64] exponential(n) }
+f2 { p = f32[64,64] parameter(0) ROOT a = f32[64,64] abs(p) }
+ENTRY e { x = f32[64,64] parameter(0) one = f32[64,64] fusion(x), kind=kLoop, calls=f1 ROOT two = f32[64,64] fusion(one), kind=kLoop, calls=f2 }""",
+]
+GROWN = [
+    HEAD
+    + """f { p = f32[64,64] parameter(0) ROOT n = f32[64,64] negate(p) }
+ENTRY e { x = f32[64,64] parameter(0) c = f32[64,64] cosine(x) ROOT fusion = f32[64,64] fusion(c), kind=kLoop, calls=f }""",
+    HEAD
+    + """f { p = f32[64,64] parameter(0) c = f32[64,64] cosine(p) ROOT n = f32[64,64] negate(c) }
+ENTRY e { x = f32[64,64] parameter(0) ROOT fusion = f32[64,64] fusion(x), kind=kLoop, calls=f }""",
+]
+FUSED = [
+    HEAD + "ENTRY e { x = f32[64,64] parameter(0) c = f32[64,64] cosine(x) ROOT n = f32[64,64] negate(c) }",
+    HEAD
+    + """f { p = f32[64,64] parameter(0) c = f32[64,64] cosine(p) ROOT n = f32[64,64] negate(c) }
+ENTRY e { x = f32[64,64] parameter(0) ROOT fusion = f32[64,64] fusion(x), kind=kLoop, calls=f }""",
+]
+
+
+@pytest.mark.parametrize(
+    ("texts", "word", "back", "bytes_"),
+    [
+        (SPLIT, "fusion split", "fusion merged", 16384),
+        (GROWN, "fusion grown", "fusion shrunk", -16384),
+        (FUSED, "fused", "unfused", -16384),
+    ],
+    ids=["split", "grown", "fused"],
+)
+def test_fusions_that_change_their_members_are_one_row(texts: list[str], word: str, back: str, bytes_: int):
+    for (one, other), expected, delta in ((texts, word, bytes_), (texts[::-1], back, -bytes_)):
+        made = diff(one, other)
+        assert len(made.changes) == 1
+        change = made.changes[0]
+        assert (change.kind, change.what[0], str(change.opcode), change.delta_bytes) == (
+            "changed",
+            expected,
+            "fusion",
+            delta,
+        )
+        check_sums(made, HloModule.parse(one), HloModule.parse(other))
+
+
+def test_a_missing_alias_costs_a_buffer():
+    text = (
+        HEAD
+        + """ENTRY e { x = f32[64,64] parameter(0) c = f32[64,64] negate(x)
+ROOT k = f32[64,64] custom-call(c), custom_call_target="update", output_to_operand_aliasing={{}: (0, {})} }"""
+    )
+    made = diff(text, text.replace(", output_to_operand_aliasing={{}: (0, {})}", ""))
+    assert [(c.kind, c.what, c.b, c.delta_bytes) for c in made.changes] == [("changed", ("aliasing",), "k", 16384)]
+
+
+def test_repeated_layers_that_changed_alike_are_one_row():
+    def layers(opcode: str) -> str:
+        lines = ["x0 = f32[8,8] parameter(0)"]
+        for i in range(24):
+            lines += [
+                f"w{i} = f32[8,8] parameter({i + 1})",
+                f"d{i} = f32[8,8] dot(x{i}, w{i}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}",
+                f"{'ROOT ' if i == 23 else ''}x{i + 1} = f32[8,8] {opcode}(d{i})",
+            ]
+        return f"{HEAD}ENTRY e {{ {' '.join(lines)} }}"
+
+    made = diff(layers("tanh"), layers("logistic"))
+    assert [(c.kind, c.what, c.times, c.details) for c in made.changes] == [
+        ("changed", ("opcode",), 24, "opcode tanh → logistic")
+    ]
+
+
+def test_an_instruction_that_leaves_a_loop_has_moved():
+    text = """HloModule m
+body {{ p = (s32[], f32[64], f32[64]) parameter(0) i = s32[] get-tuple-element(p), index=0 x = f32[64] get-tuple-element(p), index=1
+w = f32[64] get-tuple-element(p), index=2 {inside} y = f32[64] multiply(x, {weight}) one = s32[] constant(1) n = s32[] add(i, one)
+ROOT r = (s32[], f32[64], f32[64]) tuple(n, y, w) }}
+cond {{ p = (s32[], f32[64], f32[64]) parameter(0) i = s32[] get-tuple-element(p), index=0 k = s32[] constant(9)
+ROOT l = pred[] compare(i, k), direction=LT }}
+ENTRY e {{ x = f32[64] parameter(0) w = f32[64] parameter(1) z = s32[] constant(0) {outside}
+t = (s32[], f32[64], f32[64]) tuple(z, x, {carried}) ROOT l = (s32[], f32[64], f32[64]) while(t), condition=cond, body=body }}"""
+    inside = text.format(inside="e = f32[64] exponential(w)", weight="e", outside="", carried="w")
+    outside = text.format(inside="", weight="w", outside="e = f32[64] exponential(w)", carried="e")
+    made = diff(inside, outside)
+    assert [(c.kind, str(c.opcode), c.a, c.b) for c in made.changes] == [("moved", "exponential", "e", "e")]
+
+
+def test_parameters_may_be_inserted_first():
+    one = (
+        HEAD
+        + "ENTRY e { a = f32[8] parameter(0) b = f32[8] parameter(1) s = f32[8] subtract(a, b) ROOT n = f32[8] negate(s) }"
+    )
+    two = HEAD + (
+        "ENTRY e { z = f32[8] parameter(0) a = f32[8] parameter(1) b = f32[8] parameter(2) s = f32[8] subtract(a, b)"
+        " n = f32[8] negate(s) ROOT t = f32[8] add(n, z) }"
+    )
+    made = diff(one, two)
+    assert {(c.kind, c.what, str(c.opcode), c.times) for c in made.changes} == {
+        ("added", (), "parameter", 1),
+        ("added", (), "add", 1),
+        ("changed", ("parameter number",), "parameter", 1),
+    } or sum(c.times for c in made.changes) == 4
+    check_sums(made, HloModule.parse(one), HloModule.parse(two))
+
+
+def test_backend_configurations_are_compared_by_key():
+    text = (
+        HEAD
+        + 'ENTRY e { x = f32[8] parameter(0) ROOT c = f32[8] custom-call(x), custom_call_target="k", backend_config=CONFIG }'
+    )
+    made = diff(
+        text.replace("CONFIG", '{"a":{"tile":["8"],"x":1}}'),
+        text.replace("CONFIG", '{"a":{"x":1,"tile":["16"]},"new":true}'),
+    )
+    assert made.changes[0].what == ("backend_config.a.tile", "backend_config.new")
+    assert made.changes[0].details == 'backend_config.a.tile ["8"] → ["16"], backend_config.new none → true'
+
+
+# -- silence ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rewrite", REWRITES.values(), ids=REWRITES)
+@pytest.mark.parametrize("name", MODELS[:4])
+def test_neutral_rewrites_are_silent(name: str, rewrite: Rewrite):
+    module = model(name)
+    made = diff(module, HloModule.from_proto(rewrite(module.proto, random.Random(name))))
+    assert made.same and made.changes == ()
+    assert made.fingerprint_a == made.fingerprint_b
+    assert made.delta_bytes == made.delta_instructions == 0
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("regression", [REGRESSIONS["new_copy"], REGRESSIONS["widened_type"]], ids=["copy", "type"])
+def test_a_regression_is_found_behind_all_rewrites(name: str, regression: Regression):
+    """Other names, ids, orders and metadata do not hide the only change, nor add to it."""
+    found = seed(model(name), regression, random.Random(name))
+    assert found is not None
+    a, b, done = found
+    rewritten = HloModule.from_proto(REWRITES["all_at_once"](b.proto, random.Random(name)))
+    made = diff(a, rewritten)
+    assert (made.changes[0].kind, made.changes[0].a, made.changes[0].delta_bytes) == (
+        done.kind,
+        done.a,
+        done.delta_bytes,
+    )
+    assert len(made.changes) == 1
+
+
+def test_elided_constants_are_not_compared_with_known_ones():
+    text = HEAD + "ENTRY e { ROOT c = f32[12] constant(VALUE) }"
+    known = text.replace("VALUE", f"{{{', '.join(['1.5'] * 12)}}}")
+    made = diff(known, text.replace("VALUE", "{...}"))
+    assert [(c.kind, c.what) for c in made.changes] == [] or made.changes[0].what == ("order",)
+
+
+# -- sums ---------------------------------------------------------------------------------
+
+
+def _dumps() -> list[tuple[str, HloModule]]:
+    found = [(path.name, HloModule.load(path)) for path in sorted((VECTORS / "hlo").glob("*.hlo"))]
+    found += [
+        (path.name, HloModule.parse(gzip.decompress(path.read_bytes()).decode()))
+        for path in sorted((VECTORS / "versions").glob("jax-*.txt.gz"))
+    ]
+    return [(name, module) for name, module in found if sum(1 for _ in module.instructions()) < 600]
+
+
+def test_rows_sum_up_to_the_totals_on_60_pairs_of_dumps():
+    """Modules of the same and of other programs, before and after optimizations, of several versions of jaxlib."""
+    dumps = _dumps()
+    rng = random.Random(60)
+    pairs = [(dumps[i], dumps[(i + step) % len(dumps)]) for step in (1, 2) for i in range(len(dumps))]
+    for (_, a), (_, b) in rng.sample(pairs, 60):
+        made = diff(a, b)
+        check_sums(made, a, b)
+        assert made.same == (a.fingerprint() == b.fingerprint())
+
+
+PAIRS = sorted(path.name.removeprefix("jax-0.10.2.") for path in (VECTORS / "pairs").glob("jax-0.10.2.*"))
+# Programs that jaxlib 0.10.2 and 0.12.0.1 compile differently for the CPU, with what diff says first.
+COMPILED_DIFFERENTLY = {
+    "bf16": ("changed", "convert"),
+    "dynamic_slice": ("added", "call"),
+    "fft": ("added", "real"),
+    "psum": ("changed", "parameter"),
+    "random": ("added", "call"),
+    "remat": ("added", "fusion"),
+    "reshard": ("changed", "parameter"),
+    "scan": ("changed", "fusion"),
+    "sharded": ("changed", "parameter"),
+    "topk": ("changed", "custom-call"),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_two_versions_of_jaxlib(name: str):
+    """Programs compiled by jaxlib 0.10.2 and 0.12.0.1: what is the same is silent, whatever names, ids and metadata are; the rest sums up."""
+    a, b = (HloModule.load(VECTORS / "pairs" / f"jax-{version}.{name}") for version in ("0.10.2", "0.12.0.1"))
+    made = diff(a, b)
+    check_sums(made, a, b)
+    expected = COMPILED_DIFFERENTLY.get(name.partition(".")[0])
+    first = (made.changes[0].kind, str(made.changes[0].opcode)) if made.changes else None
+    assert first == expected
+    assert made.same == (a.fingerprint() == b.fingerprint())
+
+
+def test_versions_of_jaxlib_are_compared_with_30_programs():
+    assert len(PAIRS) >= 30
+    assert COMPILED_DIFFERENTLY.keys() <= {name.partition(".")[0] for name in PAIRS}
+
+
+# -- hostile pairs ------------------------------------------------------------------------
+
+
+def _chain(length: int, opcode: str) -> HloModule:
+    shape = xla.ShapeProto(element_type=xla.F32, dimensions=[4])
+    computation = xla.HloComputationProto(name="e", id=1, root_id=length)
+    computation.instructions.add(name="p", id=1, opcode="parameter", shape=shape)
+    for number in range(2, length + 1):
+        computation.instructions.add(name=f"i{number}", id=number, opcode=opcode, shape=shape, operand_ids=[number - 1])
+    return HloModule.from_proto(xla.HloModuleProto(name="m", computations=[computation], entry_computation_id=1))
+
+
+def _equal(count: int, opcode: str) -> HloModule:
+    shape = xla.ShapeProto(element_type=xla.F32, dimensions=[4])
+    computation = xla.HloComputationProto(name="e", id=1, root_id=1)
+    computation.instructions.add(name="p", id=1, opcode="parameter", shape=shape)
+    for number in range(2, count + 2):
+        computation.instructions.add(name=f"i{number}", id=number, opcode=opcode, shape=shape, operand_ids=[1])
+    return HloModule.from_proto(xla.HloModuleProto(name="m", computations=[computation], entry_computation_id=1))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (lambda: _chain(20_000, "negate"), lambda: _chain(19_990, "negate")),
+        (lambda: _chain(10_000, "negate"), lambda: _chain(10_000, "abs")),
+        (lambda: _equal(20_000, "negate"), lambda: _equal(19_990, "negate")),
+        (lambda: _equal(20_000, "negate"), lambda: _equal(20_000, "abs")),
+        (lambda: _chain(10_000, "negate"), lambda: _equal(10_000, "negate")),
+        (lambda: _chain(1, "negate"), lambda: model("loops.after")),
+        (lambda: model("random_numbers.before"), lambda: model("gather_scatter.after")),
+    ],
+    ids=["chains", "other chains", "equal", "other equal", "chain and equal", "empty", "unrelated"],
+)
+def test_hostile_pairs_end(a, b):
+    one, other = a(), b()
+    check_sums(diff(one, other), one, other)
+
+
+# -- the answer ---------------------------------------------------------------------------
+
+COPY = [
+    HEAD + "ENTRY e { p = f32[256] parameter(0) ROOT n = f32[256] negate(p) }",
+    HEAD + "ENTRY e { p = f32[256] parameter(0) c = f32[256] copy(p) ROOT n = f32[256] negate(c) }",
+]
+
+
+def test_text_has_the_numbers_that_changed_first():
+    assert diff(*COPY).headline() == (
+        "1 change in 1 row\n"
+        "instructions       2 → 3 (+1)\n"
+        "copies             0 → 1 (+1)\n"
+        "copies.bytes       0 B → 1.00 KiB (+1,024 bytes)\n"
+        "buffer_bytes       2.00 KiB → 3.00 KiB (+1,024 bytes)\n"
+        "bytes_read         1.00 KiB → 2.00 KiB (+1,024 bytes)\n"
+        "bytes_written      1.00 KiB → 2.00 KiB (+1,024 bytes)"
+    )
+    assert diff(COPY[0], COPY[0]).headline().startswith("The same program: 1:")
+
+
+def test_instructions_side_by_side():
+    assert diff(*COPY).side_by_side(0) == "+ %c = f32[256]{0} copy(%p)"
+
+
+def test_what_is_ignored():
+    made = diff(*COPY, ignore=["copy"])
+    assert made.same and made.ignored == 1
+    assert made.headline() == "No changes but 1 that are ignored"
+    assert not diff(*COPY, ignore=["layout"]).same
+    with pytest.raises(InvalidArgumentError) as caught:
+        diff(*COPY, ignore=["layuot"])
+    assert "did you mean 'layout'?" in str(caught.value)
+
+
+def test_measures_by_name():
+    made = diff(*COPY)
+    assert made.measure("copies.bytes").delta == 1024
+    with pytest.raises(InvalidArgumentError) as caught:
+        made.measure("copy.bytes")
+    assert "did you mean 'copies.bytes'?" in str(caught.value)

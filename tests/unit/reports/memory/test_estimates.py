@@ -1,0 +1,139 @@
+"""Estimated peaks of modules without an assignment, against the assignments that XLA made of the same modules."""
+
+import json
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from xlashape.hlo import HloModule
+from xlashape.reports.memory import memory
+
+VECTORS = Path(__file__).parents[3] / "vectors" / "memory"
+REFERENCE = {
+    f"{row['program']}-{row['jaxlib']}": row
+    for row in map(json.loads, (VECTORS / "programs" / "reference.jsonl").read_text().splitlines())
+}
+SHARED = sorted(VECTORS.glob("*.hlo.pb"))
+OTHERS = sorted((VECTORS / "programs").glob("*.hlo.pb.gz"))
+
+
+def estimate_of(path: Path):
+    module = HloModule.load(path)
+    exact = memory(module)
+    assert not exact.is_estimate
+    return exact, memory(HloModule.from_proto(module.proto))
+
+
+def test_estimates_are_near_the_truth():
+    errors: dict[str, float] = {}
+    for path in [*SHARED, *OTHERS]:
+        exact, estimate = estimate_of(path)
+        assert estimate.is_estimate
+        assert estimate.module.proto.schedule.sequences
+        errors[path.name] = estimate.peak_bytes / exact.peak_bytes - 1
+        slack = 64  # constants of a few bytes that XLA keeps or does not keep
+        assert estimate.lower_bytes - slack <= exact.peak_bytes <= estimate.upper_bytes + slack, path.name
+        assert estimate.lower_bytes <= estimate.peak_bytes <= estimate.upper_bytes
+        assert estimate.alias_bytes == exact.alias_bytes
+        assert sum(buffer.bytes for buffer in estimate.peak_buffers) == estimate.peak_bytes
+        assert max(step.bytes for step in estimate.timeline) == estimate.peak_bytes
+        for key in ("kind", "source", "op_name"):
+            assert sum(group.bytes for group in estimate.by(key)) == estimate.peak_bytes
+    assert len(errors) == 58
+    worst = sorted([abs(error) for error in errors.values()])
+    assert median(worst) == 0
+    assert worst[-1] < 0.004
+    assert sum(error == 0 for error in worst) >= 52
+
+
+@pytest.mark.parametrize("path", OTHERS, ids=[path.name.removesuffix(".hlo.pb.gz") for path in OTHERS])
+def test_totals_of_other_programs(path):
+    row = REFERENCE[path.name.removesuffix(".hlo.pb.gz")]
+    answer = memory(path)
+    assert answer.argument_bytes == row["argument_size_in_bytes"]
+    assert answer.output_bytes == row["output_size_in_bytes"]
+    assert answer.alias_bytes == row["alias_size_in_bytes"]
+    assert answer.temp_bytes == row["temp_size_in_bytes"]
+    if row["jaxlib"] == "0.7.1":
+        assert answer.peak_bytes == row["peak_memory_in_bytes"]
+
+
+def estimated(entry: str, *, header: str = "is_scheduled=true", others: str = ""):
+    return memory(HloModule.parse(f"HloModule m, {header}\n{others}\nENTRY e {{\n{entry}\n}}"))
+
+
+LOOP = """
+%body { state = (f32[256], f32[256], s32[]) parameter(0) a = f32[256] get-tuple-element(state), index=0 w = f32[256] get-tuple-element(state), index=1
+  i = s32[] get-tuple-element(state), index=2 one = s32[] constant(1) next = s32[] add(i, one) b = f32[256] sine(a)
+  ROOT t = (f32[256], f32[256], s32[]) tuple(b, w, next) }
+%condition { state2 = (f32[256], f32[256], s32[]) parameter(0) number = s32[] get-tuple-element(state2), index=2 ten = s32[] constant(10)
+  ROOT less = pred[] compare(number, ten), direction=LT }
+"""
+
+
+def test_the_state_of_a_loop_is_one_buffer():
+    answer = estimated(
+        """p = f32[256] parameter(0) q = f32[256] parameter(1) zero = s32[] constant(0) start = s32[] copy(zero) c = f32[256] copy(p)
+        t = (f32[256], f32[256], s32[]) tuple(c, q, start) w = (f32[256], f32[256], s32[]) while(t), condition=condition, body=body
+        ROOT r = f32[256] get-tuple-element(w), index=0""",
+        others=LOOP,
+    )
+    # The two parameters, the state, which is the output, its counter, constants, and the result of the comparison.
+    assert answer.argument_bytes == 2048
+    assert answer.output_bytes == 1024
+    assert answer.peak_bytes == 3 * 1024 + 3 * 4 + 4 + 1
+
+
+def test_in_place_updates_take_no_memory():
+    text = """p = f32[64,64] parameter(0) u = f32[1,64] parameter(1) i = s32[] parameter(2)
+    ROOT d = f32[64,64] dynamic-update-slice(p, u, i, i)"""
+    donated = estimated(text, header="is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }")
+    kept = estimated(text)
+    assert donated.peak_bytes == 64 * 64 * 4 + 64 * 4 + 4
+    assert donated.alias_bytes == 64 * 64 * 4
+    assert kept.peak_bytes == 2 * 64 * 64 * 4 + 64 * 4 + 4
+
+
+def test_elementwise_results_take_over_their_operand():
+    chain = "p = f32[256] parameter(0) a = f32[256] {0}(p) b = f32[256] {0}(a) c = f32[256] {0}(b) ROOT r = f32[] constant(1)"
+    kept = "p = f32[256] parameter(0) a = f32[256] sine(p) b = f32[256] reverse(a), dimensions={0} ROOT r = f32[] constant(1)"
+    assert estimated(chain.replace("{0}", "sine")).peak_bytes == 2 * 1024 + 4
+    assert estimated(kept).peak_bytes == 3 * 1024 + 4
+
+
+def test_padding_of_tiles_counts():
+    answer = estimated("ROOT p = f32[3,5]{1,0:T(8,128)} parameter(0)")
+    (buffer,) = answer.peak_buffers
+    assert (buffer.bytes, buffer.padding_bytes, answer.unpadded_peak_bytes) == (4096, 4036, 60)
+
+
+def test_a_module_without_a_schedule_says_so():
+    answer = estimated(
+        "p = f32[256] parameter(0) a = f32[256] sine(p) b = f32[256] reverse(a), dimensions={0} ROOT c = f32[256] add(a, b)",
+        header="num_partitions=1",
+    )
+    assert answer.is_estimate
+    assert "has no schedule" in answer.notes[1]
+    assert answer.lower_bytes <= answer.peak_bytes <= answer.upper_bytes
+    assert "an estimate, between" in answer.headline()
+
+
+def test_deep_programs_end():
+    depth = 20_000
+    chain = "\n".join([f"v{number} = f32[16] sine(v{number - 1})" for number in range(1, depth)])
+    answer = estimated(
+        f"v0 = f32[16] parameter(0)\n{chain}\nROOT r = f32[16] cosine(v{depth - 1})", header="num_partitions=1"
+    )
+    assert answer.peak_bytes == 2 * 64
+    nested = "\n".join(
+        [
+            f"call{number} {{ p = f32[16] parameter(0) ROOT k = f32[16] call(p), to_apply=call{number - 1} }}"
+            for number in range(1, 3000)
+        ]
+    )
+    answer = estimated(
+        "p = f32[16] parameter(0) ROOT k = f32[16] call(p), to_apply=call2999",
+        others="call0 { p = f32[16] parameter(0) ROOT k = f32[16] sine(p) }\n" + nested,
+    )
+    assert answer.peak_bytes == 128

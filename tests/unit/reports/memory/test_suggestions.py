@@ -1,0 +1,80 @@
+"""Changes that would make a program's peak smaller."""
+
+from pathlib import Path
+
+import pytest
+
+from xlashape.errors import InvalidArgumentError
+from xlashape.proto import xla
+from xlashape.reports.memory import memory
+
+VECTORS = Path(__file__).parents[3] / "vectors" / "memory"
+
+
+def changes(entry: str, limit: int | None = None, *, header: str = "is_scheduled=true"):
+    found = memory(f"HloModule m, {header}\nENTRY e {{\n{entry}\n}}").suggest(limit)
+    return {each.change: each for each in found}
+
+
+def test_an_argument_that_can_be_donated():
+    text = "p = f32[64,64] parameter(0) n = f32[64,64] negate(p) ROOT r = f32[64,64] sine(n)"
+    found = changes(text)["donate"]
+    assert (found.new_peak_bytes, found.saved_bytes, found.is_exact, found.name) == (16384, 16384, True, "p")
+    assert found.lower_bytes == found.upper_bytes == found.new_peak_bytes
+    assert found.text == "jax.jit(f, donate_argnums=…) with argument p (parameter 0): the output takes its memory"
+    assert "donate" not in changes(text, header="is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }")
+    assert "donate" not in changes("p = f32[64,64] parameter(0) ROOT r = f32[64,32] slice(p), slice={[0:64], [0:32]}")
+
+
+def test_a_donation_that_may_need_a_copy_is_not_exact():
+    text = """p = f32[64,64] parameter(0) n = f32[64,64] negate(p) s = f32[64,64] reverse(p), dimensions={0}
+    m = f32[64,64] sine(s) ROOT t = (f32[64,64], f32[64,64]) tuple(n, m)"""
+    found = changes(text)["donate"]
+    assert not found.is_exact
+    assert found.lower_bytes <= found.upper_bytes
+
+
+def test_padding_copies_and_precision():
+    text = """p = f32[64,3]{1,0:T(8,128)} parameter(0) n = f32[64,3]{1,0:T(8,128)} copy(p) r = f32[64,3]{1,0:T(8,128)} reverse(n), dimensions={0}
+    q = f32[64,3]{1,0:T(8,128)} reverse(r), dimensions={1} w = f32[64,3]{1,0:T(8,128)} add(q, n) ROOT a = f32[] constant(1)"""
+    found = changes(text, 200_000)
+    assert found["padding"].text.partition(" as x: ")[2] == "x.reshape(192), merge dimensions 0, 1: f32[192]{0:T(256)}"
+    assert found["copy"].name == "n"
+    assert "xlashape copies" in found["copy"].text
+    assert found["precision"].saved_bytes > 0
+    assert all(each.fits for each in found.values())
+    assert all(not each.fits for each in changes(text, 10).values())
+    assert all(each.fits is None for each in changes(text).values())
+
+
+def test_what_lives_across_the_peak_can_be_computed_again():
+    text = """p = f32[32,64] parameter(0) w = f32[64,64] parameter(1) h = f32[32,64] tanh(p)
+    d = f32[32,64] dot(h, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    e = f32[32,64] dot(d, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    g = f32[32,64] dot(e, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    m = f32[32,64] multiply(g, h) ROOT r = f32[] constant(1)"""
+    found = changes(text)
+    assert found["recompute"].name == "h"
+    assert found["recompute"].flops == 32 * 64
+    assert found["recompute"].text.startswith("jax.checkpoint around what computes h")
+    assert found["smaller"].text.startswith("a dimension of 32 as 16: ")
+    assert found["smaller"].lower_bytes < found["smaller"].upper_bytes
+
+
+def test_suggestions_of_all_programs_are_ordered_and_bounded():
+    for path in [*VECTORS.glob("*.hlo.pb"), *(VECTORS / "programs").glob("*.gz")]:
+        answer = memory(path)
+        found = answer.suggest(answer.peak_bytes - 1)
+        assert [each.new_peak_bytes for each in found] == sorted([each.new_peak_bytes for each in found])
+        for each in found:
+            assert each.lower_bytes <= each.new_peak_bytes <= each.upper_bytes <= answer.peak_bytes
+            assert each.saved_bytes == answer.peak_bytes - each.new_peak_bytes > 0
+            assert each.is_exact <= (each.change == "donate")
+            assert each.fits == (each.upper_bytes < answer.peak_bytes)
+        assert answer.fit(answer.peak_bytes - 1) == found
+
+
+def test_what_has_no_suggestions():
+    assert memory(xla.BufferAssignmentProto()).suggest() == ()
+    with pytest.raises(InvalidArgumentError, match="limit takes a number of bytes, not '16GiB'"):
+        memory(VECTORS / "hessian.hlo.pb").suggest("16GiB")

@@ -1,0 +1,424 @@
+"""Profiles: real ones of CPUs against the sums of ProfileData, those of GPUs and TPUs as the writer of tests makes them, and damaged ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xspace_writer import Event, Plane, modules, xspace
+
+import xlashape as xs
+from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, XlashapeError
+from xlashape.reports.cost import cost
+from xlashape.reports.profile import profile
+from xlashape.reports.profile.events import Tally
+from xlashape.reports.profile.spans import Spans
+from xlashape.reports.profile.xplane import read_xspace
+
+VECTORS = Path(__file__).resolve().parents[3] / "vectors" / "profiles"
+REAL = sorted(path.name.removesuffix(".xplane.pb") for path in VECTORS.glob("*.xplane.pb"))
+PS = 1e-12
+
+
+def _names(found: Any) -> dict[str, Any]:
+    return {row.name: row for row in found}
+
+
+# -- CPU: real profiles ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_times_are_those_of_profile_data(name: str):
+    expected = json.loads((VECTORS / f"{name}.json").read_text())
+    found = profile(VECTORS / f"{name}.xplane.pb")
+    ours = {f"{row.name}|{row.module}|{row.program_id}": [row.count, pytest.approx(row.time * 1e9)] for row in found}
+    assert ours == expected
+    assert found.events == sum(count for count, _ in expected.values())
+    assert found.without_module == () and found.without_instruction == 0 and found.lost_kernels == 0
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_trace_has_the_times_of_its_planes(name: str):
+    planes, trace = profile(VECTORS / f"{name}.xplane.pb"), profile(VECTORS / f"{name}.trace.json.gz")
+    assert trace.time == pytest.approx(planes.time) and trace.events == planes.events
+    assert trace.without_module  # a trace holds no modules
+    if name != "same_names":
+        assert {row.name: row.count for row in trace} == {row.name: row.count for row in planes}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_every_event_has_its_instruction(name: str):
+    found = profile(VECTORS / f"{name}.xplane.pb")
+    for row in found:
+        assert row.opcode and row.computation and row.bytes is not None and row.min <= row.max <= row.time
+        assert row.bytes == 0 or row.bandwidth == pytest.approx((row.padded_bytes or 0) * row.executions / row.time)
+        # No loop of these programs has events within it.
+        assert row.executions == row.count
+    assert sum(row.share for row in found) == pytest.approx(1)
+    assert any(row.source.startswith(("jax_programs.py:", "collect_profiles.py:")) for row in found)
+    assert sum(group.time for group in found.by("source")) == pytest.approx(found.time)
+    assert sum(group.time for group in found.by("step")) == pytest.approx(found.time)
+
+
+def test_modules_of_one_name_are_kept_apart_by_their_program():
+    found = profile(VECTORS / "same_names.xplane.pb")
+    assert len({row.program_id for row in found}) == 2 and len({row.module for row in found}) == 1
+    assert found.notes == ("Several programs are called jit__lambda; their ids keep them apart.",)
+    assert len(found.by("module")) == 2
+
+
+def test_steps():
+    marked = profile(VECTORS / "conv_grad.xplane.pb").by("step")
+    assert [group.key for group in marked] == ["step 0", "step 1", "step 2"]
+    assert len({group.count for group in marked}) == 1
+    runs = profile(VECTORS / "scan_grad.xplane.pb").by("step")
+    assert len(runs) == 3 and all(group.key.startswith("run ") for group in runs)
+
+
+def test_modules_given_beside(tmp_path: Path):
+    planes = (VECTORS / "scan_grad.xplane.pb").read_bytes()
+    module = xs.HloModule.all_of(VECTORS / "scan_grad.xplane.pb")
+    (used,) = [each for each in module if each.name == "jit__lambda"]
+    text = tmp_path / "module.hlo"
+    text.write_text(used.to_text())
+    trace = profile(VECTORS / "scan_grad.trace.json.gz", modules=text)
+    inside = profile(planes)
+    assert trace.without_module == ()
+    assert {row.name: row.bytes for row in trace} == {row.name: row.bytes for row in inside}
+    # Two modules of the name, and both have the instructions: none is chosen.
+    assert profile(VECTORS / "scan_grad.trace.json.gz", modules=[used, used]).without_module == ("jit__lambda",)
+
+
+def test_a_directory_has_its_newest_run(tmp_path: Path):
+    for run, name in (("2026_01_01_00_00_00", "scan_grad"), ("2026_01_02_00_00_00", "conv_grad")):
+        folder = tmp_path / "plugins" / "profile" / run
+        folder.mkdir(parents=True)
+        for suffix in (".xplane.pb", ".trace.json.gz"):
+            (folder / f"host{suffix}").write_bytes((VECTORS / f"{name}{suffix}").read_bytes())
+    assert profile(tmp_path).modules == profile(VECTORS / "conv_grad.xplane.pb").modules
+    with pytest.raises(NotFoundError, match="has no profile: JAX's profiler writes plugins/profile/TIME/HOST"):
+        profile(VECTORS.parent / "costs")
+    with pytest.raises(NotFoundError, match="cannot read .*: No such file or directory"):
+        profile(tmp_path / "missing")
+
+
+def test_compressed_planes_and_open_files():
+    data = (VECTORS / "conv_grad.xplane.pb").read_bytes()
+    expected = profile(data).to_dict()
+    assert profile(gzip.compress(data)).to_dict() == profile(BytesIO(data)).to_dict() == expected
+
+
+def test_what_became_slower():
+    slow, fast = profile(VECTORS / "scan_grad.xplane.pb"), profile(VECTORS / "scan_grad.trace.json.gz")
+    assert all(change.delta_time == pytest.approx(0, abs=1e-9) for change in slow.diff(fast))
+    module = xs.HloModule.parse("HloModule m ENTRY e { a = f32[4] parameter(0) ROOT n = f32[4] negate(a) }")
+    first, second = _gpu({"n": (100, 1)}, module), _gpu({"n": (300, 2), "x": (10, 2)}, module)
+    changes = first.diff(second)
+    assert [(change.name, change.a_count, change.b_count) for change in changes] == [("n", 1, 2), ("x", None, 2)]
+    assert changes[0].delta_time == pytest.approx(200 * PS) and str(changes[0]) == "n: 0.0 µs → 0.0 µs (+0.0 µs)"
+    assert changes[1].a_time is None
+
+
+# -- GPU ------------------------------------------------------------------------------------
+
+PROGRAM = """HloModule jit_step
+moves { p = f32[64,128] parameter(0) ROOT t = f32[128,64] transpose(p), dimensions={1,0} }
+body { s = (s32[], f32[64,128]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[64,128] get-tuple-element(s), index=1
+  one = s32[] constant(1) n = s32[] add(i, one) y = f32[64,128] multiply(x, x) ROOT r = (s32[], f32[64,128]) tuple(n, y) }
+cond { s = (s32[], f32[64,128]) parameter(0) i = s32[] get-tuple-element(s), index=0 four = s32[] constant(4)
+  ROOT c = pred[] compare(i, four), direction=LT }
+ENTRY e { a = f32[64,128] parameter(0) zero = s32[] constant(0) s = (s32[], f32[64,128]) tuple(zero, a)
+  w = (s32[], f32[64,128]) while(s), condition=cond, body=body g = f32[64,128] get-tuple-element(w), index=1
+  m = f32[128,64] fusion(g), kind=kLoop, calls=moves, metadata={op_name="jit(step)/layer/transpose" source_file="/src/train.py" source_line=73}
+  k = f32[128,64]{0,1} copy(m) ROOT d = f32[64,64] dot(g, k), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""
+MODULE = xs.HloModule.parse(PROGRAM)
+
+
+def _gpu(times: dict[str, tuple[int, int]], module: xs.HloModule, *, program: int = 7, extra: Any = ()) -> Any:
+    """A profile of kernels one after the other: their time in all, and how many they are."""
+    plane = Plane("/device:GPU:0", refer=["hlo_op", "hlo_module"])
+    events: list[Event] = []
+    start = 0
+    for name, (total, count) in times.items():
+        kind = plane.kind(f"loop_{name}")
+        for _ in range(count):
+            stats = {"hlo_op": name, "hlo_module": module.name, "program_id": program, "correlation_id": start}
+            events.append(Event(kind, start, total // count, stats))
+            start += total // count
+    for name, stats, duration in extra:
+        events.append(Event(plane.kind(name), start, duration, stats))
+        start += duration
+    plane.line("Stream #13(Compute)", events, begins_ns=1000)
+    plane.line("XLA Ops", events)  # what viewers derive counts once
+    plane.line("Steps", [])
+    return profile(xspace([plane, modules({f"{module.name}({program})": module.to_bytes()})]), target="h100")
+
+
+def test_kernels_of_a_gpu():
+    found = _gpu({"d": (4_000_000, 2), "m": (1_000_000, 1), "k": (500_000, 1)}, MODULE)
+    rows = _names(found)
+    assert [row.name for row in found] == ["d", "m", "k"]
+    assert (
+        rows["d"].time == pytest.approx(4e-6)
+        and rows["d"].count == 2
+        and rows["d"].min == rows["d"].max == pytest.approx(2e-6)
+    )
+    assert rows["d"].flops == 2 * 64 * 64 * 128 and rows["d"].flop_rate == pytest.approx(rows["d"].flops / 2e-6)
+    assert rows["m"].source == "train.py:73" and rows["m"].op_name == "jit(step)/layer/transpose"
+    assert rows["m"].is_copy and rows["k"].is_copy and not rows["d"].is_copy
+    assert found.copy_time == pytest.approx(1.5e-6) and found.copy_share == pytest.approx(1.5 / 5.5)
+    assert rows["m"].bandwidth == pytest.approx(2 * 64 * 128 * 4 / 1e-6)
+    assert rows["m"].bound == "memory" and rows["m"].efficiency == pytest.approx(2 * 64 * 128 * 4 / 3.35e12 / 1e-6)
+    assert [group.key for group in found.by("op_name:1")] == ["", "jit(step)"]
+    assert found.devices == ("/device:GPU:0",) and found.modules == ("jit_step(7)",)
+    static = cost(MODULE, target="h100")
+    assert rows["d"].least_time == pytest.approx(next(row.least_time for row in static if row.name == "d"))
+
+
+def test_kernels_of_command_buffers_are_lost_and_said_to_be():
+    extra: list[tuple[str, dict[str, Any], int]] = [
+        ("graph_kernel", {"cuda_graph_id": 3, "cuda_graph_node_id": 9}, 700_000),
+        ("memset", {}, 100_000),
+    ]
+    found = _gpu({"d": (1_000_000, 1)}, MODULE, extra=extra)
+    assert found.lost_kernels == 2 and found.lost_in_graphs == 1 and found.lost_time == pytest.approx(0.8e-6)
+    assert "2 kernels (0.001 ms) have no instruction in the profile; 1 of them ran in command buffers." in str(found)
+    assert len(found) == 1
+
+
+def test_kernels_of_several_instructions_are_shared_out_by_bytes():
+    found = _gpu({"m,k": (900_000, 3)}, MODULE)
+    rows = _names(found)
+    # Both read and write as much.
+    assert rows["m"].time == rows["k"].time == pytest.approx(0.45e-6) and rows["m"].count == 3
+    assert found.shared_kernels == 3
+    uneven = _names(_gpu({"d, m": (900_000, 1)}, MODULE))
+    bytes_of = {row.name: row.padded_bytes for row in cost(MODULE)}
+    assert uneven["d"].time / uneven["m"].time == pytest.approx(bytes_of["d"] / bytes_of["m"])
+    unknown = _names(_gpu({"m,gone": (800_000, 1)}, MODULE))
+    assert unknown["m"].time == unknown["gone"].time == pytest.approx(0.4e-6)
+
+
+def test_several_events_of_one_execution():
+    plane = Plane("/host:CPU")
+    kind = plane.kind("k")
+    stats = {"hlo_op": "k", "hlo_module": "jit_step", "program_id": 7}
+    # Each run has an event on two threads, as large sorts do; the body of the loop runs four times in each.
+    for thread in (0, 1):
+        plane.line(f"thread {thread}", [Event(kind, 1000 * run, 100, {**stats, "run_id": run}) for run in range(3)])
+    body = [Event(kind, 5000 + 10 * number, 5, {**stats, "hlo_op": "y", "run_id": number // 4}) for number in range(12)]
+    plane.line("thread 2", body)
+    rows = _names(profile(xspace([plane, modules({"jit_step(7)": MODULE.to_bytes()})])))
+    assert (rows["k"].count, rows["k"].executions) == (6, 3) and (rows["y"].count, rows["y"].executions) == (12, 12)
+    assert rows["k"].bandwidth == pytest.approx(3 * 2 * 64 * 128 * 4 / (600 * PS))
+
+
+def test_what_has_no_module_or_instruction_is_said():
+    found = _gpu({"d": (1_000, 1), "other": (500, 1)}, MODULE)
+    assert found.without_instruction == 1 and "1 instructions are not in their module: other." in str(found)
+    plane = Plane("/device:GPU:0")
+    kind = plane.kind("k")
+    plane.line("Stream #1", [Event(kind, 0, 10, {"hlo_op": "d", "hlo_module": "jit_step", "program_id": 8})])
+    held = modules({"jit_step(7)": MODULE.to_bytes()})
+    lone = profile(xspace([plane, held]))
+    # A module of the same name, but of another program, is not taken for it.
+    assert lone.without_module == ("jit_step(8)",) and lone[0].bytes is None and lone[0].layout_time is None
+    damaged = modules({"jit_step(8)": MODULE.to_bytes()[:-9]})
+    assert "The module jit_step(8): " in str(profile(xspace([plane, damaged])))
+
+
+# -- TPU ------------------------------------------------------------------------------------
+
+
+def _tpu(*, with_module: bool) -> Any:
+    plane = Plane(
+        "/device:TPU:0", stats={"peak_teraflops_per_second": 918.0, "peak_hbm_bw_gigabytes_per_second": 1640.0}
+    )
+    kinds = {
+        name: plane.kind(
+            f"%{name} = f32[64,128]{{1,0:T(8,128)}} op(…)",
+            display=name,
+            stats={"program_id": 7, "flops": 1000, "bytes_accessed": 4096, "hlo_category": "loop fusion", "source": "/src/train.py:73", "tf_op": "layer"},
+        )
+        for name in ("w", "y", "n", "k")
+    }  # fmt: skip
+    plane.line("Steps", [Event(plane.kind("0"), 0, 1000), Event(plane.kind("1"), 1000, 1000)])
+    plane.line("XLA Modules", [Event(plane.kind("jit_step(7)"), 0, 2000)])
+    # Each step: a loop of 900 ps with bodies of 200 ps, and a copy.
+    events: list[Event] = []
+    for begin in (0, 1000):
+        events.append(Event(kinds["w"], begin, 900))
+        for iteration in range(4):
+            events += [
+                Event(kinds["y"], begin + 10 + 220 * iteration, 150),
+                Event(kinds["n"], begin + 160 + 220 * iteration, 50),
+            ]
+        events.append(Event(kinds["k"], begin + 900, 80))
+    plane.line("XLA Ops", events)
+    plane.line("Async XLA Ops", [Event(kinds["k"], 0, 30)])
+    held = [modules({"jit_step(7)": MODULE.to_bytes()})] if with_module else []
+    return profile(xspace([plane, *held]))
+
+
+def test_operations_of_a_tpu():
+    found = _tpu(with_module=True)
+    rows = _names(found)
+    assert rows["w"].time == pytest.approx(1800 * PS) and rows["w"].self_time == pytest.approx((1800 - 8 * 200) * PS)
+    assert rows["y"].count == 8 and rows["y"].time == pytest.approx(8 * 150 * PS)
+    # The loop's bytes are those of its body, which has times of its own.
+    assert rows["w"].bytes is None and rows["y"].bytes == 2 * 64 * 128 * 4
+    assert rows["k"].time == pytest.approx(190 * PS) and rows["k"].layout_time == rows["k"].self_time
+    assert found.time == pytest.approx((1800 + 190) * PS)
+    steps = found.by("step")
+    assert [(group.key, group.count) for group in steps] == [("0", 11), ("1", 10)]
+    assert steps[1].time == pytest.approx(980 * PS)
+    # The profile states the peaks.
+    assert rows["y"].least_time == pytest.approx(max(64 * 128 / 918e12, 2 * 64 * 128 * 4 / 1640e9))
+
+
+def test_a_tpu_s_profile_without_modules_keeps_what_it_says_itself():
+    rows = _names(_tpu(with_module=False))
+    assert rows["y"].flops == 1000 and rows["y"].bytes == 4096 and rows["y"].opcode == "loop fusion"
+    assert rows["y"].source == "/src/train.py:73" and rows["y"].op_name == "layer" and rows["y"].program_id == 7
+
+
+def test_padding_costs_its_share():
+    module = xs.HloModule.parse(
+        "HloModule m ENTRY e { a = f32[4,6]{1,0:T(8,128)} parameter(0) ROOT n = f32[4,6]{1,0:T(8,128)} negate(a) }"
+    )
+    (row,) = _gpu({"n": (1_000_000, 1)}, module)
+    assert row.padded_bytes == 8192 and row.bytes == 192
+    assert row.layout_time == pytest.approx(1e-6 * (1 - 192 / 8192))
+
+
+def test_a_loop_without_times_of_its_body_has_the_bytes_of_all_iterations():
+    rows = _names(_gpu({"w": (1_000, 1)}, MODULE))
+    assert (
+        rows["w"].bytes == 4 * (2 * 64 * 128 * 4 + 8 + 4) + 5 * (4 + 4 + 1) - 4 * 4 - 5 * 0
+        or rows["w"].bytes > 4 * 65536
+    )
+    assert rows["w"].flops == 4 * (64 * 128 + 1) + 5
+
+
+def test_events_that_are_not_in_order_or_summed_up():
+    plane = Plane("/host:CPU")
+    kind = plane.kind("x")
+
+    def stats(name: str) -> dict[str, Any]:
+        return {"hlo_op": name, "hlo_module": "m", "program_id": 1}
+
+    plane.line(
+        "thread",
+        [
+            Event(kind, 50, 10, stats("inner")),
+            Event(kind, 0, 100, stats("outer")),
+            Event(kind, 200, 40, stats("outer"), 4),
+        ],
+    )
+    rows = _names(profile(xspace([plane])))
+    assert rows["outer"].self_time == pytest.approx(130 * PS) and rows["inner"].self_time == pytest.approx(10 * PS)
+    assert (
+        rows["outer"].count == 5
+        and rows["outer"].min == pytest.approx(10 * PS)
+        and rows["outer"].max == pytest.approx(100 * PS)
+    )
+
+
+# -- large and damaged files ----------------------------------------------------------------
+
+
+class _Watched(BytesIO):
+    """A file that notes the most bytes read at once."""
+
+    most = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self.most = max(self.most, len(data))
+        return data
+
+
+def test_events_are_read_in_chunks():
+    plane = Plane("/host:CPU")
+    kind = plane.kind("x")
+    event = {"hlo_op": "a", "hlo_module": "m", "program_id": 1}
+    plane.line("thread", [Event(kind, 10 * number, 5, {**event, "note": "x" * 70}) for number in range(40_000)])
+    data = xspace([plane])
+    assert len(data) > 3 << 20
+    file, tally = _Watched(data), Tally()
+    read_xspace(Spans(file, len(data), "p"), tally)
+    assert file.most <= 1 << 20 and sum(times.count for times in tally.operations.values()) == 40_000
+
+
+def test_a_message_that_no_chunk_holds():
+    plane = Plane("/host:CPU")
+    kind = plane.kind("x")
+    event = {"hlo_op": "a", "hlo_module": "m", "program_id": 1}
+    plane.line(
+        "thread",
+        [Event(kind, 0, 5, event), Event(kind, 10, 5, {"note": "x" * (3 << 20), **event}), Event(kind, 20, 5, event)],
+    )
+    assert profile(xspace([plane])).events == 3
+
+
+def test_damaged_profiles_give_one_error_or_an_answer():
+    data = (VECTORS / "scan_grad.xplane.pb").read_bytes()
+    numbers = random.Random(5)
+    refused = 0
+    for trial in range(60):
+        damaged = bytearray(data)
+        if trial % 3 == 0:
+            del damaged[numbers.randrange(len(data)) :]
+        else:
+            for _ in range(1 + trial % 5):
+                damaged[numbers.randrange(len(data))] = numbers.randrange(256)
+        message = ""
+        try:
+            str(profile(bytes(damaged)))
+        except XlashapeError as error:
+            message = str(error)
+            refused += 1
+        assert "\n" not in message
+    assert refused > 10
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "the profile is empty: a profile has at least one plane"),
+        (b"HloModule m", "the profile is not a profile, or is damaged: "),
+        (bytes(100), "the profile is not a profile, or is damaged: a field is longer than the message that holds it at byte 0 of 100"),
+        (b"{}", "the profile is not a trace: it has no traceEvents"),
+        (b'{"traceEvents": [', "the profile is truncated: the list of events has no end"),
+        (b'{"traceEvents": []}', "the profile names no process: it is not a trace of the profiler"),
+        (b'{"traceEvents": [{"ph": "X", "ts": "a"}]}', "the profile: an event None has no times: ts='a', dur=0"),
+        (b'{"traceEvents": [' + b"[" * 100_000, "the profile: an event is nested too deeply"),
+        (b"\x1f\x8b damaged", "the profile cannot be decompressed: "),
+        (gzip.compress(b'{"traceEvents": [' + bytes(10_000), mtime=0)[:-20], "the profile cannot be decompressed: "),
+        (xspace([Plane("")]), "the profile is not a profile, or is damaged: there is no plane with a name at byte 0 of "),
+    ],
+)  # fmt: skip
+def test_what_is_no_profile(data: bytes, message: str):
+    with pytest.raises(DecodeError) as caught:
+        profile(data)
+    assert str(caught.value).startswith(message)
+
+
+def test_other_arguments():
+    with pytest.raises(InvalidArgumentError, match="a profile is a path, a directory, bytes or an open file, not int"):
+        profile(3)
+    with pytest.raises(
+        InvalidArgumentError, match="expected one of source, op_name, .*, step or op_name:N, found 'op_name:x'"
+    ):
+        profile(VECTORS / "scan_grad.xplane.pb").by("op_name:x")
+    empty = profile(xspace([Plane("/host:CPU")]))
+    assert (
+        empty.notes == ("The profile has no events of HLO instructions.",)
+        and empty.copy_share is None
+        and len(empty) == 0
+    )

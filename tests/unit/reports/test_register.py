@@ -1,0 +1,100 @@
+"""Every report of the register: its declaration is whole, and each face has it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from importlib import import_module
+from pathlib import Path
+
+import command_line
+import jsonschema
+import pytest
+
+from xlashape.cli import main
+from xlashape.proto import services
+from xlashape.reports import REPORTS, Answer, report_of
+from xlashape.reports.messages import differences
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_declaration_is_whole(name):
+    report = report_of(name)
+    assert report.name == name
+    module, _, function = report.compute.partition(":")
+    assert callable(getattr(import_module(module), function))
+    tables = [report.columns, report.totals, *[section.columns for section in report.sections]]
+    for columns in tables:
+        names = [column.name for column in columns]
+        assert len(set(names)) == len(names)
+        for column in columns:
+            assert column.name.isidentifier()
+            assert column.meaning, f"{column.name} has no meaning"
+            assert not column.meaning.endswith("."), f"the meaning of {column.name} is no sentence with a full stop"
+            assert column.name.endswith("bytes") <= (column.unit == "bytes"), f"{column.name} counts bytes"
+    assert any(column.rank for column in report.columns), (
+        "no column is shown on a terminal: give the important ones a rank"
+    )
+    taken = {"totals", "report", "table", "section", "headline"}
+    reserved = {
+        "what",
+        "stage",
+        "jobs",
+        "picture_file",
+        "show",
+        "form",
+        "limit",
+        "sort",
+        "filters",
+        "server",
+        "timeout",
+        "as_json",
+    }
+    assert not reserved & {option.name for option in report.options}, (
+        "the command has options of its own with these names"
+    )
+    assert not taken & {report.rows, *[section.name for section in report.sections]}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_command_and_the_schema_are_there(name):
+    assert command_line.run(name, "--help").returncode == 0
+    assert any(name in names for _, names in main.sections), "main.sections has the headings of the list of commands"
+    schema = json.loads(command_line.run("schemas", f"{name}.v1").stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_answers_have_what_their_report_declares():
+    def all_of(base):
+        for each in base.__subclasses__():
+            yield each
+            yield from all_of(each)
+
+    for name in REPORTS:
+        report_of(name)
+    for answer in all_of(Answer):
+        if "report" in vars(answer) and answer.__module__.startswith("xlashape."):
+            for section in answer.report.sections:
+                assert hasattr(answer, section.name), f"{answer.__name__} has no attribute {section.name}"
+
+
+def test_the_reference_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("generate_reports", DOCS / "generate_reports.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.page() == module.PAGE.read_text(encoding="utf-8"), "run python docs/generate_reports.py"
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_messages_of_its_rpc_have_its_fields(name):
+    from report_messages import proto_text
+
+    [service] = [each for each in services() if each.name == "ReportService"]
+    method = service.methods_by_name.get(name.capitalize())
+    assert method is not None, (
+        f"report_service.proto has no RPC {name.capitalize()}; its messages are:\n{proto_text(report_of(name))}"
+    )
+    found = differences(report_of(name), method.input_type, method.output_type)
+    assert found == [], f"python protos/report_messages.py {name} prints the messages as they are declared"

@@ -1,0 +1,341 @@
+"""The commands of reports: one for each line of the register, made of the report's declaration.
+
+    xlashape NAME X... [--OPTION …] [--show SECTION | --SECTION ARGUMENT] [--filter --sort --limit --format --json]
+
+The report is computed in this process, or by the server that --server names. Text, JSON, CSV and Parquet are made of the declared columns.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from math import isfinite
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from xlashape.cli.completing import complete_files, instruction_names
+from xlashape.cli.connection import ServerAddress, connected, query_options
+from xlashape.cli.many import inputs, is_many, many_columns, many_rows
+from xlashape.cli.modules import loaded, naming
+from xlashape.cli.output import echo, print_json
+from xlashape.cli.progress import progress
+from xlashape.cli.rows import row_options, write_rows
+from xlashape.errors import InvalidArgumentError
+from xlashape.math import byte_text
+from xlashape.reports.messages import Received
+from xlashape.reports.register import REPORTS, report_of
+from xlashape.reports.report import Answer, Option, Report
+from xlashape.reports.selection import Row, Selection, amount_of
+from xlashape.reports.text import facts_text, table_text
+from xlashape.tables import Column, Kind
+
+if TYPE_CHECKING:
+    from xlashape_client.methods import ServiceMethods
+
+_JSON_NAMES: Final = {"totals": "totals_of_files"}
+"""Of several files the totals are rows, which have another name than those of one file."""
+
+
+def report_command(name: str) -> click.Command:
+    """The command of a registered report."""
+    report = report_of(name)
+    in_section = [each.argument._replace(name=each.name) for each in report.sections if each.argument is not None]
+    plain_sections = [each.name for each in report.sections if each.argument is None]
+
+    def run(
+        what: tuple[str, ...],
+        stage: str,
+        jobs: int,
+        picture_file: Path | None,
+        show: str | None,
+        form: str | None,
+        limit: int | None,
+        sort: str | None,
+        filters: tuple[str, ...],
+        server: ServerAddress | None,
+        timeout: float,
+        as_json: bool,
+        **values: Any,
+    ) -> int:
+        wanted = [
+            (each.name, _value(each.argument, values.pop(each.name)))
+            for each in report.sections
+            if each.argument is not None
+        ]
+        chosen = [(section, value) for section, value in wanted if value is not None]
+        chosen += [(show, None)] if show is not None else []
+        if len(chosen) > 1:
+            raise click.UsageError(f"--{chosen[0][0]} and --{chosen[1][0]} exclude each other")
+        section, argument = chosen[0] if chosen else ("", None)
+        options = {each.name: _value(each, values[each.name]) for each in report.options if not each.positional}
+        what, positional = _split(report, what)
+        options |= positional
+        form = "json" if as_json else form or "table"
+        selection = Selection(filters, sort, limit)
+        if is_many(what) and not (report.asks_directories and len(what) == 1 and Path(what[0]).is_dir()):
+            if server is not None:
+                raise click.UsageError("--server answers about one module; leave it out for several files")
+            return _write_many(report, what, stage, jobs, options, section, argument, form, selection)
+        tables = ([section] if section else ["", *plain_sections] if form == "json" else [""], argument)
+        answer = _answer(report, what[0], options, tables, server, timeout)
+        if picture_file is not None:
+            _save_picture(answer, picture_file)
+            return 0
+        _write(answer, what[0], section, argument, form, selection)
+        return 0
+
+    command: Callable[..., Any] = run
+    positional = [each.name for each in report.options if each.positional]
+    metavar = " ".join(["X...", *[f"[{each.upper()}]" for each in positional]])
+    command = click.argument(
+        "what", nargs=-1, required=True, metavar=metavar, shell_complete=_complete if positional else complete_files
+    )(command)
+    command = click.option(
+        "-o", "--picture", "picture_file", type=click.Path(path_type=Path, dir_okay=False), default=None,
+        help="Draw the answer into a file instead: .svg, .html, .png or .txt, if the report has a picture.",
+    )(command)  # fmt: skip
+    command = click.option(
+        "--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+        help="The processes that compute the answers for several files.",
+    )(command)  # fmt: skip
+    command = click.option(
+        "--stage", default="last", show_default=True, metavar="before|after|all|PASS",
+        help="Of directories of dumps: the modules before or after the optimizations, all of them, or those after a pass; without it the last of each module.",
+    )(command)  # fmt: skip
+    command = row_options(report.shown, "rows")(command)
+    shown = ["totals, a row of numbers about the whole"]
+    shown += [f"{each.name}, {each.meaning}" for each in report.sections if each.argument is None]
+    command = click.option(
+        "--show", type=click.Choice(["totals", *plain_sections]), default=None,
+        help=f"Another table instead of {report.rows.replace('_', ' ')}: {'; '.join(shown)}.",
+    )(command)  # fmt: skip
+    for option in (*in_section, *[each for each in report.options if not each.positional]):
+        command = _click_option(option)(command)
+    command = query_options(command)
+    short = REPORTS[name].short
+    return click.command(name, short_help=short, help=f"{report.summary}\n\n{report.takes}")(command)
+
+
+def _split(report: Report, what: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The inputs, and the positional option behind them: an argument that names no file."""
+    positional = [each for each in report.options if each.positional]
+    if positional and len(what) == 2 and not is_many(what[1:]) and not Path(what[1]).exists():
+        return what[:1], {positional[0].name: what[1]}
+    return what, {}
+
+
+def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
+    """Files; behind a file also the names of its instructions."""
+    given = context.params.get(parameter.name or "")
+    return [
+        *complete_files(context, parameter, incomplete),
+        *(instruction_names(context, parameter, incomplete) if given else []),
+    ]
+
+
+def _click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    dashed = f"--{option.name.replace('_', '-')}"
+    if option.kind is Kind.BOOLEAN:
+        return click.option(dashed, option.name, is_flag=True, default=bool(option.default), help=_sentence(option))
+    of_choices = click.Choice(option.choices) if option.choices else None
+    kind: Any = of_choices or {Kind.INTEGER: int, Kind.NUMBER: float}.get(option.kind, str)
+    if option.unit == "bytes":
+        kind = str  # with units
+    return click.option(
+        dashed, option.name, type=kind, default=option.default, multiple=option.kind is Kind.TEXTS,
+        metavar=None if option.choices else (option.unit or option.kind.value).upper(), help=_sentence(option),
+        show_default=option.default is not None and not isinstance(option.default, tuple),
+    )  # fmt: skip
+
+
+def _sentence(option: Option) -> str:
+    return f"{option.meaning[:1].upper()}{option.meaning[1:]}."
+
+
+def _value(option: Option, value: Any) -> Any:
+    if value is not None and option.unit == "bytes" and isinstance(value, str):
+        name = f"--{option.name.replace('_', '-')}"
+        amount = amount_of(value, name)
+        if not isfinite(amount):
+            raise InvalidArgumentError(f"{name}: {value[:60]!r} is too large for a number of bytes", field=name)
+        return int(amount)
+    return value
+
+
+def _answer(
+    report: Report, what: str, options: dict[str, Any], tables: tuple[list[str], Any], server: ServerAddress | None,
+    timeout: float,
+) -> Answer:  # fmt: skip
+    """The answer of this process, or of a server with these tables."""
+    # Reports that take shapes too are answered here, with modules that the server keeps.
+    if server is not None and "shape" not in report.inputs:
+        with naming(what), connected(server, timeout) as service:
+            progress("asking the server")
+            return _asked(service, report, what, options, tables, timeout)
+    progress("reading")
+    with naming(what):
+        x: Any = what
+        if what == "-":
+            x = sys.stdin.buffer.read()
+            if not x.strip():
+                raise InvalidArgumentError("standard input is empty", field="X")
+        elif what.startswith("modules/"):
+            x = loaded(what, server, timeout)
+        progress(f"computing {report.name}")
+        return report.run(x, **options)
+
+
+def _asked(
+    service: ServiceMethods,
+    report: Report,
+    what: str,
+    options: dict[str, Any],
+    tables: tuple[list[str], Any],
+    timeout: float,
+) -> Answer:
+    """The answer of a server. What names something of this machine cannot be asked there."""
+    local = [each.name for each in report.options if each.is_local and options.pop(each.name)]
+    if local:
+        message = f"--{local[0]} names something of this machine: leave it out with --server"
+        raise InvalidArgumentError(message, field=f"--{local[0]}")
+    sections, argument = tables
+    given = {name: value for name, value in options.items() if value not in (None, "", ())}
+    given |= {"argument": argument} if argument else {}
+    ask = getattr(service, report.name)
+    x: Any = what if what != "-" else sys.stdin.buffer.read()
+    return ask(x, sections=_asked_tables(sections), timeout=timeout, **given)
+
+
+def _asked_tables(sections: Sequence[str]) -> list[str]:
+    """Totals come with every table."""
+    return [name if name != "totals" else "" for name in sections]
+
+
+def _save_picture(answer: Answer, target: Path) -> None:
+    from xlashape.drawing.draw import picture_of_answer  # deferred: few commands draw
+
+    picture = picture_of_answer(answer)
+    if picture is None:
+        message = f"{answer.report.name} has no picture" + (
+            " of a server's answer: leave --server out" if isinstance(answer, Received) else ""
+        )
+        raise InvalidArgumentError(message, field="--picture")
+    picture.save(target)
+
+
+def _write_many(
+    report: Report, what: tuple[str, ...], stage: str, jobs: int, options: dict[str, Any], section: str, argument: Any,
+    form: str, selection: Selection,
+) -> int:  # fmt: skip
+    """The rows of several inputs in one table. The exit code is 1 if one of them is refused."""
+    columns = many_columns(report.section(section).columns if section else report.columns)
+    if section == "totals":  # facts, which have no rank, are columns here
+        columns = tuple([each if each.rank or each.name == "module" else each._replace(rank=2) for each in columns])
+    found = list(inputs(what, stage))
+    refused = 0
+
+    def every() -> Iterator[Row]:
+        nonlocal refused
+        for row, is_refused in many_rows(report.name, found, options, section, argument, jobs):
+            refused += is_refused
+            if is_refused:  # filters, --sort and --limit may leave its row out
+                click.echo(f"xlashape: {row[0]}: {row[-1]}", err=True)
+            yield row
+
+    if form == "table":
+        rows = list(selection._replace(limit=0).chosen(columns, every()))
+        most = (report.shown if selection.limit is None else selection.limit) or None
+        parts = [table_text(columns, rows[:most], _width())] if rows else []
+        parts.append(f"{len(found):,} files, {refused:,} of them refused; {len(rows):,} rows")
+        if most is not None and len(rows) > most:
+            parts.append(f"{len(rows) - most:,} more rows are not shown: --limit 0 shows all.")
+        echo("\n\n".join(parts))
+    elif form == "json":
+        names = [column.name for column in columns]
+        made = [dict(zip(names, row, strict=True)) for row in selection.chosen(columns, every())]
+        print_json(
+            f"{report.name}.v1",
+            {"files": [each.name for each in found], _JSON_NAMES.get(section, section) or report.rows: made},
+        )
+    else:
+        write_rows(form, columns, selection.chosen(columns, every()))
+    return int(refused > 0)
+
+
+def _width() -> int | None:
+    return get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
+
+
+def _write(answer: Answer, what: str, section: str, argument: Any, form: str, selection: Selection) -> None:
+    columns = answer.columns_of(section)
+    if not section and not selection.is_all and form in ("json", "table"):
+        limit = selection.limit if form == "json" else 0
+        part = answer.selected(_objects(answer, selection._replace(limit=limit)))
+        if part is not None:
+            answer, selection = part, Selection((), None, None if form == "json" else selection.limit)
+    rows = answer.rows_of(section, argument)
+    if form == "json":
+        _write_json(answer, what, section, columns, selection.chosen(columns, rows), selection)
+    elif form == "table":
+        echo(_text(answer, section, columns, rows, selection))
+    else:
+        write_rows(form, columns, selection.chosen(columns, rows))
+
+
+def _objects(answer: Answer, selection: Selection) -> list[Any]:
+    """The objects of the rows that are wanted, in their order."""
+    rows = ((*row, each) for row, each in zip(answer.rows_of(), answer.objects_of(), strict=True))
+    return [row[-1] for row in selection.chosen(answer.columns_of(), rows)]
+
+
+def _write_json(
+    answer: Answer, what: str, section: str, columns: Sequence[Column], rows: Iterator[Row], selection: Selection
+) -> None:
+    names = [column.name for column in columns]
+    found = [dict(zip(names, row, strict=True)) for row in rows]
+    if section:
+        document: dict[str, Any] = {"totals": answer.totals}
+        if section != "totals":
+            document[section] = found
+    else:
+        document = answer.to_dict() if selection.is_all and selection.limit is None else {"totals": answer.totals}
+        document[answer.report.rows] = found
+    print_json(f"{answer.report.name}.v1", {"x": what, **document})
+
+
+def _text(answer: Answer, section: str, columns: Sequence[Column], every: Iterator[Row], selection: Selection) -> str:
+    hint = ": --limit 0 shows all"
+    if section == "totals":
+        known = [(column, value) for column, value in zip(columns, next(every), strict=True) if value is not None]
+        return facts_text(known)
+    if selection.is_all and not section:
+        return answer.to_text(selection.limit, width=_width(), hint=hint)
+    most = (answer.report.shown if selection.limit is None else selection.limit) or None
+    chosen = list(selection._replace(limit=0).chosen(columns, every))
+    total, rows = len(chosen), chosen[:most]
+    parts = [] if section else [answer.headline()]
+    if rows:
+        parts.append(table_text(columns, rows, _width()))
+    else:
+        parts.append("No row passes the filters." if selection.filters else "There are no rows.")
+    if selection.filters and rows:
+        parts.append(_together(columns, rows, total, len(answer) if not section else None))
+    if len(rows) < total:
+        parts.append(f"{total - len(rows):,} more rows are not shown{hint}.")
+    return "\n\n".join([part for part in parts if part])
+
+
+def _together(columns: Sequence[Column], rows: Sequence[Row], passed: int, of: int | None) -> str:
+    """How many rows passed the filters, and the sums of those that are shown."""
+    facts = [f"{passed:,} rows pass the filters" if of is None else f"{passed:,} of {of:,} rows pass the filters"]
+    for number, column in enumerate(columns):
+        if column.kind is Kind.INTEGER and column.unit == "bytes" and column.rank:
+            known = [row[number] for row in rows if row[number] is not None]
+            if known:
+                facts.append(
+                    f"{column.heading or column.name.replace('_', ' ')} of those shown: {byte_text(sum(known))}"
+                )
+    return "\n".join(facts)

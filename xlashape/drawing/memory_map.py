@@ -1,0 +1,279 @@
+"""The memory of a program as a picture: time along x, memory along y, a rectangle for each value, as large as it is and where it lies.
+
+Allocations stand one above the other: parameters, constants, outputs, temporaries. Where XLA's assignment gives offsets, a value is drawn at its offset.
+Where it does not (an estimate), values are placed here: each at the lowest place that is free when it begins.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Sequence
+from html import escape
+from typing import Any, Final, NamedTuple
+
+from xlashape.drawing.marks import colours
+from xlashape.drawing.picture import Picture
+from xlashape.drawing.writers.memory_page import page_text
+from xlashape.drawing.writers.png import svg_as_png
+from xlashape.drawing.writers.style import DARK, FONT, LIGHT, THEMES
+from xlashape.errors import InvalidArgumentError
+from xlashape.frozen import set_field
+from xlashape.limits import spend
+from xlashape.math import byte_text
+from xlashape.reports.memory import LiveBuffer, ProgramMemory
+from xlashape.reports.text import cut_middle, short_bytes
+
+KINDS: Final = ("parameter", "constant", "output", "temporary")
+"""In the order in which they stand, from the bottom."""
+_FILLS: Final = dict(zip(KINDS, (20, 21, 23, 24), strict=True))
+_WIDTH, _HEIGHT, _CURVE, _LEFT, _TOP = 960, 420, 90, 92, 64
+_MOST_RECTANGLES: Final = 1_500
+"""Of an SVG: the largest ones. The page has all."""
+_MOST_POINTS: Final = 600
+
+
+class Rectangle(NamedTuple):
+    """A value: the steps in which it lives, and the bytes that it takes, counted from the bottom of the picture."""
+
+    buffer: LiveBuffer
+    bottom: int
+
+
+class MemoryMap(NamedTuple):
+    """The geometry of the picture."""
+
+    rectangles: tuple[Rectangle, ...]
+    height: int
+    """The bytes of the whole picture."""
+    is_placed_here: bool
+    """Whether some values have no offset of the compiler's, and are placed here."""
+
+
+def memory_map(memory: ProgramMemory) -> MemoryMap:
+    """Where each value of a program lies."""
+    buffers = [each for each in memory.buffers() if each.bytes and each.kind in KINDS]
+    spend(len(buffers) * 4 + 1)
+    sizes = {each.number: each.size for each in memory.plan.allocations}
+    lanes: dict[tuple[int, int], list[LiveBuffer]] = {}
+    loose: dict[int, list[LiveBuffer]] = {}
+    for each in buffers:
+        kind = KINDS.index(each.kind)
+        if each.allocation is None or each.offset is None:
+            loose.setdefault(kind, []).append(each)
+        else:
+            lanes.setdefault((kind, each.allocation), []).append(each)
+    bottom = 0
+    rectangles: list[Rectangle] = []
+    for kind in range(len(KINDS)):
+        for (_, allocation), members in sorted(lane for lane in lanes.items() if lane[0][0] == kind):
+            rectangles += [Rectangle(each, bottom + (each.offset or 0)) for each in members]
+            bottom += max(sizes.get(allocation, 0), *[(each.offset or 0) + each.bytes for each in members])
+        placed, height = _placed(loose.get(kind, []))
+        rectangles += [Rectangle(each, bottom + offset) for each, offset in placed]
+        bottom += height
+    return MemoryMap(tuple(rectangles), max(bottom, 1), bool(loose))
+
+
+def _placed(buffers: Sequence[LiveBuffer]) -> tuple[list[tuple[LiveBuffer, int]], int]:
+    """Offsets at which no two values that live at once overlap, and the bytes of all. A value gets the lowest place that is free when it begins."""
+    placed: list[tuple[LiveBuffer, int]] = []
+    live: list[tuple[int, int, int]] = []
+    """(offset, bytes, last step) of what lives, in the order of offsets."""
+    height = 0
+    for each in sorted(buffers, key=lambda one: (one.begin, -one.end, -one.bytes)):
+        spend(len(live) // 16 + 1)
+        live = [entry for entry in live if entry[2] >= each.begin]
+        at = 0
+        for offset, size, _ in live:
+            if offset - at >= each.bytes:
+                break
+            at = max(at, offset + size)
+        insort(live, (at, each.bytes, each.end))
+        placed.append((each, at))
+        height = max(height, at + each.bytes)
+    return placed, height
+
+
+class MemoryPicture(Picture):
+    """The picture of a program's memory. It is shown and saved as other pictures; its page zooms, searches and tells what lies under the pointer."""
+
+    __slots__ = ("_map", "_memory")
+    _memory: ProgramMemory
+    _map: MemoryMap
+
+    def __init__(self, memory: ProgramMemory, theme: str = "auto") -> None:
+        if theme not in THEMES:
+            raise InvalidArgumentError(f"theme: expected auto, light or dark, found {str(theme)[:40]!r}", field="theme")
+        set_field(self, "theme", theme)
+        set_field(self, "_memory", memory)
+        set_field(self, "_map", memory_map(memory))
+
+    @property
+    def title(self) -> str:
+        name = self._memory.module.name if self._memory.module is not None else "a program"
+        return f"the memory of {name}"
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """What stands below the title."""
+        memory = self._memory
+        peak = f"{'estimated peak' if memory.is_estimate else 'peak'} {byte_text(memory.peak_bytes)}"
+        at = f" while {memory.peak_instruction} runs" if memory.peak_instruction else ""
+        placed = ("Offsets are not known: values are placed where there is room.",) if self._map.is_placed_here else ()
+        return (peak + at, *placed)
+
+    def svg(self) -> str:
+        """The picture as the text of an SVG file. Of more than 1,500 values it has the largest."""
+        return self._svg(standalone=True)
+
+    def _svg(self, *, standalone: bool) -> str:
+        return _svg_text(self, self.theme, standalone=standalone)
+
+    def html(self) -> str:
+        """The picture as a self-contained page, which needs no network."""
+        return page_text(self.title, self.facts, _data(self._memory, self._map), self.theme)
+
+    def png(self, scale: float = 2.0) -> bytes:
+        """The picture as a PNG image. Errors as for other pictures."""
+        theme = "dark" if self.theme == "dark" else "light"
+        return svg_as_png(_svg_text(self, theme, standalone=True), scale)
+
+    def text(self, color: str = "none", width: int = 100) -> str:
+        """The bytes that live along the program as a line of blocks, with the peak marked below."""
+        del color  # blocks have none
+        totals = self._memory.plan.steps.totals
+        columns = _columns(totals, max(8, min(width, 400) - 2))
+        peak = max(columns, default=0)
+        bars = "".join(["▁▂▃▄▅▆▇█"[min(7, 8 * value // (peak + 1))] for value in columns])
+        return "\n".join([self.title, *self.facts, bars, " " * columns.index(peak) + "▲" if columns else ""]) + "\n"
+
+    @property
+    def map(self) -> MemoryMap:
+        """The geometry."""
+        return self._map
+
+
+def _columns(values: Sequence[int], count: int) -> list[int]:
+    """The largest of each of `count` runs of values; the values themselves if they are fewer."""
+    if len(values) <= count:
+        return list(values)
+    return [
+        max(
+            values[
+                number * len(values) // count : max(
+                    number * len(values) // count + 1, (number + 1) * len(values) // count
+                )
+            ]
+        )
+        for number in range(count)
+    ]
+
+
+def _data(memory: ProgramMemory, found: MemoryMap) -> dict[str, Any]:
+    """The values as lists of numbers, with each text once."""
+    texts: dict[str, int] = {"": 0}
+
+    def text(value: object) -> int:
+        return texts.setdefault("" if value is None else str(value), len(texts))
+
+    rows = [
+        [
+            each.buffer.begin, each.buffer.end, each.bottom, each.buffer.bytes, KINDS.index(each.buffer.kind), text(each.buffer.name),
+            text(each.buffer.opcode), text(each.buffer.shape), text(each.buffer.op_name), text(each.buffer.source),
+            -1 if each.buffer.padding_bytes is None else each.buffer.padding_bytes,
+        ]
+        for each in found.rectangles
+    ]  # fmt: skip
+    return {
+        "height": found.height,
+        "peak": memory.peak_step,
+        "totals": list(memory.plan.steps.totals),
+        "rows": rows,
+        "names": [text(memory.name_of_step(step)) for step in range(len(memory.plan.steps.totals))],
+        "texts": list(texts),
+        "kinds": list(KINDS),
+        "fills": [colours.hex_of(_FILLS[kind]) for kind in KINDS],
+        "palette": [colours.hex_of(fill) for fill in colours.PALETTE],
+    }
+
+
+def _svg_text(picture: MemoryPicture, theme: str, *, standalone: bool) -> str:
+    memory, found = picture._memory, picture.map  # pyright: ignore[reportPrivateUsage] - of this file
+    totals = memory.plan.steps.totals
+    steps = max(len(totals), 1)
+    page = DARK if theme == "dark" else LIGHT
+    dark = f"@media (prefers-color-scheme:dark){{{_rules(DARK)}}}" if theme == "auto" else ""
+    xmlns = ' xmlns="http://www.w3.org/2000/svg"' if standalone else ""
+    width, height = _LEFT + _WIDTH + 20, _TOP + _CURVE + _HEIGHT + 60
+    parts = [
+        f'<svg{xmlns} class="xsmm" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">',
+        f"<title>{escape(picture.title)}</title><style>.xsmm text{{font:11px {FONT}}}.xsmm .h{{font-size:15px;font-weight:bold}}{_rules(page)}{dark}</style>",
+        f'<rect class="g" width="{width}" height="{height}"/>',
+        f'<text class="t h" x="20" y="24">{escape(picture.title)}</text>',
+    ]
+    parts += [
+        f'<text class="u" x="20" y="{42 + 15 * number}">{escape(fact)}</text>'
+        for number, fact in enumerate(picture.facts)
+    ]
+
+    def across(step: float) -> float:
+        return round(_LEFT + step / steps * _WIDTH, 2)
+
+    # the curve of bytes
+    peak = max(totals, default=0) or 1
+    columns = _columns(totals, _MOST_POINTS)
+    points = [f"{across(0)},{_TOP + _CURVE}"]
+    for number, value in enumerate(columns):
+        y = round(_TOP + _CURVE - value / peak * (_CURVE - 12), 2)
+        points += [f"{across(number * steps / len(columns))},{y}", f"{across((number + 1) * steps / len(columns))},{y}"]
+    points.append(f"{across(steps)},{_TOP + _CURVE}")
+    parts.append(f'<polygon class="c" points="{" ".join(points)}"/>')
+    parts.append(f'<text class="u e" x="{_LEFT - 8}" y="{_TOP + 18}">{short_bytes(peak)}</text>')
+    # the map
+    base = _TOP + _CURVE + 16
+    shown = sorted(found.rectangles, key=lambda each: -each.buffer.bytes * (each.buffer.end - each.buffer.begin + 1))[
+        :_MOST_RECTANGLES
+    ]
+    for each in shown:
+        buffer = each.buffer
+        x, w = across(buffer.begin), max(round((buffer.end - buffer.begin + 1) / steps * _WIDTH, 2), 0.5)
+        h = max(round(buffer.bytes / found.height * _HEIGHT, 2), 0.4)
+        y = round(base + _HEIGHT - each.bottom / found.height * _HEIGHT - h, 2)
+        tip = f"{buffer.name}: {buffer.shape or ''} {byte_text(buffer.bytes)}, {buffer.kind}{f', {buffer.source}' if buffer.source else ''}"
+        parts.append(
+            f'<rect class="k{KINDS.index(buffer.kind)}" x="{x}" y="{y}" width="{w}" height="{h}"><title>{escape(tip)}</title></rect>'
+        )
+        if h >= 13 and w >= 50:
+            label = escape(cut_middle(buffer.name, max(3, int(w / 6.7) - 1)))
+            parts.append(f'<text class="l" x="{x + 3}" y="{round(y + h / 2 + 4, 2)}">{label}</text>')
+    x = across(memory.peak_step + 0.5)
+    parts.append(f'<line class="p" x1="{x}" y1="{_TOP}" x2="{x}" y2="{base + _HEIGHT}"/>')
+    parts.append(f'<text class="u e" x="{_LEFT - 8}" y="{base + 10}">{short_bytes(found.height)}</text>')
+    parts.append(f'<text class="u e" x="{_LEFT - 8}" y="{base + _HEIGHT}">0</text>')
+    for number, kind in enumerate(KINDS):
+        parts.append(
+            f'<rect class="k{number}" x="{_LEFT + 110 * number}" y="{base + _HEIGHT + 14}" width="12" height="12"/>'
+        )
+        parts.append(f'<text class="t" x="{_LEFT + 18 + 110 * number}" y="{base + _HEIGHT + 24}">{kind}</text>')
+    parts.append(
+        f'<text class="u e" x="{_LEFT + _WIDTH}" y="{base + _HEIGHT + 24}">{len(totals):,} steps of the program →</text>'
+    )
+    if len(shown) < len(found.rectangles):
+        parts.append(
+            f'<text class="u" x="{_LEFT}" y="{base + _HEIGHT + 42}">The {len(shown):,} largest of {len(found.rectangles):,} values.</text>'
+        )
+    return "".join(parts) + "</svg>"
+
+
+def _rules(page: dict[str, str]) -> str:
+    fills = "".join(
+        [
+            f".xsmm .k{number}{{fill:{colours.hex_of(_FILLS[kind])};stroke:{page['ground']};stroke-width:.4}}"
+            for number, kind in enumerate(KINDS)
+        ]
+    )
+    return (
+        f".xsmm .g{{fill:{page['ground']}}}.xsmm .t{{fill:{page['text']}}}.xsmm .u{{fill:{page['muted']}}}.xsmm .e{{text-anchor:end}}"
+        f".xsmm .l{{fill:#000;pointer-events:none}}.xsmm .c{{fill:{page['muted']};opacity:.45}}"
+        f".xsmm .p{{stroke:{page['mark']};stroke-width:1.5;stroke-dasharray:4 3}}{fills}"
+    )

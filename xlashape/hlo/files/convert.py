@@ -1,0 +1,451 @@
+"""Modules in files and streams: HLO text, binary protos, protobuf text and JSON, each compressed or not, recognised by content.
+
+    kind      suffix         content
+    hlo       .hlo .txt      HLO text
+    pb        .pb            a serialized HloModuleProto
+    hlo.pb    .hlo.pb        a serialized HloProto: a module and, perhaps, its buffer assignment (what XLA dumps)
+    pbtxt     .pbtxt         protobuf text of either message
+    json      .json          protobuf JSON of either message
+    … and each of them with .gz appended
+
+Snapshots and profiles hold modules too (xlashape.hlo.files.dumps): `FILE#NAME` names one of several, `modules` goes through all of them.
+
+`decode` and `read` accept every format; `encode` and `write` produce each. LossyConversionError says that a format cannot hold
+everything, unless `lossy=True`: pbtxt and json cannot hold fields unknown to this schema and nan payloads, pb cannot hold a buffer
+assignment, and none but hlo holds replica_count, num_partitions and the rest of a ModuleConfig. HLO text is a view of a module (it has no ids, no buffer assignment, …) and is never refused; it contains large constants.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from enum import Enum
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+
+from xlashape.errors import (
+    DecodeError,
+    InvalidArgumentError,
+    LimitExceededError,
+    LossyConversionError,
+    NotFoundError,
+    ParseError,
+)
+from xlashape.hlo.files import dumps
+from xlashape.hlo.files.detect_format import holds_hlo_proto, holds_text
+from xlashape.hlo.files.protobuf_text import FIELD_NAMES, PBTXT_START, from_json, from_pbtxt, to_json, to_pbtxt
+from xlashape.hlo.module_proto import schema_compat
+from xlashape.hlo.module_proto.module_config import ModuleConfig
+from xlashape.hlo.module_proto.schema_compat import Original
+from xlashape.hlo.module_proto.structure import needs_small_ids, with_small_ids
+from xlashape.proto import xla
+from xlashape.similar import did_you_mean, similar
+from xlashape.whole_file import replace_file
+
+if TYPE_CHECKING:
+    from xlashape.hlo.text.writer.options import PrintOptions
+
+__all__ = [
+    "MAX_BYTES",
+    "Document",
+    "FileKind",
+    "Format",
+    "decode",
+    "detect",
+    "encode",
+    "format_of_name",
+    "left_out_of_text",
+    "modules",
+    "read",
+    "read_file",
+    "write",
+]
+
+MAX_BYTES: Final = (1 << 31) - 1
+"""The most bytes a file may hold once decompressed: the size that protobuf can decode."""
+
+_CHUNK: Final = 1 << 20
+_MOST_FILES: Final = 2_000  # of a directory, among which an error looks for the one that was meant
+_GZIP: Final = b"\x1f\x8b"
+
+Progress = Callable[[int, "int | None"], None]
+"""Called with the number of bytes done, and with their total where it is known, else None."""
+
+
+class FileKind(str, Enum):
+    """How a file holds a module; the value is the file name's suffix without its dot."""
+
+    HLO = "hlo"
+    PB = "pb"
+    HLO_PB = "hlo.pb"
+    PBTXT = "pbtxt"
+    JSON = "json"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Format(NamedTuple):
+    """The kind of a file, and whether it is compressed with gzip."""
+
+    kind: FileKind
+    compressed: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind}.gz" if self.compressed else self.kind.value
+
+
+class Document(NamedTuple):
+    """What a file held: the module, the HloProto around it if there was one, and the format."""
+
+    module: xla.HloModuleProto
+    hlo_proto: xla.HloProto | None
+    format: Format
+    config: ModuleConfig | None = None
+    """What HLO text said and the module's proto cannot hold; None for the other kinds."""
+    original: Original | None = None
+    """The bytes of the module, where an older XLA wrote them in a form that protobuf cannot read as it is."""
+
+
+def format_of_name(name: str | os.PathLike[str]) -> Format | None:
+    """The format that a file's suffix stands for, None for an unknown suffix.
+
+    >>> str(format_of_name("dir/step.hlo.pb.gz")), format_of_name("notes.md")
+    ('hlo.pb.gz', None)
+    """
+    text = os.fspath(name).lower()
+    compressed = text.endswith(".gz")
+    text = text.removesuffix(".gz")
+    for suffix, kind in (
+        (".hlo.pb", FileKind.HLO_PB),
+        (".txt", FileKind.HLO),
+        *((f".{kind}", kind) for kind in FileKind),
+    ):
+        if text.endswith(suffix):
+            return Format(kind, compressed)
+    return None
+
+
+def detect(data: bytes) -> Format:
+    """The format of the content of a file. Content of no recognised kind counts as HLO text or, if it is not text, as a binary module.
+
+    >>> str(detect(b"HloModule m")), str(detect(b'{"name": "m"}')), str(detect(b'name: "m"'))
+    ('hlo', 'json', 'pbtxt')
+    """
+    compressed = data.startswith(_GZIP)
+    return Format(_kind(_decompress(data) if compressed else data), compressed)
+
+
+def _kind(data: bytes) -> FileKind:
+    head = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if head.startswith(b"{") and not re.match(rb"\{\s*(?:ROOT\s+)?%?[\w.\-]+\s*=", head):
+        return FileKind.JSON
+    if holds_text(data):
+        start = PBTXT_START.match(head.decode("utf-8", "replace"))
+        return FileKind.PBTXT if start and (start[1] is None or start[1] in FIELD_NAMES) else FileKind.HLO
+    return FileKind.HLO_PB if holds_hlo_proto(data) else FileKind.PB
+
+
+def decode(data: bytes, name: str | None = None, *, choice: str | None = None) -> Document:
+    """The module in the content of a file of any format. Error messages name the file `name`.
+
+    A snapshot or a profile gives the module in it; `choice` names one of several. Raises ParseError or DecodeError for a mistake in the
+    content, InvalidArgumentError for several modules without a choice, LimitExceededError if it decompresses to more than MAX_BYTES.
+    """
+    compressed = data.startswith(_GZIP)
+    if compressed:
+        data = _decompress(data)
+    if not data:
+        raise ParseError(f"{name or 'the content'} is empty")
+    data = dumps.content_of_module(data, name, choice)
+    kind = _kind(data)
+    form = Format(kind, compressed)
+    if kind is FileKind.HLO:
+        from xlashape.hlo.text.reader.module import decode_text, parse_text  # start-up time: 30 ms
+
+        module, config = parse_text(decode_text(data, name))
+        return Document(module, None, form, config)
+    if kind is FileKind.PB:
+        module, original = schema_compat.decode(xla.HloModuleProto, data)
+        return Document(module, None, form, original=original)
+    if kind is FileKind.HLO_PB:
+        hlo_proto, original = schema_compat.decode(xla.HloProto, data)
+        return Document(hlo_proto.hlo_module, hlo_proto, form, original=original)
+    message = from_json(data, name) if kind is FileKind.JSON else from_pbtxt(data, name)
+    if isinstance(message, xla.HloProto):
+        return Document(message.hlo_module, message, form)
+    return Document(message, None, form)
+
+
+def text_or_proto(data: bytes, name: str | None = None, *, choice: str | None = None) -> bytes:
+    """The content of a file as the service takes it: HLO text or a serialized proto, without gzip. Raises as `decode` does.
+
+    >>> text_or_proto(gzip.compress(b"HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }"))[:11]
+    b'HloModule m'
+    """
+    if data.startswith(_GZIP):
+        data = _decompress(data)
+    if not data:
+        raise ParseError(f"{name or 'the content'} is empty")
+    data = dumps.content_of_module(data, name, choice)
+    if _kind(data) not in (FileKind.JSON, FileKind.PBTXT):
+        return data
+    document = decode(data, name)
+    return _to_bytes(document.module if document.hlo_proto is None else document.hlo_proto, document.original)
+
+
+def _decompress(data: bytes) -> bytes:
+    result = io.BytesIO()
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            while chunk := file.read(_CHUNK):
+                result.write(chunk)
+                if result.tell() > MAX_BYTES:
+                    raise LimitExceededError(
+                        f"decompresses to more than {MAX_BYTES} bytes", limit="decompressed_bytes", maximum=MAX_BYTES
+                    )
+    except (OSError, EOFError, zlib.error) as error:
+        raise DecodeError(f"not gzip data: {error}") from error
+    return result.getvalue()
+
+
+def encode(
+    document: Document | xla.HloModuleProto | xla.HloProto,
+    form: Format | FileKind | str,
+    *,
+    lossy: bool = False,
+    for_version: str | None = None,
+    style: str | PrintOptions = "default",
+    **options: Any,
+) -> bytes:
+    r"""The bytes of a module in a format. HLO text takes the `style` and `options` of `module_text`; it contains large constants.
+
+    `for_version` is a version of jaxlib that is to load the proto, as for `HloModule.to_proto`.
+    Raises LossyConversionError if the format cannot hold all of the module, unless `lossy`; InvalidModuleError if HLO text cannot
+    express it.
+
+    >>> encode(xla.HloModuleProto(name="m"), "json")
+    b'{\n  "name": "m"\n}\n'
+    """
+    form = _as_format(form)
+    config, original = (document.config, document.original) if isinstance(document, Document) else (None, None)
+    if isinstance(document, Document):
+        document = document.hlo_proto if document.hlo_proto is not None else document.module
+    if for_version is not None and needs_small_ids(for_version) and form.kind is not FileKind.HLO:
+        document = with_small_ids(document)
+    module = document.hlo_module if isinstance(document, xla.HloProto) else document
+    lost: list[str] = []
+    if config is not None and config.names() and form.kind is not FileKind.HLO and not lossy:
+        lost.append(f"{form.kind} has no field for what the text says: {', '.join(config.names())} would be lost")
+    if form.kind is FileKind.HLO:
+        from xlashape.hlo.text.writer.module import module_text  # start-up time: 30 ms
+        from xlashape.hlo.text.writer.options import PrintOptions
+
+        print_options = PrintOptions.of(style, **{"print_large_constants": True, **options})
+        data = module_text(module, print_options, config=config).encode("utf-8", "surrogatepass")
+    elif form.kind is FileKind.HLO_PB:
+        data = (
+            _to_bytes(document, original)
+            if isinstance(document, xla.HloProto)
+            else xla.HloProto(hlo_module=module).SerializeToString()
+        )
+    elif form.kind is FileKind.PB:
+        if not lossy and _has_assignment(document):
+            lost.append("pb holds a module alone: the buffer assignment would be lost")
+        data = _to_bytes(module, original)
+    else:
+        document = schema_compat.modernized(document)
+        data = to_json(document) if form.kind is FileKind.JSON else to_pbtxt(document)
+        if not lossy and not _is_kept(document, data, form.kind):
+            lost.append(
+                f"{form.kind} cannot hold all of this module: it has fields that this schema does not know, or nan payloads"
+            )
+    if lost:
+        raise LossyConversionError("; ".join(lost))
+    return gzip.compress(data, mtime=0) if form.compressed else data
+
+
+def _to_bytes(message: xla.HloModuleProto | xla.HloProto, original: Original | None) -> bytes:
+    data = schema_compat.original_bytes(message, original)
+    return message.SerializeToString() if data is None else data
+
+
+def _as_format(form: Format | FileKind | str) -> Format:
+    if isinstance(form, Format):
+        return form
+    text = str(form)
+    try:
+        return Format(FileKind(text.removesuffix(".gz")), text.endswith(".gz"))
+    except ValueError:
+        names = [kind.value for kind in FileKind]
+        hint = did_you_mean(text.removesuffix(".gz").lower(), names)
+        raise InvalidArgumentError(
+            f"{text!r} is not a format of modules; the formats are {', '.join(names)}, each with or without .gz{hint}"
+        ) from None
+
+
+def _has_assignment(message: xla.HloModuleProto | xla.HloProto) -> bool:
+    """Whether there is anything beside the module."""
+    if not isinstance(message, xla.HloProto):
+        return False
+    rest = xla.HloProto()
+    rest.CopyFrom(message)
+    rest.ClearField("hlo_module")
+    return rest.ByteSize() > 0
+
+
+def left_out_of_text(document: Document) -> tuple[str, ...]:
+    """What HLO text, which is a view of a module and never refused, does not hold of this document, beside the numbers of ids.
+
+    >>> left_out_of_text(decode(b"HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }"))
+    ()
+    """
+    found: list[str] = []
+    if document.hlo_proto is not None and _has_assignment(document.hlo_proto):
+        found.append("the buffer assignment")
+    if document.original is not None:
+        found.append("fields of older versions of XLA")
+    return tuple(found)
+
+
+def _is_kept(message: xla.HloModuleProto | xla.HloProto, data: bytes, kind: FileKind) -> bool:
+    decoded = from_json(data, None) if kind is FileKind.JSON else from_pbtxt(data, None)
+    return type(decoded) is type(message) and decoded.SerializeToString(
+        deterministic=True
+    ) == message.SerializeToString(deterministic=True)
+
+
+def read(source: str | os.PathLike[str] | BinaryIO, *, progress: Progress | None = None) -> Document:
+    """The module in a file or a stream; the path `-` is standard input. `progress` is called after each megabyte.
+
+    Raises NotFoundError if there is no such file, InvalidArgumentError if it cannot be read, and what `decode` raises.
+    """
+    if not isinstance(source, (str, os.PathLike)):
+        return decode(
+            _read_all(source, None, progress), name if isinstance(name := getattr(source, "name", None), str) else None
+        )
+    if os.fspath(source) == "-":
+        return decode(_read_all(sys.stdin.buffer, None, progress), "<stdin>")
+    return read_file(source, progress=progress)
+
+
+def read_file(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Document:
+    """The module in a file. Raises as `read` does."""
+    name, choice = dumps.split_choice(os.fspath(path))
+    return decode(_file_content(name, progress), name, choice=choice)
+
+
+def modules(path: str | os.PathLike[str]) -> Iterator[tuple[str, Document]]:
+    """Every module in a file or in a dump directory, with its name; lazily. Files of a directory that hold no module are left out.
+
+    The name is that of the file, followed by `#` and the module's own name in a profile of several modules: what `read` takes.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as directory:
+    ...     for name in ("a.hlo", "b.hlo", "b.dot"): _ = Path(directory, name).write_text("HloModule m ENTRY e { ROOT p = f32[] parameter(0) }")
+    ...     [Path(name).name for name, _ in modules(directory)]
+    ['a.hlo', 'b.hlo']
+    """
+    name = os.fspath(path)
+    for file in map(str, dumps.module_files(Path(name))) if Path(name).is_dir() else (name,):
+        data = _file_content(file, None)
+        if data.startswith(_GZIP):
+            data = _decompress(data)
+        held = dumps.modules_in(data)
+        if held is None:
+            yield file, decode(data, file)
+            continue
+        for module in held:
+            yield (f"{file}#{module.name}" if len(held) > 1 else file), decode(module.data, file)
+
+
+def _file_content(name: str, progress: Progress | None) -> bytes:
+    try:
+        with Path(name).open("rb") as file:
+            return _read_all(file, os.fstat(file.fileno()).st_size, progress)
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no file {name!r}{_other_file(name)}", kind="file", name=name) from None
+    except IsADirectoryError:
+        raise dumps.no_single_module(Path(name)) from None
+    except OSError as error:
+        raise InvalidArgumentError(f"cannot read {name!r}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise InvalidArgumentError(f"not a path: {error}") from error
+
+
+def _other_file(name: str) -> str:
+    """The file of that directory that was perhaps meant, as the end of a message."""
+    try:
+        folder = Path(name).parent
+        names = [entry.name for entry in islice(folder.iterdir(), _MOST_FILES)]
+    except (OSError, ValueError):  # there is no such directory, or it may not be read
+        return ""
+    found = similar(Path(name).name, names)
+    return "" if found is None else f": did you mean {str(folder / found)!r}?"
+
+
+def _read_all(stream: BinaryIO, total: int | None, progress: Progress | None) -> bytes:
+    content = io.BytesIO()
+    while chunk := stream.read(_CHUNK):
+        content.write(chunk)
+        if content.tell() > MAX_BYTES:
+            raise LimitExceededError(f"more than {MAX_BYTES} bytes", limit="file_bytes", maximum=MAX_BYTES)
+        if progress is not None:
+            progress(content.tell(), total)
+    return content.getvalue()
+
+
+def write(
+    document: Document | xla.HloModuleProto | xla.HloProto,
+    target: str | os.PathLike[str] | BinaryIO,
+    form: Format | FileKind | str | None = None,
+    *,
+    lossy: bool = False,
+    for_version: str | None = None,
+    progress: Progress | None = None,
+    style: str | PrintOptions = "default",
+    **options: Any,
+) -> Format:
+    """Writes a module to a file or a stream in the format `form`, or else the one of the file's suffix. The path `-` is standard output.
+
+    Returns the format. Raises InvalidArgumentError if there is neither a `form` nor a known suffix or if the file cannot be written,
+    and what `encode` raises. A file is replaced as a whole, after its content has been computed.
+    """
+    is_path = isinstance(target, (str, os.PathLike))
+    if form is None:
+        form = format_of_name(target) if isinstance(target, (str, os.PathLike)) else None
+        if form is None:
+            raise InvalidArgumentError(
+                f"the suffix of {os.fspath(target)!r} names no format: there are .hlo, .txt, .pb, .hlo.pb, .pbtxt and .json,"
+                " each with or without .gz"
+                if is_path
+                else "no format is given"
+            )
+    form = _as_format(form)
+    data = encode(document, form, lossy=lossy, for_version=for_version, style=style, **options)
+    if not isinstance(target, (str, os.PathLike)):
+        _write_all(target, data, progress)
+    elif os.fspath(target) == "-":
+        _write_all(sys.stdout.buffer, data, progress)
+        sys.stdout.buffer.flush()
+    else:
+        try:
+            replace_file(target, lambda file: _write_all(file, data, progress))
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InvalidArgumentError(f"cannot write {os.fspath(target)!r}: {reason}") from error
+    return form
+
+
+def _write_all(stream: BinaryIO, data: bytes, progress: Progress | None) -> None:
+    view = memoryview(data)
+    for start in range(0, len(view), _CHUNK):
+        stream.write(view[start : start + _CHUNK])
+        if progress is not None:
+            progress(min(start + _CHUNK, len(view)), len(view))

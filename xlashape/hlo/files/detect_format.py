@@ -1,0 +1,87 @@
+"""What kind of module some bytes hold, decided by their outermost fields alone.
+
+    HloModuleProto   1 name (string)              3 computations, each an HloComputationProto      and 2, 4, 5, …
+    HloProto         1 hlo_module (a message)     3 buffer_assignment                              2 hlo_ordering, no longer written
+
+Fields 1 and 3 are length-delimited in both. An HloProto has no field beyond 3, and its field 1 holds an HloModuleProto, whose
+computations begin with the byte 0x1A (field 3, length-delimited). An HloModuleProto would be mistaken for an HloProto only if it had
+no fields beyond 3, so neither an id nor an entry computation other than 0, and if its name were itself a well-formed message
+with the control character 0x1A as one of its tags. XLA makes names of letters, digits, '.', '_' and '-'. Without any computation
+the two cannot always be distinguished; both are then refused because they have no entry computation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from xlashape.errors import DecodeError
+from xlashape.proto.wire import BYTES, GROUP, fields
+
+_MAX_FIELDS: Final = 1 << 20  # fields looked at; a module of a million computations is not expected
+_HEAD_BYTES: Final = 4096  # of a file, in which its first word is looked for
+
+
+def holds_hlo_proto(data: bytes) -> bool:
+    """Whether `data` is an HloProto, which XLA dumps as `.hlo.pb`, rather than an HloModuleProto.
+
+    False also for bytes that are neither; decoding them as an HloModuleProto then gives the error.
+
+    >>> from xlashape.proto import xla
+    >>> module = xla.HloModuleProto(name="m", computations=[xla.HloComputationProto(name="e")])
+    >>> holds_hlo_proto(module.SerializeToString()), holds_hlo_proto(xla.HloProto(hlo_module=module).SerializeToString())
+    (False, True)
+    """
+    view = memoryview(data)
+    has_module = False
+    try:
+        for number, wire_type, content, end in _outermost_fields(view):
+            # Stops here at the first field that an HloProto does not have: a large HloModuleProto is not walked to its end.
+            if number > 3 or wire_type != BYTES:
+                return False
+            has_module = has_module or (number == 1 and _holds_computations(view[content:end]))
+    except DecodeError:
+        return False
+    return has_module
+
+
+def _holds_computations(module: memoryview) -> bool:
+    try:
+        return any(number == 3 and wire_type == BYTES for number, wire_type, _, _ in _outermost_fields(module))
+    except DecodeError:
+        return False
+
+
+def _outermost_fields(data: bytes | memoryview) -> Iterator[tuple[int, int, int, int]]:
+    """(field number, wire type, offset of the content, end) of the first _MAX_FIELDS fields.
+
+    A group raises DecodeError too: XLA's schema has none, and text is more likely to look like one.
+    """
+    for number, wire_type, _, content, end in islice(fields(data), _MAX_FIELDS):
+        if wire_type == GROUP:
+            raise DecodeError("XLA's messages have no groups")
+        yield number, wire_type, content, end
+
+
+def holds_text(data: bytes) -> bool:
+    r"""Whether `data` is HLO text or was meant to be, so that a mistake in it is reported as a mistake in text.
+
+    A well-formed message with fields is a proto. Other bytes are text if they look like text: within the first 4096 bytes they begin
+    with a word that starts a module, or have no control characters. A truncated proto begins with the tag 0x0A, a length and a name,
+    and goes on with the tag 0x1A or 0x12.
+
+    >>> holds_text(b"HloModule m\n"), holds_text(b"\n\x01m\x1a\x03\n\x01e")
+    (True, False)
+    """
+    if not data.strip():
+        # Spaces alone would be well-formed: each pair of them is a field of number 4.
+        return True
+    try:
+        for _ in _outermost_fields(memoryview(data)):
+            pass
+    except DecodeError:
+        head = data[:_HEAD_BYTES]
+        starts_module = head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"HloModule", b"ENTRY", b"/*", b"//", b"%"))
+        return starts_module or not any(byte < 9 or 13 < byte < 32 for byte in head)
+    return False

@@ -1,0 +1,228 @@
+"""What XLA and its profiler write beside modules: files that hold modules, and files that hold none.
+
+    HloSnapshot                a module with arguments and results
+    HloUnoptimizedSnapshot     a module with the arguments of each partition
+    XSpace, `*.xplane.pb`      a profile: the modules that ran, each an HloProto in the metadata of an event
+
+These are read by their field numbers; the schema of the profiler is not needed. `modules_in` gives the modules that some bytes hold,
+`content_of_module` the bytes of one of them. Text and files that hold no module are named for what they are, with what to open instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
+from xlashape.hlo.files.detect_format import holds_hlo_proto
+from xlashape.proto.wire import BYTES, VARINT, fields
+
+_OPEN_MODULE: Final = "open the module beside it, *_optimizations.txt or *.hlo.pb"
+_GET_HLO: Final = (
+    "HLO comes from jax.jit(f).lower(…).compile().as_text(), from lowered.compiler_ir('hlo').as_hlo_text(), or from a dump with"
+    " XLA_FLAGS=--xla_dump_to=DIR"
+)
+_MEMORY_USAGE: Final = f"a report of the memory that a module uses; {_OPEN_MODULE}"
+# What a file is by the end of its name. The first that fits counts.
+_NAMES: Final = tuple(
+    (re.compile(pattern), what)
+    for pattern, what in (
+        (r"memory[-_]usage[-_]report[^/]*\.(?:pb|txt)$", _MEMORY_USAGE),
+        (r"buffer-assignment\.txt$", f"the buffer assignment of a module as text; {_OPEN_MODULE}"),
+        (r"live-range\.txt$", f"the live ranges of a module's buffers; {_OPEN_MODULE}"),
+        (r"thunk_sequence(?:_metadata)?\.(?:pb|txt)$", f"the thunks that a module was compiled to; {_OPEN_MODULE}"),
+        (r"\.mlir(?:bc)?$", f"a module in MLIR, not in HLO: {_GET_HLO}"),
+        (r"\.dot$", f"a drawing of a module for Graphviz; {_OPEN_MODULE}"),
+        (r"\.html$", f"a drawing of a module; {_OPEN_MODULE}"),
+        (r"\.(?:ll|bc)$", f"LLVM's code of a module; {_OPEN_MODULE}"),
+        (r"\.(?:ptx|cubin|hsaco|s|o|asm)$", f"the machine code of a module; {_OPEN_MODULE}"),
+        (r"\.?debug_options(?:\.txt)?$|flags\.txt$", f"the options that a module was compiled with; {_OPEN_MODULE}"),
+        (r"(?:gpu_)?target_config\.pbtxt$", f"the device that a module was compiled for; {_OPEN_MODULE}"),
+        (r"autotune_results\.(?:pb|pbtxt|txt)$", f"the results of autotuning; {_OPEN_MODULE}"),
+        (r"execution_options\.txt$", f"the options that a module was executed with; {_OPEN_MODULE}"),
+    )
+)
+_CONTENTS: Final = (
+    (re.compile(rb"ML\xefR"), f"MLIR bytecode, such as StableHLO, not HLO: {_GET_HLO}"),
+    (
+        re.compile(rb"(?:\s|//[^\n]*\n|#\w+\s*=[^\n]*\n)*(?:module(?:\s+@|\s+attributes|\s*\{)|func\.func\s|\"?builtin\.module)"),
+        f"MLIR, such as StableHLO, not HLO: {_GET_HLO}",
+    ),
+    (re.compile(rb"\s*(?:strict\s+)?digraph\b"), f"a drawing of a module for Graphviz; {_OPEN_MODULE}"),
+    (re.compile(rb"\s*(?:; ModuleID|source_filename\s*=|target (?:datalayout|triple)\s*=)"), f"LLVM's code of a module; {_OPEN_MODULE}"),
+    (re.compile(rb"\s*BufferAssignment:|\s*allocation 0: "), f"the buffer assignment of a module as text; {_OPEN_MODULE}"),
+    (re.compile(rb"\s*(?:Total bytes used|Memory usage report)"), _MEMORY_USAGE),
+)  # fmt: skip
+_SHOWN: Final = 5  # names in an error
+_PLANE_TYPES: Final = {1: VARINT, 2: BYTES, 3: BYTES, 4: BYTES, 5: BYTES, 6: BYTES}
+
+
+class HeldModule(NamedTuple):
+    """A module in a file that holds more than a module."""
+
+    name: str
+    """As the profiler names it, `jit_f(12)`; "" in a snapshot, which holds one module."""
+    data: bytes
+    """An HloProto or an HloModuleProto."""
+
+
+def modules_in(data: bytes) -> list[HeldModule] | None:
+    """The modules in a profile or a snapshot; None for bytes that are neither."""
+    try:
+        outermost = [(number, wire_type, data[content:end]) for number, wire_type, _, content, end in _first(data)]
+    except DecodeError:
+        return None
+    first = [content for number, wire_type, content in outermost if number == 1 and wire_type == BYTES]
+    if not first:
+        return None
+    if all(number <= 4 and wire_type == BYTES for number, wire_type, _ in outermost):
+        if _are_planes(first):
+            return [module for plane in first for module in _modules_of_plane(plane)]
+        if len(first) == 1 and holds_hlo_proto(first[0]):
+            return [HeldModule("", first[0])]
+    types = {(number, wire_type) for number, wire_type, _ in outermost}
+    if len(first) == 1 and (3, VARINT) in types <= {(1, BYTES), (2, BYTES), (3, VARINT)}:
+        return [HeldModule("", first[0])]
+    return None
+
+
+def _first(data: bytes) -> Iterator[tuple[int, int, int, int, int]]:
+    """The outermost fields of a message; none if it has other fields than a profile or a snapshot, so that modules are not walked."""
+    found: list[tuple[int, int, int, int, int]] = []
+    for field in fields(memoryview(data)):
+        if field[0] > 4:
+            return
+        found.append(field)
+    yield from found
+
+
+def _are_planes(contents: list[bytes]) -> bool:
+    """Whether these messages are the planes of a profile: each has a name, one has a name that begins with '/'."""
+    names: list[bytes] = []
+    for content in contents:
+        try:
+            for number, wire_type, _, start, end in fields(content):
+                if _PLANE_TYPES.get(number) != wire_type:
+                    return False
+                if number == 2:
+                    names.append(content[start:end])
+        except DecodeError:
+            return False
+    return len(names) == len(contents) and any(name.startswith(b"/") for name in names)
+
+
+def _parts(data: bytes, wanted: int) -> Iterator[bytes]:
+    """The contents of the fields of a number that hold bytes."""
+    for number, wire_type, _, content, end in fields(data):
+        if number == wanted and wire_type == BYTES:
+            yield data[content:end]
+
+
+def _modules_of_plane(plane: bytes) -> Iterator[HeldModule]:
+    for entry in _parts(plane, 4):  # event_metadata
+        for metadata in _parts(entry, 2):
+            for stat in _parts(metadata, 5):
+                for value in _parts(stat, 6):
+                    if holds_hlo_proto(value):
+                        name = next(_parts(metadata, 2), b"").decode("utf-8", "replace")
+                        yield HeldModule(name, value)
+
+
+def content_of_module(data: bytes, name: str | None = None, choice: str | None = None) -> bytes:
+    """The bytes of the module in the content of a file: the content itself unless it is a profile or a snapshot.
+
+    `choice` names the module of a profile of several. InvalidArgumentError without it, NotFoundError for a name that the file does not
+    have, DecodeError for content that is known and holds no module.
+    """
+    held = modules_in(data)
+    if held is None:
+        what = _what_else(data, name)
+        if what is not None:
+            raise DecodeError(f"{'this' if name is None else name} is {what}")
+        if choice is not None:
+            raise NotFoundError(f"{name} is one module, without modules to choose from", kind="module", name=choice)
+        return data
+    file = "the profile" if name is None else name
+    if not held:
+        raise DecodeError(f"{file} is a profile that holds no modules")
+    if choice is None:
+        if len(held) > 1:
+            raise InvalidArgumentError(
+                f"{file} holds {len(held)} modules: {_list([module.name for module in held])}; choose one as FILE#NAME"
+            )
+        return held[0].data
+    found = [module for module in held if module.name == choice] or [
+        module for module in held if module.name.partition("(")[0] == choice
+    ]
+    if len(found) != 1:
+        how = f"{len(found)} modules" if found else "no module"
+        raise NotFoundError(
+            f"{file} has {how} {choice!r}; it holds {_list([module.name for module in held])}",
+            kind="module",
+            name=choice,
+        )
+    return found[0].data
+
+
+def _what_else(data: bytes, name: str | None) -> str | None:
+    """What a file is that holds no module; None where it may be one. HLO text is recognised whatever the name is."""
+    what = next((what for pattern, what in _CONTENTS if pattern.match(data)), None)
+    if what is None and name is not None and data.lstrip()[:9] != b"HloModule":
+        what = _what_by_name(name)
+    return _MEMORY_USAGE if what is None and _is_memory_usage(data) else what
+
+
+def _is_memory_usage(data: bytes) -> bool:
+    """Whether the bytes are a memory usage report: only fields 1, which hold messages whose own first field is a number."""
+    if data[:1] != b"\x0a":
+        return False
+    try:
+        return all(
+            number == 1 and wire_type == BYTES and data[content : content + 1] == b"\x08"
+            for number, wire_type, _, content, _ in _first(data)
+        ) and any(True for _ in _first(data))
+    except DecodeError:
+        return False
+
+
+def _what_by_name(name: str) -> str | None:
+    name = name.removesuffix(".gz").lower()
+    return next((what for pattern, what in _NAMES if pattern.search(name)), None)
+
+
+def _list(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def split_choice(path: str) -> tuple[str, str | None]:
+    """The file that a path names, and the name of a module in it after `#`; None where the path has no such part or is a file."""
+    file, mark, choice = path.rpartition("#")
+    try:
+        if not mark or not file or Path(path).exists() or not Path(file).is_file():
+            return path, None
+    except (OSError, ValueError):
+        return path, None
+    return file, choice
+
+
+def module_files(directory: Path) -> list[Path]:
+    """The files of a directory that may hold modules by their names, in order."""
+    suffixes = (".hlo", ".txt", ".pb", ".pbtxt", ".json")
+    return [
+        path
+        for path in sorted(directory.iterdir())
+        if path.is_file()
+        and path.name.lower().removesuffix(".gz").endswith(suffixes)
+        and _what_by_name(path.name) is None
+    ]
+
+
+def no_single_module(directory: Path) -> InvalidArgumentError:
+    """The error for a directory where one module is asked for."""
+    names = [path.name for path in module_files(directory)]
+    if not names:
+        return InvalidArgumentError(f"cannot read {str(directory)!r}: it is a directory without modules")
+    return InvalidArgumentError(f"cannot read {str(directory)!r}: it is a directory; its modules: {_list(names)}")

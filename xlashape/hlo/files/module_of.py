@@ -1,0 +1,222 @@
+"""The module that an object of another library holds, or a file, or bytes, or text. What `HloModule.of` does.
+
+No other library is imported: an object is known by the attributes that it has.
+
+    object                                               known by                          module
+    jaxlib's HloModule and XlaComputation                as_serialized_hlo_module_proto    that module
+    jax.stages.Lowered                                   compiler_ir                       its HLO, before XLA's optimisations
+    jax.stages.Compiled                                  runtime_executable                the module that XLA has optimised
+    jaxlib's executables                                 hlo_modules                       the same
+    jax.stages.Traced, a jitted function                 lower                             that of the Lowered
+    list or tuple of one of these                                                          that module; `HloModule.all_of` takes several
+    bytes, an open file (binary or text), a path                                           what `HloModule.load` reads
+    text                                                                                   the file of that name, else the text itself
+
+What holds no HLO (StableHLO, MLIR bytecode, a jaxpr, a plain function) is refused with what to pass instead.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from xlashape.errors import InvalidArgumentError
+from xlashape.hlo.files.convert import Document, decode, modules, read, read_file
+
+_T = TypeVar("_T")
+
+_TEXT = re.compile(r"[\n{]| = |HloModule\s")
+_TAKEN = "pass a Lowered or Compiled of JAX, an HloModule or XlaComputation of jaxlib, a message, bytes, HLO text, a path or an open file"
+
+
+def document_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Document:
+    """The module that an object holds. `args` and `kwargs` are what a jitted function is lowered with. Raises as `HloModule.of` does."""
+    lower = None if isinstance(value, type) or hasattr(value, "compiler_ir") else getattr(value, "lower", None)
+    if callable(lower) and not isinstance(value, (str, bytes, bytearray)):
+        return _lowered(_lower(value, lower, args, kwargs or {}))
+    if args or kwargs:
+        raise _no_arguments(value)
+    if isinstance(value, str):
+        if not value:
+            raise InvalidArgumentError(f"the text is empty: {_TAKEN}", field="value")
+        return read_file(value) if _is_path(value) else decode(value.encode("utf-8", "surrogatepass"))
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return decode(bytes(cast("bytes", value)))
+    if isinstance(value, os.PathLike):
+        return read_file(cast("os.PathLike[str]", value))
+    if isinstance(value, (list, tuple)):
+        return _only(cast("Sequence[Any]", value))
+    if isinstance(value, type):
+        raise InvalidArgumentError(f"the class {value.__name__} holds no module: {_TAKEN}", field="value")
+    if callable(getattr(value, "read", None)):
+        return _from_file(value)
+    if callable(getattr(value, "as_serialized_hlo_module_proto", None)):
+        return decode(_ask(value.as_serialized_hlo_module_proto, "the module cannot be serialized"))
+    if callable(getattr(value, "compiler_ir", None)):
+        return _lowered(value)
+    if callable(getattr(value, "runtime_executable", None)):
+        return _compiled(value)
+    if callable(getattr(value, "hlo_modules", None)):
+        return _only(_ask(value.hlo_modules, "the executable does not give its modules"))
+    raise InvalidArgumentError(_refusal(value), field="value")
+
+
+def documents_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Iterator[Document]:
+    """All modules that an object holds: an executable's, those of a file or a directory; of anything else the one of `document_of`."""
+    is_class = isinstance(value, type)
+    if isinstance(value, os.PathLike) or (isinstance(value, str) and value and _is_path(value)):
+        if args or kwargs:
+            raise _no_arguments(cast("Any", value))
+        for _, document in modules(cast("str | os.PathLike[str]", value)):
+            yield document
+    elif not is_class and not callable(getattr(value, "lower", None)) and _has_modules(value):
+        if args or kwargs:
+            raise _no_arguments(value)
+        try:
+            found = _modules_of(value)
+        except Exception:  # some runtimes give the text alone
+            yield document_of(value)
+            return
+        for module in found:
+            yield document_of(module)
+    else:
+        yield document_of(value, args, kwargs)
+
+
+def _modules_of(executable: Any) -> Sequence[Any]:
+    of_runtime: Any = getattr(executable, "runtime_executable", None)
+    if of_runtime is not None:
+        executable = of_runtime()
+    return cast("Sequence[Any]", executable.hlo_modules())
+
+
+def _has_modules(value: Any) -> bool:
+    return callable(getattr(value, "runtime_executable", None)) or callable(getattr(value, "hlo_modules", None))
+
+
+def compiled(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+    """What XLA makes of a jitted function, a Traced or a Lowered: a Compiled. Anything else is given back, for `document_of`.
+
+    Errors of the function and of the compiler are raised as they are. InvalidArgumentError for arguments beside a value that is not a function.
+    """
+    lower = (
+        None
+        if isinstance(value, (type, str, bytes, bytearray)) or hasattr(value, "compiler_ir")
+        else getattr(value, "lower", None)
+    )
+    if callable(lower):
+        value = _lower(value, lower, args, kwargs or {})
+    elif args or kwargs:
+        raise _no_arguments(value)
+    compile_lowered = getattr(value, "compile", None) if hasattr(value, "compiler_ir") else None
+    return compile_lowered() if callable(compile_lowered) else value
+
+
+def _no_arguments(value: object) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"a value of type {type(value).__name__} takes no arguments: only a jitted function is lowered with some",
+        field="args",
+    )
+
+
+def _is_path(text: str) -> bool:
+    """Whether text names a file rather than being a module: text that cannot be HLO does, even where there is no such file."""
+    if _TEXT.search(text) is None:
+        return True
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False  # too long, or with a null character
+
+
+def _from_file(stream: Any) -> Document:
+    """The module in a stream of bytes or of text."""
+    try:
+        start = stream.read(0)
+        if isinstance(start, str):
+            name = getattr(stream, "name", None)
+            content = stream.read()
+            return decode(content.encode("utf-8", "surrogatepass"), name if isinstance(name, str) else None)
+    except UnicodeDecodeError:
+        raise InvalidArgumentError("the file is not text: open it with mode 'rb'", field="value") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, InvalidArgumentError):
+            raise
+        raise InvalidArgumentError(f"cannot read the file: {error}", field="value") from error
+    return read(stream)
+
+
+def _lower(value: Any, lower: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The Lowered of a jitted function or a Traced. An error of the function itself is raised as it is."""
+    if args or kwargs:
+        return lower(*args, **kwargs)
+    try:
+        return lower()
+    except TypeError as error:
+        name = getattr(value, "__name__", None) or type(value).__name__
+        raise InvalidArgumentError(
+            f"{name} cannot be lowered without arguments: pass them behind the function, ShapeDtypeStructs will do; {error}",
+            field="args",
+        ) from error
+
+
+def _lowered(lowered: Any) -> Document:
+    what = "this Lowered does not give its HLO"
+    remedy = "pass what it compiles to: HloModule.of(lowered.compile())"
+    if not callable(getattr(lowered, "compiler_ir", None)):
+        raise InvalidArgumentError(_refusal(lowered), field="value")
+    computation = _ask(lambda: lowered.compiler_ir("hlo"), what, remedy)
+    serialize = getattr(computation, "as_serialized_hlo_module_proto", None)
+    if not callable(serialize):
+        raise InvalidArgumentError(f"{what}: {remedy}", field="value")
+    return decode(cast("bytes", _ask(serialize, what, remedy)))
+
+
+def _compiled(compiled: Any) -> Document:
+    try:
+        modules = compiled.runtime_executable().hlo_modules()
+    except Exception as error:  # some runtimes give the text alone
+        text = _ask(compiled.as_text, "this Compiled does not give its HLO")
+        if not isinstance(text, str):
+            raise InvalidArgumentError(
+                "this Compiled does not give its HLO: dump it with XLA_FLAGS=--xla_dump_to=DIR and load the file",
+                field="value",
+            ) from error
+        return decode(text.encode())
+    return _only(modules)
+
+
+def _only(values: Sequence[Any]) -> Document:
+    """The module of the only member of a list."""
+    if len(values) == 1 and not isinstance(values[0], (list, tuple)):
+        return document_of(values[0])
+    names = [str(getattr(value, "name", type(value).__name__)) for value in values[:8]]
+    held = f"{len(values)} values ({', '.join(names)}{', …' if len(values) > 8 else ''})" if values else "no module"
+    remedy = ": HloModule.all_of gives the module of each" if values else f": {_TAKEN}"
+    raise InvalidArgumentError(f"the list holds {held}{remedy}", field="value")
+
+
+def _ask(question: Callable[[], _T], what: str, remedy: str = _TAKEN) -> _T:
+    """The answer of another library, whose errors become one sentence."""
+    try:
+        return question()
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0][:300] or type(error).__name__
+        raise InvalidArgumentError(f"{what} ({reason}): {remedy}", field="value") from error
+
+
+def _refusal(value: Any) -> str:
+    """What to pass instead of an object that holds no HLO."""
+    name = type(value).__name__
+    if hasattr(value, "mlir_module_serialized"):
+        return f"an {name} holds StableHLO, not HLO: pass jax.jit(exported.call).lower(…)"
+    if hasattr(value, "operation") and hasattr(value, "body"):
+        return f"a {name} of MLIR holds StableHLO, not HLO: pass the Lowered that it came from, or lowered.compiler_ir('hlo')"
+    if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
+        return f"a {name} is not HLO yet: pass jax.jit(f).lower(…), or what that compiles to"
+    if callable(value):
+        return f"a value of type {name} is a function that was not jitted: pass jax.jit(f).lower(…), or jax.jit(f) and its arguments"
+    return f"a value of type {name} holds no module: {_TAKEN}"

@@ -1,0 +1,283 @@
+r"""What older versions of XLA wrote and the schema, which is that of jaxlib 0.12, no longer has: all of it is read here and nowhere else.
+
+    what                                  who wrote it                          where
+    iota replica groups                   jaxlib 0.4.35–0.8.3, TF 2.19–2.21     CollectiveDeviceListProto, field 2
+    origins as a list of leaves           jaxlib 0.4.35–0.5.3, TF 2.19          OriginalValueProto, field 1 with other contents
+    origins as a shape and its leaves     jaxlib 0.6                            OriginalValueProto, fields 1 and 2 with other contents
+    sparse operands of a dot              jaxlib 0.4.20–0.6, TF 2.16–2.19       HloInstructionProto, field 86
+    the precision PACKED_NIBBLE           jaxlib 0.4.13–0.5.3, TF 2.19          PrecisionConfig.Precision, value 3
+
+A message that holds such fields stays as it is: protobuf keeps what the schema does not name, so the module is written back byte for
+byte. Who needs the meaning (the writer of text, the indexing maps) asks the functions below.
+
+There is one exception. Field numbers of the first kind of origins were used again with other types, so that protobuf refuses the
+module: the name of an instruction stands where the schema has a message. `decode` reads such a module by rewriting its origins to
+today's form; the bytes of the file are kept beside it (`Original`) and are written back as long as the module is not changed.
+
+`modernized` gives the module in today's schema, for formats that cannot hold fields that the schema does not name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple, TypeVar, cast
+
+from xlashape.errors import DecodeError
+from xlashape.proto import coerce, xla
+from xlashape.proto.wire import BYTES, VARINT, fields, read_varint, signed, sized, tag, varint, varints
+
+DOT_SPARSITY: Final = 86
+"""The number of the field of HloInstructionProto that says which operands of a dot are sparse."""
+
+OLDER_PRECISIONS: Final = (("packed_nibble", 3),)
+"""Precisions that the schema has no name for, and their numbers."""
+
+_IOTA_REPLICA_GROUPS: Final = 2  # of CollectiveDeviceListProto
+_ELEMENT_TYPE_TAG: Final = tag(2, VARINT)  # with which a ShapeProto begins
+_MAX_DEPTH: Final = 100  # of tuples in a shape: what protobuf decodes
+
+Modules = TypeVar("Modules", xla.HloModuleProto, xla.HloProto)
+
+
+# -- replica groups -------------------------------------------------------------------------
+
+
+def iota_replica_groups(groups: xla.CollectiveDeviceListProto) -> xla.IotaReplicaGroupListProto | None:
+    r"""The iota form of replica groups that are in their older field; None if the field is empty.
+
+    >>> groups = xla.CollectiveDeviceListProto.FromString(b"\x12\x0a\x08\x02\x10\x04\x1a\x01\x08\x22\x01\x00")
+    >>> iota_replica_groups(groups).num_devices_per_group
+    4
+    """
+    if groups.replica_groups or not groups.ByteSize():
+        return None
+    found = _last(groups.SerializeToString(), _IOTA_REPLICA_GROUPS)
+    return None if found is None else coerce(xla.IotaReplicaGroupListProto, found)
+
+
+def _last(data: bytes, wanted: int) -> bytes | None:
+    """The content of the last field of a number; None if there is none, or the bytes are not a message."""
+    found = None
+    for number, content in _submessages(data):
+        if number == wanted:
+            found = content
+    return found
+
+
+def _submessages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The fields of a message that hold bytes: (field number, content)."""
+    for number, wire_type, _, content, end in fields(data):
+        if wire_type == BYTES:
+            yield number, data[content:end]
+
+
+# -- origins --------------------------------------------------------------------------------
+
+
+def original_value(data: bytes) -> xla.OriginalValueProto:
+    r"""The origin of a value from the bytes of an OriginalValueProto, whichever version wrote them. DecodeError if none did.
+
+    >>> original_value(b"\x0a\x04\x12\x02v1").elements[0].original_array.instruction_name
+    'v1'
+    """
+    older = _older_origin(data)
+    return coerce(xla.OriginalValueProto, data) if older is None else older
+
+
+def _older_origin(data: bytes) -> xla.OriginalValueProto | None:
+    """The origin in today's form; None if it has that form already or an unknown form."""
+    try:
+        parts = list(_submessages(data))
+        leaves = [content for number, content in parts if number == 2]
+        shapes = [content for number, content in parts if number == 1 and content[:1] == _ELEMENT_TYPE_TAG]
+        if leaves or shapes:  # Field 2 is a bool today, which is not BYTES.
+            return _origin_of_leaves(leaves, coerce(xla.ShapeProto, shapes[-1]) if shapes else None)
+        leaves = [content for number, content in parts if number == 1]
+        return _origin_of_leaves(leaves, None) if any(map(_is_older_leaf, leaves)) else None
+    except DecodeError:
+        return None
+
+
+def _is_older_leaf(leaf: bytes) -> bool:
+    """Whether an element of an origin is an older leaf, whose field 2 is a name, rather than an element whose field 2 is an array.
+
+    An array begins with the tag of its own field 1 or 2, which are control characters; a name does not. Field 3 is of older leaves.
+    """
+    parts = dict(_submessages(leaf))
+    return 3 in parts or parts.get(2, b"")[:1] >= b" "
+
+
+def _origin_of_leaves(leaves: list[bytes], shape: xla.ShapeProto | None) -> xla.OriginalValueProto:
+    """An origin made of the older leaves. Leaves of the `shape` that have no origin become elements without an array."""
+    value = xla.OriginalValueProto()
+    arrays: dict[tuple[int, ...], xla.OriginalArrayProto] = {}
+    for leaf in leaves:
+        index, array = _array_of_leaf(leaf)
+        arrays[index] = array
+    for index in arrays if shape is None else {**dict.fromkeys(_leaf_indices(shape)), **arrays}:
+        element = value.elements.add(shape_index=index)
+        if index in arrays and arrays[index].instruction_name:
+            element.original_array.CopyFrom(arrays[index])
+    return value
+
+
+def _array_of_leaf(leaf: bytes) -> tuple[tuple[int, ...], xla.OriginalArrayProto]:
+    """The index of an older leaf in the value's shape, and the array that it comes from."""
+    index: list[int] = []
+    array = xla.OriginalArrayProto()
+    for number, wire_type, _, content, end in fields(leaf):
+        numbers = index if number == 1 else array.shape_index
+        if number == 2 and wire_type == BYTES:
+            array.instruction_name = leaf[content:end].decode("utf-8", "replace")
+        elif number in (1, 3):
+            found = varints(leaf[content:end]) if wire_type == BYTES else [read_varint(leaf, content)[0]]
+            numbers.extend(map(signed, found))
+    return tuple(index), array
+
+
+def _leaf_indices(shape: xla.ShapeProto, index: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+    if shape.element_type != xla.TUPLE or len(index) > _MAX_DEPTH:
+        yield index
+        return
+    for number, element in enumerate(shape.tuple_shapes):
+        yield from _leaf_indices(element, (*index, number))
+
+
+# -- sparse dots ----------------------------------------------------------------------------
+
+
+class SparseOperand(NamedTuple):
+    """An operand of a dot of whose every `block_size` elements along a dimension only `non_zeros` are there.
+
+    An operand after lhs and rhs says which.
+    """
+
+    operand: int
+    """0 is lhs, 1 is rhs."""
+    dimension: int
+    non_zeros: int
+    block_size: int
+
+    @classmethod
+    def of(cls, data: bytes) -> SparseOperand:
+        """From the bytes of a SparsityDescriptor."""
+        values = [0] * 6
+        for number, wire_type, _, content, _ in fields(data):
+            if number < len(values) and wire_type == VARINT:
+                values[number] = signed(read_varint(data, content)[0])
+        return cls(*values[2:])
+
+    def to_field(self) -> bytes:
+        """The field of HloInstructionProto that holds it.
+
+        >>> SparseOperand.of(SparseOperand(0, 1, 2, 4).to_field()[3:])
+        SparseOperand(operand=0, dimension=1, non_zeros=2, block_size=4)
+        """
+        numbers = {1: 1, 2: self.operand, 3: self.dimension, 4: self.non_zeros, 5: self.block_size}
+        content = b"".join(tag(number, VARINT) + varint(value) for number, value in numbers.items() if value)
+        return tag(DOT_SPARSITY, BYTES) + sized(content)
+
+
+def sparse_operands(instruction: xla.HloInstructionProto) -> tuple[SparseOperand, ...]:
+    """The sparse operands of a dot, which then has an operand after lhs and rhs for each of them. Ask only where there are more than two."""
+    parts = _submessages(instruction.SerializePartialToString())
+    return tuple(SparseOperand.of(content) for number, content in parts if number == DOT_SPARSITY)
+
+
+# -- modules --------------------------------------------------------------------------------
+
+
+class Original(NamedTuple):
+    """The bytes that a module was read from, where protobuf cannot read them as they are."""
+
+    data: bytes
+    """As they came."""
+    rewritten: bytes
+    """What was read instead, as protobuf writes it."""
+
+
+def decode(message_class: type[Modules], value: object) -> tuple[Modules, Original | None]:
+    """The HloModuleProto or HloProto in bytes, or in a message of any package's classes, as `coerce` reads it. Raises as `coerce` does.
+
+    Where older origins keep protobuf from reading it, they are rewritten first. The second value holds the bytes as they came; it is None
+    where the message holds all that they held.
+    """
+    try:
+        return coerce(message_class, value), None
+    except DecodeError as error:
+        if not isinstance(value, (bytes, bytearray, memoryview)):
+            raise
+        data = bytes(cast("bytes", value))
+        try:
+            rewritten = _with_todays_origins(data, _PATHS[message_class.DESCRIPTOR.full_name])
+        except DecodeError:
+            raise error from None
+        if rewritten == data:
+            raise
+    message = coerce(message_class, rewritten)
+    return message, Original(data, message.SerializeToString(deterministic=True))
+
+
+def original_bytes(message: xla.HloModuleProto | xla.HloProto, original: Original | None) -> bytes | None:
+    """The bytes that `message` was read from, if `decode` had to rewrite them and the message was not changed since; else None."""
+    if original is None or message.SerializeToString(deterministic=True) != original.rewritten:
+        return None
+    return original.data
+
+
+_PATH_IN_MODULE: Final = (3, 2, 88)  # computations, instructions, original_value
+_PATHS: Final = {"xla.HloModuleProto": _PATH_IN_MODULE, "xla.HloProto": (1, *_PATH_IN_MODULE)}
+
+
+def _with_todays_origins(data: bytes, path: tuple[int, ...]) -> bytes:
+    """A message with today's origins; `path` are the numbers of the fields that lead to them."""
+    if not path:
+        older = _older_origin(data)
+        return data if older is None else older.SerializeToString()
+    parts: list[bytes] = []
+    for number, wire_type, start, content, end in fields(data):
+        if number == path[0] and wire_type == BYTES:
+            inner = _with_todays_origins(data[content:end], path[1:])
+            parts.append(tag(number, BYTES) + sized(inner))
+        else:
+            parts.append(data[start:end])
+    return b"".join(parts)
+
+
+def modernized(message: xla.HloModuleProto | xla.HloProto) -> xla.HloModuleProto | xla.HloProto:
+    """The module in today's schema as far as that has a place for what the module holds: a copy, or the message itself if nothing changes.
+
+    Replica groups and origins are moved. Sparse operands of a dot have no place today: they stay in their field.
+    """
+    module = message.hlo_module if isinstance(message, xla.HloProto) else message
+    changes: list[tuple[int, int, xla.HloInstructionProto]] = []
+    for c, computation in enumerate(module.computations):
+        for i, instruction in enumerate(computation.instructions):
+            fields_today = _fields_today(instruction)
+            if fields_today is not None:
+                changes.append((c, i, fields_today))
+    if not changes:
+        return message
+    copy = type(message).FromString(message.SerializeToString())
+    module = copy.hlo_module if isinstance(copy, xla.HloProto) else copy
+    for c, i, fields_today in changes:
+        instruction = module.computations[c].instructions[i]
+        if fields_today.HasField("original_value"):
+            instruction.original_value.CopyFrom(fields_today.original_value)
+        if fields_today.HasField("iota_collective_device_list"):
+            instruction.iota_collective_device_list.CopyFrom(fields_today.iota_collective_device_list)
+    return copy
+
+
+def _fields_today(instruction: xla.HloInstructionProto) -> xla.HloInstructionProto | None:
+    """The fields of an instruction that are written differently today; None where there are none."""
+    today = xla.HloInstructionProto()
+    if instruction.HasField("original_value"):
+        value = _older_origin(instruction.original_value.SerializePartialToString())
+        if value is not None:
+            today.original_value.CopyFrom(value)
+    if instruction.HasField("collective_device_list"):
+        groups = iota_replica_groups(instruction.collective_device_list)
+        if groups is not None:
+            today.iota_collective_device_list.CopyFrom(groups)
+    return today if today.ByteSize() else None

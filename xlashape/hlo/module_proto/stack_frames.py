@@ -1,0 +1,285 @@
+"""Stack frames: the lines of a program that an instruction comes from, and which of them are the user's own.
+
+A module has tables of file names, function names, locations and frames (StackFrameIndexProto). An instruction names its innermost frame by a
+number, and each frame names the one that called it; numbers begin with 1, and 0 is none. Tables may be broken: a number that is in no table and
+frames that call each other in a circle end the frames there, and a frame without a file name is left out.
+
+The kind of a frame follows from its file alone:
+
+    own        all others
+    library    in site-packages or dist-packages
+    internal   of the standard library and of JAX itself
+
+`Metadata` is the OpMetadata of an instruction with its frames, which `HloInstruction.metadata` returns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from xlashape.errors import InvalidArgumentError
+from xlashape.frozen import FrozenValue, set_field
+from xlashape.limits import spend
+from xlashape.proto import xla
+
+
+class FrameKind(IntEnum):
+    """Whose code a frame is in. The lower, the more it says to the user."""
+
+    OWN = 0
+    LIBRARY = 1
+    INTERNAL = 2
+
+
+_JAX: Final = re.compile(r"(?:site|dist)-packages/(?:jax|jaxlib)/|(?:^|/)jax/(?:_src|jax)/")
+_PACKAGES: Final = re.compile(r"(?:^|/)(?:site|dist)-packages/")
+_STANDARD_LIBRARY: Final = re.compile(
+    r"(?:^|/)lib(?:32|64)?/(?:python|pypy)\d+(?:\.\d+)?t?(?:\.zip)?/|(?:^|/)python\d*(?:\.\d+)?t?/lib/|^<frozen ",
+    re.IGNORECASE,
+)
+
+
+def kind_of(file: str) -> FrameKind:
+    """Whose code a file is, by its path.
+
+    >>> [kind_of(file).name for file in ("train.py", "/venv/lib/python3.12/site-packages/flax/linen.py", "/usr/lib/python3.12/functools.py")]
+    ['OWN', 'LIBRARY', 'INTERNAL']
+    """
+    path = file.replace("\\", "/")
+    if _JAX.search(path):
+        return FrameKind.INTERNAL
+    if _PACKAGES.search(path):
+        return FrameKind.LIBRARY
+    return FrameKind.INTERNAL if _STANDARD_LIBRARY.search(path) else FrameKind.OWN
+
+
+class Frame(NamedTuple):
+    """A line of a program.
+
+    >>> frame = Frame("/home/user/project/train.py", "step", line=15, column=11)
+    >>> frame.source, str(frame), frame.is_own
+    ('train.py:15', 'train.py:15 (step)', True)
+    """
+
+    file: str
+    """The path as the program's compiler knew it."""
+    function: str = ""
+    """Empty where the module does not say: dumps of JAX before 0.8 name the file and line alone."""
+    line: int = 0
+    """Counted from 1; 0 is not known."""
+    column: int = 0
+    """Counted from 0, in bytes of UTF-8, as Python counts the columns of its code."""
+    end_line: int = 0
+    end_column: int = 0
+
+    @property
+    def source(self) -> str:
+        """The last part of the path, and the line if it is known. Files that many packages have are shown with their folder: `flax/__init__.py:3`."""
+        parts = self.file.replace("\\", "/").rsplit("/", 2)
+        name = "/".join(parts[-2:]) if parts[-1].startswith("__") else parts[-1] or self.file
+        return f"{name}:{self.line}" if self.line > 0 else name
+
+    @property
+    def kind(self) -> FrameKind:
+        """Whose code it is in."""
+        return kind_of(self.file)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is neither in an installed package nor in the standard library nor in JAX."""
+        return kind_of(self.file) is FrameKind.OWN
+
+    def __str__(self) -> str:
+        return f"{self.source} ({self.function})" if self.function else self.source
+
+
+def most_telling(outer: Frame | None, inner: Frame | None) -> Frame | None:
+    """Which of two frames says more to the user: the one of the lower kind, and of two of one kind the inner one."""
+    if outer is None or inner is None:
+        return outer or inner
+    return inner if inner.kind <= outer.kind else outer
+
+
+class ModuleFrames:
+    """The frames of a module by their number. Frames are read from the tables when they are first asked for."""
+
+    __slots__ = ("_by_location", "_index", "_told")
+
+    def __init__(self, index: xla.StackFrameIndexProto) -> None:
+        self._index = index
+        self._by_location: dict[int, Frame | None] = {}
+        self._told: dict[int, Frame | None] = {}
+
+    def frames(self, number: int) -> tuple[Frame, ...]:
+        """The frame and its callers, the innermost first. A step of the budget in force for each."""
+        table = self._index.stack_frames
+        found: list[Frame] = []
+        seen: set[int] = set()
+        while 0 < number <= len(table) and number not in seen:
+            spend()
+            seen.add(number)
+            entry = table[number - 1]
+            frame = self._frame(entry.file_location_id)
+            if frame is not None:
+                found.append(frame)
+            number = entry.parent_frame_id
+        return tuple(found)
+
+    def most_telling(self, number: int) -> Frame | None:
+        """The innermost frame of the user's own code; without one the innermost of a library, else the innermost. None if there is none.
+
+        All questions about a module together take time in proportion to its table.
+        """
+        told = self._told
+        if number in told:
+            return told[number]
+        table = self._index.stack_frames
+        chain: list[tuple[int, Frame | None]] = []
+        while 0 < number <= len(table) and number not in told:
+            told[number] = None  # stays so for a caller that calls itself: the frames end there
+            entry = table[number - 1]
+            chain.append((number, self._frame(entry.file_location_id)))
+            number = entry.parent_frame_id
+        found = told.get(number)
+        for each, frame in reversed(chain):
+            found = told[each] = most_telling(found, frame)
+        return found
+
+    def _frame(self, location: int) -> Frame | None:
+        if location not in self._by_location:
+            self._by_location[location] = self._read(location)
+        return self._by_location[location]
+
+    def _read(self, location: int) -> Frame | None:
+        index = self._index
+        if not 0 < location <= len(index.file_locations):
+            return None
+        entry = index.file_locations[location - 1]
+        if not 0 < entry.file_name_id <= len(index.file_names):
+            return None
+        file = index.file_names[entry.file_name_id - 1]
+        has_function = 0 < entry.function_name_id <= len(index.function_names)
+        function = index.function_names[entry.function_name_id - 1] if has_function else ""
+        return Frame(file, function, entry.line, entry.column, entry.end_line, entry.end_column) if file else None
+
+
+class Metadata(FrozenValue):
+    """Which operation of a program an instruction comes from, and which of its lines.
+
+    >>> frames = [Frame("/venv/lib/python3.12/site-packages/flax/linen.py", "__call__", 40), Frame("/home/user/train.py", "step", 73)]
+    >>> metadata = Metadata("jit(step)/dense/dot_general", frames=frames)
+    >>> metadata.source, metadata.source_line, metadata.source_text("all")
+    ('train.py:73', 73, 'linen.py:40 < train.py:73')
+    """
+
+    __slots__ = ("_frames", "_number", "_table", "deduplicated_name", "frame", "op_name", "op_type", "scheduling_name")
+    _fields = ("op_name", "op_type", "frames", "deduplicated_name", "scheduling_name")
+
+    op_name: str
+    """The operation of the program, as `jit(step)/dense/dot_general`; empty where the module does not say, as all texts here."""
+    op_type: str
+    """The kind of operation, in modules of TensorFlow."""
+    deduplicated_name: str
+    """The name of the instruction that stands for all equal ones."""
+    scheduling_name: str
+    """The name of the instruction when it was scheduled."""
+    _frames: tuple[Frame, ...] | None
+    _table: ModuleFrames
+    _number: int
+    frame: Frame | None
+    """The innermost frame of the user's own code; without one the innermost of an installed package, else the innermost. None if there is none."""
+
+    def __init__(
+        self,
+        op_name: str = "",
+        op_type: str = "",
+        frames: Iterable[Frame] = (),
+        deduplicated_name: str = "",
+        scheduling_name: str = "",
+    ) -> None:
+        """`frames` begin with the innermost."""
+        kept = tuple(frames)
+        frame: Frame | None = None
+        for each in reversed(kept):
+            frame = most_telling(frame, each)
+        set_field(self, "op_name", op_name)
+        set_field(self, "op_type", op_type)
+        set_field(self, "deduplicated_name", deduplicated_name)
+        set_field(self, "scheduling_name", scheduling_name)
+        set_field(self, "frame", frame)
+        set_field(self, "_frames", kept)
+
+    @classmethod
+    def of_proto(cls, proto: xla.OpMetadata, table: ModuleFrames) -> Metadata:
+        """The metadata of an instruction whose module has these stack frames. Broken tables give fewer frames, never an error.
+
+        The file and line of the message itself, which JAX before 0.8 writes, count where the tables have no frame, or none of the user's own.
+        """
+        said: tuple[Frame, ...] = ()
+        if proto.source_file:
+            span = (proto.source_line, proto.source_column, proto.source_end_line, proto.source_end_column)
+            said = (Frame(proto.source_file, "", *span),)
+        metadata = cls(proto.op_name, proto.op_type, said, proto.deduplicated_name, proto.scheduling_name)
+        number = proto.stack_frame_id
+        found = table.most_telling(number)
+        if found is not None:
+            set_field(metadata, "frame", most_telling(metadata.frame, found))
+            set_field(metadata, "_frames", None)
+            set_field(metadata, "_table", table)
+            set_field(metadata, "_number", number)
+        return metadata
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """All frames, the innermost first: that of the operation, then those that called it."""
+        frames = self._frames
+        if frames is None:
+            frames = self._table.frames(self._number)
+            set_field(self, "_frames", frames)
+        return frames
+
+    @property
+    def source(self) -> str:
+        """File and line of `frame`, as `train.py:73`."""
+        return "" if self.frame is None else self.frame.source
+
+    @property
+    def source_file(self) -> str:
+        """The path of `frame`."""
+        return "" if self.frame is None else self.frame.file
+
+    @property
+    def source_line(self) -> int:
+        """The line of `frame`, counted from 1; 0 is not known."""
+        return 0 if self.frame is None else self.frame.line
+
+    def source_text(self, frames: str = "own") -> str:
+        """`source` for "own"; for "all" file and line of every frame, the innermost first. Raises InvalidArgumentError for another word."""
+        if frames not in ("own", "all"):
+            raise InvalidArgumentError(f"expected own or all, found {frames!r}", field="frames")
+        return self.source if frames == "own" else " < ".join([each.source for each in self.frames])
+
+    def __repr__(self) -> str:
+        parts = [repr(self.op_name), f"source={self.source!r}"] if self.frame else [repr(self.op_name)]
+        return f"<Metadata {' '.join(parts)}>"
+
+
+def short_op_name(op_name: str, width: int) -> str:
+    """The name in at most `width` characters: cut from the left at a `/` where the last part fits, else within it. `…` stands for what is left out.
+
+    Raises InvalidArgumentError for a width below 1.
+
+    >>> name = "jit(step)/transformer/layer_3/attention/dot_general"
+    >>> short_op_name(name, 30), short_op_name(name, 8), short_op_name("add", 8)
+    ('…/attention/dot_general', '…general', 'add')
+    """
+    if width < 1:
+        raise InvalidArgumentError(f"expected a width of at least 1 character, found {width}", field="width")
+    if len(op_name) <= width:
+        return op_name
+    tail = op_name[len(op_name) - width + 1 :]
+    _, slash, parts = tail.partition("/")
+    return f"…/{parts}" if slash and parts else f"…{tail}"

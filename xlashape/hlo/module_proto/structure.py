@@ -1,0 +1,225 @@
+"""The rules that an HloModuleProto must follow to be viewed at all: every id it refers to exists, and nothing refers to itself in a cycle.
+
+The verifier checks the other rules: whether shapes fit operands, and attributes their opcode.
+
+Ids. XLA looks at the low 32 bits of an id only, within the computation for instructions, within the module for computations.
+Newer XLA writes (computation id << 32) | number, older XLA numbers that are unique in the module; both follow this rule.
+XLA also requires operands before their users and called computations before their callers; here any order without a cycle is accepted.
+
+`with_small_ids` gives a module ids that every version of XLA loads: jaxlib 0.4.30 and 0.4.35 refuse a module with ids of the newer form in more than
+one computation; jaxlib 0.10.2 and 0.12 load both kinds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from xlashape.errors import InvalidArgumentError, InvalidModuleError
+from xlashape.proto import xla
+
+LOCAL_ID = 0xFFFFFFFF
+"""The bits of an id that name an instruction within its computation, or a computation within its module."""
+
+
+def check_module(module: xla.HloModuleProto) -> dict[int, int]:
+    """The index of each computation by its local id.
+
+    Raises InvalidModuleError that names the rule that is broken and where. Time is linear in instructions, operands and calls.
+    """
+    prefix = f"module {module.name!r}: "
+    computations = module.computations
+    index_by_id: dict[int, int] = {}
+    for index, computation in enumerate(computations):
+        local_id = computation.id & LOCAL_ID
+        if local_id in index_by_id:
+            first = computations[index_by_id[local_id]].name
+            raise InvalidModuleError(
+                f"{prefix}computations {first!r} and {computation.name!r} have the same id {computation.id}"
+            )
+        index_by_id[local_id] = index
+    if module.entry_computation_id & LOCAL_ID not in index_by_id:
+        what = (
+            f"its entry computation, id {module.entry_computation_id}, is not there"
+            if index_by_id
+            else "it has no computations"
+        )
+        raise InvalidModuleError(prefix + what)
+    calls = [_check_computation(computation, index_by_id) for computation in computations]
+    cycle = find_cycle(calls)
+    if cycle is not None:
+        names = " → ".join(repr(computations[index].name) for index in cycle)
+        caller = _caller(computations[cycle[0]], computations[cycle[1 % len(cycle)]].id)
+        raise InvalidModuleError(f"{prefix}computations call each other in a cycle, {names}, by instruction {caller!r}")
+    return index_by_id
+
+
+def _check_computation(computation: xla.HloComputationProto, computation_by_id: dict[int, int]) -> Sequence[int]:
+    """The indices of the computations that this one calls, each once."""
+    instructions = computation.instructions
+    index_by_id: dict[int, int] = {}
+    is_ordered = True  # every operand so far is before its user
+    calls: dict[int, None] | None = None
+    controlled: list[xla.HloInstructionProto] = []
+    # `[:]` copies a repeated field to a list, which is iterated over in half the time.
+    for index, instruction in enumerate(instructions):
+        for operand in instruction.operand_ids[:]:
+            if operand & LOCAL_ID not in index_by_id:
+                is_ordered = False
+        for called in instruction.called_computation_ids[:]:
+            called_index = computation_by_id.get(called & LOCAL_ID)
+            if called_index is None:
+                raise _error(
+                    computation, instruction, f"calls a computation of id {called}, which is not in the module"
+                )
+            calls = {} if calls is None else calls
+            calls[called_index] = None
+        local_id = instruction.id & LOCAL_ID
+        if local_id in index_by_id:
+            first = instructions[index_by_id[local_id]].name
+            raise _error(computation, instruction, f"has the same id {instruction.id} as instruction {first!r}")
+        index_by_id[local_id] = index
+        if instruction.control_predecessor_ids:
+            controlled.append(instruction)
+    if computation.root_id & LOCAL_ID not in index_by_id:
+        raise InvalidModuleError(
+            f"computation {computation.name!r}: its root, id {computation.root_id}, is not among its {len(instructions)} instructions"
+        )
+    if not is_ordered:
+        _check_operands(computation, index_by_id)
+    for instruction in controlled:
+        for predecessor in instruction.control_predecessor_ids:
+            if predecessor & LOCAL_ID not in index_by_id:
+                raise _error(
+                    computation,
+                    instruction,
+                    f"names a control predecessor of id {predecessor}, which is not in its computation",
+                )
+    return () if calls is None else tuple(calls)
+
+
+def _check_operands(computation: xla.HloComputationProto, index_by_id: dict[int, int]) -> None:
+    """Raises InvalidModuleError for an operand that is not in the computation, and for a cycle of operands."""
+    operands_of: list[list[int]] = []
+    for instruction in computation.instructions:
+        operands: list[int] = []
+        for number, operand in enumerate(instruction.operand_ids):
+            index = index_by_id.get(operand & LOCAL_ID)
+            if index is None:
+                raise _error(
+                    computation,
+                    instruction,
+                    f"has as operand {number} the id {operand}, which is not in its computation",
+                )
+            operands.append(index)
+        operands_of.append(operands)
+    cycle = find_cycle(operands_of)
+    if cycle is not None:
+        names = " → ".join(repr(computation.instructions[index].name) for index in cycle[:8])
+        first = computation.instructions[cycle[0]]
+        raise _error(computation, first, f"is its own operand, through {names}{' → …' if len(cycle) > 8 else ''}")
+
+
+def find_cycle(graph: Sequence[Sequence[int]]) -> list[int] | None:
+    """Nodes along a cycle of the directed graph, the first repeated at the end, or None. No recursion.
+
+    >>> find_cycle([[1], [2], [1]]), find_cycle([[1, 2], [2], []])
+    ([1, 2, 1], None)
+    """
+    unseen, on_path, done = 0, 1, 2
+    state = bytearray(len(graph))
+    for start in range(len(graph)):
+        if state[start] != unseen:
+            continue
+        path, remaining = [start], [iter(graph[start])]
+        state[start] = on_path
+        while path:
+            for node in remaining[-1]:
+                if state[node] == on_path:
+                    return [*path[path.index(node) :], node]
+                if state[node] == unseen:
+                    state[node] = on_path
+                    path.append(node)
+                    remaining.append(iter(graph[node]))
+                    break
+            else:
+                state[path.pop()] = done
+                remaining.pop()
+    return None
+
+
+def _caller(computation: xla.HloComputationProto, called: int) -> str:
+    """The name of the first instruction that calls the computation of id `called`."""
+    for instruction in computation.instructions:
+        if any(number & LOCAL_ID == called & LOCAL_ID for number in instruction.called_computation_ids):
+            return instruction.name
+    return ""
+
+
+def _error(computation: xla.HloComputationProto, instruction: xla.HloInstructionProto, what: str) -> InvalidModuleError:
+    name = repr(instruction.name) if instruction.name else f"of id {instruction.id}"
+    return InvalidModuleError(f"computation {computation.name!r}: instruction {name} {what}")
+
+
+_LARGE_IDS_SINCE: Final = (0, 10)  # of jaxlib; the versions between 0.4.35 and this one are not known to load large ids
+_VERSION: Final = re.compile(r"[0-9]+(?:\.[0-9]+)*")
+
+
+def needs_small_ids(version: str) -> bool:
+    """Whether a version of jaxlib, "0.4.35", may refuse ids beyond 32 bits. InvalidArgumentError for text that is not a version.
+
+    >>> needs_small_ids("0.4.35"), needs_small_ids("0.12")
+    (True, False)
+    """
+    if _VERSION.fullmatch(version) is None:
+        raise InvalidArgumentError(f"{version!r} is not a version of jaxlib, such as 0.4.35", field="for_version")
+    return tuple(map(int, version.split("."))) < _LARGE_IDS_SINCE
+
+
+def with_small_ids(message: xla.HloModuleProto | xla.HloProto) -> xla.HloModuleProto | xla.HloProto:
+    """A copy whose instructions are numbered from 1 through all computations; the computations' ids follow.
+
+    InvalidModuleError if an id names nothing. The order of the ids within a computation, which decides the order in which XLA prints, stays.
+    """
+    copy = type(message).FromString(message.SerializeToString())
+    module = copy.hlo_module if isinstance(copy, xla.HloProto) else copy
+    check_module(module)
+    by_computation: list[dict[int, int]] = []
+    next_id = 1
+    for computation in module.computations:
+        local = sorted(instruction.id & LOCAL_ID for instruction in computation.instructions)
+        by_computation.append({ident: next_id + number for number, ident in enumerate(local)})
+        next_id += len(local)
+    # In the order of the ids: it decides the order of the computations.
+    old_ids = sorted(computation.id & LOCAL_ID for computation in module.computations)
+    computation_ids = {ident: next_id + number for number, ident in enumerate(old_ids)}
+    whole_ids: dict[int, int] = {}
+    sequences = {ident & LOCAL_ID: sequence for ident, sequence in module.schedule.sequences.items()}
+    schedule = xla.HloScheduleProto()
+    for computation, ids in zip(module.computations, by_computation, strict=True):
+        old_id = computation.id & LOCAL_ID
+        new_id = computation_ids[old_id]
+        if old_id in sequences:
+            schedule.sequences[new_id].instruction_ids.extend(
+                [ids.get(ident & LOCAL_ID, ident) for ident in sequences[old_id].instruction_ids]
+            )
+        computation.id = new_id
+        computation.root_id = ids[computation.root_id & LOCAL_ID]
+        for instruction in computation.instructions:
+            whole_ids[instruction.id] = ids[instruction.id & LOCAL_ID]
+            instruction.id = ids[instruction.id & LOCAL_ID]
+            for numbers in (instruction.operand_ids, instruction.control_predecessor_ids):
+                numbers[:] = [ids[ident & LOCAL_ID] for ident in numbers]
+            instruction.called_computation_ids[:] = [
+                computation_ids[ident & LOCAL_ID] for ident in instruction.called_computation_ids
+            ]
+    module.entry_computation_id = computation_ids[module.entry_computation_id & LOCAL_ID]
+    module.id &= LOCAL_ID
+    if module.HasField("schedule"):
+        module.schedule.CopyFrom(schedule)
+    if isinstance(copy, xla.HloProto):
+        for buffer in copy.buffer_assignment.logical_buffers:
+            ident = buffer.defined_at.instruction_id
+            buffer.defined_at.instruction_id = whole_ids.get(ident, ident)
+    return copy

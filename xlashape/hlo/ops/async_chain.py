@@ -1,0 +1,126 @@
+"""Where an asynchronous operation was started: the async-start whose state an async-update or async-done takes.
+
+The state may go through copies, tuples and loops on the way. XLA looks for the start against the flow of data, depth first:
+
+    copy, opt-barrier, async-update     the first operand
+    get-tuple-element                   the tuple; the element's index is kept until a tuple is reached
+    tuple                               the element of the index kept last, or each in turn where none is kept
+    while                               the root of its body, then its operand
+    a parameter of a loop's body        the loop's operand, then the root of the body; only if no other instruction calls the body
+
+Any other operation ends that way. Matches what jaxlib 0.12.0.1 prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.limits import spend
+
+_STEPS: Final = 1_000
+"""Instructions that are looked at. The number of ways through tuples of tuples grows exponentially."""
+
+_PASSED_ON: Final = frozenset((Opcode.ASYNC_UPDATE, Opcode.COPY, Opcode.OPT_BARRIER))
+
+NodeT = TypeVar("NodeT", bound=Hashable)
+
+
+class Graph(Protocol[NodeT]):
+    """Instructions, as the search asks for them."""
+
+    def opcode(self, node: NodeT, /) -> str:
+        """The opcode of an instruction."""
+        ...
+
+    def operands(self, node: NodeT, /) -> Sequence[NodeT]:
+        """Its operands."""
+        ...
+
+    def tuple_index(self, node: NodeT, /) -> int:
+        """Which element a get-tuple-element takes."""
+        ...
+
+    def body_root(self, node: NodeT, /) -> NodeT | None:
+        """The root of the body of a while; of a parameter, the root of its computation."""
+        ...
+
+    def loop(self, node: NodeT, /) -> NodeT | None:
+        """The while whose body a parameter is in, if that is all that calls the computation."""
+        ...
+
+    def is_origin(self, node: NodeT, /) -> bool:
+        """Whether an asynchronous instruction itself names the computation that runs."""
+        ...
+
+
+class _Index(NamedTuple):
+    """The indices of get-tuple-elements that have been passed, the last one first."""
+
+    number: int
+    earlier: _Index | None
+
+
+def find_origin(graph: Graph[NodeT], node: NodeT, known: dict[NodeT, NodeT | None]) -> NodeT | None:
+    """The asynchronous instruction, from `node` on against the flow of data, that names the computation that runs; None if there is none.
+
+    `known` are answers for earlier nodes of the same graph, which are used and added to: the ends of a chain then take a step each.
+    """
+    chain: list[NodeT] = []
+    while node not in known and not graph.is_origin(node) and graph.opcode(node) in _PASSED_ON and graph.operands(node):
+        spend(1)
+        chain.append(node)
+        node = graph.operands(node)[0]
+    found = known[node] if node in known else _search(graph, node)
+    for each in chain:
+        known[each] = found
+    return found
+
+
+def _search(graph: Graph[NodeT], node: NodeT) -> NodeT | None:
+    path: dict[NodeT, None] = {}
+    # For each node of the path, the ways that are left from it, the next one last; before them the way to `node`.
+    left: list[list[tuple[NodeT, _Index | None]]] = [[(node, None)]]
+    steps = 0
+    while left:
+        if not left[-1]:
+            left.pop()
+            if left:
+                path.popitem()
+            continue
+        node, index = left[-1].pop()
+        if node in path:
+            continue
+        if graph.is_origin(node):
+            return node
+        steps += 1
+        if steps > _STEPS:
+            return None
+        spend(1)
+        path[node] = None
+        ways = _ways(graph, node, index)
+        ways.reverse()
+        left.append(ways)
+    return None
+
+
+def _ways(graph: Graph[NodeT], node: NodeT, index: _Index | None) -> list[tuple[NodeT, _Index | None]]:
+    """The next instructions from one on, each with the indices that are kept."""
+    opcode, operands = graph.opcode(node), graph.operands(node)
+    if opcode in _PASSED_ON:
+        return [(operand, index) for operand in operands[:1]]
+    if opcode == Opcode.GET_TUPLE_ELEMENT:
+        return [(operand, _Index(graph.tuple_index(node), index)) for operand in operands[:1]]
+    if opcode == Opcode.TUPLE:
+        if index is None:
+            return [(operand, None) for operand in operands]
+        return [(operand, index.earlier) for operand in operands[index.number : index.number + 1]]
+    if opcode == Opcode.WHILE:
+        return [(way, index) for way in (graph.body_root(node), *operands[:1]) if way is not None]
+    if opcode == Opcode.PARAMETER:
+        loop = graph.loop(node)
+        if loop is None:
+            return []
+        return [(way, index) for way in (*graph.operands(loop)[:1], graph.body_root(node)) if way is not None]
+    return []

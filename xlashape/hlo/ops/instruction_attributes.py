@@ -1,0 +1,217 @@
+"""The attributes of an instruction as typed values, by the names that HLO text has for them: what `HloInstruction.attributes` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from xlashape.caches import cached
+from xlashape.errors import InvalidModuleError, XlashapeError
+from xlashape.frozen import Frozen, set_field
+from xlashape.hlo.ops.attributes import Presence
+from xlashape.hlo.ops.common import COMMON, CONTROL_PREDECESSORS, METADATA
+from xlashape.hlo.ops.operation import Operation
+from xlashape.hlo.ops.registry import operation_of
+from xlashape.hlo.values.attribute import Attribute, Codec
+from xlashape.hlo.values.convolution_numbers import DIM_LABELS
+from xlashape.hlo.values.dot_numbers import DOT_DIMENSION_NUMBERS, RAGGED_DOT_DIMENSION_NUMBERS
+from xlashape.hlo.values.gather_numbers import GATHER_DIMENSION_NUMBERS
+from xlashape.hlo.values.json_objects import BACKEND_CONFIG, config_value
+from xlashape.hlo.values.metadata import payload_bytes
+from xlashape.hlo.values.plain import PARAMETER_REPLICATION
+from xlashape.hlo.values.scatter_numbers import SCATTER_DIMENSION_NUMBERS
+from xlashape.proto import xla
+from xlashape.similar import did_you_mean
+
+assert DIM_LABELS.value is not None
+DIMENSION_NUMBERS: Final[dict[str, Codec]] = {
+    "convolution_dimension_numbers": DIM_LABELS.value,
+    "dot_dimension_numbers": DOT_DIMENSION_NUMBERS,
+    "gather_dimension_numbers": GATHER_DIMENSION_NUMBERS,
+    "ragged_dot_dimension_numbers": RAGGED_DOT_DIMENSION_NUMBERS,
+    "scatter_dimension_numbers": SCATTER_DIMENSION_NUMBERS,
+}
+"""Dimension numbers as one value, by the field that they are in. Text has most of them as several attributes."""
+
+_EMPTY: Final = xla.HloInstructionProto()
+
+
+class HasAttributes(Protocol):
+    """What `Attributes` asks of an instruction: HloInstruction has it."""
+
+    @property
+    def proto(self) -> xla.HloInstructionProto:
+        """The message."""
+        ...
+
+    @property
+    def called_computations(self) -> Sequence[Any]:
+        """The computations that it calls, in the proto's order."""
+        ...
+
+    @property
+    def control_predecessors(self) -> Sequence[Any]:
+        """The instructions that must have run before it."""
+        ...
+
+    @property
+    def operands(self) -> Sequence[Any]:
+        """The instructions whose results it takes."""
+        ...
+
+    @property
+    def metadata(self) -> Any:
+        """Where it comes from."""
+        ...
+
+
+class Attributes(Frozen, Mapping[str, Any]):
+    """The attributes of an instruction, each by `attributes.window`, `attributes["window"]` or `attributes.get("window")`.
+
+    Names are those of HLO text, with `_` for `-`, and those of the fields of dimension numbers. Values are numbers, texts, tuples, and the frozen
+    types of `xlashape.hlo.values`; attributes that name computations have HloComputations. As a mapping it has the attributes that the instruction
+    must have and those that are set. By name there is also each that its opcode may have: None, False, 0 or empty where it is not set. Any other name
+    is an AttributeError, or a KeyError.
+
+    >>> from xlashape.hlo import HloModule
+    >>> root = HloModule.parse("HloModule m ENTRY e { p = f32[8] parameter(0) ROOT s = f32[2] slice(p), slice={[1:5:2]} }").entry.root
+    >>> root.attributes.slice, list(root.attributes), root.attributes.sharding
+    ((SliceDimension(start=1, limit=5, stride=2),), ['slice'], None)
+    >>> root.attributes.slices
+    Traceback (most recent call last):
+    AttributeError: slice has no attribute 'slices': did you mean 'slice'?
+    """
+
+    __slots__ = ("_instruction", "_operation", "_payloads")
+    _instruction: HasAttributes
+    _operation: Operation
+    _payloads: Sequence[bytes]
+
+    def __init__(self, instruction: HasAttributes, payloads: Sequence[bytes]) -> None:
+        """`payloads` is the module's table."""
+        set_field(self, "_instruction", instruction)
+        set_field(self, "_payloads", payloads)
+        set_field(self, "_operation", operation_of(instruction.proto.opcode))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._value(name, AttributeError)
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._value(name, KeyError)
+        if not self._is_set(name, value):
+            raise KeyError(name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        for name in self._names():
+            if self._is_set(name, self._value(name, KeyError)):
+                yield name
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._names(), *self._dimension_numbers()})
+
+    def __repr__(self) -> str:
+        return f"<Attributes of {self._instruction.proto.name!r}: {', '.join(self)}>"
+
+    def _names(self) -> list[str]:
+        """The names of all attributes that the instruction may have, in the order in which they are written."""
+        names = attributes_by_name(self._operation)
+        own = [name for name in names if name not in COMMON]
+        return [*own, *self._called(), *[name for name in names if name in COMMON], "control_predecessors", "metadata"]
+
+    def _dimension_numbers(self) -> list[str]:
+        return [name for name in DIMENSION_NUMBERS if self._instruction.proto.HasField(name)]  # pyright: ignore[reportArgumentType] # each is the name of a field
+
+    def _called(self) -> dict[str, Any]:
+        """The called computations by the attributes that name them, as text has them."""
+        called, operands = self._instruction.called_computations, self._instruction.operands
+        calls = self._operation.calls
+        on_predicate = bool(operands) and operands[0].proto.shape.element_type == xla.PRED
+        names = call_names(self._operation, self._instruction.proto, on_predicate)
+        if len(names) == 1 and names[0] == calls.label:
+            return {calls.label: called[0] if len(called) == 1 and not calls.is_list else tuple(called)}
+        indices = dict(calls.parts)
+        return {name: called[indices[name]] for name in names}
+
+    def _is_set(self, name: str, value: Any) -> bool:
+        attribute = attributes_by_name(self._operation).get(name)
+        if attribute is not None:
+            return _is_said(self._operation, attribute, value)
+        if name == "metadata":
+            return self._instruction.proto.metadata.ByteSize() > 0
+        return bool(value) if name == "control_predecessors" else value is not None
+
+    def _value(self, name: str, error: type[AttributeError | KeyError]) -> Any:
+        instruction = self._instruction
+        attribute = attributes_by_name(self._operation).get(name)
+        try:
+            if attribute is BACKEND_CONFIG and instruction.proto.HasField("backend_config_payload"):
+                payload = payload_bytes(instruction.proto.backend_config_payload, self._payloads)
+                return config_value(payload or instruction.proto.backend_config)
+            if attribute is not None:
+                return attribute.of(instruction.proto)
+            if name in DIMENSION_NUMBERS and name in self._dimension_numbers():
+                return DIMENSION_NUMBERS[name].get(instruction.proto)
+        except XlashapeError as problem:
+            raise InvalidModuleError(
+                f"instruction {instruction.proto.name!r} has an invalid {name}: {problem}"
+            ) from problem
+        if name == "control_predecessors":
+            return tuple(instruction.control_predecessors)
+        if name == "metadata":
+            return instruction.metadata
+        called = self._called()
+        if name in called:
+            return called[name]
+        known = [*self._names(), *self._dimension_numbers()]
+        hint = did_you_mean(name, known) or f"; it may have {', '.join(known)}"
+        raise error(f"{self._operation.opcode} has no attribute {name!r}{hint}")
+
+
+@cached(max_bytes=1 << 19, entry_bytes=2048)
+def attributes_by_name(operation: Operation) -> Mapping[str, Attribute]:
+    """The attributes of an opcode that have a value, its own and then COMMON, in the order in which they are written."""
+    uses = (*operation.attributes, *operation.attributes_after_calls)
+    own = [use.attribute for use in sorted(uses, key=lambda use: use.presence is Presence.WRITTEN_ONLY)]
+    common = [each for each in COMMON.values() if each not in (CONTROL_PREDECESSORS, METADATA)]
+    common = [each for each in common if each is not PARAMETER_REPLICATION]
+    found: dict[str, Attribute] = {}
+    for attribute in (*own, *common):
+        if attribute.value is not None:
+            found.setdefault(attribute.name, attribute)
+    return found
+
+
+def call_names(operation: Operation, instruction: xla.HloInstructionProto, on_predicate: bool) -> tuple[str, ...]:
+    """The attributes that name the computations that an instruction calls. `on_predicate` says whether its first operand is a predicate."""
+    called, calls = instruction.called_computation_ids, operation.calls
+    if called and len(called) == len(calls.parts) and (on_predicate or not calls.parts_need_predicate):
+        return tuple([name for name, _ in calls.parts])
+    return (calls.label,) if called else ()
+
+
+def said_attributes(instruction: xla.HloInstructionProto) -> dict[str, Any]:
+    """The values of the attributes that an instruction must have or that are set, without those that name other parts of the module."""
+    operation = operation_of(instruction.opcode)
+    values = {name: (each, each.of(instruction)) for name, each in attributes_by_name(operation).items()}
+    return {name: value for name, (each, value) in values.items() if _is_said(operation, each, value)}
+
+
+def _is_said(operation: Operation, attribute: Attribute, value: Any) -> bool:
+    """Whether an instruction must have an attribute, or has a value that is not the one of an instruction without it."""
+    assert attribute.value is not None  # as all attributes by name have one
+    if attribute.name in operation.required:
+        return True
+    is_said = attribute.value.is_said
+    return value != _value_of_none(attribute)[0] if is_said is None else is_said(value)
+
+
+@cached(max_bytes=1 << 18, entry_bytes=1024)
+def _value_of_none(attribute: Attribute) -> tuple[Any]:
+    """The value of an attribute that is not set, in a tuple, since caches hold no None."""
+    return (attribute.of(_EMPTY),)

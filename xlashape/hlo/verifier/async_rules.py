@@ -1,0 +1,241 @@
+"""The rules of asynchronous operations and transfers: each start is taken by one instruction, each end takes what its start has begun, and
+channels are used once. A part of `xlashape.hlo.verifier`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from xlashape.errors import XlashapeError
+from xlashape.hlo.module import HloInstruction, HloModule
+from xlashape.hlo.ops.async_chain import find_origin
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import Result
+from xlashape.hlo.ops.registry import OPERATIONS
+from xlashape.hlo.verifier.module_rules import Problem
+from xlashape.shape.value.equality import compatible_shapes
+
+_MAIN_THREAD: Final = "main"
+
+
+def async_problems(module: HloModule) -> Iterator[Problem]:
+    """What is wrong with the asynchronous operations and the transfers of a module."""
+    states = _States(module)
+    for computation in module.computations:
+        is_entry = computation is module.entry
+        for instruction in computation.instructions:
+            if instruction.proto.opcode not in _ASYNCHRONOUS:
+                continue
+            try:
+                problems = [*_uses(instruction, is_entry=is_entry), *_end_problems(instruction, states)]
+            except XlashapeError:
+                continue  # a problem of an instruction that cannot be decoded
+            for message in problems:
+                yield Problem(computation.name, instruction.name, message)
+    yield from _host_channels(module)
+
+
+# -- starts ---------------------------------------------------------------------------------
+
+_TRANSFERS: Final = (Opcode.SEND, Opcode.RECV)
+_ENDS: Final[dict[str, tuple[Opcode, ...]]] = {
+    Opcode.ALL_GATHER_START: (Opcode.ALL_GATHER_DONE,),
+    Opcode.ALL_REDUCE_START: (Opcode.ALL_REDUCE_DONE,),
+    Opcode.ASYNC_START: (Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE),
+    Opcode.ASYNC_UPDATE: (Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE),
+    Opcode.COLLECTIVE_PERMUTE_START: (Opcode.COLLECTIVE_PERMUTE_DONE,),
+    Opcode.COPY_START: (Opcode.COPY_DONE,),
+    Opcode.RECV: (Opcode.RECV_DONE,),
+    Opcode.SEND: (Opcode.SEND_DONE,),
+}
+"""What may end an operation that has been started."""
+_HAND_ON: Final = frozenset((Opcode.COPY, Opcode.GET_TUPLE_ELEMENT, Opcode.OPT_BARRIER, Opcode.TUPLE, Opcode.WHILE))
+"""The operations that may hand on what an operation has begun."""
+_HANDED_ON: Final = frozenset((Opcode.ASYNC_START, Opcode.ASYNC_UPDATE))
+"""Operations whose state a loop may hand on as the root of its body. The others need a user there, too."""
+
+
+def _uses(start: HloInstruction, *, is_entry: bool) -> Iterator[str]:
+    """What is wrong with the users of an operation that has been started."""
+    opcode = start.proto.opcode
+    ends = _ENDS.get(opcode)
+    if ends is None:
+        return
+    users = start.users
+    if not users:
+        if is_entry or opcode not in _HANDED_ON or not start.is_root:
+            yield f"the {opcode} must be ended, found no user"
+    elif len(users) > 1:
+        # The state of an operation may be in a tuple besides.
+        if opcode not in _HANDED_ON or sum(user.proto.opcode in ends for user in users) > 1:
+            yield f"the {opcode} must be ended once, found {len(users)} users"
+    for user in users:
+        element = opcode in _HANDED_ON and user.proto.opcode == Opcode.GET_TUPLE_ELEMENT
+        if element or (user.proto.opcode not in ends and user.proto.opcode not in _HAND_ON):
+            what = " or ".join(ends)
+            yield f"the {opcode} must be ended by {what} or handed on, found {user.proto.opcode} {user.name!r}"
+            return
+    yield from _wrapped(start)
+
+
+def _wrapped(start: HloInstruction) -> Iterator[str]:
+    """An asynchronous operation on the main thread wraps one instruction."""
+    if start.proto.opcode != Opcode.ASYNC_START or start.proto.async_execution_thread not in ("", _MAIN_THREAD):
+        return
+    for called in start.called_computations:
+        others = [each for each in called.instructions if each.proto.opcode != Opcode.PARAMETER and not each.is_root]
+        if others:
+            yield f"its computation must have a root and parameters only, found {others[0].name!r}"
+
+
+# -- ends -----------------------------------------------------------------------------------
+
+_STARTS: Final[dict[str, Opcode]] = {
+    **{end: start for start, ends in _ENDS.items() for end in ends if isinstance(start, Opcode)},
+    Opcode.ASYNC_DONE: Opcode.ASYNC_START,
+    Opcode.ASYNC_UPDATE: Opcode.ASYNC_START,
+}
+_ASYNCHRONOUS: Final = frozenset((*_ENDS, *_STARTS))
+
+
+class _States:
+    """The instructions of a module, as the search for where an operation was started asks for them."""
+
+    def __init__(self, module: HloModule) -> None:
+        self._begun: dict[HloInstruction, HloInstruction | None] = {}
+        self._callers: dict[int, list[HloInstruction]] = {}
+        for instruction in module.instructions():
+            if instruction.proto.called_computation_ids:
+                for called in instruction.called_computations:
+                    self._callers.setdefault(called.index, []).append(instruction)
+
+    def opcode(self, node: HloInstruction) -> str:
+        return node.proto.opcode
+
+    def operands(self, node: HloInstruction) -> Sequence[HloInstruction]:
+        return node.operands
+
+    def tuple_index(self, node: HloInstruction) -> int:
+        return node.proto.tuple_index
+
+    def body_root(self, node: HloInstruction) -> HloInstruction | None:
+        if node.proto.opcode == Opcode.PARAMETER:
+            return node.computation.root
+        called = node.called_computations
+        return called[0].root if called else None
+
+    def loop(self, node: HloInstruction) -> HloInstruction | None:
+        callers = self._callers.get(node.computation.index, [])
+        if len(callers) != 1 or callers[0].proto.opcode != Opcode.WHILE:
+            return None
+        called = callers[0].called_computations
+        return callers[0] if called and called[0] == node.computation else None
+
+    def is_origin(self, node: HloInstruction) -> bool:
+        return node.proto.opcode in _ENDS and node.proto.opcode != Opcode.ASYNC_UPDATE
+
+    def begun(self, end: HloInstruction) -> HloInstruction | None:
+        """The start of the operation that an instruction ends or goes on with."""
+        return find_origin(self, end.operands[0], self._begun)
+
+
+def _end_problems(end: HloInstruction, states: _States) -> Iterator[str]:
+    """What is wrong with an instruction that ends an operation, or goes on with it."""
+    opcode = end.proto.opcode
+    start = _STARTS.get(opcode)
+    if start is None or not end.operands:
+        return
+    given = end.operands[0]
+    if opcode == Opcode.COPY_DONE:
+        begun = given if given.proto.opcode == start else None
+    elif start in _TRANSFERS:
+        if given.proto.opcode == Opcode.GET_TUPLE_ELEMENT:
+            return
+        begun = given if given.proto.opcode == start else None
+    else:
+        begun = states.begun(end)
+        if begun is not None and begun.proto.opcode != start:
+            begun = None
+    if begun is None:
+        if start == Opcode.ASYNC_START and not _is_entry_parameter(given):
+            return  # the computation that runs is what the instruction itself names, or not known
+        yield f"the {opcode} must end a {start}, found {given.proto.opcode} {given.name!r}"
+        return
+    if begun is given:
+        problem = _transfer_problem(end, begun) or _collective_problem(end, begun)
+        if problem:
+            yield problem
+    if opcode == Opcode.ASYNC_DONE:
+        problem = _operand_count_problem(end)
+        if problem:
+            yield problem
+
+
+def _is_entry_parameter(instruction: HloInstruction) -> bool:
+    computation = instruction.computation
+    return instruction.proto.opcode == Opcode.PARAMETER and computation is computation.module.entry
+
+
+def _operand_count_problem(done: HloInstruction) -> str | None:
+    """What is wrong with the number of operands that a start and its updates bring together, where one takes the other's result."""
+    given = 0
+    started = done.operands[0]
+    seen: set[int] = set()
+    while started.proto.opcode == Opcode.ASYNC_UPDATE and started.operands and started.index not in seen:
+        seen.add(started.index)
+        given += len(started.operands) - 1
+        started = started.operands[0]
+    called = started.called_computations
+    if started.proto.opcode != Opcode.ASYNC_START or len(called) != 1:
+        return None
+    given += len(started.operands)
+    taken = len(called[0].parameters)
+    return None if given >= taken else f"{called[0].name!r} takes {taken} operands, its start and updates bring {given}"
+
+
+_COLLECTIVES: Final[dict[str, Opcode]] = {
+    Opcode.ALL_GATHER_DONE: Opcode.ALL_GATHER,
+    Opcode.ALL_REDUCE_DONE: Opcode.ALL_REDUCE,
+    Opcode.COLLECTIVE_PERMUTE_DONE: Opcode.COLLECTIVE_PERMUTE,
+}
+"""The operation that an end and its start are together."""
+
+
+def _collective_problem(done: HloInstruction, started: HloInstruction) -> str | None:
+    if done.proto.opcode == Opcode.ALL_GATHER_DONE:
+        gathered = started.shape.tuple_shapes[1:2]
+        if gathered and not compatible_shapes(done.shape, gathered[0]):
+            return f"its shape is {done.shape}, its start gathers {gathered[0]}"
+    whole = _COLLECTIVES.get(done.proto.opcode)
+    verify = None if whole is None else OPERATIONS[whole].verify
+    try:
+        if verify is not None:
+            return verify(Result(started.proto, [operand.shape for operand in started.operands], shape=done.shape))
+    except XlashapeError:
+        pass  # a shape that cannot be decoded is a problem of its own
+    return None
+
+
+def _transfer_problem(done: HloInstruction, started: HloInstruction) -> str | None:
+    if started.proto.opcode not in _TRANSFERS:
+        return None
+    of_done, of_start = done.proto.channel_id, started.proto.channel_id
+    if of_done and of_start and of_done != of_start:
+        return f"ends channel {of_done}, {started.name!r} has started channel {of_start}"
+    if done.proto.is_host_transfer != started.proto.is_host_transfer:
+        return f"it and {started.name!r} must both transfer to the host or neither"
+    return None
+
+
+def _host_channels(module: HloModule) -> Iterator[Problem]:
+    """Transfers to the host and from it that use the channel of another."""
+    users: dict[int, str] = {}
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            proto = instruction.proto
+            if proto.opcode in _TRANSFERS and proto.is_host_transfer and proto.channel_id:
+                other = users.setdefault(proto.channel_id, instruction.name)
+                if other != instruction.name:
+                    message = f"uses channel {proto.channel_id} of {other!r}"
+                    yield Problem(computation.name, instruction.name, message)

@@ -1,0 +1,143 @@
+"""The rules of buffers, `b(f32[2])`: which instructions may have them, custom calls that make and end them, and that each is written once.
+
+A part of `xlashape.hlo.verifier`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from xlashape.errors import XlashapeError
+from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.verification import BufferTarget
+from xlashape.hlo.verifier.module_rules import Problem
+from xlashape.proto import xla
+from xlashape.shape import Shape
+
+_WITH_BUFFERS: Final = frozenset(
+    (
+        Opcode.ASYNC_DONE,
+        Opcode.ASYNC_START,
+        Opcode.ASYNC_UPDATE,
+        Opcode.CUSTOM_CALL,
+        Opcode.DYNAMIC_UPDATE_SLICE,
+        Opcode.GET_TUPLE_ELEMENT,
+        Opcode.PARAMETER,
+        Opcode.TUPLE,
+        Opcode.WHILE,
+    )
+)
+"""The operations whose operands and results may be buffers. A parameter of the entry may not be one."""
+_WRITERS: Final = frozenset((Opcode.CUSTOM_CALL, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.WHILE))
+"""The operations that write to the buffers that they take, or end them."""
+_TARGETS: Final = frozenset(map(str, BufferTarget))
+
+
+def buffer_problems(module: HloModule) -> Iterator[Problem]:
+    """What is wrong with the buffers of a module."""
+    for computation in module.computations:
+        with_buffers = [each for each in computation.instructions if _holds_buffer(each.proto.shape)]
+        if not with_buffers and not any(_takes_buffer(each) for each in computation.instructions):
+            continue
+        try:
+            for instruction in computation.instructions:
+                message = _problem(instruction, is_entry=computation is module.entry)
+                if message:
+                    yield Problem(computation.name, instruction.name, message)
+            yield from _writers(computation, with_buffers)
+        except XlashapeError:
+            continue  # the instruction that cannot be decoded is a problem of its own
+
+
+def _holds_buffer(shape: xla.ShapeProto) -> bool:
+    return shape.element_type == xla.BUFFER or any(map(_holds_buffer, shape.tuple_shapes))
+
+
+def _takes_buffer(instruction: HloInstruction) -> bool:
+    return instruction.proto.opcode == Opcode.CUSTOM_CALL and instruction.proto.custom_call_target in _TARGETS
+
+
+def _problem(instruction: HloInstruction, *, is_entry: bool) -> str | None:
+    opcode, shape = instruction.proto.opcode, instruction.shape
+    operands = [operand.shape for operand in instruction.operands]
+    buffers = [each for each in (shape, *operands) if next(_buffer_indices(each), None) is not None]
+    if opcode not in _WITH_BUFFERS or (is_entry and opcode == Opcode.PARAMETER):
+        return f"neither its operands nor its result can be a buffer, found {buffers[0]}" if buffers else None
+    if opcode == Opcode.CUSTOM_CALL:
+        return _custom_call_problem(instruction.proto, shape, operands)
+    return None
+
+
+def _custom_call_problem(proto: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    target = proto.custom_call_target
+    if target == BufferTarget.CREATE:
+        if operands:
+            return f"{target} takes no operand, found {len(operands)}"
+        return None if shape.is_buffer else f"the result of {target} must be a buffer, found {shape}"
+    if target in (BufferTarget.PIN, BufferTarget.UNPIN):
+        pins = target == BufferTarget.PIN
+        taken, given = ("an array", "a buffer") if pins else ("a buffer", "an array")
+        if len(operands) != 1 or not (operands[0].is_array if pins else operands[0].is_buffer):
+            return f"{target} takes {taken}, found {', '.join(map(str, operands)) or 'nothing'}"
+        if not (shape.is_buffer if pins else shape.is_array):
+            return f"the result of {target} must be {given}, found {shape}"
+        if len(proto.output_operand_aliasing) != 1:
+            return f"the result of {target} must be aliased with its operand"
+        return None
+    return _aliases_problem(proto, shape, operands)
+
+
+def _aliases_problem(proto: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    """Every buffer that a custom call takes must be a buffer that it gives, and the other way round."""
+    outputs = [tuple(alias.output_shape_index) for alias in proto.output_operand_aliasing]
+    inputs = [(alias.operand_index, tuple(alias.operand_shape_index)) for alias in proto.output_operand_aliasing]
+    for index in _buffer_indices(shape):
+        if index not in outputs:
+            return f"its output_to_operand_aliasing must have the buffer {list(index)} of its result"
+    for number, operand in enumerate(operands):
+        for index in _buffer_indices(operand):
+            count = inputs.count((number, index))
+            if count != 1:
+                what = f"the buffer {list(index)} of operand {number} once, found it {count} times"
+                return f"its output_to_operand_aliasing must have {what}"
+    return None
+
+
+def _buffer_indices(shape: Shape, index: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+    if shape.is_buffer:
+        yield index
+    elif shape.is_tuple:
+        for number, part in enumerate(shape.tuple_shapes):
+            yield from _buffer_indices(part, (*index, number))
+
+
+def _writers(computation: HloComputation, with_buffers: Sequence[HloInstruction]) -> Iterator[Problem]:
+    """Buffers that several instructions write or end."""
+    for instruction in with_buffers:
+        if instruction.proto.opcode in (Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT):
+            continue  # they hand on what others have made
+        for index in _buffer_indices(instruction.shape):
+            writers = _writers_of(instruction, index)
+            if len(writers) > 1:
+                names = " and ".join([repr(writer.name) for writer in writers[:2]])
+                yield Problem(computation.name, instruction.name, f"its buffer is written or ended by {names}")
+
+
+def _writers_of(instruction: HloInstruction, index: tuple[int, ...]) -> list[HloInstruction]:
+    """The instructions that write the buffer of a result at an index, tuples looked through."""
+    writers: list[HloInstruction] = []
+    values = [(instruction, index)]
+    while values:
+        value, index = values.pop()
+        for user in value.users:
+            opcode = user.proto.opcode
+            if opcode == Opcode.TUPLE:
+                values.append((user, (user.operands.index(value), *index)))
+            elif opcode == Opcode.GET_TUPLE_ELEMENT:
+                if index[:1] == (user.proto.tuple_index,):
+                    values.append((user, index[1:]))
+            elif opcode in _WRITERS:
+                writers.append(user)
+    return writers

@@ -1,0 +1,195 @@
+"""The rules that several instructions keep together (fusions, threads, aliases of the entry), and those of what any instruction may be annotated
+with: shardings and origins."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from xlashape.errors import XlashapeError
+from xlashape.hlo.module import HloComputation, HloModule
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.math import product
+from xlashape.proto import xla
+from xlashape.shape import Shape
+from xlashape.shape.value.equality import compatible_shapes
+
+
+class Problem(NamedTuple):
+    """One broken rule, and where. A name is "" where the rule is one of the whole module or the whole computation."""
+
+    computation: str
+    instruction: str
+    message: str
+
+    def __str__(self) -> str:
+        text = f"computation {self.computation!r}: " if self.computation else ""
+        text += f"instruction {self.instruction!r}: " if self.instruction else ""
+        return text + self.message
+
+
+def module_problems(module: HloModule) -> Iterator[Problem]:
+    """The problems of instructions with other instructions, and of the module's aliases and donors."""
+    for computation in module.computations:
+        yield from _threads(computation)
+    yield from _fusions(module)
+    yield from _aliases(module)
+
+
+# -- fusions --------------------------------------------------------------------------------
+
+
+def _fusions(module: HloModule) -> Iterator[Problem]:
+    """Fused computations that several fusions call, or that compute what nothing uses."""
+    callers: Counter[int] = Counter()
+    fused: dict[int, HloComputation] = {}
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            if instruction.proto.opcode == Opcode.FUSION:
+                for called in instruction.called_computations:
+                    callers[called.index] += 1
+                    fused[called.index] = called
+    for index, computation in sorted(fused.items()):
+        if callers[index] > 1:
+            message = f"is that of {callers[index]} fusions; it must be that of one"
+            yield Problem(computation.name, "", message)
+        used = {operand for instruction in computation.instructions for operand in instruction.operands}
+        for instruction in computation.instructions:
+            if instruction not in used and not instruction.is_root:
+                yield Problem(computation.name, instruction.name, "nothing in its fusion uses it")
+
+
+_MAIN_THREAD: Final = "main"
+
+
+def _threads(computation: HloComputation) -> Iterator[Problem]:
+    """Fusions whose computation runs on another thread than they."""
+    thread = computation.execution_thread or _MAIN_THREAD
+    for instruction in computation.instructions:
+        if instruction.proto.opcode != Opcode.FUSION:
+            continue
+        for called in instruction.called_computations:
+            theirs = called.execution_thread or _MAIN_THREAD
+            if theirs != thread:
+                message = f"it runs on the thread {thread!r}, its computation {called.name!r} on {theirs!r}"
+                yield Problem(computation.name, instruction.name, message)
+
+
+# -- buffers of the entry -------------------------------------------------------------------
+
+
+def _aliases(module: HloModule) -> Iterator[Problem]:
+    try:
+        parameters = [parameter.shape for parameter in module.entry.parameters]
+        result = module.entry.root.shape
+    except XlashapeError:
+        return  # the instruction whose shape cannot be decoded is a problem of its own
+    aliased: set[tuple[int, tuple[int, ...]]] = set()
+    for alias in module.proto.input_output_alias.entries:
+        number, index = alias.parameter_number, tuple(alias.parameter_shape_index)
+        output_index = tuple(alias.output_shape_index)
+        given = _parameter_part(parameters, number, index)
+        output = _part(result, output_index)
+        if given is None or output is None:
+            what = f"parameter {number} at {list(index)}" if given is None else f"output {list(output_index)}"
+            yield Problem("", "", f"input_output_alias names {what}, which does not exist")
+        elif (number, index) in aliased:
+            yield Problem("", "", f"input_output_alias names parameter {number} at {list(index)} twice")
+        elif given.is_tuple or output.is_tuple:
+            yield Problem("", "", f"input_output_alias must join arrays, found output {output} and parameter {given}")
+        elif alias.kind == xla.MUST_ALIAS and not compatible_shapes(given, output):
+            yield Problem("", "", f"input_output_alias joins output {output} with parameter {number}, {given}")
+        aliased.add((number, index))
+    for donor in module.proto.buffer_donor.entries:
+        number, index = donor.parameter_number, tuple(donor.parameter_shape_index)
+        if _parameter_part(parameters, number, index) is None:
+            yield Problem("", "", f"buffer_donor names parameter {number} at {list(index)}, which does not exist")
+        elif (number, index) in aliased:
+            yield Problem(
+                "", "", f"buffer_donor names parameter {number} at {list(index)}, which an output has as its alias"
+            )
+
+
+def _parameter_part(parameters: Sequence[Shape], number: int, index: Sequence[int]) -> Shape | None:
+    return _part(parameters[number], index) if 0 <= number < len(parameters) else None
+
+
+def _part(shape: Shape, index: Sequence[int]) -> Shape | None:
+    """The part of a shape at an index; None if it has none there."""
+    for element in index:
+        if not shape.is_tuple or not 0 <= element < len(shape.tuple_shapes):
+            return None
+        shape = shape.tuple_shapes[element]
+    return shape
+
+
+def sharding_problem(instruction: xla.HloInstructionProto, shape: Shape, num_partitions: int = 1) -> str | None:
+    """What is wrong with the sharding of an instruction of that shape, or None.
+
+    A sharding in a module for several partitions must divide among all of them. A module for one may be for any number.
+    """
+    if not instruction.HasField("sharding"):
+        return None
+    sharding = instruction.sharding
+    if sharding.type == xla.OpSharding.TUPLE:
+        if not shape.is_tuple:
+            return f"its shape is {shape}, its sharding that of a tuple"
+        leaves = [*shape.leaves()]
+        if len(leaves) != len(sharding.tuple_shardings):
+            return None
+        pairs = [*zip(sharding.tuple_shardings, leaves, strict=True)]
+    else:
+        pairs = [(sharding, shape)]
+    problems = (
+        _devices_problem(part, num_partitions) or (_array_sharding_problem(part, leaf) if leaf.is_array else None)
+        for part, leaf in pairs
+    )
+    return next((problem for problem in problems if problem), None)
+
+
+def _devices_problem(sharding: xla.OpSharding, num_partitions: int) -> str | None:
+    if sharding.HasField("named_sharding"):
+        mesh = sharding.named_sharding.mesh
+        count = product([axis.size for axis in mesh.axes])
+        if num_partitions > 1 and mesh.axes and count != num_partitions:
+            return f"its sharding must be for {num_partitions} partitions, found {count} devices"
+        return None
+    devices = sharding.tile_assignment_devices
+    wrong = [device for device in devices if device < 0 or (num_partitions > 1 and device >= num_partitions)]
+    if wrong:
+        return f"its sharding must name devices from 0 to {num_partitions - 1}, found {wrong[0]}"
+    tiled = sharding.type == xla.OpSharding.OTHER
+    count = product(sharding.tile_assignment_dimensions)
+    if tiled and num_partitions > 1 and count != num_partitions:
+        return f"its sharding must be for {num_partitions} partitions, found {count} devices"
+    return None
+
+
+def _array_sharding_problem(sharding: xla.OpSharding, shape: Shape) -> str | None:
+    if sharding.HasField("named_sharding"):
+        count = len(sharding.named_sharding.dim_shardings)
+        if count and count != shape.rank:
+            return f"its sharding divides {count} dimensions, {shape} has {shape.rank}"
+        return None
+    if sharding.type != xla.OpSharding.OTHER:
+        return None
+    tiles = list(sharding.tile_assignment_dimensions)
+    count = len(tiles) - len(sharding.last_tile_dims) - sharding.replicate_on_last_tile_dim
+    if count != shape.rank:
+        return f"its sharding divides {count} dimensions, {shape} has {shape.rank}"
+    devices = sharding.tile_assignment_devices
+    if len(set(devices)) != len(devices):
+        return f"its sharding names a device twice: {list(devices)}"
+    return None
+
+
+def origin_problem(instruction: xla.HloInstructionProto, shape: Shape) -> str | None:
+    """What is wrong with the original value of an instruction of that shape, or None: it has an element for each array of the shape."""
+    if not instruction.HasField("original_value"):
+        return None
+    origin = instruction.original_value
+    if origin.is_synthetic_call or origin.HasField("call_hierarchy") or shape.is_tuple:
+        return None
+    indices = [list(element.shape_index) for element in origin.elements]
+    return None if indices == [[]] else f"its shape is {shape}, its origin has elements at {indices}"

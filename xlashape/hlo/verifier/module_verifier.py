@@ -1,0 +1,346 @@
+"""Whether a module keeps XLA's rules beyond those it needs to be viewed: names, order, shapes, calls, layouts of the entry, schedule.
+
+    for problem in verify(module):
+        print(problem)                  # computation 'main': instruction 'add.3': its shape is f32[4], …
+    check(module)                       # raises InvalidModuleError with all of them
+
+The rules of an instruction's operands, shape and calls are in the row of its opcode, in xlashape.hlo.ops. What an operation does to
+layouts is not checked, and an opcode whose row has no rule may have any shape. The rules of shardings and origins are in
+annotation_rules.py, those of several instructions together in
+module_rules.py, async_rules.py and buffer_rules.py. Matches the part of XLA's HloVerifier that needs no target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from typing import NamedTuple
+
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError
+from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.module_proto import structure
+from xlashape.hlo.module_proto.module_config import UNSAID, ModuleConfig
+from xlashape.hlo.module_proto.schema_compat import decode
+from xlashape.hlo.module_proto.structure import LOCAL_ID
+from xlashape.hlo.ops.collective_rules import Devices, check_devices
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import CannotInfer, Operation, Result
+from xlashape.hlo.ops.registry import OPERATIONS
+from xlashape.hlo.ops.verification import (
+    check_reduction,
+    check_shape,
+    reduced_types_problem,
+    same_type_or_both_floating,
+)
+from xlashape.hlo.verifier.async_rules import async_problems
+from xlashape.hlo.verifier.buffer_rules import buffer_problems
+from xlashape.hlo.verifier.module_rules import Problem, module_problems, origin_problem, sharding_problem
+from xlashape.proto import xla
+from xlashape.shape import Shape
+from xlashape.shape.value.equality import compatible_shapes
+
+_SHOWN = 20
+
+
+def check(
+    module: HloModule | xla.HloModuleProto | bytes,
+    *,
+    replica_count: int | None = None,
+    num_partitions: int | None = None,
+    allow_unbounded_dimensions: bool = False,
+) -> None:
+    """Raises InvalidModuleError if a rule is broken, with up to 20 of the problems. The arguments are those of `verify`."""
+    problems = verify(
+        module,
+        replica_count=replica_count,
+        num_partitions=num_partitions,
+        allow_unbounded_dimensions=allow_unbounded_dimensions,
+    )
+    if problems:
+        shown = "\n".join(str(problem) for problem in problems[:_SHOWN])
+        more = f"\n… and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+        raise InvalidModuleError(shown + more)
+
+
+def verify(
+    module: HloModule | xla.HloModuleProto | bytes,
+    *,
+    replica_count: int | None = None,
+    num_partitions: int | None = None,
+    allow_unbounded_dimensions: bool = False,
+) -> tuple[Problem, ...]:
+    """All broken rules, in the order of the module. A module that cannot even be viewed has one problem, which says why.
+
+    `replica_count` and `num_partitions` say how many devices the module is for, which rules of collectives depend on. By default they are
+    those that the module's text or its device assignment says. A module from a proto without such an assignment does not say them, and the
+    rules that depend on them are left out. XLA refuses dimensions without a bound, `f32[?]`, unless it is told to allow them. Raises
+    InvalidArgumentError for a number below 1.
+
+    >>> negate = xla.HloInstructionProto(name="n", opcode="negate", shape={"element_type": xla.F32})
+    >>> main = xla.HloComputationProto(name="main", instructions=[negate])
+    >>> [str(problem) for problem in verify(xla.HloModuleProto(name="m", computations=[main]))]
+    ["computation 'main': instruction 'n': negate takes 1 operand, found 0"]
+    """
+    _check_count(replica_count, "replica_count")
+    _check_count(num_partitions, "num_partitions")
+    config = UNSAID
+    if isinstance(module, HloModule):
+        # A view keeps what it has decoded; the proto may have changed since.
+        module, config = module.proto, module.config
+    proto, _ = decode(xla.HloModuleProto, module)
+    try:
+        structure.check_module(proto)
+        view = HloModule(proto)
+    except XlashapeError as error:
+        return (Problem("", "", error.message),)
+    devices = _devices(proto, config, replica_count, num_partitions)
+    rules = _Rules(_is_tiled(view), allow_unbounded_dimensions, devices, frozenset(config.channels_0))
+    return tuple(_problems(view, rules))
+
+
+def _check_count(value: int | None, name: str) -> None:
+    if value is not None and value < 1:
+        raise InvalidArgumentError(f"{name} must be at least 1, found {value}", field=name)
+
+
+class _Rules(NamedTuple):
+    """What decides which rules hold for a module."""
+
+    mixed_precision: bool
+    """The precision of floating-point numbers may differ between operands and result."""
+    unbounded_dimensions: bool
+    devices: Devices | None
+    with_channel_0: Set[str]
+    """The names of the instructions whose text says `channel_id=0`."""
+
+
+def _devices(
+    proto: xla.HloModuleProto, config: ModuleConfig, replica_count: int | None, num_partitions: int | None
+) -> Devices | None:
+    """The devices that a module is for; None if neither the caller nor the module says them."""
+    known = config is not UNSAID
+    said = Devices(config.replica_count, config.num_partitions)
+    if not known and proto.HasField("device_assignment"):
+        assignment = proto.device_assignment
+        known, said = True, Devices(max(assignment.replica_count, 1), max(assignment.computation_count, 1))
+    if not known and replica_count is None and num_partitions is None:
+        return None
+    return Devices(
+        said.replica_count if replica_count is None else replica_count,
+        said.num_partitions if num_partitions is None else num_partitions,
+    )
+
+
+def _problems(module: HloModule, rules: _Rules) -> Iterator[Problem]:
+    first_computations: dict[str, str] = {}
+    for index, computation in enumerate(module.computations):
+        if not computation.name:
+            yield Problem("", "", f"computation {index} has no name")
+        for instruction in computation.instructions:
+            where = instruction.name or f"of id {instruction.id}"
+            for message in _instruction(instruction, index, rules):
+                yield Problem(computation.name, where, message)
+            first = first_computations.setdefault(instruction.name, computation.name)
+            if not instruction.name:
+                yield Problem(computation.name, where, "has no name")
+            elif first != computation.name:
+                yield Problem(computation.name, where, f"has the name of an instruction in computation {first!r}")
+        names: set[str] = set()
+        for instruction in computation.instructions:
+            if instruction.name in names:
+                yield Problem(
+                    computation.name, instruction.name, "has the name of another instruction in its computation"
+                )
+            names.add(instruction.name)
+        for message in _parameters(computation):
+            yield Problem(computation.name, "", message)
+    for message in _entry(module):
+        yield Problem("", "", message)
+    yield from _schedule(module)
+    yield from module_problems(module)
+    yield from async_problems(module)
+    yield from buffer_problems(module)
+
+
+def _is_tiled(module: HloModule) -> bool:
+    """Whether a layout has tiles, as those of a module that a compiler for TPUs has worked on have.
+
+    Such a compiler drops conversions between floating-point types that its instructions make on their own: an f32 operand may have
+    a bf16 result. XLA's verifier allows that for TPUs and refuses it for other targets; the module itself does not name its target.
+    """
+    return any(_has_tiles(instruction.proto.shape) for instruction in module.instructions())
+
+
+def _has_tiles(shape: xla.ShapeProto) -> bool:
+    return bool(shape.layout.tiles) or any(_has_tiles(part) for part in shape.tuple_shapes)
+
+
+# -- instructions ---------------------------------------------------------------------------
+
+
+def _instruction(instruction: HloInstruction, computation_index: int, rules: _Rules) -> Iterator[str]:
+    """What is wrong with an instruction of the computation at an index."""
+    row = OPERATIONS.get(instruction.proto.opcode)
+    if row is None:
+        yield f"has the unknown opcode {instruction.proto.opcode!r}"
+        return
+    try:
+        shape = instruction.shape
+        operands = [operand.shape for operand in instruction.operands]
+    except XlashapeError as error:
+        yield error.message
+        return
+    for number, operand in enumerate(instruction.operands):
+        if operand.index >= instruction.index:
+            yield f"operand {number}, {operand.name!r}, is defined after it"
+    for called in instruction.called_computations:
+        if called.index >= computation_index:
+            yield f"calls {called.name!r}, which is defined after its computation"
+    if not row.operands.least <= len(operands) <= row.operands.most:
+        bound = str(row.operands) if len(operands) < row.operands.least else f"at most {row.operands.most}"
+        bound = str(row.operands.least) if row.operands.least == row.operands.most else bound
+        yield f"{row.opcode} takes {bound} operand{'' if bound == '1' else 's'}, found {len(operands)}"
+        return
+    partitions = 1 if rules.devices is None else rules.devices.num_partitions
+    for problem in (sharding_problem(instruction.proto, shape, partitions), origin_problem(instruction.proto, shape)):
+        if problem:
+            yield problem
+    proto = instruction.proto
+    if instruction.name in rules.with_channel_0:
+        if row.opcode == Opcode.ALL_REDUCE:
+            yield "channel_id must be above 0, found 0"
+        # A proto cannot have channel 0. The rules of any other number are those of this one.
+        proto = xla.HloInstructionProto()
+        proto.CopyFrom(instruction.proto)
+        proto.channel_id = 1
+    if not rules.unbounded_dimensions and shape.is_unbounded_dynamic:
+        yield f"its shape must have bounded dimensions, found {shape}"
+    problem = _operands_problem(row, operands, mixed_precision=rules.mixed_precision)
+    if problem:
+        yield problem
+        return
+    try:
+        called = instruction.called_computations
+        problem = _shape_problem(proto, called, row, shape, operands, mixed_precision=rules.mixed_precision)
+        if problem is None and row.exchanges_with_replicas:
+            problem = check_devices(proto, shape, operands, rules.devices)
+    except XlashapeError as error:
+        problem = error.message
+    if problem:
+        yield problem
+
+
+def _operands_problem(row: Operation, operands: Sequence[Shape], *, mixed_precision: bool) -> str | None:
+    """What is wrong with operands that must be alike."""
+    shown = ", ".join(map(str, operands[:_SHOWN]))
+    if row.operands_of_equal_sizes and len({operand.dimensions for operand in operands}) > 1:
+        return f"its operands must have equal dimensions, found {shown}"
+    if row.one_precision and not mixed_precision:
+        types = {operand.element_type for operand in operands if operand.is_array and operand.element_type.is_floating}
+        if len(types) > 1:
+            return f"its floating operands must have the same element type, found {shown}"
+    return None
+
+
+def _shape_problem(
+    proto: xla.HloInstructionProto,
+    called: Sequence[HloComputation],
+    row: Operation,
+    shape: Shape,
+    operands: Sequence[Shape],
+    *,
+    mixed_precision: bool,
+) -> str | None:
+    result = Result(proto, operands, [computation.root.shape for computation in called], shape=shape)
+    if row.verify_calls is not None:
+        result.parameters = parameters = [[parameter.shape for parameter in each.parameters] for each in called]
+        problem = row.verify_calls(result)
+        if problem is None and row.verify_calls is check_reduction and not mixed_precision:
+            problem = reduced_types_problem(operands, parameters[0])
+        if problem:
+            return problem
+    try:
+        if row.verify is not None:
+            problem = row.verify(result)
+            if problem and mixed_precision and _both_floating_arrays(shape, operands):
+                result.shape = shape.with_element_type(operands[0].element_type)
+                problem = row.verify(result)
+            return problem
+        if row.infer is None:
+            return None
+        inferred = row.infer_shape(result)
+    except CannotInfer as error:
+        message = str(error)
+        return message if message.startswith(f"{row.opcode}: ") else f"{row.opcode}: {message}"
+    except (ArithmeticError, LookupError):
+        # Inference relies on what the parser has checked; a proto may hold anything.
+        return "its attributes do not fit its operands"
+    if mixed_precision and compatible_shapes(shape, inferred, same_type_or_both_floating):
+        return None
+    return check_shape(shape, inferred)
+
+
+def _both_floating_arrays(shape: Shape, operands: Sequence[Shape]) -> bool:
+    arrays = (shape, *operands[:1])
+    return len(arrays) == 2 and all(each.is_array and each.element_type.is_floating for each in arrays)
+
+
+# -- computations and the module ------------------------------------------------------------
+
+
+def _parameters(computation: HloComputation) -> Iterator[str]:
+    """What is wrong with the parameters of a computation and with its program_shape."""
+    numbers = sorted(
+        instruction.proto.parameter_number
+        for instruction in computation.instructions
+        if instruction.proto.opcode == Opcode.PARAMETER
+    )
+    if numbers != list(range(len(numbers))):
+        yield f"its parameters are numbered {numbers}, not from 0 without gaps"
+        return
+    if not computation.proto.HasField("program_shape"):
+        return
+    declared = computation.proto.program_shape
+    yield from _signature(computation, declared, "program_shape")
+
+
+def _signature(computation: HloComputation, declared: xla.ProgramShapeProto, what: str) -> Iterator[str]:
+    parameters = computation.parameters
+    if len(declared.parameters) != len(parameters):
+        yield f"{what} has {len(declared.parameters)} parameters, {computation.name!r} has {len(parameters)}"
+        return
+    try:
+        for number, (proto, parameter) in enumerate(zip(declared.parameters, parameters, strict=True)):
+            shape = Shape.from_proto(proto)
+            if not compatible_shapes(shape, parameter.shape):
+                yield f"{what} has {shape} as parameter {number}, {parameter.name!r} is {parameter.shape}"
+        result = Shape.from_proto(declared.result)
+        root = computation.root
+        if not compatible_shapes(result, root.shape):
+            yield f"{what} has {result} as its result, the root {root.name!r} is {root.shape}"
+    except XlashapeError as error:
+        yield f"{what}: {error.message}"
+
+
+def _entry(module: HloModule) -> Iterator[str]:
+    proto, entry = module.proto, module.entry
+    if proto.HasField("host_program_shape") and not any(_parameters(entry)):
+        yield from _signature(entry, proto.host_program_shape, "host_program_shape, the layout of the entry,")
+
+
+def _schedule(module: HloModule) -> Iterator[Problem]:
+    computations = {computation.id & LOCAL_ID: computation for computation in module.computations}
+    for key, sequence in module.proto.schedule.sequences.items():
+        computation = computations.get(key & LOCAL_ID)
+        if computation is None:
+            yield Problem("", "", f"the schedule has a computation of id {key}, which does not exist")
+            continue
+        ids = [instruction_id & LOCAL_ID for instruction_id in sequence.instruction_ids]
+        if sorted(ids) != sorted(instruction.id & LOCAL_ID for instruction in computation.instructions):
+            yield Problem(computation.name, "", "its schedule does not name each of its instructions once")
+            continue
+        steps = {local_id: step for step, local_id in enumerate(ids)}
+        for instruction in computation.instructions:
+            for before in (*instruction.operands, *instruction.control_predecessors):
+                if steps[before.id & LOCAL_ID] > steps[instruction.id & LOCAL_ID]:
+                    message = f"is scheduled before {before.name!r}, which it needs"
+                    yield Problem(computation.name, instruction.name, message)

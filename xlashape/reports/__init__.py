@@ -1,0 +1,24 @@
+"""Reports: answers about shapes, instructions and whole programs, each computed by plain functions and declared once.
+
+report      `Report`, the declaration; `Answer`, what a report returns; `plain`, values as JSON has them
+register    the reports that every face shows
+selection   which rows, in which order: filters, sort, limit
+text        tables and totals for people
+messages    answers as messages of the service, and back
+copies      who moves the data of a program, and what removes it
+cost        FLOPs and bytes of each instruction of a program, and its least time on a chip
+diff        what changed from one program to another
+memory      the memory of a program: its peak, and what lives then
+profile     where the time of a profile goes
+why         why buffers are as large as they are
+size        the same buffers as a table
+
+A report is a folder here. It computes its answer, declares its columns and totals, and has a line in the register. Command line, notebooks, JSON and its
+schema, tables, the service and the documentation show every declared report, and know none in particular.
+"""
+
+from xlashape.reports.register import REPORTS, report_of
+from xlashape.reports.report import Answer, Option, Report, Section
+from xlashape.tables import Column, Kind
+
+__all__ = ["REPORTS", "Answer", "Column", "Kind", "Option", "Report", "Section", "report_of"]

@@ -1,0 +1,220 @@
+"""The answer of `copies`: its rows, its sums by cause, its suggestions, and the declaration of their columns."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from xlashape.frozen import Frozen, set_field
+from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
+from xlashape.math import byte_text
+from xlashape.reports.report import Answer, Option, Report, Section
+from xlashape.shape import Layout, Shape
+from xlashape.tables import Column, Kind
+
+
+class Copy(NamedTuple):
+    """An executed instruction that moves data and computes nothing."""
+
+    name: str
+    opcode: Opcode | UnknownOpcode
+    cause_kind: str
+    total_bytes: int | None
+    bytes: int | None
+    bytes_read: int | None
+    bytes_written: int | None
+    times: int
+    times_bound: str
+    from_layout: Layout | None
+    to_layout: Layout | None
+    shape: Shape | None
+    forced_by: str | None
+    producer: str
+    consumer: str | None
+    source: str | None
+    op_name: str | None
+    pass_name: str | None
+    inferred_pass: str | None
+    is_inferred: bool
+    stage: str | None
+    computation: str
+    mover: str
+    movers: tuple[str, ...]
+    cause: str
+    suggestion: str | None
+    saved_bytes: int | None
+    is_exact: bool | None
+
+
+_COPY_COLUMNS: Final = (
+    Column("name", Kind.TEXT, "the instruction that moves the data", rank=1),
+    Column("opcode", Kind.TEXT, "its opcode; fusion where it is a fusion that only moves"),
+    Column("cause_kind", Kind.TEXT, "relayout: two neighbours want other layouts; copy-insertion: a buffer that is still wanted would be overwritten; memory-space: into or out of another memory; sharding: left in the place of an annotation; transpose, reshape, slice, pad, concatenate, reverse: the program asks for it", rank=2),
+    Column("total_bytes", Kind.INTEGER, "bytes × times", "bytes", rank=3),
+    Column("bytes", Kind.INTEGER, "the bytes that one execution reads and writes, padding of tiles included", "bytes"),
+    Column("bytes_read", Kind.INTEGER, "those that it reads: of a slice, the slice", "bytes"),
+    Column("bytes_written", Kind.INTEGER, "those that it writes", "bytes"),
+    Column("times", Kind.INTEGER, "how often it is executed in one execution of the module", rank=7),
+    Column("times_bound", Kind.TEXT, "exact; at least: a loop of unknown length counts once; at most: a branch counts as if it were always taken; unknown: both"),
+    Column("from_layout", Kind.TEXT, "the layout of the array that is moved", rank=5),
+    Column("to_layout", Kind.TEXT, "the layout that it gets", rank=6),
+    Column("shape", Kind.TEXT, "the array that it makes"),
+    Column("forced_by", Kind.TEXT, "what fixes the layout, or the use that would overwrite the buffer", rank=4),
+    Column("producer", Kind.TEXT, "what made the data, before bitcasts and tuples"),
+    Column("consumer", Kind.TEXT, "what takes the result, and of several the one that fixes layouts"),
+    Column("source", Kind.TEXT, "the line of the program; that of a neighbour where the compiler noted none", rank=8),
+    Column("op_name", Kind.TEXT, "the operation of the program, as JAX names it"),
+    Column("pass_name", Kind.TEXT, "the pass of the compiler that inserted it, from dumps after passes, `program` if it was there before all; None without such dumps"),
+    Column("inferred_pass", Kind.TEXT, "the pass that inserts such an instruction; None if the program itself may have it"),
+    Column("is_inferred", Kind.BOOLEAN, "whether no dump after passes says which pass inserted it"),
+    Column("stage", Kind.TEXT, "the pipeline of the pass, and of copy-insertion its stage"),
+    Column("computation", Kind.TEXT, "the computation that it is in"),
+    Column("mover", Kind.TEXT, "the instruction that decides the cause: itself, or one in the fusion"),
+    Column("movers", Kind.TEXTS, "every instruction in it that moves data"),
+    Column("cause", Kind.TEXT, "why it is there, in a sentence"),
+    Column("suggestion", Kind.TEXT, "the edit of the program that removes it, or what may help"),
+    Column("saved_bytes", Kind.INTEGER, "the total bytes that the edit saves; None where no edit is known to", "bytes"),
+    Column("is_exact", Kind.BOOLEAN, "whether the edit removes exactly this; otherwise other users share the buffer, and the compiler may move data elsewhere"),
+)  # fmt: skip
+
+
+class CopiesOfCause(NamedTuple):
+    """The copies of one kind of cause."""
+
+    cause_kind: str
+    copies: int
+    total_bytes: int
+    share: float
+    saved_bytes: int
+
+
+_CAUSE_COLUMNS: Final = (
+    Column("cause_kind", Kind.TEXT, "the kind of cause", rank=1),
+    Column("copies", Kind.INTEGER, "how many instructions", rank=3),
+    Column("total_bytes", Kind.INTEGER, "the bytes that they read and write in one execution of the module", "bytes", rank=2),
+    Column("share", Kind.NUMBER, "of all copies' bytes", "fraction", rank=4),
+    Column("saved_bytes", Kind.INTEGER, "what exact suggestions save of it", "bytes", rank=5),
+)  # fmt: skip
+
+
+class CopySuggestion(NamedTuple):
+    """Edits that belong together, and the copies that they remove."""
+
+    text: str
+    kinds: tuple[str, ...]
+    saved_bytes: int
+    copies: int
+    removes: tuple[str, ...]
+    is_exact: bool
+    edits: tuple[str, ...]
+    """For programs: `layout 0 (1, 0)`, `layout {1} (1, 0)`, `order 0 (0, 2, 1)`, `donate 0`, `first {1}`."""
+
+
+_SUGGESTION_COLUMNS: Final = (
+    Column("text", Kind.TEXT, "the edits, in JAX's words", rank=1),
+    Column("kinds", Kind.TEXTS, "input-layout, output-layout, input-order, output-order, donate, output-first"),
+    Column("saved_bytes", Kind.INTEGER, "the total bytes of the copies that it removes", "bytes", rank=2),
+    Column("copies", Kind.INTEGER, "how many copies it removes", rank=3),
+    Column("removes", Kind.TEXTS, "their names"),
+    Column("is_exact", Kind.BOOLEAN, "whether recompiling removes exactly these", rank=4),
+    Column("edits", Kind.TEXTS, "for programs: `layout 0 (1, 0)` is another layout of parameter 0, major to minor, `layout {1} (1, 0)` one of an output; `order 0 (0, 2, 1)` a transposed argument or result; `donate 0` a donation; `first {1}` returns an output before the others"),
+)  # fmt: skip
+
+REPORT: Final = Report(
+    name="copies",
+    summary="Which instructions move data and compute nothing, what forces them, and the edits that remove them.",
+    columns=_COPY_COLUMNS,
+    totals=(
+        Column("module", Kind.TEXT, "the name of the module"),
+        Column("copies", Kind.INTEGER, "how many instructions only move data"),
+        Column("total_bytes", Kind.INTEGER, "what they read and write in one execution of the module, padding included", "bytes"),
+        Column("saved_bytes", Kind.INTEGER, "what the suggestions save of it that are exact", "bytes"),
+        Column("has_pass_dumps", Kind.BOOLEAN, "whether there were dumps after passes, so that passes are exact"),
+    ),
+    sections=(
+        Section("causes", _CAUSE_COLUMNS, "a row for each kind of cause"),
+        Section("suggestions", _SUGGESTION_COLUMNS, "a row for each set of edits, by what it saves"),
+    ),
+    options=(
+        Option("passes", Kind.TEXT, "a directory with dumps after passes of the compiler; None: that of the file", is_local=True),
+    ),
+    compute="xlashape.reports.copies:copies",
+    rows="rows",
+)  # fmt: skip
+
+
+class Copies(Frozen, Answer):
+    """What moves data in a module. `str()` is the text for people."""
+
+    __slots__ = ("has_pass_dumps", "module", "rows", "suggestions")
+    report = REPORT
+
+    module: str
+    rows: tuple[Copy, ...]
+    """By descending total bytes."""
+    suggestions: tuple[CopySuggestion, ...]
+    """By descending bytes that they save."""
+    has_pass_dumps: bool
+
+    def __init__(
+        self, module: str, rows: tuple[Copy, ...], suggestions: tuple[CopySuggestion, ...], has_pass_dumps: bool
+    ) -> None:
+        set_field(self, "module", module)
+        set_field(self, "rows", rows)
+        set_field(self, "suggestions", suggestions)
+        set_field(self, "has_pass_dumps", has_pass_dumps)
+
+    @property
+    def copies(self) -> int:
+        """How many instructions only move data."""
+        return len(self.rows)
+
+    @property
+    def total_bytes(self) -> int:
+        """The bytes that they read and write in one execution of the module."""
+        return sum([row.total_bytes or 0 for row in self.rows])
+
+    @property
+    def saved_bytes(self) -> int:
+        """What the edits save that are exact."""
+        return sum([row.saved_bytes or 0 for row in self.rows if row.is_exact])
+
+    @property
+    def causes(self) -> tuple[CopiesOfCause, ...]:
+        """The sums by kind of cause, largest first."""
+        whole = self.total_bytes
+        found: dict[str, CopiesOfCause] = {}
+        for row in self.rows:
+            before = found.get(row.cause_kind) or CopiesOfCause(row.cause_kind, 0, 0, 0.0, 0)
+            size = before.total_bytes + (row.total_bytes or 0)
+            saved = before.saved_bytes + ((row.saved_bytes or 0) if row.is_exact else 0)
+            share = size / whole if whole else 0.0
+            found[row.cause_kind] = CopiesOfCause(row.cause_kind, before.copies + 1, size, share, saved)
+        return tuple(sorted(found.values(), key=lambda each: -each.total_bytes))
+
+    def headline(self) -> str:
+        """The sum, its causes, and the best edits."""
+        if not self.rows:
+            return f"{self.module or 'module'}: no instruction only moves data"
+        lines = [
+            f"{self.module or 'module'}: {_count(len(self.rows), 'instruction')} only move{'s' if len(self.rows) == 1 else ''} data: {byte_text(self.total_bytes)} read and written"
+        ]
+        lines.append(
+            "  "
+            + "; ".join(
+                [f"{each.cause_kind} {each.share:.0%} in {_count(each.copies, 'copy')}" for each in self.causes[:4]]
+            )
+        )
+        first = self.rows[0]
+        lines.append(f"  {first.name}: {first.cause}")
+        for each in self.suggestions[:2]:
+            about = "" if each.is_exact else "at most "
+            lines.append(f"  saves {about}{byte_text(each.saved_bytes)}: {each.text}")
+        if not self.has_pass_dumps:
+            lines.append("  passes are inferred; dumps with --xla_dump_hlo_pass_re=.* beside the file make them exact")
+        return "\n".join(lines)
+
+
+def _count(number: int, noun: str) -> str:
+    """A number and a noun, `1 copy` or `2 copies`."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"

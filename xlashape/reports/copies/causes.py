@@ -1,0 +1,479 @@
+"""Why a copy is there: what wants the data in another layout, or which two uses of a buffer collide.
+
+XLA gives each array a layout (layout assignment) and inserts a copy where two neighbours do not agree. Some do not take any layout: the module's own parameters and
+outputs, library calls, dots and convolutions, loops, collectives, reshapes that are to be bitcasts. Later it inserts copies where a buffer would be
+overwritten that is still wanted (copy insertion). Neither writes down why. What is said here follows from the module: from the ends of the way of the data.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from xlashape.errors import XlashapeError
+from xlashape.hlo import HloInstruction, Opcode
+from xlashape.limits import spend
+from xlashape.reports.copies.flow import Flow, Role, Use, Value
+from xlashape.reports.copies.movers import Mover, array_or_none, layout_of, relayouts
+from xlashape.shape import Layout, Shape, ShapeIndex
+from xlashape.shape.xla_util import shape_util
+
+RELAYOUT: Final = "relayout"
+COPY_INSERTION: Final = "copy-insertion"
+MEMORY_SPACE: Final = "memory-space"
+SHARDING: Final = "sharding"
+"""The kinds of causes. Of the others, which have the names of opcodes, the program itself asks, or the partitioner."""
+
+_COLLECTIVES: Final = frozenset(
+    [
+        "all-gather",
+        "all-gather-start",
+        "all-reduce",
+        "all-reduce-start",
+        "all-to-all",
+        "collective-permute",
+        "collective-permute-start",
+        "collective-broadcast",
+        "ragged-all-to-all",
+        "reduce-scatter",
+        "send",
+        "recv",
+        "recv-done",
+        "all-gather-done",
+        "collective-permute-done",
+    ]
+)
+_LIBRARY: Final = frozenset(
+    ["cholesky", "fft", "triangular-solve", "custom-call", "topk", "sort", "scaled-dot", "ragged-dot"]
+)
+_INSIDE: Final = (
+    "dot",
+    "convolution",
+    "scaled-dot",
+    "ragged-dot",
+    "custom-call",
+    "fft",
+    "sort",
+    "cholesky",
+    "triangular-solve",
+    "topk",
+)
+_SPACES: Final = {0: "main memory", 1: "on-chip memory", 5: "the host's memory"}
+_ASKED: Final = {
+    "slice": "takes a part of an array",
+    "pad": "pads an array",
+    "concatenate": "puts arrays into one",
+    "reverse": "reverses an array",
+}
+_MOST_INNER: Final = 2_000
+
+
+class Ends(NamedTuple):
+    """The ends of the way of a mover's data."""
+
+    source: Value
+    """What made it, before bitcasts and tuples."""
+    from_bitcasts: tuple[HloInstruction, ...]
+    """The bitcasts between source and mover, the last one first."""
+    uses: list[Use]
+    """What takes the result."""
+
+
+class Cause(NamedTuple):
+    """Why a mover is there."""
+
+    kind: str
+    forced_by: str | None
+    """What fixes the layout, or the use that would overwrite the buffer."""
+    text: str
+    """A sentence."""
+    inferred_pass: str | None
+    """The pass of XLA that inserts such an instruction; None where the program may have it itself."""
+
+
+def ends_of(flow: Flow, mover: Mover) -> Ends:
+    """The ends of the way of the array that a mover moves. Of several operands, the one that the deciding instruction moves."""
+    operand = _moved_operand(mover)
+    source, bitcasts = flow.source(operand)
+    index = (0,) if mover.row.opcode == Opcode.COPY_START else ()
+    return Ends(source, bitcasts, flow.uses(mover.row, index))
+
+
+def _moved_operand(mover: Mover) -> HloInstruction:
+    """The operand of the row from which the deciding instruction takes its data."""
+    if not mover.is_fusion:
+        return mover.row.operands[0]
+    inner = mover.inner
+    for _ in range(_MOST_INNER):
+        if inner.opcode == Opcode.PARAMETER or not inner.operands:
+            break
+        inner = inner.operands[0]
+    number = inner.proto.parameter_number if inner.opcode == Opcode.PARAMETER else 0
+    operands = mover.row.operands
+    return operands[number] if 0 <= number < len(operands) else mover.row
+
+
+# -- names ----------------------------------------------------------------------------------
+
+
+def parameter_text(parameter: HloInstruction) -> str:
+    """A parameter as users know it: its number, and the name that JAX gives it.
+
+    >>> from xlashape.hlo import HloModule
+    >>> text = 'HloModule m ENTRY e { ROOT p = f32[4] parameter(0), metadata={op_name="x"} }'
+    >>> parameter_text(HloModule.parse(text).entry.root)
+    'parameter 0 (x)'
+    """
+    name = parameter.proto.metadata.op_name or parameter.name
+    return f"parameter {parameter.proto.parameter_number} ({name})"
+
+
+def output_text(index: tuple[int, ...]) -> str:
+    """An output of the module, by its index in the result."""
+    return f"output {ShapeIndex(index)}" if index else "the output"
+
+
+def is_entry_parameter(instruction: HloInstruction) -> bool:
+    """Whether it is an argument of the module."""
+    return instruction.opcode == Opcode.PARAMETER and instruction.computation is instruction.computation.module.entry
+
+
+def user_text(instruction: HloInstruction) -> str:
+    """An instruction by what it does: of a fusion the dot, convolution or call in it."""
+    opcode = str(instruction.opcode)
+    if opcode == "custom-call":
+        return f"custom call {instruction.proto.custom_call_target} ({instruction.name})"
+    inner = library_operation(instruction)
+    if opcode == "fusion" and inner is not None:
+        target = f" {inner.proto.custom_call_target}" if inner.opcode == Opcode.CUSTOM_CALL else ""
+        return f"{inner.opcode}{target} ({instruction.name})"
+    return instruction.name if instruction.name.startswith(opcode) else f"{opcode} ({instruction.name})"
+
+
+def library_operation(instruction: HloInstruction) -> HloInstruction | None:
+    """The dot, convolution, sort or call that an instruction is or that a fusion holds, which does not take every layout."""
+    opcode = str(instruction.opcode)
+    if opcode in ("dot", "convolution") or opcode in _LIBRARY:
+        return instruction
+    if opcode == "fusion" and instruction.called_computations:
+        called = instruction.called_computations[0].instructions[:_MOST_INNER]
+        spend(len(called))
+        found = [each for each in called if each.opcode in _INSIDE]
+        return min(found, key=lambda each: _INSIDE.index(str(each.opcode))) if found else None
+    return None
+
+
+def _fixed(instruction: HloInstruction) -> str | None:
+    """What fixes layouts at an instruction; None where it takes any."""
+    if library_operation(instruction) is not None:
+        return user_text(instruction)
+    opcode = str(instruction.opcode)
+    if opcode in _COLLECTIVES:
+        return f"collective {opcode} ({instruction.name})"
+    if opcode == "while":
+        return f"the state of {user_text(instruction)}"
+    if opcode == "conditional":
+        return user_text(instruction)
+    return None
+
+
+# -- relayouts ------------------------------------------------------------------------------
+
+
+def cause_of(flow: Flow, mover: Mover, ends: Ends) -> Cause:
+    """Why a mover is there."""
+    inner = mover.inner
+    opcode = str(inner.opcode)
+    source, result = mover.source_shape, mover.result_shape
+    if opcode in ("copy", "copy-start"):
+        if source is not None and result is not None:
+            before, after = layout_of(source), layout_of(result)
+            if relayouts(inner):
+                return _relayout(mover, ends, before, after, "layout-assignment")
+            if before.memory_space != after.memory_space:
+                return _memory_space(before.memory_space, after.memory_space, ends)
+        if _last_name(inner) == "sharding_constraint":
+            text = "The partitioner has left a copy in the place of an annotation of sharding"
+            return Cause(SHARDING, f"sharding of {inner.proto.metadata.op_name}", text + ".", None)
+        if mover.is_fusion:
+            # Copies are inserted after fusion, and are not fused: one in a fusion is of a custom call whose operand is also its result.
+            return _collision(flow, mover, ends)._replace(inferred_pass="layout-assignment")
+        return _collision(flow, mover, ends)
+    if opcode == "transpose" and source is not None and result is not None:
+        name = _last_name(inner)
+        if name and name != "transpose":
+            return _relayout(mover, ends, layout_of(source), layout_of(result), None)
+        text = "The program transposes, and its result is wanted in another order in memory"
+        return Cause("transpose", _who(mover, ends), _and_who(text, mover, ends), None)
+    if opcode == "reshape":
+        text = f"The reshape is no bitcast: its operand has the layout {'' if source is None else layout_of(source)}"
+        return Cause("reshape", user_text(inner), text + ".", None)
+    kind = "slice" if opcode == "dynamic-slice" else opcode
+    what = _ASKED.get(kind, "moves an array")
+    sharding = _sharding(mover, ends)
+    if sharding is not None:
+        return Cause(kind, sharding, f"The partitioner {what}{_op_name(inner)}, for {sharding}.", None)
+    who = "program" if inner.proto.metadata.op_name else "compiler"
+    return Cause(kind, None, f"The {who} {what}{_op_name(inner)}.", None)
+
+
+def _sharding(mover: Mover, ends: Ends) -> str | None:
+    """What a slice or padding is for that the partitioner inserted: shards, or a collective that exchanges them."""
+    for use in ends.uses:
+        if use.role is Role.OPERAND and str(use.user.opcode) in _COLLECTIVES:
+            return _fixed(use.user)
+    marked = any(
+        each.proto.frontend_attributes.map.get("is_spmd_generated") == "true" for each in (mover.inner, mover.row)
+    )
+    return "sharding" if marked or _last_name(mover.inner) in ("sharding_constraint", "shard_map") else None
+
+
+def _op_name(instruction: HloInstruction) -> str:
+    name = instruction.proto.metadata.op_name
+    return f" ({name})" if name else ""
+
+
+def _last_name(instruction: HloInstruction) -> str:
+    return instruction.proto.metadata.op_name.rpartition("/")[2]
+
+
+def _relayout(mover: Mover, ends: Ends, before: Layout, after: Layout, inferred: str | None) -> Cause:
+    who = _who(mover, ends)
+    text = f"The data is in {before.replace(memory_space=0)} and is wanted in {after.replace(memory_space=0)}"
+    if mover.is_fusion and mover.row.shape == _moved_operand(mover).shape:
+        text = f"The data is copied from {before} to {after} and back, since it may not be overwritten"
+    return Cause(RELAYOUT, who, _and_who(text, mover, ends), inferred)
+
+
+def _and_who(text: str, mover: Mover, ends: Ends) -> str:
+    maker, taker = source_text(ends), taker_text(ends)
+    parts = [text]
+    if maker:
+        parts.append(f"it comes from {maker}")
+    if taker:
+        parts.append(f"it goes to {taker}")
+    return ", ".join(parts) + "." + _padding(mover)
+
+
+def _padding(mover: Mover) -> str:
+    """What tiles make of it, where the result is much larger than the operand."""
+    source, result = mover.source_shape, mover.result_shape
+    try:
+        if source is None or result is None:
+            return ""
+        read, written = shape_util.array_size(source), shape_util.array_size(result)
+    except XlashapeError:
+        return ""
+    if read and written >= 2 * read:
+        return f" Its tiles pad the result to {written / read:.4g} times the bytes of the operand."
+    if written and read >= 2 * written:
+        return f" The tiles of the operand pad it to {read / written:.4g} times the bytes of the result."
+    return ""
+
+
+def source_text(ends: Ends) -> str:
+    """Where the data comes from."""
+    source = ends.source
+    if is_entry_parameter(source.instruction):
+        return parameter_text(source.instruction) + (f"{ShapeIndex(source.at)}" if source.at else "")
+    if source.instruction.opcode == Opcode.PARAMETER:
+        index = f"element {ShapeIndex(source.at)} of " if source.at else ""
+        return f"{index}the state of a loop ({source.instruction.computation.name})"
+    return user_text(source.instruction)
+
+
+def taker_text(ends: Ends) -> str:
+    """Where the data goes: the end that fixes layouts, else the nearest."""
+    if not ends.uses:
+        return ""
+    use = next((use for use in ends.uses if _use_fixes(use)), ends.uses[0])
+    return use_text(use)
+
+
+def use_text(use: Use) -> str:
+    """A use in words."""
+    if use.role is Role.OUTPUT:
+        return output_text(use.at)
+    if use.role is Role.CARRY:
+        return f"element {ShapeIndex(use.at)} of the state of {user_text(use.user)}"
+    if use.role is Role.BRANCH:
+        return f"the result of a branch of {user_text(use.user)}"
+    return user_text(use.user)
+
+
+def _use_fixes(use: Use) -> str | None:
+    if use.role is Role.OUTPUT:
+        return f"entry layout of {output_text(use.at)}"
+    if use.role is Role.CARRY:
+        return f"the state of {user_text(use.user)}"
+    return _fixed(use.user)
+
+
+def is_default(shape: Shape) -> bool:
+    """Whether the last dimension varies fastest in memory; dimensions of size 1 do not count."""
+    order = [dimension for dimension in layout_of(shape).minor_to_major if shape.dimensions[dimension] != 1]
+    return order == sorted(order, reverse=True)
+
+
+def output_shape(module_root: HloInstruction, index: tuple[int, ...]) -> Shape | None:
+    """The array at an index of a result."""
+    shape = module_root.shape
+    for number in index:
+        if not shape.is_tuple or not 0 <= number < len(shape.tuple_shapes):
+            return None
+        shape = shape.tuple_shapes[number]
+    return array_or_none(shape)
+
+
+def _who(mover: Mover, ends: Ends) -> str | None:
+    """Who forces a layout. An entry layout that somebody chose comes first: without it nobody would copy."""
+    source = ends.source.instruction
+    if is_entry_parameter(source):
+        shape = output_shape(source, ends.source.at)
+        if shape is not None and not is_default(shape):
+            return f"entry layout of {parameter_text(source)}"
+    for use in ends.uses:
+        if use.role is Role.OUTPUT:
+            shape = output_shape(use.user, use.at)
+            if shape is not None and not is_default(shape):
+                return f"entry layout of {output_text(use.at)}"
+    takers = [use for use in ends.uses if use.role is not Role.OUTPUT]
+    for use in takers:
+        fixes = _use_fixes(use)
+        if fixes is not None:
+            return fixes
+    maker = _fixed(source)
+    if maker is not None and not _is_default_at(ends):
+        return maker
+    reshape = _reshape_after(mover, ends)
+    if reshape is not None:
+        return reshape
+    for use in ends.uses:
+        if use.role is Role.OUTPUT:
+            return f"entry layout of {output_text(use.at)}"
+    return maker or (f"entry layout of {parameter_text(source)}" if is_entry_parameter(source) else None)
+
+
+def _is_default_at(ends: Ends) -> bool:
+    shape = output_shape(ends.source.instruction, ends.source.at)
+    return shape is None or is_default(shape)
+
+
+def _reshape_after(mover: Mover, ends: Ends) -> str | None:
+    """The reshape that is a bitcast of the mover's result, and would not be one of its operand."""
+    source = mover.source_shape
+    candidates = [bitcast for use in ends.uses for bitcast in use.bitcasts[:1]]
+    candidates += [user for user in mover.inner.users if user.opcode == Opcode.BITCAST] if mover.is_fusion else []
+    for bitcast in candidates:
+        shape = array_or_none(bitcast.shape)
+        try:
+            if shape is not None and source is not None and not shape_util.reshape_is_bitcast(source, shape):
+                return f"the reshape {bitcast.name}, which is no bitcast of {layout_of(source)}"
+        except XlashapeError:
+            continue
+    return None
+
+
+def _memory_space(before: int, after: int, ends: Ends) -> Cause:
+    names = [_SPACES.get(space, f"memory space {space}") for space in (before, after)]
+    text = f"The data goes from {names[0]} to {names[1]}"
+    who = "host offload" if 5 in (before, after) else "prefetch to on-chip memory" if after == 1 else "memory space"
+    taker = taker_text(ends)
+    return Cause(MEMORY_SPACE, who, text + (f", for {taker}" if taker else "") + ".", None)
+
+
+# -- copies of equal layout -----------------------------------------------------------------
+
+
+def _collision(flow: Flow, mover: Mover, ends: Ends) -> Cause:
+    """Which two uses of a buffer collide, so that a copy of equal layout is there."""
+    source, where = ends.source, source_text(ends)
+    writer = next((use for use in ends.uses if flow.written_in_place(use) is not None), None)
+    outputs = [use for use in ends.uses if use.role is Role.OUTPUT]
+    carries = [use for use in ends.uses if use.role in (Role.CARRY, Role.BRANCH)]
+    overwritten = user_text(writer.user) if writer is not None else None
+    others = [use for use in flow.uses(*source) if use.user is not mover.row]
+    other = next((use_text(use) for use in others), None)
+    if is_entry_parameter(source.instruction):
+        return _copied_parameter(flow, ends, writer, outputs, other)
+    if source.instruction.opcode == Opcode.CONSTANT:
+        taker = overwritten or taker_text(ends)
+        return _inserted(taker, f"{where} cannot be overwritten, and {taker or 'a user'} needs memory of its own.")
+    state = _element_of_state(flow, source)
+    if state is not None and carries:
+        return _inserted(*_state(state, carries[0], others))
+    if source.instruction.opcode == Opcode.PARAMETER and flow.callers.get(source.instruction.computation):
+        return _inserted(*_still_read(flow, ends))
+    if carries:
+        return _inserted(use_text(carries[0]), f"{where} would have to be in the memory of {use_text(carries[0])}.")
+    if writer is not None:
+        reason = f", and {other} reads it" if other else ""
+        return _inserted(overwritten, f"{overwritten} would overwrite what {where} made{reason}.")
+    if outputs and other:
+        return _inserted(
+            use_text(outputs[0]),
+            f"{where} is {use_text(outputs[0])} and also {other}: each output has memory of its own.",
+        )
+    taker = taker_text(ends)
+    return _inserted(taker or None, f"{where} and {taker or 'its user'} need memory of their own.")
+
+
+def _copied_parameter(flow: Flow, ends: Ends, writer: Use | None, outputs: list[Use], other: str | None) -> Cause:
+    """Why an argument of the module is copied."""
+    where = source_text(ends)
+    number = ends.source.instruction.proto.parameter_number
+    taker = output_text(flow.donated[number]) if number in flow.donated else None
+    if writer is not None:
+        by = user_text(writer.user)
+        need = f"{other or taker} needs it too" if taker else "it is not donated"
+        return _inserted(by, f"{where} is copied: {by} would overwrite it, and {need}.")
+    if taker is not None:
+        need = f" while {taker_text(ends)} needs it" if ends.uses else ""
+        return _inserted(taker, f"{where} is donated, and {taker} would overwrite it{need}.")
+    if outputs:
+        by = output_text(outputs[0].at)
+        return _inserted(by, f"{where} is {by}: it is not donated, so an output cannot have its memory.")
+    branch = next((use for use in ends.uses if use.role is Role.BRANCH), None)
+    if branch is not None:
+        return _inserted(use_text(branch), f"{where} is {use_text(branch)}, which has memory of its own.")
+    by = taker_text(ends)
+    return _inserted(by or None, f"{where} and {by or 'its user'} need memory of their own.")
+
+
+def _element_of_state(flow: Flow, source: Value) -> Value | None:
+    """The element of the operand of a loop's body, or of a branch, that a value is or is a copy of."""
+    if source.instruction.opcode == Opcode.COPY and source.instruction.operands:
+        source = flow.source(source.instruction.operands[0])[0]
+    return source if source.instruction.opcode == Opcode.PARAMETER else None
+
+
+def _still_read(flow: Flow, ends: Ends) -> tuple[str, str]:
+    """Who reads the old value of an element of a loop's state, and who writes the new one."""
+    computation, at = ends.source.instruction.computation, ends.source.at
+    where = source_text(ends)
+    loop = flow.caller(computation)
+    name = computation.name if loop is None else loop.name
+    writer = flow.source(computation.root, at)[0].instruction
+    if writer.opcode == Opcode.COPY and writer.operands:
+        writer = flow.source(writer.operands[0])[0].instruction
+    readers = [use for use in ends.uses if use.user is not writer] or ends.uses
+    reader = use_text(readers[0]) if readers else "a later instruction"
+    by = f" by {user_text(writer)}" if writer.opcode not in (Opcode.PARAMETER, Opcode.TUPLE) else ""
+    return f"the state of loop {name}", f"{where} is still read by {reader} when its new value is written{by}."
+
+
+def _state(source: Value, carry: Use, others: list[Use]) -> tuple[str, str]:
+    """A loop's body that gives an element of its state on, at the same or another index."""
+    before, after = ShapeIndex(source.at), ShapeIndex(carry.at)
+    by = use_text(carry)
+    if carry.role is Role.BRANCH:
+        return by, f"The branch gives its operand {before} back, which is not its own memory."
+    if source.at != carry.at:
+        return by, f"Element {before} of the loop's state becomes element {after}, whose old value is still needed."
+    other = next((use_text(use) for use in others if use is not carry), None)
+    return by, f"Element {before} of the loop's state goes on unchanged" + (
+        f", and {other} needs it too." if other else "."
+    )
+
+
+def _inserted(by: str | None, text: str) -> Cause:
+    return Cause(COPY_INSERTION, by, text[:1].upper() + text[1:], "copy-insertion")

@@ -1,0 +1,520 @@
+"""The edits of a JAX program that remove copies, and the bytes that each saves.
+
+    input-layout     another Format of an argument: it lies in memory as its users want it
+    output-layout    another Format of a result: it lies in memory as it is computed
+    input-order      an argument is handed over transposed, in the order of dimensions that its users transpose it to: other letters in an einsum
+    output-order     a result is returned without the transposition
+    donate           an argument is donated, so that it may be overwritten
+    output-first     a result is returned before the others of its type and sizes, since JAX gives it the memory of the first donated argument
+
+A copy may need several edits at once: a layout, and a donation, because without the copy the argument itself would be overwritten. JAX gives the memory of the
+first donated argument to the first output of equal type and sizes, the second to the second: a donation may need that of another argument before it.
+A suggestion is a set of edits with all copies that it removes. `is_exact` says that the copies and bytes are those that recompiling saves; otherwise other instructions share the buffer
+that changes, and the compiler may move the data elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from xlashape.errors import XlashapeError
+from xlashape.hlo import HloInstruction, Opcode
+from xlashape.limits import spend
+from xlashape.reports.copies.causes import (
+    Ends,
+    is_default,
+    is_entry_parameter,
+    library_operation,
+    output_shape,
+    output_text,
+    user_text,
+)
+from xlashape.reports.copies.flow import Flow, Role, Use
+from xlashape.reports.copies.movers import Mover, array_or_none, layout_of
+from xlashape.shape import Layout, Shape, ShapeIndex
+from xlashape.shape.xla_util import shape_util
+
+_MOST_STEPS = 200
+_MOST_OTHERS = 32
+"""With more other users of an argument nothing is promised: not all of them are looked at."""
+_MOST_TOGETHER = 8
+"""The most arguments that are donated for the sake of one; beyond, all of the same type and sizes are."""
+
+
+class Edit(NamedTuple):
+    """One edit of a program."""
+
+    kind: str
+    """`input-layout`, `output-layout`, `input-order`, `output-order`, `donate` or `output-first`."""
+    parameter: int | None
+    """The number of the module's parameter."""
+    output: tuple[int, ...] | None
+    """The index of the output in the module's result."""
+    order: tuple[int, ...] | None
+    """What `jax.experimental.layout.Layout` takes, major to minor, or `jnp.transpose`; None for a donation."""
+    text: str
+    """In JAX's words."""
+
+    @property
+    def short(self) -> str:
+        """For programs: `layout 0 (1, 0)`, `order {1} (0, 2, 1)`, `donate 0`, `first {1}`."""
+        what = self.kind.rpartition("-")[2]
+        where = str(ShapeIndex(self.output or ())) if self.parameter is None else str(self.parameter)
+        return f"{what} {where}" + ("" if self.order is None else f" {self.order}")
+
+
+class Removal(NamedTuple):
+    """What removes one copy."""
+
+    edits: tuple[Edit, ...]
+    is_exact: bool
+
+
+def removal_of(flow: Flow, mover: Mover, ends: Ends) -> Removal | None:
+    """The edits that remove a copy; None where none is known."""
+    chain = _Chain.of(mover)
+    if chain is None or mover.row.computation is not flow.module.entry:
+        return None
+    found = [each for each in (_by_input(flow, mover, ends, chain), _by_output(flow, ends, chain)) if each is not None]
+    if not found:
+        found = [each for each in (_by_donation(flow, mover, ends, chain),) if each is not None]
+    # An entry layout that somebody chose is what to change; of two equal ways, the one that is certain, then the shorter.
+    return min(
+        found, key=lambda each: (not each.is_exact, len(each.edits), not _undoes_choice(flow, each)), default=None
+    )
+
+
+def _undoes_choice(flow: Flow, removal: Removal) -> bool:
+    for edit in removal.edits:
+        if edit.kind == "input-layout" and edit.parameter is not None:
+            shape = flow.module.entry.parameters[edit.parameter].shape
+            return shape.is_array and not is_default(shape)
+        if edit.kind == "output-layout" and edit.output is not None:
+            shape = output_shape(flow.module.entry.root, edit.output)
+            return shape is not None and not is_default(shape)
+    return False
+
+
+class _Chain(NamedTuple):
+    """The steps from the operand of a mover to its result, each of which only moves."""
+
+    steps: tuple[HloInstruction, ...]
+    """In order: copies, transposes, reshapes and bitcasts, in a fusion those of the fusion."""
+    operand: HloInstruction
+    """The operand of the row."""
+
+    @staticmethod
+    def of(mover: Mover) -> _Chain | None:
+        """None where elements are added, left out or put together."""
+        row = mover.row
+        if not mover.is_fusion:
+            alone = row.opcode in (Opcode.COPY, Opcode.TRANSPOSE, Opcode.RESHAPE)
+            return _Chain((row,), row.operands[0]) if alone else None
+        instruction = row.called_computations[0].root
+        steps: list[HloInstruction] = []
+        for _ in range(_MOST_STEPS):
+            spend(1)
+            if instruction.opcode == Opcode.PARAMETER:
+                number = instruction.proto.parameter_number
+                return _Chain(tuple(reversed(steps)), row.operands[number]) if 0 <= number < len(row.operands) else None
+            if instruction.opcode not in (Opcode.COPY, Opcode.TRANSPOSE, Opcode.RESHAPE, Opcode.BITCAST):
+                return None
+            steps.append(instruction)
+            instruction = instruction.operands[0]
+        return None
+
+    @property
+    def transposes(self) -> bool:
+        """Whether a step exchanges dimensions. XLA gives the operand of such a step the default layout, whatever the argument has."""
+        return any(step.opcode == Opcode.TRANSPOSE for step in self.steps)
+
+    @property
+    def reshapes(self) -> bool:
+        """Whether a step changes the dimensions themselves."""
+        return any(step.opcode in (Opcode.RESHAPE, Opcode.BITCAST) for step in self.steps)
+
+    @property
+    def keeps_layout(self) -> bool:
+        """Whether the result lies in memory as the operand does, so that a copy of the buffer is all that happens."""
+        source, result = array_or_none(self.operand.shape), array_or_none(self.steps[-1].shape)
+        if source is None or result is None:
+            return False
+        return backward(self.steps, result, source) == layout_of(source).minor_to_major
+
+
+def backward(steps: Sequence[HloInstruction], result: Shape, source: Shape) -> tuple[int, ...] | None:
+    """The order of the source in memory, minor to major, with which all steps are bitcasts that end in the layout of `result`; None where there is none."""
+    order: tuple[int, ...] | None = layout_of(result).minor_to_major
+    for step in reversed(steps):
+        order = _before(step, order)
+        if order is None:
+            return None
+    return order if sorted(order or ()) == list(range(source.rank)) else None
+
+
+def forward(steps: Sequence[HloInstruction], source: Shape) -> tuple[int, ...] | None:
+    """The order of the result in memory with which all steps are bitcasts of the source in its layout; None where there is none."""
+    order: tuple[int, ...] | None = layout_of(source).minor_to_major
+    for step in steps:
+        order = _after(step, order)
+        if order is None:
+            return None
+    return order
+
+
+def _before(step: HloInstruction, order: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    operand, result = array_or_none(step.operands[0].shape), array_or_none(step.shape)
+    if order is None or operand is None or result is None:
+        return None
+    if step.opcode == Opcode.COPY:
+        return order
+    if step.opcode == Opcode.TRANSPOSE:
+        return tuple([step.proto.dimensions[dimension] for dimension in order])
+    return _reshaped(result, order, operand) if _is_reshape(step, operand, result) else None
+
+
+def _after(step: HloInstruction, order: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    operand, result = array_or_none(step.operands[0].shape), array_or_none(step.shape)
+    if order is None or operand is None or result is None:
+        return None
+    if step.opcode == Opcode.COPY:
+        return order
+    if step.opcode == Opcode.TRANSPOSE:
+        back = {dimension: number for number, dimension in enumerate(step.proto.dimensions)}
+        return tuple([back[dimension] for dimension in order]) if len(back) == len(order) else None
+    return _reshaped(operand, order, result) if _is_reshape(step, operand, result) else None
+
+
+def _is_reshape(step: HloInstruction, operand: Shape, result: Shape) -> bool:
+    """Whether a bitcast keeps the row-major order of the elements; others are transposes or change the type."""
+    try:
+        return step.opcode == Opcode.RESHAPE or shape_util.reshape_is_bitcast(operand, result)
+    except XlashapeError:
+        return False
+
+
+def _reshaped(given: Shape, order: tuple[int, ...], wanted: Shape) -> tuple[int, ...] | None:
+    """The order in memory with which `wanted` is a bitcast of `given` in an order, as a reshape."""
+    try:
+        aligned = shape_util.align_layouts(given.replace(layout=Layout(order)), wanted)
+    except XlashapeError:
+        return None
+    return None if aligned is None else layout_of(aligned).minor_to_major
+
+
+# -- layouts of arguments and results -------------------------------------------------------
+
+
+def _by_input(flow: Flow, mover: Mover, ends: Ends, chain: _Chain) -> Removal | None:
+    """Another layout of the argument, or another order of its dimensions."""
+    parameter = ends.source.instruction
+    if not is_entry_parameter(parameter) or ends.source.at or not parameter.shape.is_array or chain.keeps_layout:
+        return None
+    order = _wanted_of_source(mover, ends, chain)
+    if order is None or order == layout_of(parameter.shape).minor_to_major:
+        return None
+    others = [use for use in flow.uses(parameter) if use.user is not mover.row]
+    is_exact = len(others) <= _MOST_OTHERS and not layout_of(parameter.shape).tiles
+    is_exact = is_exact and all(_also_wants(use, parameter, order) for use in others)
+    if chain.transposes:
+        is_exact = is_exact and is_default(parameter.shape) and not chain.reshapes and not ends.from_bitcasts
+        return _and_donation(flow, mover, ends, (_input_order(parameter, order),), is_exact)
+    return _and_donation(flow, mover, ends, (_input_layout(parameter, order),), is_exact)
+
+
+def _wanted_of_source(mover: Mover, ends: Ends, chain: _Chain) -> tuple[int, ...] | None:
+    result = array_or_none(mover.row.shape)
+    if result is None:
+        return None
+    steps = (*reversed(ends.from_bitcasts), *chain.steps)
+    return backward(steps, result, ends.source.instruction.shape)
+
+
+def _also_wants(use: Use, parameter: HloInstruction, order: tuple[int, ...]) -> bool:
+    """Whether another user of a parameter is a copy of it to the same layout."""
+    if use.role is not Role.OPERAND:
+        return False
+    inner = (use.user,)
+    if use.user.opcode == Opcode.FUSION and use.user.called_computations:
+        chain = _Chain.of(Mover(use.user, use.user.called_computations[0].root, (), use.user))
+        if chain is None:
+            return False
+        inner = chain.steps
+    elif use.user.opcode not in (Opcode.COPY, Opcode.TRANSPOSE, Opcode.RESHAPE):
+        return False
+    result = array_or_none(inner[-1].shape)
+    return result is not None and backward((*use.bitcasts, *inner), result, parameter.shape) == order
+
+
+def _by_output(flow: Flow, ends: Ends, chain: _Chain) -> Removal | None:
+    """Another layout of the result."""
+    outputs = [use for use in ends.uses if use.role is Role.OUTPUT]
+    if len(outputs) != 1 or chain.keeps_layout:
+        return None
+    use = outputs[0]
+    source = array_or_none(chain.operand.shape)
+    shape = output_shape(use.user, use.at)
+    if source is None or shape is None:
+        return None
+    order = forward((*chain.steps, *use.bitcasts), source)
+    if order is None or order == layout_of(shape).minor_to_major:
+        return None
+    made = ends.source
+    # Without the copy, the output is the buffer itself that the copy reads.
+    needs_memory = made.instruction.opcode in (Opcode.PARAMETER, Opcode.CONSTANT) or any(
+        each.role is not Role.OPERAND or flow.written_in_place(each) is not None for each in flow.uses(*made)
+    )
+    if needs_memory:
+        return None
+    is_exact = len(ends.uses) == 1 and not layout_of(shape).tiles
+    if chain.transposes:
+        is_exact = is_exact and is_default(shape) and not chain.reshapes and not use.bitcasts
+        return Removal((_output_order(use.at, order),), is_exact)
+    return Removal((_output_layout(use.at, order),), is_exact)
+
+
+def _name(parameter: HloInstruction) -> str:
+    return parameter.proto.metadata.op_name or parameter.name
+
+
+def _input_layout(parameter: HloInstruction, order: tuple[int, ...]) -> Edit:
+    major_to_minor = tuple(reversed(order))
+    text = f"in_shardings of {_name(parameter)}: Format(Layout({major_to_minor}), sharding)"
+    return Edit("input-layout", parameter.proto.parameter_number, None, major_to_minor, text)
+
+
+def _output_layout(index: tuple[int, ...], order: tuple[int, ...]) -> Edit:
+    major_to_minor = tuple(reversed(order))
+    text = f"out_shardings of {output_text(index)}: Format(Layout({major_to_minor}), sharding)"
+    return Edit("output-layout", None, index, major_to_minor, text)
+
+
+def _input_order(parameter: HloInstruction, order: tuple[int, ...]) -> Edit:
+    axes = tuple(reversed(order))
+    text = f"keep {_name(parameter)} transposed, as jnp.transpose({_name(parameter)}, {axes})" + _letters(axes)
+    return Edit("input-order", parameter.proto.parameter_number, None, axes, text)
+
+
+def _output_order(index: tuple[int, ...], order: tuple[int, ...]) -> Edit:
+    axes = tuple(reversed(order))
+    text = f"return {output_text(index)} as jnp.transpose(result, {axes})" + _letters(axes)
+    return Edit("output-order", None, index, axes, text)
+
+
+def _letters(axes: tuple[int, ...]) -> str:
+    """The letters of an einsum for the axes.
+
+    >>> _letters((0, 2, 1))
+    ": 'acb' in place of 'abc' in einsum"
+    """
+    letters = "abcdefghijklmnopqrstuvwxyz"[: len(axes)]
+    return (
+        f": '{''.join([letters[axis] for axis in axes])}' in place of '{letters}' in einsum"
+        if len(letters) == len(axes)
+        else ""
+    )
+
+
+# -- donation -------------------------------------------------------------------------------
+
+
+def _by_donation(flow: Flow, mover: Mover, ends: Ends, chain: _Chain) -> Removal | None:
+    if not chain.keeps_layout or not is_entry_parameter(ends.source.instruction):
+        return None
+    # A copy in a fusion was there before copies are inserted: a donation may not remove it.
+    return _and_donation(flow, mover, ends, (), not mover.is_fusion)
+
+
+def _and_donation(flow: Flow, mover: Mover, ends: Ends, edits: tuple[Edit, ...], is_exact: bool) -> Removal | None:
+    """The edits, and a donation of the argument where it would be overwritten, or be an output, without the copy. None where a donation is of no use."""
+    parameter = ends.source.instruction
+    lands = [use for use in ends.uses if use.role is not Role.OPERAND or flow.written_in_place(use) is not None]
+    if not lands:
+        return Removal(edits, is_exact) if edits else None
+    if ends.source.at or not parameter.shape.is_array:
+        return None
+    number = parameter.proto.parameter_number
+    if number in flow.donated:
+        return None
+    output = _output_of(flow, lands)
+    shape = None if output is None else output_shape(flow.module.entry.root, output)
+    if output is None or shape is None or not _same_array(shape, parameter.shape) or output in flow.taken:
+        return None
+    if any(edit.kind == "input-order" for edit in edits):
+        return None  # another array than the output
+    order = edits[0].order if edits else tuple(reversed(layout_of(parameter.shape).minor_to_major))
+    if tuple(reversed(layout_of(shape).minor_to_major)) != order:
+        is_exact = False
+    others = [use for use in flow.uses(parameter) if use.user is not mover.row]
+    if len(others) > _MOST_OTHERS or not all(
+        _is_copied_out(flow, use) or _comes_before(use.user, lands[0].user) for use in others
+    ):
+        return None  # XLA copies it twice: neither reads before the other writes
+    return Removal((*edits, _donation(parameter, output)), is_exact and len(ends.uses) == 1)
+
+
+def _is_copied_out(flow: Flow, use: Use) -> bool:
+    """Whether a user of an argument is a copy of it that is an output."""
+    return use.user.opcode == Opcode.COPY and all(each.role is Role.OUTPUT for each in flow.uses(use.user))
+
+
+def _comes_before(first: HloInstruction, then: HloInstruction) -> bool:
+    """Whether an instruction needs the result of another, so that this one is executed before. False where that takes too long to find."""
+    pending, seen = [then], {then}
+    for _ in range(_MOST_STEPS):
+        if not pending:
+            return False
+        spend(1)
+        for operand in pending.pop().operands:
+            if operand is first:
+                return True
+            if operand not in seen:
+                seen.add(operand)
+                pending.append(operand)
+    return False
+
+
+class _Group(NamedTuple):
+    """The arguments of one type and sizes that are to be donated."""
+
+    edits: tuple[Edit, ...]
+    """Their donations, in the order of the arguments."""
+    place: dict[int, int]
+    """The place of each argument among them."""
+    first: tuple[int, ...] | None
+    """The first free output of the type and sizes."""
+    right: int
+    """How many of them, from the first on, JAX gives the memory that they are to have if these are donated."""
+
+
+def matched_by_jax(flow: Flow, removals: Sequence[Removal | None]) -> list[Removal | None]:
+    """The removals with the donations that JAX needs beside theirs, so that each output takes the memory of the argument that it is computed in."""
+    wanted: dict[int, Edit] = {}
+    for removal in removals:
+        for edit in () if removal is None else removal.edits:
+            if edit.kind == "donate" and edit.parameter is not None:
+                before = wanted.setdefault(edit.parameter, edit)
+                if (before.output or ()) > (edit.output or ()):
+                    wanted[edit.parameter] = edit
+    if not wanted:
+        return list(removals)
+    outputs: dict[tuple[Any, ...], list[tuple[int, ...]]] = {}
+    for leaf in shape_util.get_leaf_shapes(flow.module.entry.root.shape):
+        if leaf.shape.is_array and tuple(leaf.index) not in flow.taken:
+            outputs.setdefault(_kind_of(leaf.shape), []).append(tuple(leaf.index))
+    parameters = flow.module.entry.parameters
+    by_kind: dict[tuple[Any, ...], list[Edit]] = {}
+    for number in sorted(wanted):
+        by_kind.setdefault(_kind_of(parameters[number].shape), []).append(wanted[number])
+    groups: dict[int, _Group] = {}
+    for kind, edits in by_kind.items():
+        free = outputs.get(kind, [])
+        pairs = [edit.output == output for edit, output in zip(edits, free, strict=False)]
+        right = pairs.index(False) if False in pairs else len(pairs)
+        place = {edit.parameter: at for at, edit in enumerate(edits) if edit.parameter is not None}
+        group = _Group(tuple(edits), place, free[0] if free else None, right)
+        groups.update(dict.fromkeys(place, group))
+    shared: dict[tuple[int, int], tuple[Edit, ...]] = {}
+    return [None if removal is None else _matched(removal, wanted, groups, shared) for removal in removals]
+
+
+def _kind_of(shape: Shape) -> tuple[Any, ...]:
+    return (shape.element_type, shape.dimensions)
+
+
+def _matched(
+    removal: Removal,
+    wanted: dict[int, Edit],
+    groups: dict[int, _Group],
+    shared: dict[tuple[int, int], tuple[Edit, ...]],
+) -> Removal | None:
+    donation = next((edit for edit in removal.edits if edit.kind == "donate"), None)
+    if donation is None or donation.parameter is None:
+        return removal
+    if wanted[donation.parameter] != donation:
+        return None  # an argument has one memory, and another copy of it is the one that goes
+    group = groups[donation.parameter]
+    if group.first == donation.output:
+        return removal
+    place = group.place[donation.parameter]
+    if place < group.right:
+        count = place + 1 if place < _MOST_TOGETHER else group.right
+        others = tuple([edit for edit in removal.edits if edit.kind != "donate"])
+        together = shared.setdefault((id(group), count), group.edits[:count])
+        return Removal((*others, *together) if others else together, removal.is_exact)
+    if len(donation.output or ()) != 1:
+        return removal._replace(is_exact=False)
+    return Removal((*removal.edits, _output_first(donation.output or ())), removal.is_exact)
+
+
+def _same_array(left: Shape, right: Shape) -> bool:
+    return left.element_type == right.element_type and left.dimensions == right.dimensions
+
+
+def _output_of(flow: Flow, lands: Iterable[Use]) -> tuple[int, ...] | None:
+    """The output that has the memory of a value: the value itself, or what is computed in its place, and so on."""
+    pending = list(lands)
+    for _ in range(_MOST_STEPS):
+        if not pending:
+            break
+        use = pending.pop(0)
+        if use.role is Role.OUTPUT:
+            return use.at
+        index = flow.written_in_place(use)
+        if index is not None:
+            pending += flow.uses(use.user, index)
+    return None
+
+
+def _output_first(index: tuple[int, ...]) -> Edit:
+    text = f"return {output_text(index)} before the others of its type and sizes: JAX gives it the memory of the first donated argument"
+    return Edit("output-first", None, index, None, text)
+
+
+def _donation(parameter: HloInstruction, output: tuple[int, ...]) -> Edit:
+    name = _name(parameter)
+    how = f"jit(…, donate_argnames='{name}')" if name.isidentifier() else "donate_argnames or donate_argnums of jit"
+    text = f"donate {name}: {how}; {output_text(output)} takes its memory"
+    return Edit("donate", parameter.proto.parameter_number, output, None, text)
+
+
+def removal_text(edits: Sequence[Edit]) -> str:
+    """The edits in words."""
+    donations = [edit for edit in edits if edit.kind == "donate"]
+    if len(donations) <= 3:
+        return "; and ".join([edit.text for edit in edits])
+    names = [edit.text.partition(":")[0].removeprefix("donate ") for edit in donations[:3]]
+    more = f"donate {', '.join(names)} and {len(donations) - 3} more arguments: each output takes the memory of its own"
+    return "; and ".join([*[edit.text for edit in edits if edit.kind != "donate"], more])
+
+
+# -- what an argument's owner can do ---------------------------------------------------------
+
+
+def advice_of(ends: Ends, kind: str) -> str:
+    """What may help where no edit is known to."""
+    users = [use.user for use in ends.uses if use.role is Role.OPERAND]
+    has_dot = any((inner := library_operation(user)) is not None and inner.opcode == Opcode.DOT for user in users)
+    if kind in ("relayout", "transpose"):
+        overwrites = next((use.user for use in ends.uses if use.user.proto.output_operand_aliasing), None)
+        if overwrites is not None:
+            return f"none: {user_text(overwrites)} works in the memory of its operand, so that a copy stays in every layout"
+        if has_dot:
+            return "write the letters of the einsum in the order in which the operand is stored, or store the operand in the order that the dot wants"
+        return "transpose once where the array is made, outside of loops, and keep it so"
+    if kind == "copy-insertion":
+        if ends.source.instruction.opcode == Opcode.CONSTANT:
+            return "pass a large constant as an argument, and donate it"
+        if any(use.role is Role.CARRY for use in ends.uses):
+            return "keep each element of the state at its place, and compute the new value from it alone"
+        if any(use.role is Role.BRANCH for use in ends.uses):
+            return "give back from branches what they compute, and select what stays as it is outside"
+        if any(use.role is Role.OUTPUT for use in ends.uses):
+            return "return each array once, and no argument unchanged"
+        return "read the old value before the new one is computed from it"
+    if kind == "pad":
+        return "choose sizes that need no padding"
+    if kind == "concatenate":
+        return "write the parts into one array where they are made"
+    return ""

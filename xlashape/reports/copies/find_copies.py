@@ -1,0 +1,258 @@
+"""`copies`: finds what only moves data in a module, and explains each."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.hlo import HloModule
+from xlashape.hlo.files.module_of import compiled
+from xlashape.limits import INT64_MAX
+from xlashape.reports.copies.answer import Copies, Copy, CopySuggestion
+from xlashape.reports.copies.causes import Ends, cause_of, ends_of, source_text, taker_text
+from xlashape.reports.copies.edits import Edit, Removal, advice_of, matched_by_jax, removal_of, removal_text
+from xlashape.reports.copies.flow import Flow
+from xlashape.reports.copies.movers import Mover, bytes_read, bytes_written, layout_of, movers_of
+from xlashape.reports.copies.pass_dumps import Dump, Inserted, dumps_beside, inserted_by, one_of
+from xlashape.reports.copies.times import Times, executions
+
+_LONGEST_PATH = 4096
+_SHARED_FROM = 8
+_MOST_REPORT_BYTES = 1 << 24
+_LABEL = re.compile(
+    r"XLA label: %?(?P<name>[\w.\-]+) = (?P<shape>\S+) (?P<opcode>copy|transpose|reshape)\((?P<operand>\S+) %?(?P<from>[\w.\-]+)\)(?P<rest>[^\n]*)"
+)
+
+
+def copies(x: Any, *args: Any, passes: str | os.PathLike[str] | None = None, **kwargs: Any) -> Copies:
+    """Every instruction of a compiled program that moves data and computes nothing: its bytes, why it is there, and what removes it.
+
+    x: what `HloModule.of` takes: a module, a file, a directory of dumps with one module, text, bytes, a Compiled of JAX. A Lowered, and a jitted function
+    with the arguments to lower it with, is compiled first. Of a report about memory that has run out, as text or in a file, the copies that its labels show.
+    passes: a directory, or one of the files, of dumps after passes (`--xla_dump_hlo_pass_re=.*`); None is the directory of the file `x`. With them the pass
+    that inserted each instruction is exact.
+
+    Sizes are in bytes, with the padding of tiles. Raises as `HloModule.of` does, and NotFoundError if `passes` has no dumps of the module.
+
+    >>> text = '''HloModule m
+    ... ENTRY e { x = s32[4096,8,4]{0,2,1:T(4,128)} parameter(0) ROOT c = s32[4096,8,4]{2,1,0:T(8,128)} copy(x) }'''
+    >>> row = copies(text).rows[0]
+    >>> row.bytes_read, row.bytes_written, row.bytes_written // row.bytes_read
+    (524288, 16777216, 32)
+    """
+    path = _path_of(x)
+    if path is not None and path.is_dir():
+        path = one_of(path)
+    report = _report_text(x, path)
+    if report is not None:
+        return _copies_of_labels(report)
+    module = HloModule.of(path if path is not None else compiled(x, args, kwargs))
+    return _copies_of(module, path, passes)
+
+
+def _copies_of(module: HloModule, path: Path | None = None, passes: str | os.PathLike[str] | None = None) -> Copies:
+    dumps = _dumps(path, passes, module.name)
+    flow = Flow(module)
+    times = executions(flow)
+    movers = list(movers_of(module))
+    inserted = _inserted(movers, dumps)
+    ends = [ends_of(flow, mover) for mover in movers]
+    removals = [removal_of(flow, mover, each) for mover, each in zip(movers, ends, strict=True)]
+    found = [
+        (_row(flow, mover, each, removal, times, inserted), removal)
+        for mover, each, removal in zip(movers, ends, matched_by_jax(flow, removals), strict=True)
+    ]
+    found.sort(key=lambda each: -(each[0].total_bytes or 0))
+    rows = tuple([row for row, _ in found])
+    return Copies(module.name, rows, _suggestions(found), bool(dumps))
+
+
+def _report_text(x: Any, path: Path | None) -> str | None:
+    """The text of a report about memory that has run out, which shows instructions of a module that is not there."""
+    text = x if isinstance(x, str) else ""
+    if path is not None and path.is_file():
+        with path.open("rb") as file:
+            text = file.read(_MOST_REPORT_BYTES).decode("utf-8", "replace")
+    return text if "XLA label:" in text and not text.lstrip().startswith("HloModule") else None
+
+
+def _copies_of_labels(text: str) -> Copies:
+    """The copies among the instructions of a report. What makes and takes their data is not known."""
+    labels = {match["name"]: match for match in _LABEL.finditer(text)}
+    lines: list[str] = []
+    for number, (name, match) in enumerate(labels.items()):
+        rest = match["rest"].strip().rstrip("\\")
+        lines.append(f"operand.{number} = {match['operand']} parameter({number})")
+        lines.append(f"{name} = {match['shape']} {match['opcode']}(operand.{number}){rest}")
+    names = ", ".join([*labels])
+    shapes = ", ".join([match["shape"] for match in labels.values()])
+    found = _copies_of(
+        HloModule.parse(
+            f"HloModule report\nENTRY e {{\n{chr(10).join(lines)}\nROOT labels = ({shapes}) tuple({names})\n}}"
+        )
+    )
+    unknown = "transpose once where the array is made, outside of loops, and keep it so"
+    rows = [
+        row._replace(
+            forced_by=None,
+            producer=labels[row.name]["from"],
+            consumer=None,
+            cause=_without_neighbours(row.cause),
+            suggestion=unknown if row.cause_kind == "relayout" else None,
+            saved_bytes=None,
+            is_exact=None,
+        )
+        for row in found.rows
+    ]
+    return Copies("", tuple(rows), (), False)
+
+
+def _path_of(x: Any) -> Path | None:
+    """The file or the directory that `x` names."""
+    if isinstance(x, os.PathLike):
+        return Path(cast("os.PathLike[str]", x))
+    if isinstance(x, str) and 0 < len(x) < _LONGEST_PATH and not any(mark in x for mark in "\n{\0"):
+        path = Path(x)
+        return path if path.is_dir() or path.is_file() else None
+    return None
+
+
+def _dumps(path: Path | None, passes: str | os.PathLike[str] | None, module: str) -> list[Dump]:
+    if passes is None:
+        return [] if path is None else dumps_beside(path)
+    try:
+        place = Path(passes)
+        if path is not None and place.is_dir() and dumps_beside(place / path.name):
+            return dumps_beside(place / path.name)
+        found = dumps_beside(_one_of_module(place, module) if place.is_dir() else place)
+    except (OSError, TypeError, ValueError):
+        raise InvalidArgumentError(f"passes takes a directory or a file, not {passes!r:.200}", field="passes") from None
+    if not found:
+        raise NotFoundError(
+            f"{str(place)!r} has no dumps after passes of module {module!r}: make them with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'",
+            kind="file",
+            name=str(place),
+        )
+    return found
+
+
+def _one_of_module(directory: Path, module: str) -> Path:
+    """A dump of the module of this name: of the only one, or else the optimized module of the directory."""
+    named = sorted([each for each in directory.glob("module_*.after_*") if f".{module}." in each.name])
+    numbers = {each.name.partition(".")[0] for each in named}
+    return named[-1] if len(numbers) == 1 else one_of(directory)
+
+
+def _inserted(movers: Sequence[Mover], dumps: Sequence[Dump]) -> dict[str, Inserted]:
+    if not dumps or not movers:
+        return {}
+    inner = {mover.inner.name: mover.inner for mover in movers}
+    return inserted_by(dumps, [(name, str(each.opcode), each.shape) for name, each in inner.items()])
+
+
+def _row(
+    flow: Flow,
+    mover: Mover,
+    ends: Ends,
+    removal: Removal | None,
+    times: dict[Any, Times],
+    inserted: dict[str, Inserted],
+) -> Copy:
+    row, inner = mover.row, mover.inner
+    cause = cause_of(flow, mover, ends)
+    read, written = bytes_read(mover), bytes_written(mover)
+    size = None if read is None or written is None else min(read + written, INT64_MAX)
+    executed = times[row.computation]
+    total = None if size is None else min(size * executed.number, INT64_MAX)
+    known = inserted.get(inner.name)
+    is_known = known is not None and known.is_exact
+    before, after = mover.source_shape, mover.result_shape
+    line, op_name = _origin(mover, ends)
+    advice = removal_text(removal.edits) if removal is not None else advice_of(ends, cause.kind)
+    return Copy(
+        name=mover.shown.name,
+        opcode=mover.shown.opcode,
+        cause_kind=cause.kind,
+        total_bytes=total,
+        bytes=size,
+        bytes_read=read,
+        bytes_written=written,
+        times=executed.number,
+        times_bound=executed.bound,
+        from_layout=None if before is None else layout_of(before),
+        to_layout=None if after is None else layout_of(after),
+        shape=after,
+        forced_by=cause.forced_by,
+        producer=source_text(ends),
+        consumer=taker_text(ends) or None,
+        source=line,
+        op_name=op_name,
+        pass_name=known.pass_name if is_known and known is not None else None,
+        inferred_pass=cause.inferred_pass,
+        is_inferred=not is_known,
+        stage=(known.stage or None) if is_known and known is not None else None,
+        computation=row.computation.name,
+        mover=inner.name,
+        movers=tuple([each.name for each in mover.all_inner]),
+        cause=cause.text,
+        suggestion=advice or None,
+        saved_bytes=total if removal is not None else None,
+        is_exact=None if removal is None else removal.is_exact,
+    )
+
+
+def _origin(mover: Mover, ends: Ends) -> tuple[str | None, str | None]:
+    """The line and the operation of the program: its own, or those of the nearest instruction that has some."""
+    line = name = None
+    for each in (mover.inner, mover.row, *[use.user for use in ends.uses], ends.source.instruction):
+        if each.proto.HasField("metadata"):
+            name = name or each.proto.metadata.op_name or None
+            line = line or each.metadata.source
+            if line and name:
+                break
+    return line, name
+
+
+def _suggestions(found: Sequence[tuple[Copy, Removal | None]]) -> tuple[CopySuggestion, ...]:
+    """A suggestion for each set of edits: it also removes what a part of the set removes."""
+    groups: dict[int | frozenset[Edit], tuple[Edit, ...]] = {}
+    for _, removal in found:
+        if removal is not None:  # long tuples are shared by their rows
+            key = id(removal.edits) if len(removal.edits) > _SHARED_FROM else frozenset(removal.edits)
+            groups.setdefault(key, removal.edits)
+    by_edit: dict[Edit, list[tuple[Copy, Removal]]] = {}
+    for row, removal in found:
+        if removal is not None:
+            by_edit.setdefault(removal.edits[0], []).append((row, removal))
+    made: list[CopySuggestion] = []
+    for edits in groups.values():
+        wanted = frozenset(edits)
+        rows = [
+            (row, removal)
+            for edit in edits
+            for row, removal in by_edit.get(edit, ())
+            if removal.edits is edits or wanted.issuperset(removal.edits)
+        ]
+        made.append(
+            CopySuggestion(
+                text=removal_text(edits),
+                kinds=tuple([edit.kind for edit in edits]),
+                saved_bytes=min(sum([row.total_bytes or 0 for row, _ in rows]), INT64_MAX),
+                copies=len(rows),
+                removes=tuple([row.name for row, _ in rows]),
+                is_exact=all(removal.is_exact for _, removal in rows),
+                edits=tuple([edit.short for edit in edits]),
+            )
+        )  # fmt: skip
+    return tuple(sorted(made, key=lambda each: -each.saved_bytes))
+
+
+def _without_neighbours(cause: str) -> str:
+    """A cause without where the data comes from and goes to: a text has no parameters and outputs."""
+    before, comes, rest = cause.partition(", it comes from parameter")
+    after = rest.partition(", it goes to output {")[2].partition("}")
+    return before + after[2] if comes and after[1] else cause

@@ -1,0 +1,253 @@
+"""Which executed instructions of a module move data and compute nothing, and how many bytes each reads and writes.
+
+These opcodes move: copy, transpose, reshape, slice, dynamic-slice, pad, concatenate, reverse, and the starts of asynchronous copies. A transpose or a reshape whose
+result lies in memory as its operand does is a bitcast, and moves nothing. A fusion moves if all its instructions do, but for bitcasts, tuples, constants
+and the arithmetic of scalars that index a slice. Instructions that write a part of a buffer in place (dynamic-update-slice, scatter) are not listed: they
+write what the program asks for; nor are those that look elements up (gather).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from xlashape.errors import XlashapeError
+from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
+from xlashape.hlo.analysis.buffers import executed_computations
+from xlashape.limits import INT64_MAX, spend
+from xlashape.shape import Layout, Shape
+from xlashape.shape.tiling.physical_size import physical_bytes
+from xlashape.shape.xla_util import shape_util
+
+_SLICES: Final = frozenset([Opcode.SLICE, Opcode.DYNAMIC_SLICE])
+_FREE: Final = frozenset(
+    [
+        Opcode.PARAMETER,
+        Opcode.CONSTANT,
+        Opcode.BITCAST,
+        Opcode.TUPLE,
+        Opcode.GET_TUPLE_ELEMENT,
+        Opcode.OPT_BARRIER,
+        Opcode.PARTITION_ID,
+        Opcode.REPLICA_ID,
+    ]
+)
+RANK: Final = {
+    Opcode.COPY_START: 0,
+    Opcode.TRANSPOSE: 1,
+    Opcode.RESHAPE: 2,
+    Opcode.CONCATENATE: 3,
+    Opcode.PAD: 4,
+    Opcode.SLICE: 5,
+    Opcode.DYNAMIC_SLICE: 6,
+    Opcode.REVERSE: 7,
+    Opcode.COPY: 8,
+}
+"""The opcodes that move. Of several movers in a fusion, the one of the lowest rank gives the row its cause; a copy to another layout comes first."""
+
+
+class Mover(NamedTuple):
+    """An executed instruction that moves data and computes nothing."""
+
+    row: HloInstruction
+    """The instruction that is executed."""
+    inner: HloInstruction
+    """The instruction that decides why data is moved: `row` itself, or one of the fusion's."""
+    all_inner: tuple[HloInstruction, ...]
+    """Every instruction of a fusion that moves data; `row` alone where it is no fusion."""
+    shown: HloInstruction
+    """What a reader of the module looks for: the start of an asynchronous operation that wraps `row` alone, else `row`."""
+
+    @property
+    def is_fusion(self) -> bool:
+        """Whether the instruction that is executed is a fusion."""
+        return self.row is not self.inner
+
+    @property
+    def source_shape(self) -> Shape | None:
+        """The array that the deciding instruction moves; None where its operand is no array."""
+        operands = self.inner.operands
+        return array_or_none(operands[0].shape) if operands else None
+
+    @property
+    def result_shape(self) -> Shape | None:
+        """The array that the deciding instruction makes."""
+        return moved_shape(self.inner)
+
+
+def array_or_none(shape: Shape) -> Shape | None:
+    """The array itself, or the one in a buffer; None for a tuple, a token or an opaque."""
+    return shape if shape.is_array else shape.buffer_shape if shape.is_buffer else None
+
+
+def moved_shape(instruction: HloInstruction) -> Shape | None:
+    """The array that an instruction makes; of a start, the array that its end will give."""
+    shape = instruction.shape
+    if shape.is_tuple:
+        number = 0 if instruction.opcode == Opcode.COPY_START else 1
+        shape = shape.tuple_shapes[number] if number < len(shape.tuple_shapes) else shape
+    return array_or_none(shape)
+
+
+def layout_of(shape: Shape) -> Layout:
+    """The layout of an array; where it has none, the default one."""
+    return shape.layout or Layout(range(shape.rank - 1, -1, -1))
+
+
+def moves(instruction: HloInstruction) -> bool:
+    """Whether the opcode moves data, and the result does not lie in memory as the operand does."""
+    opcode = instruction.opcode
+    if opcode not in RANK or not instruction.operands:
+        return False
+    if opcode == Opcode.COPY:
+        return not instruction.shape.is_tuple
+    if opcode in (Opcode.TRANSPOSE, Opcode.RESHAPE):
+        return not _is_bitcast(instruction)
+    return True
+
+
+def _is_bitcast(instruction: HloInstruction) -> bool:
+    source, result = array_or_none(instruction.operands[0].shape), array_or_none(instruction.shape)
+    if source is None or result is None or layout_of(source).tiles != layout_of(result).tiles:
+        return False
+    try:
+        if layout_of(result).tiles and physical_bytes(source) != physical_bytes(result):
+            return False
+        if instruction.opcode == Opcode.TRANSPOSE:
+            return shape_util.transpose_is_bitcast(source, result, instruction.proto.dimensions)
+        return shape_util.reshape_is_bitcast(source, result)
+    except XlashapeError:
+        return False
+
+
+def movers_of(module: HloModule) -> Iterator[Mover]:
+    """The movers of a module, in the order of the module."""
+    executed = executed_computations(module)
+    starts: dict[HloComputation, HloInstruction] = {}
+    for computation in executed:
+        for instruction in computation.instructions:
+            spend(1)
+            if instruction.opcode == Opcode.ASYNC_START:
+                for called in instruction.called_computations:
+                    if sum([each.opcode != Opcode.PARAMETER for each in called.instructions]) == 1:
+                        starts[called] = instruction
+    fused: dict[HloComputation, tuple[HloInstruction, ...]] = {}
+    for computation in executed:
+        for instruction in computation.instructions:
+            spend(1)
+            shown = starts.get(computation, instruction)
+            if instruction.opcode == Opcode.FUSION:
+                for called in instruction.called_computations[:1]:
+                    if called not in fused:
+                        fused[called] = _fused_movers(called)
+                    if fused[called]:
+                        yield Mover(instruction, min(fused[called], key=_rank), fused[called], shown)
+            elif moves(instruction):
+                yield Mover(instruction, instruction, (instruction,), shown)
+
+
+def _rank(instruction: HloInstruction) -> int:
+    if instruction.opcode == Opcode.COPY and relayouts(instruction):
+        return 0
+    return RANK[Opcode(instruction.opcode)]
+
+
+def relayouts(instruction: HloInstruction) -> bool:
+    """Whether a copy gives its array another layout, memory spaces left aside."""
+    source, result = array_or_none(instruction.operands[0].shape), moved_shape(instruction)
+    if source is None or result is None:
+        return False
+    before, after = layout_of(source), layout_of(result)
+    return before != after and before.replace(memory_space=0) != after.replace(memory_space=0)
+
+
+def _fused_movers(computation: HloComputation) -> tuple[HloInstruction, ...]:
+    """The movers of a fused computation; empty if it computes, or moves nothing. Scalars may be computed that are indices of slices."""
+    found: list[HloInstruction] = []
+    steps: list[HloInstruction] = []
+    moved: set[HloInstruction] = set()
+    computed: set[HloInstruction] = set()
+    for instruction in computation.instructions:
+        spend(1)
+        opcode, operands = instruction.opcode, instruction.operands
+        if opcode in RANK and opcode != Opcode.COPY_START:
+            data = operands if opcode == Opcode.CONCATENATE else operands[:1]
+            if not computed.isdisjoint(data):
+                return ()
+            (found if moves(instruction) else steps).append(instruction)
+            moved.add(instruction)
+        elif opcode in _FREE:
+            for group in (moved, computed):
+                if not group.isdisjoint(operands):
+                    group.add(instruction)
+        elif instruction.shape.is_array and instruction.shape.rank == 0 and moved.isdisjoint(operands):
+            computed.add(instruction)
+        else:
+            return ()
+    if computation.root in computed:
+        return ()
+    if not found and steps:
+        return tuple(steps[-1:])  # all are bitcasts, and the fusion writes a buffer nevertheless
+    return tuple(found)
+
+
+# -- bytes ----------------------------------------------------------------------------------
+
+
+def bytes_of(shape: Shape) -> int | None:
+    """The bytes of all arrays of a shape with the padding of tiles; None where a size is not known."""
+    try:
+        leaves = [array_or_none(leaf) for leaf in shape.leaves()] if shape.is_tuple else [array_or_none(shape)]
+        return sum([physical_bytes(leaf) for leaf in leaves if leaf is not None])
+    except XlashapeError:
+        return None
+
+
+def bytes_written(mover: Mover) -> int | None:
+    """The bytes of the buffers that a mover writes, padding included."""
+    shape = moved_shape(mover.row) if not mover.is_fusion else mover.row.shape
+    return None if shape is None else bytes_of(shape)
+
+
+def bytes_read(mover: Mover) -> int | None:
+    """The bytes that a mover reads, padding included: its operands whole, and of an operand that is sliced the slices."""
+    row = mover.row
+    if mover.is_fusion:
+        called = row.called_computations[0]
+        sizes = [
+            _read_of(operand, parameter) for operand, parameter in zip(row.operands, called.parameters, strict=False)
+        ]
+    elif row.opcode in _SLICES:
+        sizes = [_slice_bytes(row.operands[0], [row])]
+    else:
+        sizes = [bytes_of(operand.shape) for operand in row.operands]
+    known = [size for size in sizes if size is not None]
+    return min(sum(known), INT64_MAX) if len(known) == len(sizes) else None
+
+
+def _read_of(operand: HloInstruction, parameter: HloInstruction) -> int | None:
+    if not parameter.users:
+        return 0
+    slices: list[HloInstruction] = []
+    pending, seen = list(parameter.users), {parameter}
+    while pending:
+        user = pending.pop()
+        spend(1)
+        if user in seen:
+            continue
+        seen.add(user)
+        if user.opcode == Opcode.BITCAST:
+            pending += user.users
+        elif user.opcode in _SLICES and user.operands[0] in seen:
+            slices.append(user)
+        else:
+            return bytes_of(operand.shape)
+    return _slice_bytes(operand, slices)
+
+
+def _slice_bytes(operand: HloInstruction, slices: Iterable[HloInstruction]) -> int | None:
+    """The bytes of the elements that slices read: no more than the whole operand has."""
+    whole = bytes_of(operand.shape)
+    sizes = [None if (shape := moved_shape(each)) is None else bytes_of(shape) for each in slices]
+    known = [size for size in sizes if size is not None]
+    return None if whole is None or len(known) < len(sizes) else min(whole, sum(known))

@@ -1,0 +1,228 @@
+"""Which pass of the compiler inserted an instruction, from the modules that XLA dumped after its passes: `--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*`.
+
+A dump is named `module_NNNN.NAME.SSSS.PIPELINE.after_P.before_Q.txt`, with `.hlo.pb` for protos and `.gz` where it is compressed; the stages of copy insertion have
+no `before_Q`. An instruction is followed back from the last dump to the first, and to `before_optimizations`. In an older dump it is the one of the same name and opcode, or, where passes
+renamed it (fusions clone what they take in), one of the same opcode and shape that the newer dump lacks. Where there is none, the pass between the two inserted it.
+
+The pass is exact if the older dump is the module right before the pass: its name says so (`before_P`), or XLA dumped all passes, of which it leaves out those that
+changed nothing. Whether it dumped all is in `*.debug_options` beside the dumps; without that file, dumps that begin three pipelines or more are taken as all.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from xlashape.errors import InvalidArgumentError, NotFoundError, XlashapeError
+from xlashape.hlo.files.convert import read_file
+from xlashape.hlo.files.dumps import module_files
+from xlashape.hlo.tokens.formatting import without_comments
+from xlashape.limits import MAX_TEXT_CHARACTERS, spend
+from xlashape.reports.copies.movers import RANK
+from xlashape.shape import Shape
+
+_NAME: Final = re.compile(
+    r"(?P<module>.+?)\.(?P<number>\d{4})\.(?P<pipeline>.+?)\.after_(?P<after>.+?)(?:\.before_(?P<before>.+?))?\.(?:txt|hlo|hlo\.pb|pb)(?:\.gz)?$"
+)
+_OPTIMIZED: Final = re.compile(r"(?P<module>.+?)\.(?:\w*after_optimizations)\.(?:txt|hlo|hlo\.pb|pb)(?:\.gz)?$")
+_BEFORE: Final = re.compile(r"(?P<module>.+?)\.before_optimizations\.(?:txt|hlo|hlo\.pb|pb)(?:\.gz)?$")
+_LINE: Final = re.compile(
+    r"^[ \t]{0,200}(?:ROOT )?%?(?P<name>[\w.\-]+) = (?P<shape>\(.*?\)|\S+) (?P<opcode>[a-z][a-z0-9\-]*)\(", re.MULTILINE
+)
+_EXPRESSION: Final = re.compile(rb'xla_dump_hlo_pass_re: "((?:[^"\\]|\\.)*)"')
+PROGRAM: Final = "program"
+"""What is named in place of a pass where the instruction was in the module before all passes."""
+_COPY_INSERTION: Final = "copy-insertion"
+
+
+class Dump(NamedTuple):
+    """The module after a pass, in a file."""
+
+    path: Path
+    number: int
+    pipeline: str
+    after: str
+    before: str
+
+
+class Inserted(NamedTuple):
+    """The pass that inserted an instruction."""
+
+    pass_name: str
+    """`program` where the program has the instruction before all passes."""
+    stage: str
+    """The pipeline and, of copy insertion, its stage."""
+    is_exact: bool
+
+
+class _Instruction(NamedTuple):
+    name: str
+    opcode: str
+    shape: str
+
+
+def one_of(directory: Path) -> Path:
+    """The optimized module of a directory of dumps. Raises InvalidArgumentError if there are several modules, NotFoundError if there is none."""
+    found: dict[str, Path] = {}
+    for path in module_files(directory):
+        match = _OPTIMIZED.match(path.name)
+        if match is not None:
+            found.setdefault(match["module"], path)
+    if not found:
+        raise NotFoundError(
+            f"{str(directory)!r} has no optimized module: files of this kind end in after_optimizations.txt or .hlo.pb",
+            kind="module",
+            name=str(directory),
+        )
+    if len(found) > 1:
+        names = ", ".join([path.name for path in found.values()][:20])
+        raise InvalidArgumentError(
+            f"{str(directory)!r} has {len(found)} modules; pass one of the files: {names}", field="x"
+        )
+    return next(iter(found.values()))
+
+
+def dumps_beside(path: Path) -> list[Dump]:
+    """The dumps after passes of the module in a file, in the order of the passes; of a file that is such a dump, those before it and the dump itself."""
+    given = _NAME.match(path.name)
+    optimized = _OPTIMIZED.match(path.name)
+    if given is not None:
+        module = given["module"]
+    elif optimized is not None:
+        module = optimized["module"]
+    else:
+        return []
+    found: dict[int, Dump] = {}
+    with suppress(OSError):
+        for each in path.parent.iterdir():
+            match = _BEFORE.match(each.name)
+            if match is not None and match["module"] == module:
+                found.setdefault(-1, Dump(each, -1, "", "", ""))
+            match = _NAME.match(each.name)
+            if match is not None and match["module"] == module:
+                dump = Dump(each, int(match["number"]), match["pipeline"], match["after"], match["before"] or "")
+                if given is None or dump.number <= int(given["number"]):
+                    # Text is read in a third of the time of a proto.
+                    if dump.number not in found or each.name.removesuffix(".gz").endswith(".txt"):
+                        found[dump.number] = dump
+    return [found[number] for number in sorted(found)] if max(found, default=-1) >= 0 else []
+
+
+def inserted_by(dumps: Sequence[Dump], names: Iterable[tuple[str, str, Shape]]) -> dict[str, Inserted]:
+    """The pass that inserted each instruction, given as (name, opcode, shape), by its name. Dumps that cannot be read are left out.
+
+    The last dump may be of the module itself or of one before it.
+    """
+    pending = {name: _Instruction(name, opcode, _plain(str(shape))) for name, opcode, shape in names}
+    found: dict[str, Inserted] = {}
+    is_whole = _are_all(dumps)
+    newer: Dump | None = None
+    unsure: set[str] = set()  # copy insertion, which renames nothing, is in a gap between two dumps
+    newer_names: set[str] = {each.name for each in pending.values()}
+    for dump in reversed(dumps):
+        if not pending:
+            break
+        try:
+            here = _movers(dump.path)
+        except (XlashapeError, OSError, EOFError):
+            continue
+        by_name = {each.name: each for each in here}
+        gone: dict[tuple[str, str], str] = {}
+        for each in here:
+            if each.name not in newer_names:
+                gone.setdefault((each.opcode, each.shape), each.name)
+        for name, wanted in list(pending.items()):
+            spend(1)
+            same = by_name.get(wanted.name)
+            if same is not None and same.opcode == wanted.opcode and _sizes(same.shape) == _sizes(wanted.shape):
+                pending[name] = same
+                continue
+            renamed = gone.get((wanted.opcode, wanted.shape))
+            is_next = newer is not None and _is_next(dump, newer, is_whole)
+            if renamed is not None and not (is_next and newer is not None and _inserts_copies(newer)):
+                pending[name] = by_name[renamed]
+                if newer is not None and _inserts_copies(newer):
+                    unsure.add(name)
+            elif newer is not None:
+                found[name] = _insertion(newer, is_next and name not in unsure)
+                del pending[name]
+            else:
+                del pending[name]  # inserted after the last dump: not known
+        newer, newer_names = dump, set(by_name)
+    for name in pending:
+        if newer is not None:
+            found[name] = Inserted(
+                PROGRAM, "", name not in unsure and (newer.number < 0 or (newer.number == 0 and is_whole))
+            )
+    return found
+
+
+def _inserts_copies(dump: Dump) -> bool:
+    return _COPY_INSERTION in (dump.pipeline, dump.after)
+
+
+def _is_next(older: Dump, newer: Dump, is_whole: bool) -> bool:
+    """Whether nothing but the pass that the newer dump names is between two dumps."""
+    if newer.after == "pipeline-start" or older.number < 0:
+        return False
+    if newer.pipeline == _COPY_INSERTION:
+        return is_whole or older.pipeline == _COPY_INSERTION or older.before == _COPY_INSERTION
+    if newer.after == _COPY_INSERTION and older.pipeline == _COPY_INSERTION:
+        return True
+    return is_whole or (older.pipeline == newer.pipeline and older.before == newer.after)
+
+
+def _insertion(newer: Dump, is_exact: bool) -> Inserted:
+    if newer.pipeline == _COPY_INSERTION:
+        return Inserted(_COPY_INSERTION, f"{newer.pipeline}: {newer.after.replace('_', ' ')}", is_exact)
+    return Inserted(newer.after, newer.pipeline, is_exact)
+
+
+def _are_all(dumps: Sequence[Dump]) -> bool:
+    """Whether the dumps are those of all passes that changed the module."""
+    if not dumps:
+        return False
+    match = _NAME.match(dumps[-1].path.name)
+    options = dumps[-1].path.parent / f"{'' if match is None else match['module']}.debug_options"
+    with suppress(OSError):
+        expression = _EXPRESSION.search(options.read_bytes())
+        if expression is not None:
+            return expression[1] in (b".*", b".+", b".")
+    return len({dump.pipeline for dump in dumps if dump.after == "pipeline-start"}) >= 3
+
+
+def _movers(path: Path) -> list[_Instruction]:
+    """The instructions of a dump that may move data. Text is searched by lines, which takes a tenth of the time of reading a module."""
+    found: list[_Instruction] = []
+    if path.name.removesuffix(".gz").endswith((".txt", ".hlo")):
+        text = _text(path)
+        for match in _LINE.finditer(text):
+            if match["opcode"] in RANK:
+                found.append(_Instruction(match["name"], match["opcode"], _plain(match["shape"])))
+        spend(len(text) // 64)
+        return found
+    for computation in read_file(path).module.computations:
+        for instruction in computation.instructions:
+            if instruction.opcode in RANK:
+                shape = _plain(str(Shape.from_proto(instruction.shape)))
+                found.append(_Instruction(instruction.name, instruction.opcode, shape))
+        spend(len(computation.instructions))
+    return found
+
+
+def _text(path: Path) -> str:
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        return file.read(MAX_TEXT_CHARACTERS).decode("utf-8", "replace")
+
+
+def _plain(shape: str) -> str:
+    return "".join(without_comments(shape).split())
+
+
+def _sizes(shape: str) -> str:
+    """The type and sizes of an array's text, without its layout: layout assignment changes that of instructions that exist."""
+    return shape.partition("{")[0]

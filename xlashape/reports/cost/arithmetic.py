@@ -1,0 +1,386 @@
+"""The arithmetic of an instruction: floating-point operations (FLOPs) and transcendental functions. Matches XLA's HloCostAnalysis.
+
+An operation of one element counts 1, whatever its type: integers, booleans and complex numbers too. What XLA counts as FLOPs:
+
+    elementwise, conversions, comparisons         an operation for each element of the result
+    dot, convolution                              2 for each product that is added up; products with padding do not count
+    reduce, reduce-window, select-and-scatter     the operations of the reducer, for each time that it is applied
+    scatter, map                                  the operations of the computation, for each update, for each element
+    sort                                          n · ⌈log2 n⌉, where n is the number of elements of the first operand
+    fft                                           8 · n · the product of ⌊log2 length⌋ over all lengths
+    triangular-solve                              2 · elements of the result · rows of the matrix
+    cholesky                                      elements · rows / 3
+    all-reduce                                    an operation for each element
+    fusion, call, async-start                     those of the called computation
+    while, conditional                            those of an iteration, and of the most costly branch
+    everything else                               none
+
+exp, log, sin, tanh, sqrt, power and their like are transcendentals and no FLOPs; so is each random number.
+
+`Arithmetic(…, as_xla=True)` follows HloCostAnalysis of jaxlib 0.12.0.1 in every case. Without it, these differ:
+
+    reduce of an empty array, where XLA's count is negative     0
+    ragged-dot, which XLA counts as elementwise                 2 for each product that is added up
+    scan, which XLA counts once for each element                the body, once for each step
+    reduce-scatter, which XLA does not count                    an operation for each element, as for all-reduce
+    custom-call, which XLA counts as -1                         matrix products and convolutions of GPU libraries; None for others
+    a fusion of kind kCustom with a gather or scatter, which XLA counts as that alone       all that it holds
+    batch-norm-*, which XLA does not count                      None: not known
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from math import gcd
+from typing import Any, Final, NamedTuple, cast
+
+from xlashape.hlo import HloComputation, HloInstruction, Opcode
+from xlashape.limits import check, spend
+from xlashape.math import ceil_div, product
+from xlashape.proto import xla
+from xlashape.reports.cost.xla_traffic import stands_for
+from xlashape.shape import Shape
+
+_TRANSCENDENTAL: Final = frozenset(
+    Opcode(name)
+    for name in (
+        "acos acosh asin asinh atan2 atanh cbrt cosine cosh erf exp2 exponential exponential-minus-one log log-plus-one log2 logistic power"
+        " rsqrt sine sinh sqrt tan tanh"
+    ).split()
+)
+_ELEMENTWISE: Final = frozenset(
+    Opcode(name)
+    for name in (
+        "abs add and bitcast-convert ceil clamp compare complex convert count-leading-zeros divide floor imag is-finite maximum minimum mulhi"
+        " multiply negate not or popcnt real reduce-precision remainder round-nearest-afz round-nearest-even select shift-left"
+        " shift-right-arithmetic shift-right-logical sign stochastic-convert subtract xor"
+    ).split()
+)
+_INLINED: Final = frozenset((Opcode.FUSION, Opcode.CALL, Opcode.ASYNC_START))
+_UNKNOWN_OPERATIONS: Final = frozenset(
+    (Opcode.BATCH_NORM_GRAD, Opcode.BATCH_NORM_INFERENCE, Opcode.BATCH_NORM_TRAINING, Opcode.CUSTOM_CALL)
+)
+_MOST_STEPS: Final = 1 << 22
+
+
+class Arithmetic(NamedTuple):
+    """How much an instruction or a computation calculates in one execution."""
+
+    flops: int = 0
+    transcendentals: int = 0
+    is_complete: bool = True
+    """Whether everything in it is known; what is not known counts 0."""
+
+    def plus(self, other: Arithmetic) -> Arithmetic:
+        """The sum of both."""
+        return Arithmetic(
+            self.flops + other.flops,
+            self.transcendentals + other.transcendentals,
+            self.is_complete and other.is_complete,
+        )
+
+    def times(self, count: int) -> Arithmetic:
+        """`count` executions."""
+        return Arithmetic(self.flops * count, self.transcendentals * count, self.is_complete)
+
+    def largest(self, other: Arithmetic) -> Arithmetic:
+        """The larger of each number."""
+        return Arithmetic(
+            max(self.flops, other.flops),
+            max(self.transcendentals, other.transcendentals),
+            self.is_complete and other.is_complete,
+        )
+
+
+NOTHING: Final = Arithmetic()
+_UNKNOWN: Final = Arithmetic(is_complete=False)
+
+
+def arithmetic_of(
+    instruction: HloInstruction, inner: Callable[[HloComputation], Arithmetic], *, as_xla: bool
+) -> Arithmetic:
+    """What one execution of an instruction calculates; for a loop, a branch and a called computation nothing of its own.
+
+    `inner` gives the sum over the instructions of a called computation. Raises InvalidModuleError for an invalid shape.
+    """
+    opcode = instruction.opcode
+    if opcode in _ELEMENTWISE:
+        return Arithmetic(elements(instruction.shape))
+    if opcode in _TRANSCENDENTAL:
+        return Arithmetic(0, elements(instruction.shape))
+    if as_xla and opcode == Opcode.FUSION:
+        stand_in = stands_for(instruction)
+        if stand_in is not None:
+            return arithmetic_of(stand_in, inner, as_xla=True)
+    if opcode in _INLINED:
+        return NOTHING if not instruction.called_computations else inner(instruction.called_computations[0])
+    count = _COUNTS.get(opcode)
+    if count is not None:
+        return count(_Asked(instruction, inner, as_xla))
+    if opcode == Opcode.CUSTOM_CALL:
+        return Arithmetic(-1) if as_xla else _custom_call(instruction)
+    if opcode in _UNKNOWN_OPERATIONS and not as_xla:
+        return _UNKNOWN
+    return NOTHING
+
+
+def elements(shape: Shape) -> int:
+    """The elements of an array, or of all arrays of a tuple; a bound counts for a dynamic dimension, 0 for a dimension without one."""
+    return sum([_array_elements(leaf) for leaf in shape.leaves() if leaf.is_array])
+
+
+def _array_elements(array: Shape) -> int:
+    return product([max(0, size) for size in array.dimensions])
+
+
+class _Asked(NamedTuple):
+    """An instruction whose arithmetic is asked for, and how."""
+
+    instruction: HloInstruction
+    inner: Callable[[HloComputation], Arithmetic]
+    as_xla: bool
+
+
+def _applied(asked: _Asked) -> Arithmetic:
+    """One application of the computation that an instruction applies to elements."""
+    called = asked.instruction.called_computations
+    return asked.inner(called[0]) if called else NOTHING
+
+
+# -- contractions ---------------------------------------------------------------------------
+
+
+def _dot(asked: _Asked) -> Arithmetic:
+    numbers = asked.instruction.proto.dot_dimension_numbers
+    return Arithmetic(
+        _dot_flops(asked.instruction.operands[0].shape, numbers.lhs_contracting_dimensions, asked.instruction.shape)
+    )
+
+
+def _dot_flops(left: Shape, contracting: Iterable[int], result: Shape) -> int:
+    return 2 * elements(result) * product([max(0, left.dimensions[number]) for number in contracting])
+
+
+def _ragged_dot(asked: _Asked) -> Arithmetic:
+    """Each row of the ragged operand is multiplied with one group: with a ragged contracting dimension the groups share its products."""
+    if asked.as_xla:
+        return Arithmetic(elements(asked.instruction.shape))
+    numbers = asked.instruction.proto.ragged_dot_dimension_numbers
+    left = asked.instruction.operands[0].shape
+    dot = numbers.dot_dimension_numbers
+    flops = _dot_flops(left, dot.lhs_contracting_dimensions, asked.instruction.shape)
+    ragged = set(numbers.lhs_ragged_dimensions)
+    if ragged & (set(dot.lhs_contracting_dimensions) | set(dot.lhs_batch_dimensions)):
+        groups = asked.instruction.operands[2].shape.dimensions
+        flops //= max(1, groups[-1] if groups else 1)
+    return Arithmetic(flops)
+
+
+def _convolution(asked: _Asked) -> Arithmetic:
+    image, kernel = asked.instruction.operands[0].shape, asked.instruction.operands[1].shape
+    return Arithmetic(_convolution_flops(asked.instruction.proto, image, kernel, asked.instruction.shape))
+
+
+def _convolution_flops(proto: xla.HloInstructionProto, image: Shape, kernel: Shape, result: Shape) -> int:
+    """Twice the products of an element of the image, not of its padding, with an element of the kernel."""
+    numbers = proto.convolution_dimension_numbers
+    pairs = 1
+    for dimension, window in enumerate(proto.window.dimensions):
+        size = image.dimensions[numbers.input_spatial_dimensions[dimension]]
+        outputs = result.dimensions[numbers.output_spatial_dimensions[dimension]]
+        pairs *= valid_positions(size, outputs, window)
+    channels = kernel.dimensions[numbers.kernel_input_feature_dimension]
+    features = result.dimensions[numbers.output_feature_dimension]
+    batch = image.dimensions[numbers.input_batch_dimension] // max(1, proto.batch_group_count)
+    return 2 * pairs * max(0, channels) * max(0, features) * max(0, batch)
+
+
+def valid_positions(size: int, outputs: int, window: xla.WindowDimension) -> int:
+    """How many pairs of an output position and a position in the window, along one dimension, read an element and no padding.
+
+    `window` is a WindowDimension. Position w of the window of output o reads o * stride + w * window_dilation - padding_low of the image, in
+    which base_dilation - 1 holes follow each element but the last.
+    Raises LimitExceededError where both output and window have more than 4,194,304 positions.
+
+    >>> from xlashape.proto import xla
+    >>> valid_positions(9, 9, xla.WindowDimension(size=3, stride=1, padding_low=1, padding_high=1, window_dilation=1, base_dilation=1))
+    25
+    """
+    if size <= 0 or outputs <= 0 or window.size <= 0:
+        return 0
+    base, stride, dilation = max(1, window.base_dilation), max(1, window.stride), max(1, window.window_dilation)
+    # One of the two positions is walked over, and the other is counted.
+    (walked, step), (counted, jump) = sorted(((outputs, stride), (window.size, dilation)))
+    check("positions of a convolution's window", walked, _MOST_STEPS)
+    spend(walked)
+    end = (size - 1) * base + 1
+    common = gcd(jump, base)
+    period = base // common
+    inverse = pow(jump // common, -1, period)
+    total = 0
+    for position in range(walked):
+        offset = position * step - window.padding_low
+        first = max(0, ceil_div(-offset, jump))
+        last = min(counted, ceil_div(end - offset, jump))
+        if first >= last:
+            continue
+        if base == 1:
+            total += last - first
+        elif offset % common == 0:
+            # Every `period`-th index reads an element, not a hole; `residue` is the first such index from 0 on.
+            residue = -offset // common * inverse % period
+            total += max(0, ceil_div(last - (first + (residue - first) % period), period))
+    return total
+
+
+# -- reductions -----------------------------------------------------------------------------
+
+
+def _reduce(asked: _Asked) -> Arithmetic:
+    result = next((leaf for leaf in asked.instruction.shape.leaves()), asked.instruction.shape)
+    count = elements(asked.instruction.operands[0].shape) - elements(result)
+    return _applied(asked).times(count if asked.as_xla else max(0, count))
+
+
+def _reduce_window(asked: _Asked) -> Arithmetic:
+    result = next((leaf for leaf in asked.instruction.shape.leaves()), asked.instruction.shape)
+    window = product([each.size for each in asked.instruction.proto.window.dimensions])
+    return _applied(asked).times((window - 1) * elements(result))
+
+
+def _select_and_scatter(asked: _Asked) -> Arithmetic:
+    source = elements(asked.instruction.operands[1].shape)
+    window = product([each.size for each in asked.instruction.proto.window.dimensions])
+    select, scatter = [asked.inner(each) for each in asked.instruction.called_computations[:2]]
+    return select.times(source * (window - 1)).plus(scatter.times(source))
+
+
+def _scatter(asked: _Asked) -> Arithmetic:
+    return _applied(asked).times(elements(asked.instruction.operands[-1].shape))
+
+
+def _map(asked: _Asked) -> Arithmetic:
+    return _applied(asked).times(elements(asked.instruction.shape))
+
+
+def _scan(asked: _Asked) -> Arithmetic:
+    carries = asked.instruction.proto.num_carries
+    inputs = asked.instruction.operands[: len(asked.instruction.operands) - carries]
+    shapes = [each.shape for each in (asked.instruction.operands if asked.as_xla else inputs) if each.shape.is_array]
+    scanned = max(shapes, key=elements, default=None)
+    if scanned is None:
+        return _UNKNOWN
+    if asked.as_xla:
+        return _applied(asked).times(elements(scanned))
+    dimensions = asked.instruction.proto.dimensions
+    return _applied(asked).times(max(0, scanned.dimensions[dimensions[0] if dimensions else 0]))
+
+
+def _all_reduce(asked: _Asked) -> Arithmetic:
+    return Arithmetic(sum([elements(operand.shape) for operand in asked.instruction.operands]))
+
+
+def _reduce_scatter(asked: _Asked) -> Arithmetic:
+    return NOTHING if asked.as_xla else _all_reduce(asked)
+
+
+# -- everything else ------------------------------------------------------------------------
+
+
+def _sort(asked: _Asked) -> Arithmetic:
+    count = elements(asked.instruction.operands[0].shape)
+    return Arithmetic(count * max(0, count - 1).bit_length())
+
+
+def _fft(asked: _Asked) -> Arithmetic:
+    logarithms = product([max(1, length).bit_length() - 1 for length in asked.instruction.proto.fft_length])
+    return Arithmetic(8 * elements(asked.instruction.operands[0].shape) * logarithms)
+
+
+def _triangular_solve(asked: _Asked) -> Arithmetic:
+    return Arithmetic(2 * elements(asked.instruction.shape) * asked.instruction.operands[0].shape.dimensions[-1])
+
+
+def _cholesky(asked: _Asked) -> Arithmetic:
+    matrix = asked.instruction.operands[0].shape
+    return Arithmetic(elements(matrix) * matrix.dimensions[-1] // 3)
+
+
+def _random(asked: _Asked) -> Arithmetic:
+    return Arithmetic(0, elements(asked.instruction.shape))
+
+
+_COUNTS: Final[dict[Any, Callable[[_Asked], Arithmetic]]] = {
+    Opcode.ALL_REDUCE: _all_reduce,
+    Opcode.ALL_REDUCE_START: _all_reduce,
+    Opcode.CHOLESKY: _cholesky,
+    Opcode.CONVOLUTION: _convolution,
+    Opcode.DOT: _dot,
+    Opcode.FFT: _fft,
+    Opcode.MAP: _map,
+    Opcode.RAGGED_DOT: _ragged_dot,
+    Opcode.REDUCE: _reduce,
+    Opcode.REDUCE_SCATTER: _reduce_scatter,
+    Opcode.REDUCE_WINDOW: _reduce_window,
+    Opcode.RNG: _random,
+    Opcode.RNG_BIT_GENERATOR: _random,
+    Opcode.SCALED_DOT: _dot,
+    Opcode.SCAN: _scan,
+    Opcode.SCATTER: _scatter,
+    Opcode.SELECT_AND_SCATTER: _select_and_scatter,
+    Opcode.SORT: _sort,
+    Opcode.TRIANGULAR_SOLVE: _triangular_solve,
+}
+
+
+# -- calls of libraries ---------------------------------------------------------------------
+
+
+def _custom_call(instruction: HloInstruction) -> Arithmetic:
+    """Matrix products and convolutions that XLA hands to libraries of GPUs. Other custom calls are not known."""
+    target = instruction.proto.custom_call_target
+    results = [leaf for leaf in instruction.shape.leaves() if leaf.is_array]
+    operands = [operand.shape for operand in instruction.operands]
+    if len(operands) < 2 or not results:
+        return _UNKNOWN
+    if target.startswith(("__cublas$", "__triton_gemm")):
+        numbers = _found(_json(instruction.proto.backend_config), "dot_dimension_numbers")
+        contracting = _found(numbers, "lhs_contracting_dimensions")
+        if not isinstance(contracting, list):
+            return _UNKNOWN
+        found = [int(each) for each in cast("list[Any]", contracting) if str(each).isdecimal()]
+        if any(number >= operands[0].rank for number in found):
+            return _UNKNOWN
+        return Arithmetic(_dot_flops(operands[0], found, results[0]))
+    image, kernel, result = operands[0], operands[1], results[0]
+    if target in ("__cudnn$convForward", "__cudnn$convBiasActivationForward", "__cudnn$convForwardGraph"):
+        pass
+    elif target == "__cudnn$convBackwardInput":
+        image, result = result, image
+    elif target == "__cudnn$convBackwardFilter":
+        kernel, result = result, kernel
+    else:
+        return _UNKNOWN
+    try:
+        return Arithmetic(_convolution_flops(instruction.proto, image, kernel, result))
+    except IndexError:
+        return _UNKNOWN
+
+
+def _json(config: bytes) -> Any:
+    try:
+        return json.loads(config)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _found(value: Any, name: str) -> Any:
+    """The value of a key of an object, or of an object that it holds; None where there is none."""
+    if not isinstance(value, dict):
+        return None
+    members = cast("dict[str, Any]", value)
+    if name in members:
+        return members[name]
+    held = [cast("dict[str, Any]", each)[name] for each in members.values() if isinstance(each, dict) and name in each]
+    return held[0] if held else None

@@ -1,0 +1,308 @@
+"""What a program calculates and moves: each executed instruction with how often it runs, and the sums over the program.
+
+Instructions of the entry computation and of what it executes instruction by instruction (loops, branches, calls, asynchronous computations) are
+executed. What a fusion or a reducer holds is counted with the instruction that applies it.
+
+- A loop runs as often as XLA states or as its counter says. Where neither is known, body and condition count once, and `is_exact` is false.
+- Of a conditional's branches one runs. Of each sum the largest branch counts, of the least time the smallest; `is_exact` is false.
+- With `as_xla` every loop counts one iteration, as XLA's HloCostAnalysis has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from xlashape.errors import InvalidModuleError
+from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
+from xlashape.indexing.walk.repeated.trip_count import trip_count
+from xlashape.limits import spend
+from xlashape.reports.cost.arithmetic import NOTHING, Arithmetic, arithmetic_of
+from xlashape.reports.cost.targets import Roof
+from xlashape.reports.cost.traffic import NO_TRAFFIC, Traffic, traffic_of
+from xlashape.reports.cost.xla_traffic import xla_bytes
+from xlashape.shape import PrimitiveType
+
+_R = TypeVar("_R")
+
+_MATRIX: Final = frozenset((Opcode.CONVOLUTION, Opcode.DOT, Opcode.RAGGED_DOT, Opcode.SCALED_DOT))
+_RUNS_CALLED: Final = frozenset((Opcode.ASYNC_START, Opcode.CALL))
+_BESIDE: Final = frozenset(
+    (
+        Opcode.ALL_GATHER_START,
+        Opcode.ALL_REDUCE_START,
+        Opcode.ASYNC_START,
+        Opcode.COLLECTIVE_PERMUTE_START,
+        Opcode.COPY_START,
+    )
+)
+"""Operations that run beside those after them, until their `-done`."""
+
+
+class Sums(NamedTuple):
+    """The sums over the instructions of a computation and of what it executes, loops included."""
+
+    flops: int = 0
+    transcendentals: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    padded_bytes: int = 0
+    xla_bytes: int = 0
+    seconds: float = 0.0
+    """The sum of the least times of instructions that run one after the other."""
+
+    def plus(self, other: Sums, count: int = 1) -> Sums:
+        """The sum of this and `count` times the other."""
+        sums = [mine + count * its for mine, its in zip(self[:6], other[:6], strict=True)]
+        return Sums(*sums, seconds=self.seconds + count * other.seconds)
+
+    def either(self, other: Sums) -> Sums:
+        """The larger of each number, and the smaller time."""
+        larger = [max(mine, its) for mine, its in zip(self[:6], other[:6], strict=True)]
+        return Sums(*larger, seconds=min(self.seconds, other.seconds))
+
+
+class Executed(NamedTuple):
+    """An executed instruction and the cost of one execution."""
+
+    instruction: HloInstruction
+    times: int
+    is_exact: bool
+    """Whether `times` is known."""
+    arithmetic: Arithmetic
+    traffic: Traffic
+    xla_bytes: int
+    seconds: float | None
+    """The least time of one execution; None without a target."""
+    compute_seconds: float | None
+    is_beside: bool
+    """Whether it runs beside other instructions."""
+
+
+class Program(NamedTuple):
+    """The cost of a module."""
+
+    executed: tuple[Executed, ...]
+    sums: Sums
+    unknown_loops: int
+    conditionals: int
+    unknown_instructions: int
+    """Executed instructions of which it is not known what they calculate."""
+    called: dict[HloInstruction, Sums]
+    """For each executed loop, conditional and call, what one execution of it costs with all that it executes."""
+
+
+def program_of(module: HloModule, roof: Roof, *, as_xla: bool) -> Program:
+    """The cost of each executed instruction of a module. Raises InvalidModuleError for shapes and attributes that do not fit each other."""
+    return _Walk(module, roof, as_xla=as_xla).program()
+
+
+class _Walk:
+    """Computations are visited before their callers for sums, and after them for how often they run."""
+
+    def __init__(self, module: HloModule, roof: Roof, *, as_xla: bool) -> None:
+        self._module = module
+        self._roof = roof
+        self._as_xla = as_xla
+        self._order = _called_first(module.entry)
+        self._arithmetic: dict[HloComputation, Arithmetic] = {}
+        self._seconds: dict[HloComputation, tuple[float, float]] = {}
+        self._trips: dict[HloInstruction, int | None] = {}
+
+    def program(self) -> Program:
+        for computation in self._order:
+            self._arithmetic[computation] = self._sum_of(computation)
+        times, exact = self._times()
+        executed: list[Executed] = []
+        sums: dict[HloComputation, Sums] = {}
+        called: dict[HloInstruction, Sums] = {}
+        for computation in self._order:
+            if computation not in times:
+                continue
+            total = Sums()
+            rows: list[Executed] = []
+            for instruction in computation.instructions:
+                spend(4)
+                row = self._executed(instruction, times[computation], computation in exact)
+                rows.append(row)
+                total = total.plus(self._own(row))
+                with_called = self._called(instruction, sums)
+                if with_called is not None:
+                    called[instruction] = with_called
+                    total = total.plus(with_called)
+            sums[computation] = total
+            executed += reversed(rows)
+        executed.reverse()
+        unknown = [loop for loop, trips in self._trips.items() if trips is None and loop.computation in times]
+        return Program(
+            tuple(executed),
+            sums[self._module.entry],
+            0 if self._as_xla else len(unknown),
+            sum([row.instruction.opcode == Opcode.CONDITIONAL for row in executed]),
+            sum([not row.arithmetic.is_complete for row in executed]),
+            called,
+        )
+
+    def _own(self, row: Executed) -> Sums:
+        """The cost of an instruction without what it calls."""
+        arithmetic, traffic = row.arithmetic, row.traffic
+        return Sums(
+            arithmetic.flops,
+            arithmetic.transcendentals,
+            traffic.bytes_read,
+            traffic.bytes_written,
+            traffic.padded_bytes,
+            row.xla_bytes,
+            0.0 if row.is_beside or row.seconds is None else row.seconds,
+        )
+
+    def _called(self, instruction: HloInstruction, sums: dict[HloComputation, Sums]) -> Sums | None:
+        """What the computations cost that an instruction executes; None for an instruction that executes none."""
+        opcode, called = instruction.opcode, instruction.called_computations
+        if opcode == Opcode.WHILE and len(called) == 2:
+            trips, tests = self._trips_of(instruction)
+            return Sums().plus(sums[called[0]], trips).plus(sums[called[1]], tests)
+        if opcode == Opcode.CONDITIONAL and called:
+            branch = sums[called[0]]
+            for each in called[1:]:
+                branch = branch.either(sums[each])
+            return branch
+        if opcode in _RUNS_CALLED and called:
+            of_called = sums[called[0]]
+            return of_called._replace(seconds=0.0) if opcode == Opcode.ASYNC_START else of_called
+        return None
+
+    def _trips_of(self, loop: HloInstruction) -> tuple[int, int]:
+        """How often the body and the condition of a loop run; both once where it is not known."""
+        if self._as_xla:
+            return 1, 1
+        if loop not in self._trips:
+            self._trips[loop] = trip_count(loop, *loop.called_computations)
+        trips = self._trips[loop]
+        return (1, 1) if trips is None else (trips, trips + 1)
+
+    def _times(self) -> tuple[dict[HloComputation, int], set[HloComputation]]:
+        """How often each executed computation runs, and those of which that is known."""
+        entry = self._module.entry
+        times = {entry: 1}
+        inexact: set[HloComputation] = set()
+        for computation in reversed(self._order):
+            if computation not in times:
+                continue
+            for instruction in computation.instructions:
+                for called, count, is_exact in self._runs(instruction):
+                    times[called] = times.get(called, 0) + times[computation] * count
+                    if not is_exact or computation in inexact:
+                        inexact.add(called)
+        return times, set(times) - inexact
+
+    def _runs(self, instruction: HloInstruction) -> Sequence[tuple[HloComputation, int, bool]]:
+        """The computations that an instruction executes instruction by instruction, how often, and whether that is known."""
+        opcode, called = instruction.opcode, instruction.called_computations
+        if opcode == Opcode.WHILE and len(called) == 2:
+            trips, tests = self._trips_of(instruction)
+            is_exact = self._as_xla or self._trips[instruction] is not None
+            return [(called[0], trips, is_exact), (called[1], tests, is_exact)]
+        if opcode == Opcode.CONDITIONAL:
+            return [(branch, 1, len(called) == 1) for branch in called]
+        return [(called[0], 1, True)] if opcode in _RUNS_CALLED and called else []
+
+    def _sum_of(self, computation: HloComputation) -> Arithmetic:
+        """What one execution of a computation calculates, with everything that it calls."""
+        total = NOTHING
+        for instruction in computation.instructions:
+            spend()
+            called = instruction.called_computations
+            if instruction.opcode == Opcode.WHILE and len(called) == 2:
+                trips, tests = self._trips_of(instruction)
+                total = total.plus(self._inner(called[0]).times(trips)).plus(self._inner(called[1]).times(tests))
+            elif instruction.opcode == Opcode.CONDITIONAL and called:
+                branch = self._inner(called[0])
+                for each in called[1:]:
+                    branch = branch.largest(self._inner(each))
+                total = total.plus(branch)
+            else:
+                total = total.plus(_checked(instruction, self._arithmetic_of))
+        return total
+
+    def _inner(self, computation: HloComputation) -> Arithmetic:
+        return self._arithmetic[computation]
+
+    def _arithmetic_of(self, instruction: HloInstruction) -> Arithmetic:
+        return arithmetic_of(instruction, self._inner, as_xla=self._as_xla)
+
+    def _executed(self, instruction: HloInstruction, times: int, is_exact: bool) -> Executed:
+        is_call = instruction.opcode in _RUNS_CALLED and bool(instruction.called_computations)
+        arithmetic = NOTHING if is_call else _checked(instruction, self._arithmetic_of)
+        traffic = NO_TRAFFIC if self._as_xla else _checked(instruction, traffic_of)
+        compute: float | None = None
+        seconds: float | None = None
+        if self._roof.is_known and not self._as_xla:
+            compute = max(self._compute_seconds(instruction, arithmetic))
+            seconds = max(compute, traffic.main_bytes / (self._roof.bandwidth or 1.0))
+        bytes_as_xla = _checked(instruction, xla_bytes) if self._as_xla else 0
+        is_beside = instruction.opcode in _BESIDE
+        return Executed(instruction, times, is_exact, arithmetic, traffic, bytes_as_xla, seconds, compute, is_beside)
+
+    def _compute_seconds(self, instruction: HloInstruction, arithmetic: Arithmetic) -> tuple[float, float]:
+        """The least times in matrix units and in vector units. Both work at once, so the larger counts."""
+        opcode, called = instruction.opcode, instruction.called_computations
+        if opcode in _RUNS_CALLED or opcode in (Opcode.WHILE, Opcode.CONDITIONAL):
+            return 0.0, 0.0
+        if opcode == Opcode.FUSION and called:
+            return self._fused_seconds(called[0])
+        is_matrix = opcode in _MATRIX or (opcode == Opcode.CUSTOM_CALL and arithmetic.flops > 0)
+        arrays = [each for each in instruction.operands[:1] if each.shape.is_array] if is_matrix else []
+        shape = arrays[0].shape if arrays else next(iter(instruction.shape.leaves()), instruction.shape)
+        kind = shape.element_type if shape.is_array else PrimitiveType.F32
+        seconds = arithmetic.flops / (self._roof.peak(kind, is_matrix=is_matrix) or 1.0)
+        return (seconds, 0.0) if is_matrix else (0.0, seconds)
+
+    def _fused_seconds(self, computation: HloComputation) -> tuple[float, float]:
+        for each in _called_first(computation) if computation not in self._seconds else ():
+            if each in self._seconds:
+                continue
+            matrix = vector = 0.0
+            for instruction in each.instructions:
+                called = instruction.called_computations
+                if instruction.opcode == Opcode.FUSION and called:
+                    of_called = self._seconds[called[0]]
+                else:
+                    of_called = self._compute_seconds(instruction, self._arithmetic_of(instruction))
+                matrix, vector = matrix + of_called[0], vector + of_called[1]
+            self._seconds[each] = matrix, vector
+        return self._seconds[computation]
+
+
+def _called_first(entry: HloComputation) -> list[HloComputation]:
+    """The entry and all computations that it calls, each after those that it calls itself."""
+    ordered: list[HloComputation] = []
+    seen = {entry}
+    waiting = [(entry, iter(_calls(entry)))]
+    while waiting:
+        computation, calls = waiting[-1]
+        called = next((each for each in calls if each not in seen), None)
+        if called is None:
+            ordered.append(computation)
+            waiting.pop()
+        else:
+            seen.add(called)
+            waiting.append((called, iter(_calls(called))))
+    return ordered
+
+
+def _calls(computation: HloComputation) -> list[HloComputation]:
+    with_calls = [each for each in computation.instructions if each.proto.called_computation_ids]
+    return [called for each in with_calls for called in each.called_computations]
+
+
+def _checked(instruction: HloInstruction, compute: Callable[[HloInstruction], _R]) -> _R:
+    """What is computed for an instruction; an attribute that names a dimension or an operand that is not there is an InvalidModuleError."""
+    try:
+        return compute(instruction)
+    except (IndexError, ValueError, ZeroDivisionError) as error:
+        if isinstance(error, InvalidModuleError):
+            raise
+        raise InvalidModuleError(
+            f"instruction {instruction.name!r} ({instruction.opcode}) has operands or attributes that do not fit its shape: {error}"
+        ) from error

@@ -1,0 +1,357 @@
+"""The declaration of the report `cost`, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, NamedTuple
+
+from xlashape.errors import InvalidArgumentError
+from xlashape.frozen import Frozen, set_field
+from xlashape.hlo import HloModule, Opcode
+from xlashape.math import checked_int64
+from xlashape.reports.cost.program import Executed, Program, program_of
+from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
+from xlashape.reports.cost.traffic import Space
+from xlashape.reports.report import Answer, Option, Report, Section
+from xlashape.tables import Column, Kind
+
+_KEYS: Final = ("source", "op_name", "opcode", "computation")
+
+_SPACES: Final = (
+    Column("space", Kind.INTEGER, "the memory space as in layouts: 0 is main memory; on TPUs 1 is VMEM; 5 is the host's", rank=1),
+    Column("bytes_read", Kind.INTEGER, "bytes read in one run of the program", "bytes", rank=1),
+    Column("bytes_written", Kind.INTEGER, "bytes written", "bytes", rank=1),
+    Column("padded_bytes", Kind.INTEGER, "bytes read and written, with padding", "bytes", rank=1),
+)  # fmt: skip
+_GROUPS: Final = (
+    Column("key", Kind.TEXT, "what the instructions have in common", rank=1),
+    Column("instructions", Kind.INTEGER, "how many instructions they are", rank=3),
+    Column("flops", Kind.INTEGER, "their FLOPs in one run of the program", "flops", rank=1),
+    Column("transcendentals", Kind.INTEGER, "their transcendental functions", rank=4),
+    Column("bytes", Kind.INTEGER, "bytes that they read and write", "bytes", rank=1),
+    Column("padded_bytes", Kind.INTEGER, "the same with padding", "bytes", rank=4),
+    Column("least_time", Kind.NUMBER, "the least time that they take on the target", "seconds", rank=2),
+    Column("share", Kind.NUMBER, "the share of the sum of all least times, or without a target of all bytes", "fraction", rank=2),
+)  # fmt: skip
+
+REPORT: Final = Report(
+    name="cost",
+    summary="How much each instruction of a program calculates and moves, and the least time that this takes on a chip.",
+    columns=(
+        Column("name", Kind.TEXT, "the instruction", rank=1),
+        Column("opcode", Kind.TEXT, "what it does", rank=3),
+        Column("computation", Kind.TEXT, "the computation that it is in"),
+        Column("times", Kind.INTEGER, "how often it runs in one run of the program", rank=2),
+        Column("is_exact", Kind.BOOLEAN, "whether it is known how often it runs: false in a loop without known trip count and in branches"),
+        Column("flops", Kind.INTEGER, "FLOPs of one execution; empty where they are not known, as for custom calls", "flops", rank=1),
+        Column("transcendentals", Kind.INTEGER, "transcendental functions of one execution: exp, log, sqrt, tanh, …"),
+        Column("bytes", Kind.INTEGER, "bytes that one execution reads and writes", "bytes", rank=1),
+        Column("bytes_read", Kind.INTEGER, "bytes that it reads", "bytes"),
+        Column("bytes_written", Kind.INTEGER, "bytes that it writes", "bytes"),
+        Column("padded_bytes", Kind.INTEGER, "bytes that it reads and writes, with the padding of tiles", "bytes", rank=5),
+        Column("spaces", Kind.TEXTS, "bytes by memory space, where any is not main memory"),
+        Column("intensity", Kind.NUMBER, "FLOPs for each byte", "flops/byte", rank=4),
+        Column("bound", Kind.TEXT, "what limits it on the target: compute or memory", rank=2),
+        Column("least_time", Kind.NUMBER, "the least time of one execution on the target", "seconds", rank=2),
+        Column("share", Kind.NUMBER, "the share of its executions in the sum of all least times, or without a target of all bytes", "fraction", rank=3),
+        Column("source", Kind.TEXT, "the line of the program that it comes from", rank=2),
+        Column("op_name", Kind.TEXT, "the operation of the program that it comes from"),
+    ),
+    totals=(
+        Column("name", Kind.TEXT, "the module", heading="module"),
+        Column("flops", Kind.INTEGER, "FLOPs of one run of the program", "flops"),
+        Column("transcendentals", Kind.INTEGER, "transcendental functions"),
+        Column("bytes", Kind.INTEGER, "bytes read and written", "bytes"),
+        Column("bytes_read", Kind.INTEGER, "bytes read", "bytes", heading="read"),
+        Column("bytes_written", Kind.INTEGER, "bytes written", "bytes", heading="written"),
+        Column("padded_bytes", Kind.INTEGER, "bytes read and written, with the padding of tiles", "bytes", heading="with padding"),
+        Column("intensity", Kind.NUMBER, "FLOPs for each byte", "flops/byte"),
+        Column("target", Kind.TEXT, "the chip that times are for"),
+        Column("least_time", Kind.NUMBER, "the least time of one run: the sum over instructions that run one after the other", "seconds"),
+        Column("is_exact", Kind.BOOLEAN, "whether the sums are exact: no loop of unknown length, no branches, nothing unknown", heading="exact"),
+        Column("unknown_loops", Kind.INTEGER, "loops whose number of iterations is not known; they count one iteration"),
+        Column("conditionals", Kind.INTEGER, "conditionals; of each the largest branch counts"),
+        Column("unknown_instructions", Kind.INTEGER, "instructions, such as custom calls, of which the FLOPs are not known and count 0"),
+    ),
+    sections=(
+        Section("spaces", _SPACES, "the bytes of each memory space"),
+        Section("by", _GROUPS, "sums of instructions with something in common", Option("key", Kind.TEXT, "what they have in common", None, _KEYS)),
+    ),
+    options=(
+        Option("as_xla", Kind.BOOLEAN, "count FLOPs and bytes as XLA's HloCostAnalysis does: loops once, and its other peculiarities", False),
+        Option("target", Kind.TEXT, "the chip whose peaks give the least times", None, tuple(CHIPS)),
+        Option("peak", Kind.NUMBER, "FLOP/s of the device, instead of those of a target", None, unit="flops/s"),
+        Option("bandwidth", Kind.NUMBER, "bytes/s of the device's memory, instead of those of a target", None, unit="bytes/s"),
+    ),
+    compute="xlashape.reports.cost.report:cost",
+)  # fmt: skip
+
+
+class InstructionCost(NamedTuple):
+    """An instruction and the cost of one execution. FLOPs, bytes and times of a run of the program are `times` as much."""
+
+    name: str
+    opcode: str
+    computation: str
+    times: int
+    is_exact: bool
+    flops: int | None
+    transcendentals: int
+    bytes: int
+    bytes_read: int | None
+    bytes_written: int | None
+    padded_bytes: int | None
+    spaces: tuple[Space, ...]
+    intensity: float | None
+    bound: str | None
+    least_time: float | None
+    share: float | None
+    source: str
+    op_name: str
+
+
+class SpaceCost(NamedTuple):
+    """The traffic of a run of the program with one memory space."""
+
+    space: int
+    bytes_read: int
+    bytes_written: int
+    padded_bytes: int
+
+
+class GroupCost(NamedTuple):
+    """Instructions with something in common, and the sums over all their executions."""
+
+    key: str
+    instructions: int
+    flops: int
+    transcendentals: int
+    bytes: int
+    padded_bytes: int
+    least_time: float | None
+    share: float | None
+
+
+class Cost(Answer, Frozen):
+    """How much a program calculates and moves. `rows` has the instructions that calculate or move anything, the most costly first."""
+
+    __slots__ = ("as_xla", "module", "program", "roof", "rows")
+
+    report: ClassVar[Report] = REPORT
+    module: HloModule
+    program: Program
+    roof: Roof
+    as_xla: bool
+    rows: tuple[InstructionCost, ...]
+
+    def __init__(self, module: HloModule, roof: Roof, *, as_xla: bool = False) -> None:
+        program = program_of(module, roof, as_xla=as_xla)
+        set_field(self, "module", module)
+        set_field(self, "program", program)
+        set_field(self, "roof", roof)
+        set_field(self, "as_xla", as_xla)
+        costly = [each for each in program.executed if _costs(each)]
+        weights = [_weight(each, as_xla=as_xla) for each in costly]
+        total = sum(weights)
+        by_weight = sorted(range(len(costly)), key=lambda number: -weights[number])
+        rows = [_row(costly[number], weights[number] / total if total else None, as_xla) for number in by_weight]
+        set_field(self, "rows", tuple(rows))
+
+    @property
+    def name(self) -> str:
+        """The name of the module."""
+        return self.module.name
+
+    @property
+    def flops(self) -> int:
+        """FLOPs of one run of the program; what is not known counts 0."""
+        return checked_int64(self.program.sums.flops, "the number of FLOPs")
+
+    @property
+    def transcendentals(self) -> int:
+        """Transcendental functions of one run."""
+        return checked_int64(self.program.sums.transcendentals, "the number of transcendentals")
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that one run reads and writes; with `as_xla` XLA's "bytes accessed"."""
+        sums = self.program.sums
+        return checked_int64(
+            sums.xla_bytes if self.as_xla else sums.bytes_read + sums.bytes_written, "the number of bytes"
+        )
+
+    @property
+    def bytes_read(self) -> int | None:
+        """Bytes that one run reads. None with `as_xla`, which does not tell them apart."""
+        return None if self.as_xla else checked_int64(self.program.sums.bytes_read, "the number of bytes")
+
+    @property
+    def bytes_written(self) -> int | None:
+        """Bytes that one run writes. None with `as_xla`."""
+        return None if self.as_xla else checked_int64(self.program.sums.bytes_written, "the number of bytes")
+
+    @property
+    def padded_bytes(self) -> int | None:
+        """Bytes that one run reads and writes, with padding. None with `as_xla`."""
+        return None if self.as_xla else checked_int64(self.program.sums.padded_bytes, "the number of bytes")
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOPs for each byte; None where nothing is moved."""
+        return self.flops / self.bytes if self.bytes > 0 else None
+
+    @property
+    def target(self) -> str | None:
+        """The name of the chip; None where none was given."""
+        return self.roof.chip.name if self.roof.chip is not None else None
+
+    @property
+    def least_time(self) -> float | None:
+        """Seconds that one run takes at least, if its instructions run one after the other and nothing stays in caches; None without a target."""
+        return self.program.sums.seconds if self.roof.is_known and not self.as_xla else None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no loop is of unknown length, no branch is chosen when the program runs, and all FLOPs are known."""
+        program = self.program
+        return not (program.unknown_loops or program.conditionals or program.unknown_instructions)
+
+    @property
+    def unknown_loops(self) -> int:
+        """Executed loops whose number of iterations is not known: they count one iteration."""
+        return self.program.unknown_loops
+
+    @property
+    def conditionals(self) -> int:
+        """Executed conditionals: of each the largest branch counts."""
+        return self.program.conditionals
+
+    @property
+    def unknown_instructions(self) -> int:
+        """Executed instructions whose FLOPs are not known: they count 0."""
+        return self.program.unknown_instructions
+
+    @property
+    def spaces(self) -> tuple[SpaceCost, ...]:
+        """The traffic with each memory space; of a conditional all branches count."""
+        sums: dict[int, list[int]] = {}
+        for row in self.program.executed:
+            for each in row.traffic.spaces:
+                found = sums.setdefault(each.space, [0, 0, 0])
+                for number, value in enumerate(each[1:]):
+                    found[number] += row.times * value
+        return tuple([SpaceCost(space, *sums[space]) for space in sorted(sums)])
+
+    def by(self, key: str) -> tuple[GroupCost, ...]:
+        """The sums of instructions of one `source`, `op_name`, `opcode` or `computation`, the most costly first.
+
+        Raises InvalidArgumentError for another key.
+
+        >>> c = cost("HloModule m ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p) ROOT a = f32[8] add(n, n) }")
+        >>> [(group.key, group.flops) for group in c.by("opcode")]
+        [('negate', 8), ('add', 8)]
+        """
+        if key not in _KEYS:
+            raise InvalidArgumentError(f"expected one of {', '.join(_KEYS)}, found {key!r}", field="key")
+        groups: dict[str, list[InstructionCost]] = {}
+        for row in self.rows:
+            groups.setdefault(getattr(row, key), []).append(row)
+        made = [_group(name, rows) for name, rows in groups.items()]
+        return tuple(sorted(made, key=lambda group: (-(group.share or 0.0), -group.bytes)))
+
+    def headline(self) -> str:
+        known = super().headline()
+        notes: list[str] = []
+        if self.unknown_loops:
+            notes.append(f"{self.unknown_loops} loops have no known number of iterations; they count one iteration.")
+        if self.unknown_instructions:
+            notes.append(f"The FLOPs of {self.unknown_instructions} instructions are not known; they count 0.")
+        return "\n".join([known, *notes])
+
+
+def cost(
+    x: Any,
+    as_xla: bool = False,
+    *,
+    target: str | None = None,
+    peak: float | None = None,
+    bandwidth: float | None = None,
+) -> Cost:
+    """FLOPs, transcendentals and bytes of a program and of each of its instructions.
+
+    x: whatever `HloModule.of` takes. as_xla: count as XLA's HloCostAnalysis does; docs/cost.md lists the differences. target: a name in `CHIPS`,
+    whose peaks give least times; peak and bandwidth, in FLOP/s and bytes/s, replace those of the target.
+    Raises what `HloModule.of` raises, NotFoundError for an unknown target, InvalidArgumentError for a peak without bandwidth.
+
+    >>> text = '''HloModule m
+    ... ENTRY e { a = f32[4,6] parameter(0) b = f32[6,5] parameter(1)
+    ...   ROOT d = f32[4,5] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }'''
+    >>> c = cost(text, target="h100")
+    >>> c.flops, c.bytes, c.rows[0].name, c.rows[0].bound
+    (240, 296, 'd', 'memory')
+    """
+    roof = roof_of(target, peak, bandwidth)
+    if target is None and (peak is None) != (bandwidth is None):
+        given = "bandwidth" if peak is None else "peak"
+        raise InvalidArgumentError(f"{given} is given alone: pass peak and bandwidth, or a target", field=given)
+    return Cost(HloModule.of(x), roof, as_xla=as_xla)
+
+
+def _costs(each: Executed) -> bool:
+    arithmetic = each.arithmetic
+    if arithmetic.flops or arithmetic.transcendentals or each.traffic.padded_bytes or each.xla_bytes:
+        return True
+    return each.instruction.opcode == Opcode.CUSTOM_CALL
+
+
+def _weight(each: Executed, *, as_xla: bool) -> float:
+    if each.seconds is not None:
+        return each.seconds * each.times
+    return (
+        float(max(0, each.xla_bytes) if as_xla else each.traffic.bytes_read + each.traffic.bytes_written) * each.times
+    )
+
+
+def _row(each: Executed, share: float | None, as_xla: bool) -> InstructionCost:
+    instruction, arithmetic, traffic = each.instruction, each.arithmetic, each.traffic
+    moved = each.xla_bytes if as_xla else traffic.bytes_read + traffic.bytes_written
+    flops = arithmetic.flops if arithmetic.is_complete else None
+    bound = None
+    if each.seconds is not None and each.compute_seconds is not None and each.seconds > 0:
+        bound = "compute" if each.compute_seconds >= each.seconds else "memory"
+    metadata = instruction.metadata
+    return InstructionCost(
+        instruction.name,
+        str(instruction.opcode),
+        instruction.computation.name,
+        checked_int64(each.times, f"how often {instruction.name!r} runs"),
+        each.is_exact,
+        None if flops is None else checked_int64(flops, f"the number of FLOPs of {instruction.name!r}"),
+        checked_int64(arithmetic.transcendentals, f"the number of transcendentals of {instruction.name!r}"),
+        checked_int64(moved, f"the number of bytes of {instruction.name!r}"),
+        None if as_xla else traffic.bytes_read,
+        None if as_xla else traffic.bytes_written,
+        None if as_xla else traffic.padded_bytes,
+        traffic.spaces if any(space.space for space in traffic.spaces) else (),
+        flops / moved if flops is not None and moved > 0 else None,
+        bound,
+        each.seconds,
+        share,
+        metadata.source,
+        metadata.op_name,
+    )
+
+
+def _group(key: str, rows: Sequence[InstructionCost]) -> GroupCost:
+    times = [row.least_time * row.times for row in rows if row.least_time is not None]
+    shares = [row.share for row in rows if row.share is not None]
+    return GroupCost(
+        key,
+        len(rows),
+        checked_int64(sum([(row.flops or 0) * row.times for row in rows]), "the number of FLOPs"),
+        checked_int64(sum([row.transcendentals * row.times for row in rows]), "the number of transcendentals"),
+        checked_int64(sum([row.bytes * row.times for row in rows]), "the number of bytes"),
+        checked_int64(sum([(row.padded_bytes or 0) * row.times for row in rows]), "the number of bytes"),
+        sum(times) if times else None,
+        sum(shares) if shares else None,
+    )

@@ -1,0 +1,159 @@
+"""Chips: their peak FLOP/s by element type, and the bandwidth of their memory, as their makers publish them.
+
+A peak is that of one device as JAX and XLA see it, dense, without structured sparsity. Matrix products and convolutions run at the peak of their
+element type, all other arithmetic at the peak of the vector units for f32 (`vector`) where the maker publishes one. Real programs stay below these
+numbers, so a time that follows from them is a lower bound.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.shape import PrimitiveType
+from xlashape.similar import did_you_mean
+
+_T: Final = 1e12
+
+
+class Chip(NamedTuple):
+    """A device and what it can do at most."""
+
+    name: str
+    matrix: dict[str, float]
+    """FLOP/s of matrix products by the kind of element: "f64", "f32", "bf16", "f8", "f4", "s8", "s4". A kind that is missing runs at the next wider one."""
+    vector: float | None
+    """FLOP/s of f32 outside matrix units; None where it is not published: then the largest matrix peak of f32 or bf16 counts, which is no less."""
+    bandwidth: float
+    """Bytes/s of the main memory."""
+    source: str
+    """Who publishes the numbers."""
+
+    def peak(self, kind: str, *, is_matrix: bool) -> float:
+        """FLOP/s for an element type, in matrix units or outside."""
+        if not is_matrix and self.vector is not None:
+            return self.vector
+        for wider in _WIDER[kind]:
+            if wider in self.matrix:
+                return self.matrix[wider]
+        return max(self.matrix.values())
+
+
+_WIDER: Final = {
+    "f64": ("f64", "f32"),
+    "f32": ("f32", "bf16"),
+    "bf16": ("bf16", "f32"),
+    "f8": ("f8", "bf16", "f32"),
+    "f4": ("f4", "f8", "bf16", "f32"),
+    "s8": ("s8", "f8", "bf16", "f32"),
+    "s4": ("s4", "s8", "f8", "bf16", "f32"),
+}
+
+_H100: Final = {"f64": 67 * _T, "f32": 494.7 * _T, "bf16": 989.4 * _T, "f8": 1978.9 * _T, "s8": 1978.9 * _T}
+_MI300X: Final = {
+    "f64": 163.4 * _T,
+    "f32": 653.7 * _T,
+    "bf16": 1307.4 * _T,
+    "f8": 2614.9 * _T,
+    "s8": 2614.9 * _T,
+}
+
+CHIPS: Final[dict[str, Chip]] = {
+    chip.name: chip
+    for chip in (
+        Chip("h100", _H100, 66.9 * _T, 3.35e12, "NVIDIA H100 Tensor Core GPU datasheet, SXM; f32 products in TF32"),
+        Chip("h200", _H100, 66.9 * _T, 4.8e12, "NVIDIA H200 Tensor Core GPU datasheet, SXM; f32 products in TF32"),
+        Chip(
+            "b200",
+            {
+                "f64": 40 * _T,
+                "f32": 1100 * _T,
+                "bf16": 2250 * _T,
+                "f8": 4500 * _T,
+                "f4": 9000 * _T,
+                "s8": 4500 * _T,
+            },
+            80 * _T,
+            8e12,
+            "NVIDIA Blackwell architecture technical brief, HGX B200; f32 products in TF32",
+        ),
+        Chip("mi300x", _MI300X, 163.4 * _T, 5.3e12, "AMD Instinct MI300X data sheet; f32 products in TF32"),
+        Chip("tpu-v4", {"bf16": 275 * _T, "s8": 275 * _T}, None, 1.228e12, "Google Cloud TPU documentation, v4"),
+        Chip("tpu-v5e", {"bf16": 197 * _T, "s8": 393 * _T}, None, 0.819e12, "Google Cloud TPU documentation, v5e"),
+        Chip("tpu-v5p", {"bf16": 459 * _T, "s8": 918 * _T}, None, 2.765e12, "Google Cloud TPU documentation, v5p"),
+        Chip("tpu-v6e", {"bf16": 918 * _T, "s8": 1836 * _T}, None, 1.64e12, "Google Cloud TPU documentation, v6e"),
+        Chip(
+            "tpu-v7",
+            {"bf16": 2307 * _T, "f8": 4614 * _T},
+            None,
+            7.38e12,
+            "Google Cloud TPU documentation, TPU7x (Ironwood); a chip, which JAX shows as two devices",
+        ),
+    )
+}
+
+
+class Roof(NamedTuple):
+    """The peaks that a cost is held against."""
+
+    chip: Chip | None
+    own_peak: float | None
+    own_bandwidth: float | None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a peak and a bandwidth."""
+        return self.bandwidth is not None and (self.chip is not None or self.own_peak is not None)
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Bytes/s of the main memory."""
+        return self.own_bandwidth if self.own_bandwidth is not None else self.chip.bandwidth if self.chip else None
+
+    def peak(self, kind: PrimitiveType, *, is_matrix: bool) -> float | None:
+        """FLOP/s for an element type; a peak that was given counts for all types."""
+        if self.own_peak is not None:
+            return self.own_peak
+        return None if self.chip is None else self.chip.peak(kind_of(kind), is_matrix=is_matrix)
+
+
+def kind_of(element_type: PrimitiveType) -> str:
+    """Which peak counts for an element type: complex numbers are calculated as floats, booleans as bytes.
+
+    >>> kind_of(PrimitiveType.F8E4M3FN), kind_of(PrimitiveType.C64), kind_of(PrimitiveType.PRED), kind_of(PrimitiveType.S32)
+    ('f8', 'f32', 's8', 'f32')
+    """
+    text = element_type.text
+    bits = element_type.bit_width
+    if text.startswith("f"):
+        return {64: "f64", 32: "f32", 16: "bf16", 8: "f8"}.get(bits, "f4" if bits <= 4 else "f8")
+    if text.startswith("c"):
+        return "f64" if bits == 128 else "f32"
+    if text == "bf16":
+        return "bf16"
+    if bits <= 4 and text != "pred":
+        return "s4"
+    return "s8" if bits <= 8 else "f32" if bits <= 32 else "f64"
+
+
+def roof_of(target: str | None = None, peak: float | None = None, bandwidth: float | None = None) -> Roof:
+    """The peaks of a chip by its name, or those that are given, in FLOP/s and bytes/s.
+
+    Raises NotFoundError for a name that is not in `CHIPS`, InvalidArgumentError for a number that is not positive.
+    """
+    for name, value in (("peak", peak), ("bandwidth", bandwidth)):
+        # `not value > 0` is also true for NaN.
+        if value is not None and not value > 0:
+            raise InvalidArgumentError(f"{name} takes a positive number, not {value}", field=name)
+    chip: Chip | None = None
+    if target is not None:
+        chip = CHIPS.get(target.lower())
+        if chip is None:
+            hint = did_you_mean(target.lower(), CHIPS)
+            raise NotFoundError(
+                f"there is no target {target!r}; there are {', '.join(CHIPS)}{hint}",
+                kind="target",
+                name=target,
+                field="target",
+            )
+    return Roof(chip, peak, bandwidth)

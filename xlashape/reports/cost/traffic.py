@@ -1,0 +1,282 @@
+"""The bytes that an instruction reads and writes, each array once: logical bytes, and bytes with padding, by memory space.
+
+An operand counts once, however often it is an operand. What an operation does not touch does not count:
+
+    slice, dynamic-slice, gather              as many bytes of the operand as the result has, and no more than the operand has; the indices
+    dynamic-update-slice                      the update, read and written; the indices. The rest stays where it is
+    scatter                                   the indices and the updates; as many bytes of the operand, read and written
+    copy-start, all-reduce-start, …           as the operation itself; nothing at the `-done`
+    async-start, while, call, conditional     nothing: the instructions of the computations that they call have rows of their own
+    parameter, constant, tuple, bitcast, …    nothing: no memory is read or written
+    fusion                                    `_fusion` below says it
+
+Padded bytes are those of the buffers: tiles, padding and the bytes behind a dynamic array count. For a part of an array they are in proportion.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from xlashape.hlo import HloInstruction, Opcode
+from xlashape.limits import spend
+from xlashape.math import ceil_div
+from xlashape.reports.cost.arithmetic import elements
+from xlashape.reports.cost.xla_traffic import size_of
+from xlashape.shape import Shape, shape_util
+
+_NOTHING: Final = frozenset(
+    Opcode(name)
+    for name in (
+        "add-dependency after-all all-gather-done all-reduce-done async-done async-start async-update bitcast call collective-permute-done"
+        " conditional constant copy-done domain get-dimension-size get-tuple-element opt-barrier parameter recv-done send-done tuple while"
+    ).split()
+)
+_STARTS: Final = frozenset((Opcode.ALL_GATHER_START, Opcode.COLLECTIVE_PERMUTE_START, Opcode.COPY_START))
+_MOVES: Final = frozenset((Opcode.BITCAST, Opcode.COPY, Opcode.RESHAPE, Opcode.REVERSE, Opcode.TRANSPOSE))
+"""Operations whose result has each element of the operand exactly once."""
+_PARTIAL: Final = frozenset((Opcode.SLICE, Opcode.DYNAMIC_SLICE, Opcode.GATHER))
+
+
+class Space(NamedTuple):
+    """The traffic of one execution with one memory space."""
+
+    space: int
+    """As in the layout, `S(n)`: 0 is the device's main memory; on TPUs 1 is VMEM; 5 is the host's memory."""
+    bytes_read: int
+    bytes_written: int
+    padded_bytes: int
+    """Of both, with padding."""
+
+    def __str__(self) -> str:
+        return f"S({self.space}): {self.bytes_read} read, {self.bytes_written} written"
+
+
+class Traffic(NamedTuple):
+    """What one execution of an instruction reads and writes."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    padded_bytes: int = 0
+    spaces: tuple[Space, ...] = ()
+    """By memory space, main memory first."""
+
+    @property
+    def main_bytes(self) -> int:
+        """The bytes of the device's main memory, with padding."""
+        return sum([each.padded_bytes for each in self.spaces if each.space == 0])
+
+
+class _Access(NamedTuple):
+    """Some elements of an array, read or written."""
+
+    shape: Shape
+    elements: int
+    is_write: bool
+
+
+NO_TRAFFIC: Final = Traffic()
+
+
+def traffic_of(instruction: HloInstruction) -> Traffic:
+    """What one execution of an instruction reads and writes."""
+    accesses = list(_accesses(instruction))
+    if not accesses:
+        return NO_TRAFFIC
+    by_space: dict[int, list[int]] = {}
+    for shape, count, is_write in accesses:
+        logical, padded = bytes_of(shape, count)
+        sums = by_space.setdefault(shape.layout.memory_space if shape.layout is not None else 0, [0, 0, 0])
+        sums[is_write] += logical
+        sums[2] += padded
+    spaces = tuple([Space(space, *sums) for space, sums in sorted(by_space.items())])
+    return Traffic(
+        sum([each.bytes_read for each in spaces]),
+        sum([each.bytes_written for each in spaces]),
+        sum([each.padded_bytes for each in spaces]),
+        spaces,
+    )
+
+
+def bytes_of(array: Shape, count: int) -> tuple[int, int]:
+    """The logical and the padded bytes of `count` elements of an array.
+
+    >>> bytes_of(Shape.parse("f32[4,6]{1,0:T(8,128)}"), 12)
+    (48, 2048)
+    """
+    whole = elements(array)
+    if not whole or not count or array.is_unbounded_dynamic:
+        return 0, 0
+    bits = shape_util.element_size_in_bits(array)
+    return ceil_div(bits * count, 8), ceil_div(size_of(array) * count, whole)
+
+
+def _accesses(instruction: HloInstruction) -> Iterable[_Access]:
+    opcode = instruction.opcode
+    if opcode in _NOTHING:
+        return []
+    if opcode == Opcode.FUSION:
+        return _fusion(instruction)
+    shapes = [operand.shape for operand in instruction.operands]
+    others = [operand.shape for operand in dict.fromkeys(instruction.operands[1:])]
+    result = instruction.shape
+    if opcode in _PARTIAL:
+        read = min(elements(result), elements(shapes[0]))
+        return [_Access(shapes[0], read, False), *_whole(others), *_written([result])]
+    if opcode == Opcode.DYNAMIC_UPDATE_SLICE:
+        return [*_whole(others), _Access(result, elements(shapes[1]), True)]
+    if opcode == Opcode.SCATTER:
+        return _scatter(shapes, [leaf for leaf in result.leaves() if leaf.is_array])
+    if opcode in _STARTS and result.is_tuple:
+        # The operands are elements of the result again: (operand, result, …), each an array or a tuple.
+        results = [result.tuple_shapes[1]] if len(result.tuple_shapes) > 1 else []
+        return [*_whole(shapes), *_written(results)]
+    if opcode in (Opcode.SEND, Opcode.OUTFEED):
+        return _whole(shapes[:1])
+    if opcode == Opcode.RECV:
+        return _written(result.tuple_shapes[:1])
+    return [*_whole([operand.shape for operand in dict.fromkeys(instruction.operands)]), *_written([result])]
+
+
+def _arrays(shapes: Iterable[Shape], *, is_write: bool) -> list[_Access]:
+    leaves = [leaf for shape in shapes for leaf in shape.leaves() if leaf.is_array]
+    return [_Access(leaf, elements(leaf), is_write) for leaf in leaves]
+
+
+def _whole(shapes: Iterable[Shape]) -> list[_Access]:
+    return _arrays(shapes, is_write=False)
+
+
+def _written(shapes: Iterable[Shape]) -> list[_Access]:
+    return _arrays(shapes, is_write=True)
+
+
+def _scatter(shapes: list[Shape], results: list[Shape]) -> list[_Access]:
+    count = len(shapes) // 2
+    found = _whole(shapes[count:])
+    for operand, update, result in zip(shapes, shapes[count + 1 :], results, strict=False):
+        touched = min(elements(update), elements(operand))
+        found += [_Access(operand, touched, False), _Access(result, touched, True)]
+    return found
+
+
+# -- fusions --------------------------------------------------------------------------------
+
+
+def _fusion(fusion: HloInstruction) -> list[_Access]:
+    """Each operand as far as the fusion needs it, each output once.
+
+    What is needed of a value in the fusion is what its readers need: of a slice's operand as much as is needed of the slice; through elementwise
+    operations, transposes, reshapes and bitcasts the same number of elements; of everything else all. An operand is never read more than once.
+    An output that updates an operand in place, also behind bitcasts, touches the updated elements alone. Constants are part of the code.
+    """
+    if not fusion.called_computations:
+        return [*_whole([operand.shape for operand in fusion.operands]), *_written([fusion.shape])]
+    root = fusion.called_computations[0].root
+    outputs = list(root.operands) if root.opcode == Opcode.TUPLE else [root]
+    needed: Counter[HloInstruction] = Counter()
+    found: list[_Access] = []
+    for output in outputs:
+        update = _update_in_place(output)
+        if update is None:
+            needed[output] += elements(output.shape)
+            found += _written([output.shape])
+        else:
+            needed[update] += 0
+            found.append(_Access(output.shape, _updated(update), True))
+    in_place = {id(update) for output in outputs if (update := _update_in_place(output)) is not None}
+    read = _needed_of_parameters(fusion, needed, in_place)
+    by_operand: dict[HloInstruction, int] = {}
+    for operand, count in zip(fusion.operands, read, strict=False):
+        by_operand[operand] = min(elements(operand.shape), by_operand.get(operand, 0) + count)
+    for operand, count in by_operand.items():
+        if operand.shape.is_array:
+            found.append(_Access(operand.shape, count, False))
+        elif count:
+            found += _whole([operand.shape])
+    return found
+
+
+def _update_in_place(output: HloInstruction) -> HloInstruction | None:
+    """The dynamic-update-slice or scatter that an output is, whose operand is a parameter of the fusion, bitcasts aside."""
+    update = _behind_bitcasts(output)
+    is_scatter = update.opcode == Opcode.SCATTER and update.shape.is_array
+    if update.opcode != Opcode.DYNAMIC_UPDATE_SLICE and not is_scatter:
+        return None
+    return update if _behind_bitcasts(update.operands[0]).opcode == Opcode.PARAMETER else None
+
+
+def _updated(update: HloInstruction) -> int:
+    """How many elements an update in place changes at most."""
+    updates = update.operands[-1 if update.opcode == Opcode.SCATTER else 1]
+    return min(elements(updates.shape), elements(update.shape))
+
+
+def _behind_bitcasts(value: HloInstruction) -> HloInstruction:
+    while value.opcode == Opcode.BITCAST:
+        spend()
+        value = value.operands[0]
+    return value
+
+
+def _needed_of_parameters(fusion: HloInstruction, needed: Counter[HloInstruction], in_place: set[int]) -> list[int]:
+    """How many elements of each parameter of a fusion are needed, where `needed` says it for the outputs."""
+    computation = fusion.called_computations[0]
+    # Users come after their operands, so that everything needed of a value is known when it is looked at.
+    for value in reversed(_operands_first(computation.instructions)):
+        spend()
+        if value not in needed:
+            continue
+        count = min(needed[value], elements(value.shape))
+        opcode = value.opcode
+        operands = value.operands
+        if id(value) in in_place:
+            # A scatter combines its updates with what is there.
+            needed[operands[0]] += _updated(value) if opcode == Opcode.SCATTER else 0
+            for operand in operands[1:]:
+                needed[operand] += elements(operand.shape)
+        elif opcode in _PARTIAL:
+            needed[operands[0]] += count
+            for operand in operands[1:]:
+                needed[operand] += elements(operand.shape)
+        elif opcode == Opcode.GET_TUPLE_ELEMENT:
+            needed[operands[0]] += elements(value.shape)
+        elif opcode in _MOVES or (
+            operands and all(operand.shape.dimensions == value.shape.dimensions for operand in operands)
+        ):
+            is_same = opcode in _MOVES or opcode not in _GATHERS_ALL
+            for operand in dict.fromkeys(operands):
+                needed[operand] += count if is_same else elements(operand.shape)
+        elif opcode not in (Opcode.PARAMETER, Opcode.CONSTANT):
+            for operand in dict.fromkeys(operands):
+                needed[operand] += elements(operand.shape)
+    return [needed[parameter] for parameter in computation.parameters]
+
+
+_GATHERS_ALL: Final = frozenset(
+    Opcode(name)
+    for name in (
+        "all-gather all-to-all call cholesky convolution custom-call dot dynamic-update-slice fft fusion map reduce-window scaled-dot scan scatter"
+        " select-and-scatter sort triangular-solve"
+    ).split()
+)
+"""Operations of which an element of the result may need several elements of an operand of the same dimensions."""
+
+
+def _operands_first(instructions: tuple[HloInstruction, ...]) -> list[HloInstruction]:
+    """The instructions in an order in which each comes after its operands; that of the module unless it is not."""
+    position = {instruction: index for index, instruction in enumerate(instructions)}
+    if all(position[operand] < index for index, each in enumerate(instructions) for operand in each.operands):
+        return list(instructions)
+    ordered: list[HloInstruction] = []
+    open_operands = {each: len(set(each.operands)) for each in instructions}
+    ready = [each for each in instructions if not open_operands[each]]
+    while ready:
+        each = ready.pop()
+        ordered.append(each)
+        for user in each.users:
+            open_operands[user] -= 1
+            if not open_operands[user]:
+                ready.append(user)
+    return ordered

@@ -1,0 +1,97 @@
+"""Limits for changes: `copies.bytes > 1MiB`, `peak_bytes > 2%`. A gate in continuous integration fails where one of them is exceeded.
+
+    condition := measure sign amount
+    measure   := a name of the table `measures` of diff: copies, copies.bytes, peak_bytes, …; or `changes`, the number of changes
+    sign      := '>' | '>=' | '<' | '<=' | '=' | '!='
+    amount    := a number, with KiB, MiB, GiB, TiB, k, M, G or T behind it; or per cent of what the first module has
+
+The measure is how much more the second module has than the first one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from operator import eq, ge, gt, le, lt, ne
+from typing import Final, NamedTuple
+
+from xlashape.errors import InvalidArgumentError
+from xlashape.reports.diff.compare import Diff, Measure
+from xlashape.reports.selection import amount_of
+from xlashape.reports.text import short_bytes
+
+_CONDITION: Final = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(>=|<=|!=|==|=|>|<)\s*([^\s].*?)\s*")
+_COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
+    ">": gt,
+    ">=": ge,
+    "<": lt,
+    "<=": le,
+    "=": eq,
+    "==": eq,
+    "!=": ne,
+}
+
+
+class Condition(NamedTuple):
+    """A limit for a measure."""
+
+    text: str
+    measure: str
+    sign: str
+    amount: float
+    is_share: bool
+    """Whether the amount is a part of what the first module has."""
+
+    @classmethod
+    def parse(cls, text: str) -> Condition:
+        """The condition written `text`. Raises InvalidArgumentError.
+
+        >>> Condition.parse("peak_bytes > 2%").amount
+        0.02
+        """
+        match = _CONDITION.fullmatch(text)
+        if match is None:
+            raise InvalidArgumentError(
+                f"expected a condition such as 'copies.bytes > 1MiB', found {text[:60]!r}", field="--fail-if"
+            )
+        amount = match[3].lstrip("+")
+        return cls(text.strip(), match[1], match[2], amount_of(amount, "--fail-if"), amount.endswith("%"))
+
+    def reason(self, found: Diff) -> str | None:
+        """Why the condition holds, in a sentence; None where it does not, or the measure is not known.
+
+        Raises InvalidArgumentError for a measure that there is none of.
+        """
+        return self.reason_of(_changes(found) if self.measure == "changes" else found.measure(self.measure))
+
+    def reason_of(self, measure: Measure) -> str | None:
+        """The same for a measure."""
+        if measure.a is None or measure.b is None:
+            return None
+        delta = measure.b - measure.a
+        value: float = delta
+        if self.is_share:
+            value = delta / measure.a if measure.a else delta * float("inf") if delta else 0.0
+        if not _COMPARE[self.sign](value, self.amount):
+            return None
+        return f"{self.text}: {_told(measure, delta)}"
+
+
+def _changes(found: Diff) -> Measure:
+    return Measure("changes", "", 0, sum([change.times for change in found.changes]))
+
+
+def _told(measure: Measure, delta: int) -> str:
+    assert measure.a is not None and measure.b is not None
+    if measure.name == "changes":
+        return f"{delta:,} changes"
+    amounts = [
+        short_bytes(each) if measure.unit == "bytes" else f"{each:,}" for each in (measure.a, measure.b, abs(delta))
+    ]
+    share = f", {100 * delta / measure.a:+.1f}%" if measure.a else ""
+    return f"{measure.name} {amounts[0]} → {amounts[1]} ({'+' if delta >= 0 else '-'}{amounts[2]}{share})"
+
+
+def reasons(found: Diff, conditions: Iterable[Condition]) -> list[str]:
+    """Why conditions hold, in their order."""
+    return [reason for condition in conditions if (reason := condition.reason(found)) is not None]

@@ -1,0 +1,143 @@
+"""A module as diff compares it: for each computation parallel lists of hashes, operands and users, on top of the canonical form."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+from xlashape.hlo.canonical import Canonical, CanonicalComputation
+from xlashape.hlo.module import HloInstruction, HloModule
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.proto import xla
+from xlashape.reports.diff.measures import ModuleMeasures
+
+
+def digest(*parts: bytes) -> bytes:
+    """A hash of bytes."""
+    return blake2b(b"|".join(parts), digest_size=12).digest()
+
+
+class Computation:
+    """A computation as it is matched. Lists are in the order of its instructions."""
+
+    __slots__ = ("_op_names", "_use", "_users", "base", "canonical", "index", "is_entry", "rich", "side")
+
+    def __init__(self, side: Side, index: int, canonical: CanonicalComputation) -> None:
+        self.side = side
+        self.index = index
+        self.canonical = canonical
+        self.base = [side.base_of(local) for local in canonical.locals]
+        """What an instruction is without its operands, and without its number if it is a parameter."""
+        self.rich = self.base
+        """The same with the computations that it calls."""
+        if canonical.called:
+            self.rich = list(self.base)
+            for i, targets in canonical.called.items():
+                digests = [side.canonical.computations[target].digest for target in targets]
+                self.rich[i] = digest(self.base[i], *digests)
+        self._users: list[list[tuple[int, int]]] | None = None
+        self._use: list[bytes] | None = None
+        self._op_names: list[str] | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of its instructions."""
+        return len(self.base)
+
+    @property
+    def operands(self) -> list[tuple[int, ...]]:
+        """The indices of each instruction's operands."""
+        return self.canonical.printed.operands
+
+    @property
+    def root(self) -> int:
+        """The index of its root."""
+        return self.canonical.printed.root
+
+    @property
+    def users(self) -> list[list[tuple[int, int]]]:
+        """The users of each instruction: their indices, and which operand it is to them."""
+        if self._users is None:
+            users: list[list[tuple[int, int]]] = [[] for _ in self.base]
+            for user, operands in enumerate(self.operands):
+                for position, operand in enumerate(operands):
+                    users[operand].append((user, position))
+            self._users = users
+        return self._users
+
+    @property
+    def use(self) -> list[bytes]:
+        """A hash of each instruction and of all that depends on it."""
+        if self._use is None:
+            use = [b""] * self.size
+            users, rich, root = self.users, self.rich, self.root
+            for i in reversed(self.canonical.order):
+                parts = sorted([b"%d:%b" % (position, use[user]) for user, position in users[i]])
+                use[i] = digest(rich[i], b"root" if i == root else b"", *parts)
+            self._use = use
+        return self._use
+
+    @property
+    def op_names(self) -> list[str]:
+        """The op_name of each instruction, "" for none."""
+        if self._op_names is None:
+            self._op_names = [self.side.op_name(data) for data in self.canonical.printed.metadata]
+        return self._op_names
+
+    def opcode(self, i: int) -> str:
+        """The opcode of an instruction."""
+        return self.canonical.printed.templates[i].opcode
+
+    def parts(self, i: int) -> dict[str, str]:
+        """The canonical parts of an instruction."""
+        return self.canonical.locals[i].parts
+
+    def name(self, i: int) -> str:
+        """The name of an instruction."""
+        return self.canonical.printed.names[i]
+
+    def view(self, i: int) -> HloInstruction:
+        """The instruction."""
+        return self.side.module.computations[self.index].instructions[i]
+
+
+class Side:
+    """One of the two modules."""
+
+    __slots__ = ("_bases", "_op_names", "callers", "canonical", "computations", "entry", "measures", "module")
+
+    def __init__(self, module: HloModule) -> None:
+        self.module = module
+        self.canonical: Canonical = module.canonical()
+        self.measures = ModuleMeasures(module)
+        self._bases: dict[int, bytes] = {}
+        self._op_names: dict[bytes, str] = {}
+        self.computations = [Computation(self, i, each) for i, each in enumerate(self.canonical.computations)]
+        self.entry = self.computations[module.entry.index]
+        self.callers: list[list[tuple[int, int]]] = [[] for _ in self.computations]
+        """The instructions that call each computation: the indices of their computations, and in these."""
+        for computation in self.computations:
+            for i, targets in computation.canonical.called.items():
+                for target in targets:
+                    self.callers[target].append((computation.index, i))
+
+    def base_of(self, local: Any) -> bytes:
+        """The hash of the canonical parts of an instruction, without the number of a parameter."""
+        known = self._bases.get(id(local))
+        if known is None:
+            known = local.digest
+            if local.parts["opcode"] == Opcode.PARAMETER:
+                rest = sorted([(name, text) for name, text in local.parts.items() if name != "parameter"])
+                known = digest(repr(rest).encode("utf-8", "surrogateescape"))
+            self._bases[id(local)] = known
+        return known
+
+    def op_name(self, metadata: bytes) -> str:
+        """The op_name in serialized metadata, which may be missing."""
+        name = self._op_names.get(metadata)
+        if name is None:
+            name = ""
+            if metadata not in (b"", b"?"):
+                name = xla.OpMetadata.FromString(metadata).op_name
+            self._op_names[metadata] = name
+        return name

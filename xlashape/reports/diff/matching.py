@@ -1,0 +1,474 @@
+"""Which instruction of one module is which of the other: by structure, data flow and op_name.
+
+Computations are matched with their callers, the two entries first. Within two matched computations:
+
+1. instructions that are alike in all they depend on and in all that depends on them;
+2. those alike in all that depends on them, then in all they depend on, where that is unique;
+3. those alike in themselves whose neighbours are matched to each other, and so on from neighbour to neighbour;
+4. those alike in themselves and in op_name, where that is unique, each time with 3 after it;
+5. changed instructions: pairs next to matched ones, the best by score first. Equal opcode, op_name, sizes, element type, number of operands, and the share
+   of operands and users that are matched to each other count.
+6. what is left of the same opcode, sizes and op_name, in order.
+
+At last, what is left anywhere is matched across computations: it has moved.
+
+Names and ids are never looked at. Each step is linear in instructions and operands, or has a bound for the candidates of an instruction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from xlashape.hlo.module_proto.order import post_order
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.limits import spend
+from xlashape.reports.diff.graph import Computation, Side
+
+_MAX_NEIGHBOURS: Final = 8
+"""Unmatched neighbours of an instruction on each side up to which all pairs of them are candidates."""
+_LEAST_SCORE: Final = 5.5
+_ROUNDS: Final = 8
+_FIXED: Final = frozenset(
+    (
+        Opcode.PARAMETER,
+        Opcode.CONSTANT,
+        Opcode.TUPLE,
+        Opcode.GET_TUPLE_ELEMENT,
+        Opcode.WHILE,
+        Opcode.CONDITIONAL,
+        Opcode.FUSION,
+        Opcode.COPY,
+    )
+)
+"""Opcodes that nothing of another opcode is matched to."""
+_TRIVIAL: Final = frozenset((Opcode.PARAMETER, Opcode.CONSTANT, Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.BITCAST))
+"""Opcodes of which an instruction elsewhere is not the same one that has moved."""
+
+NodeId = tuple[int, int]
+"""The index of a computation, and of an instruction in it."""
+
+
+class Matching:
+    """What is matched."""
+
+    __slots__ = ("a", "b", "computation_of_a", "computation_of_b", "of_a", "of_b")
+
+    def __init__(self, a: Side, b: Side) -> None:
+        self.a, self.b = a, b
+        self.computation_of_a: dict[int, int] = {}
+        """Computation of a → computation of b."""
+        self.computation_of_b: dict[int, int] = {}
+        self.of_a: list[list[NodeId | None]] = [[None] * each.size for each in a.computations]
+        """For each instruction of a, that of b."""
+        self.of_b: list[list[NodeId | None]] = [[None] * each.size for each in b.computations]
+
+    def put(self, one: NodeId, other: NodeId) -> None:
+        """Matches two instructions."""
+        self.of_a[one[0]][one[1]] = other
+        self.of_b[other[0]][other[1]] = one
+
+    def put_computations(self, one: int, other: int) -> None:
+        """Matches two computations."""
+        self.computation_of_a[one] = other
+        self.computation_of_b[other] = one
+
+
+def match(a: Side, b: Side) -> Matching:
+    """Matches two modules."""
+    matching = Matching(a, b)
+    matching.put_computations(a.entry.index, b.entry.index)
+    pending = [(a.entry.index, b.entry.index)]
+    while True:
+        while pending:
+            one, other = pending.pop()
+            pending += _match_computations(matching, a.computations[one], b.computations[other])
+        # Computations without matched callers: equal ones, the callers of others first.
+        pairs = _equal_computations(matching) or _uncalled_computations(matching)
+        if not pairs:
+            break
+        for one, other in pairs:
+            matching.put_computations(one, other)
+        pending = pairs
+    _match_moved(matching)
+    return matching
+
+
+def _equal_computations(matching: Matching) -> list[tuple[int, int]]:
+    free: dict[bytes, list[int]] = defaultdict(list)
+    for each in matching.b.computations:
+        if each.index not in matching.computation_of_b:
+            free[each.canonical.digest].append(each.index)
+    called = [[t for targets in each.canonical.called.values() for t in targets] for each in matching.a.computations]
+    pairs: list[tuple[int, int]] = []
+    taken: set[int] = set()
+    for index in reversed(post_order(called, range(len(called)))):
+        own = matching.a.computations[index]
+        others = free.get(own.canonical.digest)
+        if index not in matching.computation_of_a and index not in taken and others:
+            pairs.append((index, others.pop()))
+            # What it calls is matched with it.
+            stack = list(called[index])
+            while stack:
+                target = stack.pop()
+                if target not in taken:
+                    taken.add(target)
+                    stack += called[target]
+    return pairs
+
+
+def _uncalled_computations(matching: Matching) -> list[tuple[int, int]]:
+    """Pairs of the computations that nothing calls, by the shapes of their parameters and results."""
+    free: dict[Hashable, list[int]] = defaultdict(list)
+    for each in matching.b.computations:
+        if each.index not in matching.computation_of_b and not matching.b.callers[each.index]:
+            free[_signature(each)].append(each.index)
+    pairs: list[tuple[int, int]] = []
+    for each in matching.a.computations:
+        if each.index not in matching.computation_of_a and not matching.a.callers[each.index]:
+            others = free.get(_signature(each))
+            if others:
+                pairs.append((each.index, others.pop(0)))
+    return pairs
+
+
+def _signature(computation: Computation) -> Hashable:
+    shapes = [
+        computation.parts(i)["shape"] for i in range(computation.size) if computation.opcode(i) == Opcode.PARAMETER
+    ]
+    return tuple(sorted(shapes)), computation.parts(computation.root)["shape"] if computation.root >= 0 else ""
+
+
+def _match_computations(matching: Matching, a: Computation, b: Computation) -> list[tuple[int, int]]:
+    """Matches the instructions of two computations; the pairs of computations that they call."""
+    pair = _Pair(a, b)
+    pair.run()
+    pending: list[tuple[int, int]] = []
+    rows_a, rows_b = matching.of_a[a.index], matching.of_b[b.index]
+    for i, j in enumerate(pair.of_a):
+        if j < 0:
+            continue
+        rows_a[i] = (b.index, j)
+        rows_b[j] = (a.index, i)
+        if i in a.canonical.called and j in b.canonical.called:
+            for one, other in zip(a.canonical.called[i], b.canonical.called[j], strict=False):
+                if one not in matching.computation_of_a and other not in matching.computation_of_b:
+                    matching.put_computations(one, other)
+                    pending.append((one, other))
+    return pending
+
+
+class _Pair:
+    """Two computations that are being matched."""
+
+    def __init__(self, a: Computation, b: Computation) -> None:
+        self.a, self.b = a, b
+        self.of_a = [-1] * a.size
+        self.of_b = [-1] * b.size
+        self.new: list[tuple[int, int]] = []
+        self.bodies: dict[tuple[int, int], Counter[bytes]] = {}
+        spend(1 + a.size + b.size)
+
+    def put(self, i: int, j: int) -> None:
+        self.of_a[i] = j
+        self.of_b[j] = i
+        self.new.append((i, j))
+
+    def free(self) -> tuple[list[int], list[int]]:
+        """The instructions that are not matched, in order."""
+        of_a, of_b = self.of_a, self.of_b
+        return [i for i in range(self.a.size) if of_a[i] < 0], [j for j in range(self.b.size) if of_b[j] < 0]
+
+    def run(self) -> None:
+        a, b = self.a, self.b
+        self._by_key(a.canonical.down.__getitem__, b.canonical.down.__getitem__, several=True)
+        if a.canonical.digest == b.canonical.digest:
+            return
+        if (
+            a.root >= 0
+            and b.root >= 0
+            and self.of_a[a.root] < 0
+            and self.of_b[b.root] < 0
+            and a.rich[a.root] == b.rich[b.root]
+        ):
+            self.put(a.root, b.root)
+        self.new.clear()
+        self._by_key(a.use.__getitem__, b.use.__getitem__)
+        self._by_key(a.canonical.up.__getitem__, b.canonical.up.__getitem__, skipped=Opcode.PARAMETER)
+        self.new = [(i, j) for i, j in enumerate(self.of_a) if j >= 0]
+        self._spread()
+        for lists_a, lists_b in ((a.rich, b.rich), (a.base, b.base)):
+            if not self._is_open():
+                return
+            self._rounds(lists_a, lists_b)
+            self._by_key(_names(a, lists_a), _names(b, lists_b))
+            self._spread()
+            self._rounds(lists_a, lists_b)
+        self._by_key(lambda i: _number(a, i), lambda j: _number(b, j))
+        self._spread()
+        self._by_key(_names(a, a.rich), _names(b, b.rich), several=True)
+        self._spread()
+        self._match_changed()
+        self._by_key(lambda i: _kin(a, i), lambda j: _kin(b, j), several=True)
+
+    def _is_open(self) -> bool:
+        return -1 in self.of_a and -1 in self.of_b
+
+    def _by_key(
+        self,
+        key_a: Callable[[int], Hashable | None],
+        key_b: Callable[[int], Hashable | None],
+        *,
+        several: bool = False,
+        skipped: str = "",
+    ) -> bool:
+        """Matches those that are not matched and have the same key: where one on each side has it, with `several` also more, in order."""
+        free_a, free_b = self.free()
+        if not free_a or not free_b:
+            return False
+        spend(len(free_a) + len(free_b))
+        by_key: dict[Hashable, tuple[list[int], list[int]]] = {}
+        for side, (free, key, computation) in enumerate(((free_a, key_a, self.a), (free_b, key_b, self.b))):
+            for i in free:
+                if skipped and computation.opcode(i) == skipped:
+                    continue
+                found = key(i)
+                if found is None:
+                    continue
+                entry = by_key.get(found)
+                if entry is None:
+                    if side:
+                        continue
+                    entry = by_key[found] = ([], [])
+                entry[side].append(i)
+        before = len(self.new)
+        for own, others in by_key.values():
+            if len(own) == 1 == len(others) or several:
+                for i, j in zip(own, others, strict=False):
+                    self.put(i, j)
+        return len(self.new) > before
+
+    def _spread(self) -> None:
+        """Matches the neighbours of newly matched instructions that are alike in themselves."""
+        a, b, of_a, of_b = self.a, self.b, self.of_a, self.of_b
+        operands_a, operands_b, users_a, users_b = a.operands, b.operands, a.users, b.users
+        for lists_a, lists_b in ((a.rich, b.rich), (a.base, b.base)):
+            queue = self.new if lists_a is a.rich else [(i, j) for i, j in enumerate(of_a) if j >= 0]
+            queue.reverse()  # first instructions first: of two that are alike, the later one is the one that was added
+            if not self._is_open():
+                return
+            self.new = []
+            while queue:
+                i, j = queue.pop()
+                for one, other in zip(operands_a[i], operands_b[j], strict=False):
+                    if of_a[one] < 0 and of_b[other] < 0 and lists_a[one] == lists_b[other]:
+                        of_a[one], of_b[other] = other, one
+                        queue.append((one, other))
+                found = _unique([(lists_a[u], p, u) for u, p in users_a[i] if of_a[u] < 0])
+                if found:
+                    others = _unique([(lists_b[u], p, u) for u, p in users_b[j] if of_b[u] < 0])
+                    for key, one in found.items():
+                        other = others.get(key, -1)
+                        if one >= 0 and other >= 0 and of_a[one] < 0 and of_b[other] < 0:
+                            of_a[one], of_b[other] = other, one
+                            queue.append((one, other))
+        self.new = []
+
+    def _rounds(self, lists_a: list[bytes], lists_b: list[bytes]) -> None:
+        """Matches instructions whose neighbours are matched to each other: all of them, then the operands, then the users."""
+        for _ in range(_ROUNDS):
+            moved = False
+            for operands, users in ((True, True), (True, False), (False, True)):
+                moved |= self._by_key(
+                    lambda i, o=operands, u=users: self._surroundings(self.a, lists_a, i, True, o, u),
+                    lambda j, o=operands, u=users: self._surroundings(self.b, lists_b, j, False, o, u),
+                )
+                self._spread()
+            if not moved or not self._is_open():
+                return
+
+    def _surroundings(
+        self, side: Computation, lists: list[bytes], i: int, is_a: bool, operands: bool, users: bool
+    ) -> Hashable | None:
+        """An instruction by its matched neighbours. None where none is matched."""
+
+        def name(neighbour: int) -> tuple[int, bytes]:
+            partner = self.of_a[neighbour] if is_a else neighbour if self.of_b[neighbour] >= 0 else -1
+            return (partner, b"") if partner >= 0 else (-1, lists[neighbour])
+
+        around: list[object] = [lists[i]]
+        is_held = False
+        if operands:
+            named = [name(operand) for operand in side.operands[i]]
+            is_held |= any(number >= 0 for number, _ in named)
+            around.append(tuple(named))
+        if users:
+            own = side.users[i]
+            if len(own) > 64:
+                return None
+            used = sorted([(name(user), position) for user, position in own])
+            is_held |= any(number >= 0 for (number, _), _ in used)
+            around.append(tuple(used))
+        return tuple(around) if is_held else None
+
+    # -- changed instructions -------------------------------------------------------------------
+
+    def _match_changed(self) -> None:
+        """Matches instructions that differ in themselves, beside matched ones, the best pairs first."""
+        a, b, of_a, of_b = self.a, self.b, self.of_a, self.of_b
+        if not self._is_open():
+            return
+        heap = [
+            (-score, i, j)
+            for i, j in {pair for k, m in enumerate(of_a) if m >= 0 for pair in self._beside(k, m)}
+            if (score := self._score(i, j))
+        ]
+        if (
+            a.root >= 0
+            and b.root >= 0
+            and of_a[a.root] < 0
+            and of_b[b.root] < 0
+            and (score := self._score(a.root, b.root))
+        ):
+            heap.append((-score, a.root, b.root))
+        heapify(heap)
+        while heap:
+            least, i, j = heappop(heap)
+            if of_a[i] >= 0 or of_b[j] >= 0:
+                continue
+            spend()
+            score = self._score(i, j)
+            if -score < least - 0.01:
+                heappush(heap, (-score, i, j))  # more of its neighbours are matched than before
+                continue
+            of_a[i], of_b[j] = j, i
+            for one, other in self._beside(i, j):
+                score = self._score(one, other)
+                if score:
+                    heappush(heap, (-score, one, other))
+
+    def _beside(self, i: int, j: int) -> Iterable[tuple[int, int]]:
+        """The pairs of unmatched neighbours of two matched instructions."""
+        of_a, of_b = self.of_a, self.of_b
+        found: list[tuple[int, int]] = []
+        operands_a, operands_b = self.a.operands[i], self.b.operands[j]
+        if len(operands_a) == len(operands_b):
+            found += [(x, y) for x, y in zip(operands_a, operands_b, strict=True) if of_a[x] < 0 and of_b[y] < 0]
+        else:
+            own, others = [x for x in operands_a if of_a[x] < 0], [y for y in operands_b if of_b[y] < 0]
+            if len(own) <= _MAX_NEIGHBOURS and len(others) <= _MAX_NEIGHBOURS:
+                found += [(x, y) for x in own for y in others]
+        own = [u for u, _ in self.a.users[i] if of_a[u] < 0]
+        others = [u for u, _ in self.b.users[j] if of_b[u] < 0]
+        if len(own) <= _MAX_NEIGHBOURS and len(others) <= _MAX_NEIGHBOURS:
+            found += [(x, y) for x in own for y in others]
+        return found
+
+    def _score(self, i: int, j: int) -> float:
+        """How alike two instructions are; 0 for those that cannot be the same."""
+        a, b = self.a, self.b
+        one, other = a.opcode(i), b.opcode(j)
+        score = 4.0
+        if one != other:
+            if one in _FIXED or other in _FIXED:
+                return 0.0
+            score = 0.0
+        name = a.op_names[i]
+        if name and name == b.op_names[j]:
+            score += 2.0
+        shape, target = a.parts(i)["shape"], b.parts(j)["shape"]
+        type_a, _, sizes_a = shape.partition("[")
+        type_b, _, sizes_b = target.partition("[")
+        if sizes_a.partition("]")[0] == sizes_b.partition("]")[0]:
+            score += 1.5
+        if type_a == type_b:
+            score += 0.5
+        operands_a, operands_b = a.operands[i], b.operands[j]
+        if len(operands_a) == len(operands_b):
+            score += 0.5
+        if operands_a and operands_b:
+            same = sum([self.of_a[x] == y for x, y in zip(operands_a[:64], operands_b[:64], strict=False)])
+            score += 2.0 * same / min(64, max(len(operands_a), len(operands_b)))
+        users_a, users_b = a.users[i], b.users[j]
+        if users_a and users_b:
+            wanted = {u for u, _ in users_b[:64]}
+            same = sum([self.of_a[u] in wanted for u, _ in users_a[:64]])
+            score += 2.0 * same / min(64, max(len(users_a), len(users_b)))
+        elif not users_a and not users_b:
+            score += 1.0
+        if one == other == Opcode.FUSION and a.rich[i] != b.rich[j]:
+            score += 3.0 * self._alike(i, j) - 1.0
+        return score if score >= _LEAST_SCORE else 0.0
+
+    def _alike(self, i: int, j: int) -> float:
+        """The share of instructions that the bodies of two fusions have in common."""
+        one, other = self._body(0, self.a, i), self._body(1, self.b, j)
+        both = sum((one & other).values())
+        return 2 * both / max(1, sum(one.values()) + sum(other.values()))
+
+    def _body(self, side: int, computation: Computation, i: int) -> Counter[bytes]:
+        known = self.bodies.get((side, i))
+        if known is None:
+            known = Counter[bytes]()
+            for target in computation.canonical.called.get(i, ()):
+                body = computation.side.computations[target]
+                known.update([key for number, key in enumerate(body.base) if body.opcode(number) != Opcode.PARAMETER])
+            self.bodies[side, i] = known
+        return known
+
+
+def _unique(found: list[tuple[bytes, int, int]]) -> dict[tuple[bytes, int], int]:
+    """(what it is, position) → user, -1 where several are alike."""
+    users: dict[tuple[bytes, int], int] = {}
+    for key, position, user in found:
+        users[key, position] = -1 if users.get((key, position), user) != user else user
+    return users
+
+
+def _names(computation: Computation, lists: list[bytes]) -> Callable[[int], Hashable | None]:
+    """What gives an instruction by its hash and its op_name; None without one."""
+    names = computation.op_names
+    return lambda i: (lists[i], names[i]) if names[i] else None
+
+
+def _number(computation: Computation, i: int) -> Hashable | None:
+    """A parameter by its number."""
+    return computation.parts(i).get("parameter") if computation.opcode(i) == Opcode.PARAMETER else None
+
+
+def _kin(computation: Computation, i: int) -> Hashable | None:
+    """An instruction by its opcode, op_name and sizes."""
+    name = computation.op_names[i]
+    if not name or computation.opcode(i) in _TRIVIAL:
+        return None
+    return computation.opcode(i), name, computation.parts(i)["shape"].partition("]")[0].partition("[")[2]
+
+
+def _match_moved(matching: Matching) -> None:
+    """Matches what is left across computations, by what it is, with its op_name and without."""
+    for with_name in (True, False):
+        free: dict[Hashable, list[NodeId]] = defaultdict(list)
+        for key, node in _left(matching.b, matching.of_b, with_name):
+            free[key].append(node)
+        for each in free.values():
+            each.reverse()
+        counts = Counter([key for key, _ in _left(matching.a, matching.of_a, with_name)])
+        for key, node in list(_left(matching.a, matching.of_a, with_name)):
+            others = free.get(key)
+            # Without op_names, only what is the same number of times on both sides.
+            if others and (with_name or counts[key] == len(others) == 1):
+                matching.put(node, others.pop())
+
+
+def _left(side: Side, matched: list[list[NodeId | None]], with_name: bool) -> Iterable[tuple[Hashable, NodeId]]:
+    for computation in side.computations:
+        rows = matched[computation.index]
+        for i in computation.canonical.order:
+            if rows[i] is None and computation.opcode(i) not in _TRIVIAL:
+                name = computation.op_names[i]
+                if not with_name:
+                    yield computation.rich[i], (computation.index, i)
+                elif name:
+                    yield (computation.rich[i], name), (computation.index, i)

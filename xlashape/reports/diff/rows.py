@@ -1,0 +1,272 @@
+"""Changes as rows: named, grouped where they are alike, ranked by what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from xlashape.hlo.module import HloInstruction
+from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
+from xlashape.hlo.ops.registry import operation_of
+from xlashape.reports.diff.aspects import Aspect
+from xlashape.reports.diff.graph import Side
+from xlashape.reports.diff.matching import NodeId
+from xlashape.reports.diff.measures import NOTHING, Measures
+from xlashape.reports.diff.units import Member, Unit
+from xlashape.shape import Shape
+
+_KINDS: Final = {"changed": 0, "added": 1, "removed": 2, "moved": 3}
+_FUSION_WORDS: Final = (
+    "fusion split",
+    "fusion merged",
+    "fusion grown",
+    "fusion shrunk",
+    "fusion boundary",
+    "fused",
+    "unfused",
+)
+_MOST_DETAILS: Final = 6
+
+
+class Change(NamedTuple):
+    """A change, or several that are alike."""
+
+    kind: str
+    """`added`, `removed`, `changed` or `moved`."""
+    what: tuple[str, ...]
+    """In what respect: `copy`, `layout`, `element type`, `donation`, …"""
+    opcode: Opcode | UnknownOpcode | str
+    a: str | None
+    """The name of the instruction in the first module."""
+    b: str | None
+    """The name of the instruction in the second module."""
+    times: int
+    """How many changes of this kind there are. The numbers are those of all of them."""
+    details: str
+    """The values before and after."""
+    delta_bytes: int = 0
+    delta_padding_bytes: int = 0
+    delta_bytes_read: int = 0
+    delta_bytes_written: int = 0
+    delta_copies: int = 0
+    delta_copy_bytes: int = 0
+    delta_collectives: int = 0
+    delta_collective_bytes: int = 0
+    delta_fusions: int = 0
+    delta_instructions: int = 0
+    shape: Shape | None = None
+    """The shape in the second module, or in the first one where it is in that alone."""
+    source: str | None = None
+    """The line of the user's code in the second module, or in the first one."""
+    op_name: str | None = None
+    source_a: str | None = None
+    op_name_a: str | None = None
+    source_b: str | None = None
+    op_name_b: str | None = None
+    names: tuple[tuple[str | None, str | None], ...] = ()
+    """The names of all instructions that the row is about, those of the first module with those of the second."""
+    nodes: tuple[Member, ...] = ()
+    """The same instructions by the indices of their computations, and in these."""
+
+    @property
+    def delta(self) -> Measures:
+        """The numbers that add up."""
+        return Measures(
+            self.delta_instructions,
+            self.delta_fusions,
+            self.delta_copies,
+            self.delta_copy_bytes,
+            self.delta_collectives,
+            self.delta_collective_bytes,
+            self.delta_bytes,
+            self.delta_padding_bytes,
+            self.delta_bytes_read,
+            self.delta_bytes_written,
+        )
+
+    @property
+    def cost(self) -> int:
+        """What changes are ranked by: bytes of buffers, and bytes read, written and exchanged, more or less."""
+        return (
+            abs(self.delta_bytes)
+            + abs(self.delta_bytes_read)
+            + abs(self.delta_bytes_written)
+            + abs(self.delta_collective_bytes)
+        )
+
+
+class _Group:
+    """Changes that are alike."""
+
+    def __init__(self, order: int, change: Change) -> None:
+        self.order = order
+        self.first = change
+        self.times = 0
+        self.delta = NOTHING
+        self.names: list[tuple[str | None, str | None]] = []
+        self.nodes: list[Member] = []
+
+    def add(self, change: Change) -> None:
+        self.times += 1
+        self.delta = self.delta.plus(change.delta)
+        self.names += change.names
+        self.nodes += change.nodes
+
+    def row(self) -> Change:
+        return _with_delta(self.first, self.delta)._replace(
+            times=self.times, names=tuple(self.names), nodes=tuple(self.nodes)
+        )
+
+
+def _with_delta(change: Change, delta: Measures) -> Change:
+    return change._replace(**{f"delta_{name}": value for name, value in delta._asdict().items()})
+
+
+def changes(a: Side, b: Side, units: Iterable[Unit], module_aspects: Iterable[Aspect]) -> tuple[Change, ...]:
+    """The rows."""
+    groups: dict[object, _Group] = {}
+    computed_twice = {up for each in b.computations for up in _repeated(each.canonical.up)}
+    for unit in units:
+        change = _change(a, b, unit, computed_twice)
+        # Alike: the same in everything but names and lines.
+        key = (
+            change.kind,
+            change.what,
+            str(change.opcode),
+            change.details,
+            change.delta,
+            len(unit.members),
+            str(change.shape),
+        )
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = _Group(len(groups), change)
+        group.add(change)
+    rows = [group.row() for group in sorted(groups.values(), key=lambda group: (_rank(group.row()), group.order))]
+    for aspect in module_aspects:
+        rows.append(_module_change(a, b, aspect))
+    return tuple(rows)
+
+
+def _repeated(ups: list[bytes]) -> set[bytes]:
+    seen: set[bytes] = set()
+    return {up for up in ups if up in seen or seen.add(up)}
+
+
+def _rank(change: Change) -> tuple[int, int]:
+    return -change.cost, _KINDS[change.kind]
+
+
+def _module_change(a: Side, b: Side, aspect: Aspect) -> Change:
+    names = (a.module.name, b.module.name)
+    return Change("changed", (aspect.word,), "module", *names, 1, str(aspect), names=(names,))
+
+
+def _change(a: Side, b: Side, unit: Unit, computed_twice: set[bytes]) -> Change:
+    one, other = unit.leading or _costliest(a, b, unit.members)
+    left, right = _view(a, one), _view(b, other)
+    known = right or left
+    assert known is not None
+    words = list(unit.words)
+    only_words = [word for word in words if word in _FUSION_WORDS]
+    if only_words:
+        words = [*only_words, *[word for word in words if word not in only_words and word != "operands"]]
+    kind = "changed"
+    if not any(x is not None and y is not None for x, y in unit.members):
+        kind = (
+            "added"
+            if all(x is None for x, _ in unit.members)
+            else "removed"
+            if all(y is None for _, y in unit.members)
+            else "changed"
+        )
+    elif words == ["moved"] and (left is None or right is None):
+        # A call that was made around instructions, or taken away.
+        kind, words = ("added", ["outlined"]) if left is None else ("removed", ["inlined"])
+    elif words == ["moved"]:
+        kind, words = "moved", []
+    if left is None or right is None:
+        if not only_words and kind == "changed":
+            words = words or ["replaced"]
+        words = [*_nature(b if right else a, other or one, known, computed_twice if right else set()), *words]
+    details = [str(aspect) for aspect in unit.aspects.get((one, other), [])]
+    if not details:
+        details = [str(aspect) for found in unit.aspects.values() for aspect in found]
+    if only_words:
+        details.insert(0, _members_text(a, b, unit.members))
+    rest = len(details) - _MOST_DETAILS
+    text = ", ".join(list(dict.fromkeys(details))[:_MOST_DETAILS]) + (f", and {rest} more" if rest > 0 else "")
+    names = tuple([(_name(a, x), _name(b, y)) for x, y in unit.members])
+    source_a, op_name_a = _origin(left)
+    source_b, op_name_b = _origin(right)
+    made = Change(
+        kind,
+        tuple(dict.fromkeys(words)),
+        known.opcode,
+        _name(a, one),
+        _name(b, other),
+        1,
+        text,
+        shape=known.shape,
+        source=source_b or source_a,
+        op_name=op_name_b or op_name_a,
+        source_a=source_a,
+        op_name_a=op_name_a,
+        source_b=source_b,
+        op_name_b=op_name_b,
+        names=names,
+        nodes=tuple(unit.members),
+    )
+    return _with_delta(made, unit.delta)
+
+
+def _members_text(a: Side, b: Side, members: Iterable[Member]) -> str:
+    """`fusion.1 → fusion.1, fusion.2`: the fusions of a change."""
+    sides: list[str] = []
+    for side, nodes in ((a, [x for x, _ in members]), (b, [y for _, y in members])):
+        names = [
+            side.computations[node[0]].name(node[1])
+            for node in nodes
+            if node is not None and side.computations[node[0]].opcode(node[1]) == Opcode.FUSION
+        ]
+        sides.append(", ".join(names[:4]) + (", …" if len(names) > 4 else "") or "no fusion")
+    return " → ".join(sides)
+
+
+def _nature(side: Side, node: NodeId | None, view: HloInstruction, computed_twice: set[bytes]) -> list[str]:
+    """What an added or removed instruction is."""
+    row = operation_of(view.proto.opcode)
+    if view.opcode in (Opcode.COPY, Opcode.COPY_START):
+        return ["copy"]
+    if row.exchanges_with_replicas:
+        return ["collective"]
+    assert node is not None
+    is_value = view.operands and not row.moves_no_data
+    if is_value and side.computations[node[0]].canonical.up[node[1]] in computed_twice:
+        return ["recomputed"]
+    return []
+
+
+def _costliest(a: Side, b: Side, members: list[Member]) -> Member:
+    def cost(member: Member) -> int:
+        one, other = member
+        before = a.measures.of[one[0]][one[1]] if one else NOTHING
+        after = b.measures.of[other[0]][other[1]] if other else NOTHING
+        return sum(map(abs, after.minus(before)))
+
+    return max(members, key=cost)
+
+
+def _view(side: Side, node: NodeId | None) -> HloInstruction | None:
+    return None if node is None else side.computations[node[0]].view(node[1])
+
+
+def _name(side: Side, node: NodeId | None) -> str | None:
+    return None if node is None else side.computations[node[0]].name(node[1])
+
+
+def _origin(view: HloInstruction | None) -> tuple[str | None, str | None]:
+    if view is None:
+        return None, None
+    metadata = view.metadata
+    return metadata.source or None, metadata.op_name or None

@@ -1,0 +1,389 @@
+"""Changes before they are rows: each is a set of instructions of both modules that differ together.
+
+Every instruction that is not matched, and every matched one that differs, is in one unit. So the sum over all units of what their instructions of b cost,
+less what those of a cost, is the difference of the two modules. Units are united where they are one change: the body of an added or removed fusion with
+the fusion; two fusions that were one; parameters of a fusion with the fusion; get-tuple-element with what it takes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from xlashape.hlo.analysis.buffers import DonatedBuffer, donated_buffers
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.registry import operation_of
+from xlashape.limits import spend
+from xlashape.reports.diff.aspects import Aspect, aspects
+from xlashape.reports.diff.graph import Computation, Side
+from xlashape.reports.diff.matching import Matching, NodeId
+from xlashape.reports.diff.measures import NOTHING, Measures
+
+_PLUMBING: Final = frozenset((Opcode.GET_TUPLE_ELEMENT, Opcode.TUPLE, Opcode.BITCAST))
+
+Member = tuple["NodeId | None", "NodeId | None"]
+"""An instruction of a and the one of b that it is matched to."""
+
+DonationKey = tuple[Member, Member, tuple[int, ...], tuple[int, ...], str]
+"""An output and the parameter whose memory it takes over, the indices of both, and the kind."""
+
+
+class Unit:
+    """One change."""
+
+    __slots__ = ("aspects", "delta", "leading", "members", "words")
+
+    def __init__(self, member: Member, delta: Measures, words: Iterable[str] = ()) -> None:
+        self.members: list[Member] = [member]
+        self.leading: Member | None = None
+        """The member that stands for the unit, where it is not the one that costs most."""
+        self.delta = delta
+        self.words: dict[str, None] = dict.fromkeys(words)
+        """What has changed."""
+        self.aspects: dict[Member, list[Aspect]] = {}
+        """In what each pair differs."""
+
+
+class Units:
+    """All changes between two matched modules."""
+
+    def __init__(self, matching: Matching) -> None:
+        self.matching = matching
+        self.a, self.b = matching.a, matching.b
+        self._units: list[Unit] = []
+        self._parents: list[int] = []
+        self._of_a: dict[NodeId, int] = {}
+        self._of_b: dict[NodeId, int] = {}
+        self.module_aspects: list[Aspect] = []
+        """In what the modules differ beside their instructions."""
+        self._pairs()
+        self._fusions()
+        self._bodies()
+        self._plumbing()
+        self._donations()
+        self._reads()
+        self._heads()
+
+    def units(self) -> list[Unit]:
+        """The changes, those of the entry computation of b first, in the order of their first instructions."""
+        found: dict[int, Unit] = {}
+        for number, unit in enumerate(self._units):
+            root = self._find(number)
+            if root == number:
+                found.setdefault(root, unit)
+        return list(found.values())
+
+    # -- sets ---------------------------------------------------------------------------------
+
+    def _find(self, number: int) -> int:
+        parents = self._parents
+        while parents[number] != number:
+            parents[number] = parents[parents[number]]
+            number = parents[number]
+        return number
+
+    def _unite(self, number: int, other: int) -> int:
+        """Unites two units; the first one leads."""
+        first, second = self._find(number), self._find(other)
+        if first != second:
+            kept, gone = self._units[first], self._units[second]
+            kept.leading = kept.leading or kept.members[0]
+            kept.members += gone.members
+            kept.delta = kept.delta.plus(gone.delta)
+            kept.words.update(gone.words)
+            kept.aspects.update(gone.aspects)
+            gone.members, gone.words, gone.aspects = [], {}, {}
+            self._parents[second] = first
+        return first
+
+    def _add(self, one: NodeId | None, other: NodeId | None, words: Iterable[str] = ()) -> int:
+        before = NOTHING if one is None else self.a.measures.of[one[0]][one[1]]
+        after = NOTHING if other is None else self.b.measures.of[other[0]][other[1]]
+        number = len(self._units)
+        self._units.append(Unit((one, other), after.minus(before), words))
+        self._parents.append(number)
+        if one is not None:
+            self._of_a[one] = number
+        if other is not None:
+            self._of_b[other] = number
+        return number
+
+    def _unit_of(self, one: NodeId | None, other: NodeId | None) -> int:
+        """The unit of an instruction of a, or of b, which is made if there is none."""
+        number = self._of_a.get(one) if one is not None else None
+        if number is None and other is not None:
+            number = self._of_b.get(other)
+        if number is None:
+            if one is not None and other is None:
+                other = self.matching.of_a[one[0]][one[1]]
+            elif other is not None and one is None:
+                one = self.matching.of_b[other[0]][other[1]]
+            number = self._add(one, other)
+        return number
+
+    # -- single instructions ------------------------------------------------------------------
+
+    def _pairs(self) -> None:
+        matching, a, b = self.matching, self.a, self.b
+        for computation in a.computations:
+            rows = matching.of_a[computation.index]
+            spend(1 + len(rows))
+            partner_index = matching.computation_of_a.get(computation.index)
+            same = (
+                partner_index is not None
+                and b.computations[partner_index].canonical.digest == computation.canonical.digest
+            )
+            for i in computation.canonical.order:
+                partner = rows[i]
+                if partner is None:
+                    self._add((computation.index, i), None)
+                    continue
+                if same:
+                    continue
+                other = b.computations[partner[0]]
+                words: list[str] = []
+                found: list[Aspect] = []
+                if computation.canonical.locals[i].digest != other.canonical.locals[partner[1]].digest:
+                    found = list(self._aspects(computation, i, other, partner[1]))
+                    words += [aspect.word for aspect in found]
+                if partner[0] != partner_index:
+                    words.append("moved")
+                elif self._is_rewired(computation, i, other, partner[1]):
+                    words.append("operands")
+                if self._is_reordered(computation, i, other, partner[1]):
+                    words.append("control dependencies")
+                if words:
+                    number = self._add((computation.index, i), partner, words)
+                    if found:
+                        self._units[number].aspects[(computation.index, i), partner] = found
+        for computation in b.computations:
+            rows = matching.of_b[computation.index]
+            for i in computation.canonical.order:
+                if rows[i] is None:
+                    self._add(None, (computation.index, i))
+
+    def _aspects(self, computation: Computation, i: int, other: Computation, j: int) -> Iterable[Aspect]:
+        one, two = computation.parts(i), other.parts(j)
+        shape, changed = computation.view(i).shape, other.view(j).shape
+        is_entry = computation is self.a.entry
+        for aspect in aspects(one, two, shape, changed):
+            if aspect.word == "parameter number" and not is_entry:
+                continue  # its caller's operands have another order
+            if aspect.word == "value" and "{...}" in (aspect.before, aspect.after):
+                continue  # an elided constant: its values are not known
+            yield aspect
+
+    def _is_rewired(self, computation: Computation, i: int, other: Computation, j: int) -> bool:
+        """Whether an operand is another instruction that both modules have. Added and removed operands are changes of their own."""
+        operands, others = computation.operands[i], other.operands[j]
+        order = self._parameter_order(computation, i, other, j) if computation.opcode(i) == Opcode.FUSION else None
+        if order is not None:
+            # By the parameters of the body, whose order is free.
+            pairs = [(operands[p], others[q]) for p, q in order.items() if p < len(operands) and q < len(others)]
+        elif len(operands) != len(others):
+            return True
+        else:
+            pairs = list(zip(operands, others, strict=True))
+        rows_a, rows_b = self.matching.of_a[computation.index], self.matching.of_b[other.index]
+        for x, y in pairs:
+            one, two = rows_a[x], rows_b[y]
+            if one is None or two is None or one == (other.index, y):
+                continue
+            if one[0] == other.index and two[0] == computation.index:  # else it has moved, which is a change of its own
+                return True
+        return False
+
+    def _parameter_order(self, computation: Computation, i: int, other: Computation, j: int) -> dict[int, int] | None:
+        """The numbers of matched parameters of two fused computations; None unless these are matched."""
+        called, others = computation.canonical.called.get(i), other.canonical.called.get(j)
+        if not called or not others or self.matching.computation_of_a.get(called[0]) != others[0]:
+            return None
+        body, other_body = self.a.computations[called[0]], self.b.computations[others[0]]
+        order: dict[int, int] = {}
+        for k in body.canonical.printed.notable:
+            partner = self.matching.of_a[body.index][k]
+            if body.opcode(k) == Opcode.PARAMETER and partner is not None:
+                order[int(body.parts(k)["parameter"])] = int(other_body.parts(partner[1])["parameter"])
+        return order
+
+    def _is_reordered(self, computation: Computation, i: int, other: Computation, j: int) -> bool:
+        before, after = computation.canonical.predecessors.get(i, ()), other.canonical.predecessors.get(j, ())
+        if not before and not after:
+            return False
+        rows = self.matching.of_a[computation.index]
+        return {rows[k] for k in before} != {(other.index, k) for k in after}
+
+    # -- what belongs together ----------------------------------------------------------------
+
+    def _fusions(self) -> None:
+        """Unites what moved into, out of or between fusions with these fusions."""
+        for node, number in list(self._of_a.items()):
+            partner = self.matching.of_a[node[0]][node[1]]
+            if (
+                partner is None
+                or "moved" not in self._units[self._find(number)].words
+                or self._units[number].members == []
+            ):
+                continue
+            source, target = _fusion_of(self.a, node[0]), _fusion_of(self.b, partner[0])
+            if source is None and target is None:
+                continue
+            kept = self.matching.of_a[source[0]][source[1]] if source else None
+            came = self.matching.of_b[target[0]][target[1]] if target else None
+            if source and target:
+                word = (
+                    "fusion split" if kept and not came else "fusion merged" if came and not kept else "fusion boundary"
+                )
+            elif target:
+                word = "fusion grown" if came else "fused"
+            else:
+                word = "fusion shrunk" if kept else "unfused"
+            first = self._unit_of(source, kept) if source else self._unit_of(came, target)
+            unit = self._units[self._find(first)]
+            unit.words[word] = None
+            first = self._unite(first, number)
+            if source and target:
+                first = self._unite(first, self._unit_of(came, target))
+            unit = self._units[first]
+            unit.words.pop("moved", None)
+            leading = (source, kept) if kept or not target else (came, target)
+            unit.leading = leading if leading != (None, None) else unit.leading
+
+    def _bodies(self) -> None:
+        """Unites what is in computations with what calls them, where the caller has changed."""
+        for side, units, matched in (
+            (self.a, self._of_a, self.matching.computation_of_a),
+            (self.b, self._of_b, self.matching.computation_of_b),
+        ):
+            inside: dict[int, list[NodeId]] = {}
+            for node in list(units):
+                inside.setdefault(node[0], []).append(node)
+            for index, nodes in inside.items():
+                callers = side.callers[index]
+                changed = next((caller for caller in callers if caller in units), None)
+                is_new = index not in matched
+                is_kernel = any(_runs_as_one(side.computations[c].opcode(i)) for c, i in callers)
+                if changed is not None and (is_new or is_kernel):
+                    for node in nodes:
+                        self._unite(units[changed], units[node])
+                elif is_new:
+                    for node in nodes[1:]:
+                        self._unite(units[nodes[0]], units[node])
+                elif changed is not None:
+                    # A loop that carries another tuple: its parameters and its root change with it.
+                    for node in nodes:
+                        computation = side.computations[index]
+                        if computation.opcode(node[1]) == Opcode.PARAMETER or node[1] == computation.root:
+                            self._unite(units[changed], units[node])
+
+    def _plumbing(self) -> None:
+        """Unites instructions that move no data with the changed instruction whose result they take."""
+        for side, units in ((self.a, self._of_a), (self.b, self._of_b)):
+            for (index, i), number in list(units.items()):
+                computation = side.computations[index]
+                if computation.opcode(i) not in _PLUMBING:
+                    continue
+                unit = self._units[self._find(number)]
+                if len(unit.members) != 1 or (
+                    computation.opcode(i) == Opcode.TUPLE
+                    and i == computation.root
+                    and len(computation.operands[i]) > 64
+                ):
+                    continue
+                operand = next(((index, x) for x in computation.operands[i] if (index, x) in units), None)
+                if operand is not None:
+                    self._unite(units[operand], number)
+
+    def _donations(self) -> None:
+        """Outputs that take over a parameter in one of the modules only."""
+        one = {self._donation(self.a, each): each for each in donated_buffers(self.a.module)}
+        other = {self._donation(self.b, each): each for each in donated_buffers(self.b.module)}
+        for key in one.keys() - other.keys():
+            self._donation_changed(key[0], "donated", "")
+        for key in other.keys() - one.keys():
+            self._donation_changed(key[0], "", "donated")
+
+    def _donation(self, side: Side, each: DonatedBuffer) -> DonationKey:
+        nodes: list[Member] = []
+        for view in (each.instruction, each.parameter):
+            node = (view.computation.index, view.index)
+            if side is self.a:
+                partner = self.matching.of_a[node[0]][node[1]]
+                nodes.append((node, partner))
+            else:
+                nodes.append((self.matching.of_b[node[0]][node[1]], node))
+        return nodes[0], nodes[1], tuple(each.shape_index), tuple(each.parameter_index), each.kind
+
+    def _donation_changed(self, member: Member, before: str, after: str) -> None:
+        number = self._find(self._unit_of(*member))
+        unit = self._units[number]
+        unit.words["donation"] = None
+        found = unit.aspects.setdefault(member, [])
+        aspect = Aspect("donation", before, after)
+        if aspect not in found:
+            found.append(aspect)
+
+    def _reads(self) -> None:
+        """Adds what matched and equal instructions cost more or less to the change that is the reason."""
+        matching = self.matching
+        for computation in self.a.computations:
+            rows = matching.of_a[computation.index]
+            before = self.a.measures.of[computation.index]
+            for i, partner in enumerate(rows):
+                if partner is None or (computation.index, i) in self._of_a:
+                    continue
+                after = self.b.measures.of[partner[0]][partner[1]]
+                if before[i] == after:
+                    continue
+                node = (computation.index, i)
+                delta = after.minus(before[i])
+                reads = delta._replace(bytes_read=0) == NOTHING
+                number = self._reason(node, partner) if reads else None
+                if number is None:
+                    word = "donation" if delta.bytes else "operands"
+                    self._add(node, partner, [word])
+                else:
+                    unit = self._units[self._find(number)]
+                    unit.delta = unit.delta.plus(delta)
+
+    def _reason(self, node: NodeId, partner: NodeId) -> int | None:
+        """The change of an operand that makes an instruction read other amounts."""
+        operands = self.a.computations[node[0]].operands[node[1]]
+        others = self.b.computations[partner[0]].operands[partner[1]]
+        for x, y in zip(operands, others, strict=False):
+            number = self._of_b.get((partner[0], y), self._of_a.get((node[0], x)))
+            if number is not None:
+                return number
+        return None
+
+    def _heads(self) -> None:
+        """What the modules say beside their instructions."""
+        one = self.a.canonical.head(self.a.entry.canonical)
+        other = self.b.canonical.head(self.b.entry.canonical)
+        donation = any("donation" in unit.words for unit in self.units())
+        shapes = any(
+            {"layout", "shape", "element type", "tile", "memory space"} & unit.words.keys() for unit in self.units()
+        )
+        for name in dict.fromkeys((*one, *other)):
+            before, after = one.get(name, ""), other.get(name, "")
+            if before == after or (name == "input_output_alias" and donation):
+                continue
+            if name == "entry_computation_layout" and shapes:
+                continue  # told by the parameters and the root
+            word = {"entry_computation_layout": "entry layout", "frontend_attributes": "frontend_attributes"}.get(
+                name, "donation"
+            )
+            self.module_aspects.append(Aspect(word, before, after))
+
+
+def _runs_as_one(opcode: str) -> bool:
+    """Whether the computation that an instruction calls is a kernel, or applied to elements, and not executed by itself."""
+    return not operation_of(opcode).runs_called_instructions
+
+
+def _fusion_of(side: Side, index: int) -> NodeId | None:
+    """The fusion that calls a computation."""
+    for caller in side.callers[index]:
+        if side.computations[caller[0]].opcode(caller[1]) == Opcode.FUSION:
+            return caller
+    return None

@@ -1,0 +1,601 @@
+"""What `memory` answers: totals by XLA's formulas, what lives at the peak, and how the bytes that live change along the program.
+
+peak_bytes               the most bytes that live at once (CompiledMemoryStats.peak_memory_in_bytes)
+argument_bytes           allocations of parameters             output_bytes    those that may hold a part of the result
+alias_bytes              those that are both                   constant_bytes  those of constants
+temp_bytes               those that are none of these, nor thread-local
+host_…_bytes             the same of allocations in the host's memory, which the others do not count
+total_allocation_bytes   all allocations of memory space 0     indefinite_bytes   those of them that live throughout, or in each call
+unpadded_peak_bytes      the peak if values took the bytes of their elements alone
+fragmentation_bytes      what temporary allocations have more than ever lives in them at once
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import ClassVar, Final, NamedTuple
+
+from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.frozen import Frozen, set_field
+from xlashape.hlo.module import HloInstruction, HloModule
+from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
+from xlashape.math import byte_text
+from xlashape.reports.memory.declaration import GROUPS, REPORT
+from xlashape.reports.memory.plan import (
+    CONSTANT,
+    HOST,
+    KINDS,
+    MERGES,
+    OUTPUT,
+    PARAMETER,
+    SPACES,
+    TEMPORARY,
+    Allocation,
+    Place,
+    Plan,
+)
+from xlashape.reports.memory.schedule import flat_schedule
+from xlashape.reports.memory.suggestions import Suggestion, suggestions
+from xlashape.reports.report import Answer, Report
+from xlashape.reports.text import short_bytes
+from xlashape.shape import Shape, ShapeIndex
+from xlashape.shape.xla_util.shape_util import byte_size_of
+from xlashape.similar import did_you_mean
+
+_WRAPPER: Final = re.compile(r"[\w.<>\-]*\((.*)\)")
+_MACHINERY: Final = frozenset(
+    ["while", "body", "cond", "scan", "closed_call", "checkpoint", "rematted_computation", "remat", "pjit", "main", ""]
+)
+_MOST_STEPS_TO_ORIGIN: Final = 8
+_NUMBERED: Final = re.compile(r"\w*\d+\w*(?:\[\d+\])?")
+
+
+class LiveBuffer(NamedTuple):
+    """A value that takes memory."""
+
+    name: str
+    """The instruction that makes it."""
+    shape_index: str | None
+    """Where in the instruction's result it is, such as `{1}`; None where it is the whole result."""
+    opcode: Opcode | UnknownOpcode | None
+    shape: Shape | None
+    bytes: int
+    padding_bytes: int | None
+    """Of `bytes`, those that hold no element."""
+    allocation: int | None
+    offset: int | None
+    space: int
+    kind: str
+    """`parameter`, `temporary`, `output` or `constant`."""
+    begin: int
+    end: int
+    """The steps of the timeline from which to which it takes memory, the last one included."""
+    op_name: str | None
+    source: str | None
+    computation: str | None
+    instruction: HloInstruction | None = None
+    """None where the module is not known. No column."""
+
+
+class Step(NamedTuple):
+    """A row of the timeline."""
+
+    step: int
+    name: str
+    """The instruction that runs; "" before the first."""
+    computation: str | None
+    bytes: int
+    parameter_bytes: int
+    temporary_bytes: int
+    output_bytes: int
+    constant_bytes: int
+    spaces: tuple[str, ...]
+    """The bytes in each memory space but 0, such as `1: 4096`."""
+    is_peak: bool
+
+
+class Space(NamedTuple):
+    """A memory space, by itself."""
+
+    space: int
+    name: str | None
+    peak_bytes: int
+    argument_bytes: int
+    output_bytes: int
+    alias_bytes: int
+    temp_bytes: int
+    constant_bytes: int
+    total_allocation_bytes: int
+
+
+class Group(NamedTuple):
+    """What lives at the peak and has something in common."""
+
+    group: str
+    bytes: int
+    share: float
+    """Of the peak."""
+    padding_bytes: int
+    buffers: int
+
+
+class ProgramMemory(Frozen, Answer):
+    """The memory of a program. `memory` makes it; its rows are `peak_buffers`."""
+
+    report: ClassVar[Report] = REPORT
+
+    plan: Plan
+    """The values, their lives and the steps as lists of numbers."""
+    module: HloModule | None
+    """The module, where it is known."""
+    said_peak: int | None
+    """The peak that the compiler itself said, where it said one."""
+    notes: tuple[str, ...]
+    """What must be known of where the numbers come from."""
+
+    def __init__(self, plan: Plan, *, said_peak: int | None = None, notes: Sequence[str] = ()) -> None:
+        """`said_peak` is the peak that the compiler itself said."""
+        set_field(self, "plan", plan)
+        set_field(self, "module", plan.module)
+        set_field(self, "said_peak", said_peak)
+        set_field(self, "notes", (*plan.notes, *notes))
+
+    # -- totals -------------------------------------------------------------------------------
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether the peak follows from rules of thumb, and not from XLA's own assignment of buffers."""
+        return self.plan.bounds is not None
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most bytes that live at once."""
+        return self.plan.steps.totals[self.peak_step]
+
+    @property
+    def lower_bytes(self) -> int:
+        """What the peak is at least. The peak itself, unless it is an estimate."""
+        return self.peak_bytes if self.plan.bounds is None else self.plan.bounds[0]
+
+    @property
+    def upper_bytes(self) -> int:
+        """What the peak is at most. The peak itself, unless it is an estimate."""
+        return self.peak_bytes if self.plan.bounds is None else self.plan.bounds[1]
+
+    @property
+    def unpadded_peak_bytes(self) -> int | None:
+        """The peak if values took the bytes of their elements alone, without tiles; None where shapes are not known."""
+        return self.plan.unpadded_peak
+
+    @cached_property
+    def peak_step(self) -> int:
+        """The first step of the timeline in which `peak_bytes` live."""
+        return self.plan.steps.peak
+
+    @property
+    def peak_instruction(self) -> str | None:
+        """The instruction that runs at the peak; None before the first."""
+        return self.name_of_step(self.peak_step) or None
+
+    def _sum(self, is_in: Callable[[Allocation], bool], *, host: bool = False) -> int:
+        is_host = self._is_host
+        return sum(
+            [
+                each.size
+                for each, hosted in zip(self.plan.allocations, is_host, strict=True)
+                if hosted == host and is_in(each)
+            ]
+        )
+
+    @cached_property
+    def _is_host(self) -> list[bool]:
+        """Whether each allocation is in the host's memory: by the layout of its first value, or by its space where it has none."""
+        found: list[bool] = []
+        for each in self.plan.allocations:
+            shape = self.plan.values.place(each.values[0]).shape if each.values and self.module is not None else None
+            if shape is not None and not shape.is_tuple:
+                found.append(shape.layout is not None and shape.layout.memory_space == HOST)
+            else:
+                found.append(each.space == HOST and not each.values)
+        return found
+
+    @cached_property
+    def argument_bytes(self) -> int:
+        """The allocations of parameters."""
+        return self._sum(_is_argument)
+
+    @cached_property
+    def output_bytes(self) -> int:
+        """The allocations that may hold a part of the result, parameters among them."""
+        return self._sum(_is_output)
+
+    @cached_property
+    def alias_bytes(self) -> int:
+        """The allocations of parameters that hold a part of the result."""
+        return self._sum(_is_alias)
+
+    @cached_property
+    def temp_bytes(self) -> int:
+        """The allocations that are neither of parameters, nor of constants, nor of the result, nor thread-local."""
+        return self._sum(_is_temp)
+
+    @cached_property
+    def constant_bytes(self) -> int:
+        """The allocations of constants."""
+        return self._sum(_is_constant)
+
+    @cached_property
+    def host_argument_bytes(self) -> int:
+        """`argument_bytes` of the host's memory."""
+        return self._sum(_is_argument, host=True)
+
+    @cached_property
+    def host_output_bytes(self) -> int:
+        """`output_bytes` of the host's memory."""
+        return self._sum(_is_output, host=True)
+
+    @cached_property
+    def host_alias_bytes(self) -> int:
+        """`alias_bytes` of the host's memory."""
+        return self._sum(_is_alias, host=True)
+
+    @cached_property
+    def host_temp_bytes(self) -> int:
+        """`temp_bytes` of the host's memory."""
+        return self._sum(_is_temp, host=True)
+
+    @cached_property
+    def total_allocation_bytes(self) -> int:
+        """All allocations of memory space 0."""
+        return sum([each.size for each in self.plan.allocations if each.space == 0])
+
+    @cached_property
+    def indefinite_bytes(self) -> int:
+        """The allocations of memory space 0 that live throughout the program or in each call of a computation."""
+        return sum(
+            [
+                each.size
+                for each in self.plan.allocations
+                if each.space == 0 and (each.lives_throughout or each.is_thread_local)
+            ]
+        )
+
+    @cached_property
+    def fragmentation_bytes(self) -> int | None:
+        """What temporary allocations have more than ever lives in them at once; None for an estimate, which places nothing."""
+        if self.is_estimate:
+            return None
+        plan = self.plan
+        by_allocation = plan.totals_by(plan.values.allocations)
+        return sum(
+            [
+                max(0, each.size - max(by_allocation[position]))
+                for position, each in enumerate(plan.allocations)
+                if _is_temp(each) and position in by_allocation
+            ]
+        )
+
+    @property
+    def fragmentation(self) -> float | None:
+        """`fragmentation_bytes` as a part of `temp_bytes`."""
+        if self.fragmentation_bytes is None:
+            return None
+        return self.fragmentation_bytes / self.temp_bytes if self.temp_bytes else 0.0
+
+    @property
+    def missing_bytes(self) -> int | None:
+        """How many bytes the compiler's own number lacks; None where there is none to compare with."""
+        return None if self.said_peak is None else self.peak_bytes - self.said_peak
+
+    # -- what lives when ----------------------------------------------------------------------
+
+    @cached_property
+    def peak_buffers(self) -> tuple[LiveBuffer, ...]:
+        """What lives at the peak, the largest first. Their bytes add up to `peak_bytes`."""
+        return self._live(self.peak_step)
+
+    def _live(self, step: int) -> tuple[LiveBuffer, ...]:
+        found = [self._buffer(life, step) for life in self.plan.lives.at(step)]
+        found = [each for each in found if each.bytes]
+        found.sort(key=lambda each: (-each.bytes, each.begin, each.name))
+        return tuple(found)
+
+    def _buffer(self, life: int, step: int) -> LiveBuffer:
+        values, lives = self.plan.values, self.plan.lives
+        number = lives.values[life]
+        place = self._holder(life, step)
+        instruction, shape, size = place.instruction, place.shape, values.sizes[number]
+        allocation = values.allocations[number]
+        offset = values.offsets[number]
+        origin = None if instruction is None else origin_of(instruction)
+        return LiveBuffer(
+            name=place.name,
+            shape_index=str(ShapeIndex(place.shape_index)) if place.shape_index else None,
+            opcode=None if instruction is None else instruction.opcode,
+            shape=shape,
+            bytes=size,
+            padding_bytes=None if shape is None else padding_of(shape, size),
+            allocation=None if allocation < 0 else self.plan.allocations[allocation].number,
+            offset=None if offset < 0 else offset,
+            space=values.spaces[number],
+            kind=KINDS[values.kinds[number]],
+            begin=lives.begins[life],
+            end=lives.ends[life],
+            op_name=None if origin is None else origin.proto.metadata.op_name or None,
+            source=None if origin is None else origin.metadata.source or None,
+            computation=None if instruction is None else instruction.computation.name,
+            instruction=instruction,
+        )
+
+    def _holder(self, life: int, step: int) -> Place:
+        """Where the value is made that is in the memory of a life in a step: the last that took it over and that says where it comes from."""
+        values, lives = self.plan.values, self.plan.lives
+        number = lives.values[life]
+        for begin, heir in reversed(lives.heirs.get(life, ())):
+            if begin <= step and values.sizes[heir] == values.sizes[number]:
+                place = values.place(heir)
+                if place.instruction is not None and place.instruction.opcode not in MERGES:
+                    return place
+        return values.place(number)
+
+    def buffers(self) -> Iterator[LiveBuffer]:
+        """Everything that ever takes memory, in the order in which it begins. A value that lives twice comes twice."""
+        for life in range(len(self.plan.lives.values)):
+            yield self._buffer(life, self.plan.lives.begins[life])
+
+    @cached_property
+    def timeline(self) -> tuple[Step, ...]:
+        """The bytes that live along the program. Step 0 is before the first instruction; the largest `bytes` are `peak_bytes`."""
+        plan = self.plan
+        nothing = [0] * len(plan.steps.totals)
+        by_kind = plan.totals_by(plan.values.kinds)
+        kinds = [by_kind.get(kind, nothing) for kind in range(len(KINDS))]
+        spaces = [(space, totals) for space, totals in plan.totals_by(plan.values.spaces).items() if space]
+        peak = self.peak_step
+        rows: list[Step] = []
+        for step, total in enumerate(plan.steps.totals):
+            place = self._place_of_step(step)
+            instruction = None if place is None else place.instruction
+            rows.append(
+                Step(
+                    step=step,
+                    name="" if place is None else place.name,
+                    computation=None if instruction is None else instruction.computation.name,
+                    bytes=total,
+                    parameter_bytes=kinds[PARAMETER][step],
+                    temporary_bytes=kinds[TEMPORARY][step],
+                    output_bytes=kinds[OUTPUT][step],
+                    constant_bytes=kinds[CONSTANT][step],
+                    spaces=tuple([f"{space}: {totals[step]}" for space, totals in spaces]),
+                    is_peak=step == peak,
+                )
+            )
+        return tuple(rows)
+
+    def _place_of_step(self, step: int) -> Place | None:
+        steps = self.plan.steps
+        if steps.instructions is not None:
+            instruction = steps.instructions[step - 1] if step else None
+            return None if instruction is None else Place(instruction, instruction.name)
+        value = steps.values[step]
+        return None if value < 0 else self.plan.values.place(value)
+
+    def name_of_step(self, step: int) -> str:
+        place = self._place_of_step(step)
+        return "" if place is None else place.name
+
+    @cached_property
+    def spaces(self) -> tuple[Space, ...]:
+        """Each memory space by itself. The totals above add them up, as XLA does."""
+        plan = self.plan
+        peaks = {space: max(totals) for space, totals in plan.totals_by(plan.values.spaces).items()}
+        found: list[Space] = []
+        for space in sorted({*peaks, *[each.space for each in plan.allocations]}):
+            own = [each for each in plan.allocations if each.space == space]
+            found.append(
+                Space(
+                    space,
+                    SPACES.get(space),
+                    peaks.get(space, 0),
+                    *[
+                        sum([each.size for each in own if is_in(each)])
+                        for is_in in (_is_argument, _is_output, _is_alias, _is_temp, _is_constant, _is_any)
+                    ],
+                )
+            )
+        return tuple(found)
+
+    def at(self, instruction: str | HloInstruction | int) -> tuple[LiveBuffer, ...]:
+        """What lives while an instruction runs, the largest first. A number is a step of the timeline.
+
+        An instruction that takes no memory of its own has what lives at the last instruction before it that takes some, without what is no longer used.
+        Raises NotFoundError for an instruction that the program does not have or that does not run by itself.
+        """
+        if isinstance(instruction, int):
+            if not 0 <= instruction < len(self.plan.steps.totals):
+                raise NotFoundError(
+                    f"there is no step {instruction}: the timeline has steps 0 to {len(self.plan.steps.totals) - 1}",
+                    kind="step",
+                    name=str(instruction),
+                )
+            return self._live(instruction)
+        name = instruction if isinstance(instruction, str) else instruction.name
+        return self._live(self._step_of(name.removeprefix("%")))
+
+    @cached_property
+    def _steps_by_name(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for step in range(len(self.plan.steps.totals) - 1, 0, -1):
+            found[self.name_of_step(step)] = step
+        return found
+
+    def _step_of(self, name: str) -> int:
+        step = self._steps_by_name.get(name)
+        if step is not None:
+            return step
+        if self.module is not None:
+            order = [each.name for each in flat_schedule(self.module).instructions]
+            if name in order:
+                last = 0
+                for each in order:
+                    last = self._steps_by_name.get(each, last)
+                    if each == name:
+                        return last
+        names = [*self._steps_by_name]
+        raise NotFoundError(
+            f"no instruction {name!r} takes memory in this program{did_you_mean(name, names)}",
+            kind="instruction",
+            name=name,
+        )
+
+    def by(self, key: str) -> tuple[Group, ...]:
+        """What lives at the peak by group, the largest first: by `source`, `op_name`, `opcode`, `computation`, `shape`, `kind` or `space`.
+
+        Of an op_name the part counts that names a layer: `transformer/layer_3` of `jit(step)/jvp(transformer)/layer_3/attention/dot_general`.
+        """
+        if key not in GROUPS:
+            raise InvalidArgumentError(
+                f"by takes {', '.join(GROUPS)}, not {key!r}{did_you_mean(key, GROUPS)}", field="by"
+            )
+        sums: dict[str, list[int]] = {}
+        for each in self.peak_buffers:
+            value = getattr(each, key)
+            if key == "op_name":
+                value = layer_of(each.op_name) if each.op_name else None
+            entry = sums.setdefault("" if value is None else str(value), [0, 0, 0])
+            entry[0] += each.bytes
+            entry[1] += each.padding_bytes or 0
+            entry[2] += 1
+        peak = self.peak_bytes
+        rows = [
+            Group(name or "(unknown)", total, total / peak, padding, count)
+            for name, (total, padding, count) in sums.items()
+        ]
+        return tuple(sorted(rows, key=lambda row: (-row.bytes, row.group)))
+
+    def suggest(self, limit: int | None = None) -> tuple[Suggestion, ...]:
+        """Changes that would make the peak smaller, the one with the lowest peak first; with a limit in bytes, whether each fits it.
+
+        Only a donation is ever exact. Raises InvalidArgumentError for a limit that is no number of bytes.
+        """
+        # The check is for callers without types.
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidArgumentError(f"limit takes a number of bytes, not {limit!r}", field="limit")
+        return suggestions(self.plan, limit)
+
+    def fit(self, limit: int | str | None = None) -> tuple[Suggestion, ...]:
+        """`suggest` under the name of the command line, `--fit 16GiB`. A request of the service has the limit as text."""
+        if isinstance(limit, str):
+            if not limit.isdecimal():
+                raise InvalidArgumentError(f"limit takes a number of bytes, not {limit!r}", field="limit")
+            return self.suggest(int(limit))
+        return self.suggest(limit)
+
+    # -- text ---------------------------------------------------------------------------------
+
+    def headline(self) -> str:
+        """Five lines of totals, and what else must be known."""
+        where = f", while {self.peak_instruction} runs" if self.peak_instruction else ""
+        known = (
+            f"between {short_bytes(self.lower_bytes)} and {short_bytes(self.upper_bytes)}" if self.is_estimate else ""
+        )
+        donated = f", of which {short_bytes(self.alias_bytes)} in the memory of parameters" if self.alias_bytes else ""
+        fragmentation = ""
+        if self.fragmentation_bytes:
+            fragmentation = f", of which {short_bytes(self.fragmentation_bytes)} fragmentation"
+        lines = [
+            f"peak         {byte_text(self.peak_bytes)}{where}" + (f"; an estimate, {known}" if known else ""),
+            f"parameters   {byte_text(self.argument_bytes)}",
+            f"outputs      {byte_text(self.output_bytes)}{donated}",
+            f"temporaries  {byte_text(self.temp_bytes)}{fragmentation}",
+            f"constants    {byte_text(self.constant_bytes)}",
+        ]
+        spaces = [each for each in self.spaces if each.peak_bytes]
+        if len(spaces) > 1 or any(each.space for each in spaces):
+            parts = [f"{each.name or 'space'} ({each.space}) {short_bytes(each.peak_bytes)}" for each in spaces]
+            lines.append(f"by memory space, each at its own peak: {', '.join(parts)}")
+        return "\n".join([*lines, *self.notes])
+
+    def __repr__(self) -> str:
+        about = "about " if self.is_estimate else ""
+        return f"<ProgramMemory: {about}{byte_text(self.peak_bytes)} at the peak>"
+
+
+def _is_argument(each: Allocation) -> bool:
+    return each.is_parameter
+
+
+def _is_output(each: Allocation) -> bool:
+    return each.is_live_out
+
+
+def _is_alias(each: Allocation) -> bool:
+    return each.is_parameter and each.is_aliased
+
+
+def _is_temp(each: Allocation) -> bool:
+    return each.kind == TEMPORARY and not each.is_thread_local
+
+
+def _is_constant(each: Allocation) -> bool:
+    return each.is_constant
+
+
+def _is_any(_: Allocation) -> bool:
+    return True
+
+
+def padding_of(shape: Shape, size: int) -> int:
+    """The bytes of a value of `size` bytes that hold no element.
+
+    >>> padding_of(Shape.parse("f32[3,5]{1,0:T(8,128)}"), 4096)
+    4036
+    """
+    if shape.is_tuple or not (shape.is_array or shape.is_buffer) or shape.is_unbounded_dynamic:
+        return 0
+    return max(0, size - byte_size_of(shape))
+
+
+def origin_of(instruction: HloInstruction) -> HloInstruction:
+    """The instruction whose metadata says where a value comes from: the instruction itself, or what stands for it where it has none.
+
+    For a fusion that is the last fused instruction with metadata, for another instruction, such as a copy of the compiler's, its first operand.
+    """
+    found = instruction
+    for _ in range(_MOST_STEPS_TO_ORIGIN):
+        if found.proto.HasField("metadata") and found.proto.metadata.op_name:
+            return found
+        if found.opcode == Opcode.FUSION and found.called_computations:
+            for fused in reversed(found.called_computations[0].instructions):
+                if fused.proto.HasField("metadata") and fused.proto.metadata.op_name:
+                    return fused
+        if not found.operands:
+            break
+        found = found.operands[0]
+    return instruction
+
+
+def layer_of(op_name: str) -> str:
+    """The part of an op_name that names what a person would call a layer: scopes up to the first that has a number, or all of them.
+
+    The names of jitted functions, transformations and control flow are left out, and so is the primitive at the end.
+
+    >>> layer_of("jit(step)/transpose(jvp(transformer))/layer_3/attention/dot_general")
+    'transformer/layer_3'
+    >>> layer_of("jit(f)/jit(main)/mlp/while/body/add"), layer_of("jit(f)/add"), layer_of("w[0]")
+    ('mlp', 'add', 'w[0]')
+    """
+    parts = op_name.split("/")
+    kept: list[str] = []
+    for part in parts[:-1]:
+        is_jitted = part.startswith(("jit(", "pjit("))
+        while (match := _WRAPPER.fullmatch(part)) is not None:
+            part = match[1]
+        if is_jitted or part in _MACHINERY:
+            continue
+        kept.append(part)
+        if _NUMBERED.fullmatch(part):
+            break
+    return "/".join(kept) or parts[-1]

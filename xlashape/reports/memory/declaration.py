@@ -1,0 +1,141 @@
+"""The declaration of the report `memory`: its columns, totals and further tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xlashape.reports.report import Option, Report, Section
+from xlashape.tables import Column, Kind
+
+GROUPS: Final = ("source", "op_name", "opcode", "computation", "shape", "kind", "space")
+"""What `by` groups by."""
+
+_SIZES: Final = (
+    Column("argument_bytes", Kind.INTEGER, "allocations of parameters", "bytes", 3, "parameters"),
+    Column("output_bytes", Kind.INTEGER, "allocations that may hold a part of the result, parameters among them", "bytes", 3, "outputs"),
+    Column("alias_bytes", Kind.INTEGER, "allocations of parameters that hold a part of the result", "bytes", 4, "donated"),
+    Column("temp_bytes", Kind.INTEGER, "allocations that are none of these, nor of constants, nor thread-local", "bytes", 2, "temporaries"),
+    Column("constant_bytes", Kind.INTEGER, "allocations of constants", "bytes", 4, "constants"),
+)  # fmt: skip
+
+BUFFERS: Final = (
+    Column("name", Kind.TEXT, "the instruction that makes the value", rank=1, heading="instruction"),
+    Column("shape_index", Kind.TEXT, "where the value is in the instruction's result, such as {1}", rank=6, heading="index"),
+    Column("opcode", Kind.TEXT, "the opcode of the instruction", rank=5),
+    Column("shape", Kind.TEXT, "the shape of the value, with its layout", rank=2),
+    Column("bytes", Kind.INTEGER, "the bytes that the value takes", "bytes", rank=1),
+    Column("padding_bytes", Kind.INTEGER, "the bytes among them that hold no element", "bytes", rank=4, heading="padding"),
+    Column("kind", Kind.TEXT, "what its memory is for: parameter, temporary, output or constant", rank=3),
+    Column("space", Kind.INTEGER, "the memory space, XLA's color: 0 is the device's main memory"),
+    Column("allocation", Kind.INTEGER, "the allocation that the value is in"),
+    Column("offset", Kind.INTEGER, "where the value begins in its allocation", "bytes"),
+    Column("begin", Kind.INTEGER, "the first step of the timeline in which it takes memory"),
+    Column("end", Kind.INTEGER, "the last step of the timeline in which it takes memory"),
+    Column("computation", Kind.TEXT, "the computation of the instruction"),
+    Column("op_name", Kind.TEXT, "the operation of the user's program that the instruction comes from", rank=7),
+    Column("source", Kind.TEXT, "the line of the user's program that the instruction comes from", rank=2),
+)  # fmt: skip
+
+TIMELINE: Final = (
+    Column("step", Kind.INTEGER, "the number of the step; 0 is before the first instruction", rank=1),
+    Column("name", Kind.TEXT, "the instruction that runs", rank=1, heading="instruction"),
+    Column("computation", Kind.TEXT, "its computation"),
+    Column("bytes", Kind.INTEGER, "all bytes that live then", "bytes", rank=1),
+    Column("parameter_bytes", Kind.INTEGER, "those of parameters", "bytes", rank=3, heading="parameters"),
+    Column("temporary_bytes", Kind.INTEGER, "those of temporaries", "bytes", rank=2, heading="temporaries"),
+    Column("output_bytes", Kind.INTEGER, "those of outputs", "bytes", rank=3, heading="outputs"),
+    Column("constant_bytes", Kind.INTEGER, "those of constants", "bytes", rank=4, heading="constants"),
+    Column("spaces", Kind.TEXTS, "the bytes in each memory space but 0, such as `1: 4096`"),
+    Column("is_peak", Kind.BOOLEAN, "whether it is the first step with the most bytes", rank=5, heading="peak"),
+)  # fmt: skip
+
+SPACE: Final = (
+    Column("space", Kind.INTEGER, "the memory space, XLA's color", rank=1),
+    Column("name", Kind.TEXT, "what the space is, where all compilers agree", rank=2),
+    Column("peak_bytes", Kind.INTEGER, "the most bytes that live in it at once", "bytes", rank=1, heading="peak"),
+    *_SIZES,
+    Column("total_allocation_bytes", Kind.INTEGER, "all allocations", "bytes", 4, "allocations"),
+)  # fmt: skip
+
+GROUP: Final = (
+    Column("group", Kind.TEXT, "what the buffers have in common", rank=1),
+    Column("bytes", Kind.INTEGER, "their bytes at the peak", "bytes", rank=1),
+    Column("share", Kind.NUMBER, "the part of the peak that they are", "fraction", rank=2),
+    Column("padding_bytes", Kind.INTEGER, "the bytes among them that hold no element", "bytes", rank=3, heading="padding"),
+    Column("buffers", Kind.INTEGER, "how many buffers they are", rank=3),
+)  # fmt: skip
+
+SUGGESTION: Final = (
+    Column("change", Kind.TEXT, "the kind of change: donate, recompute, precision, padding, copy or smaller", rank=1),
+    Column("new_peak_bytes", Kind.INTEGER, "the peak with the change", "bytes", rank=1, heading="new peak"),
+    Column("saved_bytes", Kind.INTEGER, "how much lower the peak is", "bytes", rank=2, heading="saved"),
+    Column("lower_bytes", Kind.INTEGER, "what the new peak is at least", "bytes"),
+    Column("upper_bytes", Kind.INTEGER, "what the new peak is at most", "bytes", rank=4, heading="at most"),
+    Column("is_exact", Kind.BOOLEAN, "whether the new peak is exact", rank=5, heading="exact"),
+    Column("fits", Kind.BOOLEAN, "whether the new peak is within the limit for certain", rank=3),
+    Column("flops", Kind.INTEGER, "floating-point operations that the change adds", "flops", rank=6),
+    Column("name", Kind.TEXT, "the instruction that the change is about"),
+    Column("text", Kind.TEXT, "what to write", rank=1),
+)  # fmt: skip
+
+TOTALS: Final = (
+    Column("peak_bytes", Kind.INTEGER, "the most bytes that live at once", "bytes"),
+    *_SIZES,
+    Column("is_estimate", Kind.BOOLEAN, "whether the peak is estimated, because the program came without XLA's assignment of buffers"),
+    Column("lower_bytes", Kind.INTEGER, "what the peak is at least", "bytes"),
+    Column("upper_bytes", Kind.INTEGER, "what the peak is at most", "bytes"),
+    Column("peak_instruction", Kind.TEXT, "the instruction that runs at the peak"),
+    Column("peak_step", Kind.INTEGER, "the step of the timeline with the peak"),
+    Column("unpadded_peak_bytes", Kind.INTEGER, "the peak if values took the bytes of their elements alone", "bytes"),
+    Column("total_allocation_bytes", Kind.INTEGER, "all allocations of memory space 0", "bytes"),
+    Column("indefinite_bytes", Kind.INTEGER, "allocations of memory space 0 that live throughout or in each call", "bytes"),
+    Column("fragmentation_bytes", Kind.INTEGER, "what temporary allocations have more than ever lives in them at once", "bytes"),
+    Column("fragmentation", Kind.NUMBER, "the same as a part of the temporaries", "fraction"),
+    Column("host_argument_bytes", Kind.INTEGER, "allocations of parameters in the host's memory", "bytes"),
+    Column("host_output_bytes", Kind.INTEGER, "allocations in the host's memory that may hold a part of the result", "bytes"),
+    Column("host_alias_bytes", Kind.INTEGER, "allocations in the host's memory that are both", "bytes"),
+    Column("host_temp_bytes", Kind.INTEGER, "allocations in the host's memory that are temporary", "bytes"),
+    Column("missing_bytes", Kind.INTEGER, "how many bytes the compiler's own peak lacks, where it said one", "bytes"),
+    Column("notes", Kind.TEXTS, "what must be known of where the numbers come from"),
+)  # fmt: skip
+
+REPORT: Final = Report(
+    name="memory",
+    summary="The peak of a program's memory, what lives then, and from which line of the program it comes.",
+    columns=BUFFERS,
+    totals=TOTALS,
+    sections=(
+        Section("timeline", TIMELINE, "the bytes that live along the program"),
+        Section("spaces", SPACE, "each memory space by itself"),
+        Section(
+            "by",
+            GROUP,
+            "what lives at the peak, by group",
+            Option("by", Kind.TEXT, "what to group by", None, GROUPS),
+        ),
+        Section(
+            "at",
+            BUFFERS,
+            "what lives while an instruction runs",
+            Option("at", Kind.TEXT, "the name of the instruction"),
+        ),
+        Section(
+            "fit",
+            SUGGESTION,
+            "changes that would make the peak smaller",
+            Option(
+                "fit",
+                Kind.INTEGER,
+                "a limit for the peak: changes that would make it smaller, and whether they fit",
+                unit="bytes",
+            ),
+        ),
+    ),
+    compute="xlashape.reports.memory:memory",
+    rows="peak_buffers",
+    shown=15,
+    takes=(
+        "X is a dump of XLA: a module (.hlo.pb with its buffer assignment, or without), *-buffer-assignment.txt, *-memory-usage-report.txt or .pb, "
+        "*-buffer-assignment-values.txt, *-live-range.txt; or a profile. `-` reads standard input."
+    ),
+)

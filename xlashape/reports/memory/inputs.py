@@ -1,0 +1,207 @@
+"""What `memory` takes, and how the plan is found in it.
+
+a dump NAME.hlo.pb with a buffer assignment, a profile          the assignment
+jax.stages.Compiled, jaxlib's executables                       the assignment in their CompiledMemoryStats
+a CompiledMemoryStats, a BufferAssignmentProto                  the same, without a module
+NAME-buffer-assignment.txt, NAME-memory-usage-report.txt, …     the module NAME.hlo.pb or NAME.txt beside it, and the text where that has no assignment
+everything else that HloModule.of takes                         an estimate
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+from google.protobuf.message import DecodeError as ProtobufDecodeError
+from google.protobuf.message import Message
+
+from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
+from xlashape.hlo.module import HloModule
+from xlashape.proto import coerce, xla
+from xlashape.reports.memory.answer import ProgramMemory
+from xlashape.reports.memory.assignment import plan_of_assignment
+from xlashape.reports.memory.liveness import plan_of_module
+from xlashape.reports.memory.plan import Plan
+from xlashape.reports.memory.texts import TextAssignment, read_text, read_usage_report
+from xlashape.reports.memory.untraced import is_untraced, with_temporaries
+
+_TEXTS: Final = re.compile(
+    r"(?P<base>.*?)-(?P<kind>buffer-assignment-values\.txt|buffer-assignment\.txt|memory-usage-report\.(?:txt|pb)|live-range\.txt)"
+)
+_MODULES: Final = (".hlo.pb", ".hlo.pb.gz", ".txt", ".hlo", ".txt.gz")
+_CONTENT: Final = re.compile(
+    rb"\s*(?:BufferAssignment:|allocation \d+: size|Total bytes used:|Memory Space: |Memory usage report|HloLiveRange)"
+)
+_MOST_BYTES: Final = (1 << 31) - 1
+_HOW_TO_DUMP: Final = (
+    "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto' writes DIR/….hlo.pb, whose assignment has the traces"
+)
+
+
+def memory(x: Any) -> ProgramMemory:
+    """The memory of a program: its peak, what lives then, and from which line it comes.
+
+    `x` is a dump of XLA (`*.hlo.pb` with its buffer assignment), a text that XLA writes beside it, a Compiled of JAX, a BufferAssignmentProto, a profile
+    (`FILE#MODULE` where it holds several), or anything else that `HloModule.of` takes. Of a module without an assignment the peak is estimated:
+    `is_estimate`, `lower_bytes`, `upper_bytes`. Raises InvalidModuleError for an assignment that contradicts itself or its module, and what
+    `HloModule.of` raises.
+
+    >>> text = '''HloModule m, is_scheduled=true
+    ... ENTRY e { p = f32[256] parameter(0) n = f32[256] negate(p) r = f32[256] reverse(n), dimensions={0} ROOT a = f32[256] add(n, r) }'''
+    >>> answer = memory(text)
+    >>> answer.is_estimate, answer.peak_bytes, [buffer.name for buffer in answer.peak_buffers]
+    (True, 3072, ['a', 'p', 'r'])
+    """
+    if isinstance(x, ProgramMemory):
+        return x
+    if isinstance(x, Message) and x.DESCRIPTOR.full_name == "xla.BufferAssignmentProto":
+        return ProgramMemory(plan_of_assignment(coerce(xla.BufferAssignmentProto, x), None))
+    if isinstance(x, (str, os.PathLike)):
+        answer = _of_path(os.fspath(x))
+        if answer is not None:
+            return answer
+    elif isinstance(x, (bytes, bytearray, memoryview)):
+        data = bytes(cast("bytes", x))
+        if _CONTENT.match(data):
+            return _of_text(read_text(data.decode("utf-8", "replace"), "the text"), None, "the text")
+    elif not isinstance(x, (HloModule, type, list, tuple)):
+        stats = _stats_of(x)
+        if stats is not None:
+            return _of_stats(x, stats)
+    return _of_module(HloModule.of(x))
+
+
+def _of_module(module: HloModule, notes: tuple[str, ...] = ()) -> ProgramMemory:
+    if _has_assignment(module):
+        assert module.hlo_proto is not None
+        return ProgramMemory(plan_of_assignment(module.hlo_proto.buffer_assignment, module), notes=notes)
+    return ProgramMemory(plan_of_module(module), notes=notes)
+
+
+def _has_assignment(module: HloModule) -> bool:
+    return module.hlo_proto is not None and module.hlo_proto.HasField("buffer_assignment")
+
+
+# -- objects of JAX ---------------------------------------------------------------------------
+
+
+class _Stats(NamedTuple):
+    """What a CompiledMemoryStats says."""
+
+    assignment: bytes
+    peak: int | None
+
+
+def _stats_of(value: Any) -> _Stats | None:
+    """The stats of a Compiled, of an executable of jaxlib, or the stats themselves; None of anything else."""
+    if hasattr(value, "serialized_buffer_assignment_proto"):
+        return _stats(value)
+    executable: Any = value
+    if callable(getattr(value, "runtime_executable", None)):
+        executable = _asked(value.runtime_executable)
+    ask = getattr(executable, "get_compiled_memory_stats", None)
+    found = _asked(ask) if callable(ask) else None
+    return None if found is None or not hasattr(found, "serialized_buffer_assignment_proto") else _stats(found)
+
+
+def _asked(question: Callable[[], Any]) -> Any:
+    """The answer of another library; None where it gives none."""
+    try:
+        return question()
+    except Exception:  # runtimes refuse in many ways
+        return None
+
+
+def _stats(found: Any) -> _Stats | None:
+    data = _asked(lambda: bytes(found.serialized_buffer_assignment_proto))
+    if not data:
+        return None
+    peak = getattr(found, "peak_memory_in_bytes", None)
+    return _Stats(data, peak if isinstance(peak, int) else None)
+
+
+def _of_stats(value: Any, stats: _Stats) -> ProgramMemory:
+    try:
+        proto = xla.BufferAssignmentProto.FromString(stats.assignment)
+    except ProtobufDecodeError as error:
+        raise DecodeError(f"the buffer assignment of this {type(value).__name__} cannot be decoded: {error}") from error
+    has_module = not hasattr(value, "serialized_buffer_assignment_proto")
+    plan = plan_of_assignment(proto, HloModule.of(value) if has_module else None)
+    if not is_untraced(plan, proto):
+        return ProgramMemory(plan, said_peak=stats.peak)
+    plan = with_temporaries(plan, proto)
+    peak = max(plan.steps.totals)
+    if stats.peak is not None and stats.peak < peak:
+        about = "about " if plan.bounds is not None else ""
+        said = (
+            f"jaxlib says a peak of {stats.peak:,} bytes, which lacks {about}{peak - stats.peak:,} bytes of temporaries"
+        )
+    else:
+        said = "jaxlib has dropped the heap traces of this executable"
+    return ProgramMemory(plan, said_peak=stats.peak, notes=(f"{said}: {_HOW_TO_DUMP}.",))
+
+
+# -- files ------------------------------------------------------------------------------------
+
+
+def _of_path(path: str) -> ProgramMemory | None:
+    """The memory that a text or report of XLA says; None for another file, and for text that is a module itself."""
+    if "\n" in path or len(path) > 4096:
+        data = path.encode("utf-8", "surrogatepass")
+        return _of_text(read_text(path, "the text"), None, "the text") if _CONTENT.match(data) else None
+    file = Path(path)
+    match = _TEXTS.fullmatch(file.name.removesuffix(".gz"))
+    if match is None:
+        return None
+    module, beside = _module_beside(file, match["base"])
+    if module is not None and _has_assignment(module):
+        return _of_module(module, (f"The assignment is that of {beside}.",))
+    if match["kind"] in ("buffer-assignment-values.txt", "live-range.txt") and module is not None:
+        return _of_module(module, (f"The module is that of {beside}.",))
+    if match["kind"] == "buffer-assignment-values.txt":
+        raise InvalidArgumentError(
+            f"{file.name} has no sizes of its values: put {match['base']}.hlo.pb or {match['base']}.txt beside it, or pass that"
+        )
+    data = _content(file)
+    if match["kind"] == "memory-usage-report.pb":
+        return _of_text(read_usage_report(data, file.name), None, file.name)
+    has_values = match["kind"] == "buffer-assignment.txt"
+    return _of_text(read_text(data.decode("utf-8", "replace"), file.name), module if has_values else None, file.name)
+
+
+def _module_beside(file: Path, base: str) -> tuple[HloModule | None, str]:
+    """The module that a text is about, if it is in the same directory, and the name of its file."""
+    for suffix in _MODULES:
+        beside = file.with_name(base + suffix)
+        if beside.is_file():
+            return HloModule.load(beside), beside.name
+    return None, ""
+
+
+def _content(file: Path) -> bytes:
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError as error:
+        raise NotFoundError(f"no such file: {str(file)!r}", kind="file", name=str(file)) from error
+    except OSError as error:
+        raise InvalidArgumentError(f"cannot read {str(file)!r}: {error.strerror}") from error
+    if data[:2] != b"\x1f\x8b":
+        return data
+    try:
+        with gzip.open(file) as stream:
+            return stream.read(_MOST_BYTES)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DecodeError(f"{file.name} is not gzip data: {error}") from error
+
+
+def _of_text(said: TextAssignment, module: HloModule | None, name: str) -> ProgramMemory:
+    plan: Plan = plan_of_assignment(said.proto, module, said.shapes)
+    if is_untraced(plan, said.proto):
+        plan = with_temporaries(plan, said.proto)
+    notes = (f"{name} has rounded sizes.",) if said.is_rounded else ()
+    return ProgramMemory(plan, notes=notes)

@@ -1,0 +1,149 @@
+"""A memory plan: which values of a program live when, in which allocation. It is what all sources of the report are brought to.
+
+An assignment of XLA (`assignment.py`) gives a plan whose steps are those of XLA's own simulation of the heap; a module without one (`liveness.py`) gives
+one whose steps are the instructions of its schedule. Values, lives and steps are lists of numbers: a plan of a million values takes no object for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from xlashape.hlo.module import HloInstruction, HloModule
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.shape import Shape
+
+PARAMETER, TEMPORARY, OUTPUT, CONSTANT = range(4)
+KINDS: Final = ("parameter", "temporary", "output", "constant")
+"""What a value's memory is for. A parameter whose memory the program may overwrite with an output counts as a parameter."""
+
+MERGES: Final = frozenset([Opcode.PARAMETER, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL])
+"""Opcodes of values that merge others, such as the state of a loop. Another value of the same memory says more."""
+
+HOST: Final = 5
+"""The memory space of a layout that is the host's memory."""
+
+SPACES: Final = {0: "device", 1: "fast memory", HOST: "host"}
+"""Names of memory spaces that all of XLA's compilers give the same meaning. Space 1 is the VMEM of a TPU."""
+
+
+class Allocation(NamedTuple):
+    """A range of memory that values share, at different times or at different offsets. XLA's BufferAllocation."""
+
+    number: int
+    """XLA's index of it."""
+    size: int
+    space: int
+    kind: int
+    """One of the numbers of `KINDS`."""
+    is_thread_local: bool = False
+    """One for each call of a computation, as of a reduction's function. No part of the program's peak."""
+    is_live_out: bool = False
+    """It holds a part of the result."""
+    is_parameter: bool = False
+    is_aliased: bool = False
+    """A parameter whose memory holds a part of the result."""
+    is_constant: bool = False
+    parameter_number: int = 0
+    parameter_index: tuple[int, ...] = ()
+    values: tuple[int, ...] = ()
+    """The numbers of the values in it, in the plan."""
+
+    @property
+    def lives_throughout(self) -> bool:
+        """Whether XLA counts it from the beginning to the end of the program."""
+        return not self.is_thread_local and (self.is_parameter or self.is_constant or self.is_live_out)
+
+
+def kind_of(*, is_parameter: bool, is_constant: bool, is_live_out: bool) -> int:
+    """The kind of the values in an allocation, as a number of `KINDS`."""
+    return PARAMETER if is_parameter else CONSTANT if is_constant else OUTPUT if is_live_out else TEMPORARY
+
+
+class Place(NamedTuple):
+    """Where a value is made."""
+
+    instruction: HloInstruction | None
+    """None where the module is not known."""
+    name: str
+    """The name of the instruction; "" where not even that is known."""
+    shape_index: tuple[int, ...] = ()
+    """Where in the instruction's result."""
+    shape: Shape | None = None
+    """Of the value; None where it is not known."""
+
+
+class Values(NamedTuple):
+    """The values of a plan, a number each."""
+
+    sizes: Sequence[int]
+    spaces: Sequence[int]
+    kinds: Sequence[int]
+    """Numbers of `KINDS`."""
+    allocations: Sequence[int]
+    """The position in `Plan.allocations`; -1 where there is none."""
+    offsets: Sequence[int]
+    """Bytes from the allocation's start; -1 where it is not known."""
+    place: Callable[[int], Place]
+
+
+class Lives(NamedTuple):
+    """From which step to which a value takes memory, the last one included. A value may live several times."""
+
+    values: Sequence[int]
+    begins: Sequence[int]
+    ends: Sequence[int]
+    heirs: Mapping[int, Sequence[tuple[int, int]]] = {}
+    """By life, the values that take over its memory: from which step, and which value."""
+
+    def at(self, step: int) -> Iterator[int]:
+        """The numbers of the lives that include a step."""
+        begins, ends = self.begins, self.ends
+        for life in range(len(begins)):
+            if begins[life] <= step <= ends[life]:
+                yield life
+
+
+class Steps(NamedTuple):
+    """The steps of the program."""
+
+    values: Sequence[int]
+    """A value that begins in the step; -1 where none does, as before the first instruction."""
+    totals: Sequence[int]
+    """The bytes of all values that live then."""
+    instructions: Sequence[HloInstruction] | None = None
+    """The instruction of each step, where steps are instructions."""
+
+    @property
+    def peak(self) -> int:
+        """The first step with the largest total."""
+        return max(range(len(self.totals)), key=self.totals.__getitem__)
+
+
+class Plan(NamedTuple):
+    """The memory of a program."""
+
+    module: HloModule | None
+    allocations: tuple[Allocation, ...]
+    values: Values
+    lives: Lives
+    steps: Steps
+    unpadded_peak: int | None
+    """The peak of the same plan if each value took the bytes of its elements alone, without tiles and padding; None where shapes are not known."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know of where the plan comes from."""
+    bounds: tuple[int, int] | None = None
+    """The least and the most that the peak can be; None for a plan that is exact."""
+
+    def totals_by(self, groups: Sequence[int]) -> dict[int, list[int]]:
+        """For each group of values that has some, the bytes that live in each step. `groups` has the group of each value, as `values.kinds` does."""
+        sizes, steps = self.values.sizes, len(self.steps.totals)
+        changes: dict[int, list[int]] = {}
+        for value, begin, end in zip(self.lives.values, self.lives.begins, self.lives.ends, strict=True):
+            change = changes.get(groups[value])
+            if change is None:
+                change = changes[groups[value]] = [0] * (steps + 1)
+            change[begin] += sizes[value]
+            change[end + 1] -= sizes[value]
+        return {group: list(accumulate(changes[group]))[:steps] for group in sorted(changes)}

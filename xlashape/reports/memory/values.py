@@ -1,0 +1,431 @@
+"""The values of a program: which results of instructions are one value, which values must share memory, and from when to when each lives.
+
+As in XLA's HloDataflowAnalysis, HloAliasAnalysis and HloLiveRange. A value is an array that some instruction makes. Tuples, their elements, bitcasts,
+barriers, parameters of called computations and the ends of asynchronous operations give values on. Where several values can arrive (the state of a loop,
+the result of a conditional) there is a value that merges them; it shares their memory, and so do results that are computed in place of an operand: of
+dynamic-update-slice and scatter, of fusions that end with one, of instructions whose output is declared to alias an operand, and of outputs of the program
+in donated parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.registry import operation_of
+from xlashape.limits import spend
+from xlashape.reports.memory.schedule import FlatSchedule, array_bytes
+from xlashape.shape import Shape
+
+_PASSES: Final = frozenset(
+    [
+        Opcode.BITCAST,
+        Opcode.OPT_BARRIER,
+        Opcode.DOMAIN,
+        Opcode.ADD_DEPENDENCY,
+        Opcode.ALL_REDUCE_DONE,
+        Opcode.ASYNC_UPDATE,
+    ]
+)
+_ELEMENT_OF_START: Final = {
+    Opcode.COPY_DONE: 0,
+    Opcode.ALL_GATHER_DONE: 1,
+    Opcode.COLLECTIVE_PERMUTE_DONE: 1,
+    Opcode.ASYNC_DONE: 1,
+    Opcode.RECV_DONE: 0,
+}
+"""Their result is, or begins with, this element of what the start gave."""
+_REPEATED: Final = {
+    Opcode.COPY_START: (1,),
+    Opcode.ALL_GATHER_START: (0,),
+    Opcode.COLLECTIVE_PERMUTE_START: (0,),
+    Opcode.SEND: (0,),
+    Opcode.ASYNC_START: (0,),
+}
+"""The elements of a start's result that are its operands again."""
+_IN_PLACE: Final = frozenset([Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SCATTER])
+
+
+class Value(NamedTuple):
+    """An array that an instruction makes."""
+
+    instruction: HloInstruction
+    shape_index: tuple[int, ...]
+    shape: Shape
+    is_merged: bool = False
+    """It merges values that arrive in different ways."""
+
+
+class ValueRanges(NamedTuple):
+    """The values of a module. All lists have an entry for each value."""
+
+    values: tuple[Value, ...]
+    sizes: Sequence[int]
+    begins: Sequence[int]
+    """When it is made: a time of the schedule."""
+    ends: Sequence[int]
+    """When it is used for the last time."""
+    sure_ends: Sequence[int]
+    """The same, without a call's own use of what the called computation takes: XLA does not always keep that until the call ends."""
+    buffers: Sequence[int]
+    """Values of the same number must share memory: the number of one of them."""
+    results: Sequence[int]
+    """The values of the program's result, in the order of its arrays."""
+    of: dict[HloInstruction, tuple[int, ...]]
+    """The values of each instruction's result, in the order of its arrays."""
+    aliased: frozenset[int]
+    """The buffers of parameters that the module says hold a part of the result."""
+
+
+def value_ranges(module: HloModule, schedule: FlatSchedule) -> ValueRanges:
+    """The values of a module in an order of its instructions."""
+    return _Values(module, schedule).ranges()
+
+
+class _Values:
+    """Finds the values of a module."""
+
+    def __init__(self, module: HloModule, schedule: FlatSchedule) -> None:
+        self._module = module
+        self._schedule = schedule
+        self._values: list[Value] = []
+        self._begins: list[int] = []
+        self._ends: list[int] = []
+        self._sure_ends: list[int] = []
+        self._above: list[int] = []
+        self._of: dict[HloInstruction, tuple[int, ...]] = {}
+        self._leaves: dict[Shape, tuple[tuple[tuple[int, ...], Shape], ...]] = {}
+        self._sizes: dict[Shape, int] = {}
+        self._aliased: list[int] = []
+        self._states: dict[HloInstruction, dict[int, int]] = {}
+        self._callers: dict[HloComputation, HloInstruction] = {}
+        self._constant_state: dict[HloInstruction, frozenset[int]] = {}
+        for instruction in schedule.instructions:
+            if operation_of(instruction.proto.opcode).runs_called_instructions:
+                for called in instruction.called_computations:
+                    self._callers.setdefault(called, instruction)
+                if instruction.opcode == Opcode.WHILE and instruction.called_computations:
+                    # A loop within the body of another comes before it in the schedule.
+                    self._constant_state[instruction] = self._unchanged(instruction)
+
+    def leaves(self, shape: Shape) -> tuple[tuple[tuple[int, ...], Shape], ...]:
+        """The arrays of a shape and where they are in it. Equal shapes of a module are the same object."""
+        found = self._leaves.get(shape)
+        if found is None:
+            if not shape.is_tuple:
+                found = (((), shape),)
+            else:
+                found = tuple(
+                    [
+                        ((number, *index), leaf)
+                        for number, element in enumerate(shape.tuple_shapes)
+                        for index, leaf in self.leaves(element)
+                    ]
+                )
+            self._leaves[shape] = found
+        return found
+
+    def _bytes(self, shape: Shape) -> int:
+        size = self._sizes.get(shape)
+        if size is None:
+            size = self._sizes[shape] = array_bytes(shape)
+        return size
+
+    def _new(self, instruction: HloInstruction, number: int, time: int, *, is_merged: bool = False) -> int:
+        index, shape = self.leaves(instruction.shape)[number]
+        value = len(self._values)
+        self._values.append(Value(instruction, index, shape, is_merged))
+        self._begins.append(time)
+        self._ends.append(time)
+        self._sure_ends.append(time)
+        self._above.append(value)
+        return value
+
+    def _buffer(self, value: int) -> int:
+        above = self._above
+        while above[value] != value:
+            above[value] = above[above[value]]
+            value = above[value]
+        return value
+
+    def _unite(self, a: int, b: int) -> None:
+        a, b = self._buffer(a), self._buffer(b)
+        if a != b:
+            self._above[max(a, b)] = min(a, b)
+
+    # -- results of instructions --------------------------------------------------------------
+
+    def ranges(self) -> ValueRanges:
+        """The values, their lives and their sharing."""
+        ends, sure, end_of_program = self._ends, self._sure_ends, len(self._schedule.instructions)
+        for time, instruction in enumerate(self._schedule.instructions):
+            spend()
+            used = time
+            if instruction.opcode == Opcode.WHILE and instruction.called_computations:
+                # What a loop begins with is given to its state when the body begins, and need not live beside it.
+                used = self._schedule.spans[instruction.called_computations[0]][0]
+            for operand in () if instruction.opcode == Opcode.GET_TUPLE_ELEMENT else instruction.operands:
+                for value in self._of[operand]:
+                    ends[value] = max(ends[value], used)
+                    if instruction.opcode != Opcode.CALL:
+                        sure[value] = max(sure[value], used)
+            found = self._result(instruction, time)
+            self._of[instruction] = found
+            if instruction.is_root:
+                computation = instruction.computation
+                is_entry = computation is self._module.entry
+                end = end_of_program if is_entry else self._schedule.spans[computation][1]
+                for value in found:
+                    ends[value] = max(ends[value], end)
+                    sure[value] = max(sure[value], end)
+        self._donate()
+        buffers = [self._buffer(value) for value in range(len(self._values))]
+        return ValueRanges(
+            tuple(self._values),
+            [self._bytes(value.shape) for value in self._values],
+            self._begins,
+            ends,
+            sure,
+            buffers,
+            self._of[self._module.entry.root],
+            self._of,
+            frozenset([self._buffer(value) for value in self._aliased]),
+        )
+
+    def _result(self, instruction: HloInstruction, time: int) -> tuple[int, ...]:
+        opcode, operands = instruction.opcode, instruction.operands
+        count = len(self.leaves(instruction.shape))
+        if opcode == Opcode.TUPLE:
+            return tuple([value for operand in operands for value in self._of[operand]])
+        if opcode == Opcode.GET_TUPLE_ELEMENT and operands:
+            return self._element(operands[0], instruction.proto.tuple_index, count)
+        if opcode in _PASSES and operands and len(self._of[operands[0]]) == count:
+            return self._of[operands[0]]
+        if opcode == Opcode.ALL_REDUCE_START or not isinstance(opcode, Opcode):
+            return self._made(instruction, time)
+        if opcode in _ELEMENT_OF_START and operands:
+            found = self._element(operands[0], _ELEMENT_OF_START[opcode], None)
+            if len(found) == count:
+                return found
+        if opcode == Opcode.PARAMETER and instruction.computation is not self._module.entry:
+            return self._argument(instruction, time)
+        if opcode == Opcode.WHILE and operands and instruction.called_computations:
+            return self._loop(instruction, time)
+        if opcode == Opcode.CONDITIONAL and instruction.called_computations:
+            return self._branches(instruction, time)
+        if opcode == Opcode.CALL and instruction.called_computations:
+            given = self._of.get(instruction.called_computations[0].root, ())
+            return given if len(given) == count else self._made(instruction, time)
+        return self._made(instruction, time)
+
+    def _element(self, operand: HloInstruction, number: int, count: int | None) -> tuple[int, ...]:
+        """The values of an element of a tuple."""
+        shape, values = operand.shape, self._of[operand]
+        if not shape.is_tuple or not 0 <= number < len(shape.tuple_shapes):
+            return values if count is None else values[:count]
+        first = sum([len(self.leaves(each)) for each in shape.tuple_shapes[:number]])
+        return values[first : first + len(self.leaves(shape.tuple_shapes[number]))]
+
+    def _made(self, instruction: HloInstruction, time: int) -> tuple[int, ...]:
+        """New values, but for what an asynchronous start repeats of its operands; those computed in place share their operand's memory."""
+        leaves = self.leaves(instruction.shape)
+        repeated = _REPEATED.get(instruction.opcode, ()) if isinstance(instruction.opcode, Opcode) else ()
+        given = [value for operand in instruction.operands for value in self._of[operand]]
+        found: list[int] = []
+        started: tuple[int, ...] = ()
+        if instruction.opcode == Opcode.ASYNC_START and instruction.called_computations:
+            started = self._of.get(instruction.called_computations[0].root, ())
+        for number, (index, _) in enumerate(leaves):
+            if started and index and index[0] == 1:
+                before = sum([each == 1 for (each, *_), _ in leaves[:number]])
+                if before < len(started):
+                    found.append(started[before])
+                    continue
+            if index and index[0] in repeated and given:
+                found.append(given[min(sum([each in repeated for (each, *_), _ in leaves[:number]]), len(given) - 1)])
+            else:
+                found.append(self._new(instruction, number, time))
+        for number, operand, leaf in self._in_place(instruction):
+            values = self._of[instruction.operands[operand]]
+            if number < len(found) and leaf < len(values) and self._may_be_overwritten(values[leaf], time):
+                self._unite(found[number], values[leaf])
+        return tuple(found)
+
+    def _may_be_overwritten(self, value: int, time: int) -> bool:
+        """Whether the memory of a value may hold another afterwards. XLA copies what may not; a module that it has not worked on yet has no such copies."""
+        made = self._values[value].instruction
+        if made.opcode == Opcode.CONSTANT:
+            return False
+        if made.opcode == Opcode.PARAMETER and made.computation is self._module.entry:
+            return self._is_donated(made, self._values[value].shape_index)
+        times = self._schedule.times
+        return all(times.get(user, -1) <= time for user in made.users)
+
+    def _is_donated(self, parameter: HloInstruction, index: tuple[int, ...]) -> bool:
+        return any(
+            alias.parameter_number == parameter.proto.parameter_number and tuple(alias.parameter_shape_index) == index
+            for alias in self._module.proto.input_output_alias.entries
+        )
+
+    def _in_place(self, instruction: HloInstruction) -> list[tuple[int, int, int]]:
+        """Which arrays of the result are computed in the memory of which array of which operand."""
+        opcode = instruction.opcode
+        if opcode == Opcode.DYNAMIC_UPDATE_SLICE:
+            return [(0, 0, 0)]
+        if opcode == Opcode.SCATTER:
+            count = len(self.leaves(instruction.shape))
+            return [(number, number, 0) for number in range(count)]
+        found: list[tuple[int, int, int]] = []
+        for alias in instruction.proto.output_operand_aliasing:
+            output = self._number(instruction.shape, tuple(alias.output_shape_index))
+            if output is not None and 0 <= alias.operand_index < len(instruction.operands):
+                shape = instruction.operands[alias.operand_index].shape
+                leaf = self._number(shape, tuple(alias.operand_shape_index))
+                if leaf is not None:
+                    found.append((output, alias.operand_index, leaf))
+        if found or opcode != Opcode.FUSION or not instruction.called_computations:
+            return found
+        root = instruction.called_computations[0].root
+        roots = root.operands if root.opcode == Opcode.TUPLE else (root,)
+        for number, each in enumerate(roots):
+            operand = _written_parameter(each)
+            if operand is not None and not instruction.operands[operand].shape.is_tuple:
+                found.append((number, operand, 0))
+        return found
+
+    def _number(self, shape: Shape, index: tuple[int, ...]) -> int | None:
+        """Which of the arrays of a shape is at an index."""
+        for number, (each, _) in enumerate(self.leaves(shape)):
+            if each == index:
+                return number
+        return None
+
+    # -- called computations ------------------------------------------------------------------
+
+    def _unchanged(self, loop: HloInstruction) -> frozenset[int]:
+        """The arrays of a loop's state that its body gives on as it takes them."""
+        root = loop.called_computations[0].root
+        found: list[int] = []
+        for leaf in range(len(self.leaves(loop.shape))):
+            instruction, number = root, leaf
+            while True:
+                spend()
+                operands = instruction.operands
+                if instruction.opcode == Opcode.TUPLE:
+                    for operand in operands:
+                        count = len(self.leaves(operand.shape))
+                        if number < count:
+                            instruction = operand
+                            break
+                        number -= count
+                    else:
+                        break
+                elif instruction.opcode == Opcode.GET_TUPLE_ELEMENT and operands[0].shape.is_tuple:
+                    elements = operands[0].shape.tuple_shapes[: instruction.proto.tuple_index]
+                    number += sum([len(self.leaves(each)) for each in elements])
+                    instruction = operands[0]
+                elif instruction.opcode == Opcode.OPT_BARRIER or (
+                    instruction.opcode == Opcode.WHILE and number in self._constant_state.get(instruction, ())
+                ):
+                    instruction = operands[0]
+                else:
+                    break
+            if instruction.opcode == Opcode.PARAMETER and number == leaf:
+                found.append(leaf)
+        return frozenset(found)
+
+    def _argument(self, parameter: HloInstruction, time: int) -> tuple[int, ...]:
+        """The values of a parameter of a called computation: those of its caller's operand, or values that merge them where it is a loop's."""
+        caller = self._callers.get(parameter.computation)
+        number = parameter.proto.parameter_number
+        if caller is not None and caller.opcode == Opcode.CONDITIONAL:
+            number = 1 + caller.called_computations.index(parameter.computation)
+        if caller is None or number >= len(caller.operands):
+            return self._made(parameter, time)
+        given = self._of[caller.operands[number]]
+        if len(given) != len(self.leaves(parameter.shape)):
+            return self._made(parameter, time)
+        if caller.opcode != Opcode.WHILE:
+            return given
+        last = self._time_of(caller)
+        found: list[int] = []
+        for leaf, value in enumerate(given):
+            if leaf in self._constant_state[caller]:
+                found.append(value)
+                continue
+            merged = self._new(parameter, leaf, time, is_merged=True)
+            if self._may_be_overwritten(value, last):
+                self._unite(merged, value)
+            self._states.setdefault(caller, {}).setdefault(leaf, merged)
+            self._unite(merged, self._states[caller][leaf])
+            found.append(merged)
+        return tuple(found)
+
+    def _time_of(self, instruction: HloInstruction) -> int:
+        return self._schedule.times.get(instruction, len(self._schedule.instructions))
+
+    def _loop(self, loop: HloInstruction, time: int) -> tuple[int, ...]:
+        """The state after a loop: values that merge what its body gives, in the memory of its state."""
+        body = loop.called_computations[0]
+        given = self._of.get(body.root, ())
+        states = self._states.get(loop, {})
+        found: list[int] = []
+        initial = self._of[loop.operands[0]]
+        for leaf in range(len(self.leaves(loop.shape))):
+            if leaf in self._constant_state[loop] and leaf < len(initial):
+                found.append(initial[leaf])
+                continue
+            merged = self._new(loop, leaf, time, is_merged=True)
+            if leaf in states:
+                self._unite(merged, states[leaf])
+            if leaf < len(given):
+                other = self._values[given[leaf]]
+                is_other_state = other.is_merged and other.instruction.opcode == Opcode.PARAMETER
+                if self._is_made_in(given[leaf], body) and not is_other_state:
+                    self._unite(merged, given[leaf])
+            found.append(merged)
+        return tuple(found)
+
+    def _is_made_in(self, value: int, computation: HloComputation) -> bool:
+        """Whether a value is made while a computation runs, in it or in what it calls."""
+        first, last = self._schedule.spans.get(computation, (0, -1))
+        return first <= self._begins[value] <= last
+
+    def _branches(self, conditional: HloInstruction, time: int) -> tuple[int, ...]:
+        """The result of a conditional: values that merge those of its branches, in their memory."""
+        found: list[int] = []
+        for leaf in range(len(self.leaves(conditional.shape))):
+            merged = self._new(conditional, leaf, time, is_merged=True)
+            for branch in conditional.called_computations:
+                given = self._of.get(branch.root, ())
+                if leaf < len(given) and self._is_made_in(given[leaf], branch):
+                    self._unite(merged, given[leaf])
+            found.append(merged)
+        return tuple(found)
+
+    def _donate(self) -> None:
+        """Outputs of the program that the module places in parameters."""
+        entry = self._module.entry
+        for alias in self._module.proto.input_output_alias.entries:
+            if not 0 <= alias.parameter_number < len(entry.parameters):
+                continue
+            parameter = entry.parameters[alias.parameter_number]
+            given = self._number(parameter.shape, tuple(alias.parameter_shape_index))
+            output = self._number(entry.root.shape, tuple(alias.output_shape_index))
+            if given is not None and output is not None and parameter in self._of:
+                self._unite(self._of[parameter][given], self._of[entry.root][output])
+                self._aliased.append(self._of[parameter][given])
+
+
+def _written_parameter(instruction: HloInstruction) -> int | None:
+    """The number of the fused computation's parameter that an instruction writes in place; None where it writes none."""
+    while instruction.opcode == Opcode.BITCAST and instruction.operands:
+        instruction = instruction.operands[0]
+    if instruction.opcode not in _IN_PLACE or not instruction.operands:
+        return None
+    written = instruction.operands[0]
+    while written.opcode == Opcode.BITCAST and written.operands:
+        written = written.operands[0]
+    return written.proto.parameter_number if written.opcode == Opcode.PARAMETER else None

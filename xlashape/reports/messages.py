@@ -1,0 +1,233 @@
+"""Reports as messages of the service: the typed messages of a report's RPC have the fields that its declaration names.
+
+A response has `totals` (a message of the totals), `headline`, and rows of one table: the main table, or the section that the request names, in the
+field of its name. `row_count` is how many rows that table has. `differences` says what a schema lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+from xlashape.errors import NotFoundError
+from xlashape.limits import INT64_MAX, INT64_MIN, spend
+from xlashape.reports.report import Answer, Option, Report, plain
+from xlashape.tables import Column, Kind, Table
+
+M = TypeVar("M", bound=Message)
+
+_TYPES: Final = {
+    Kind.TEXT: ("string", FieldDescriptor.TYPE_STRING),
+    Kind.INTEGER: ("int64", FieldDescriptor.TYPE_INT64),
+    Kind.NUMBER: ("double", FieldDescriptor.TYPE_DOUBLE),
+    Kind.BOOLEAN: ("bool", FieldDescriptor.TYPE_BOOL),
+    Kind.TEXTS: ("string", FieldDescriptor.TYPE_STRING),
+}
+_LABEL_REPEATED: Final = 3
+MOST_ROWS: Final = 2_000
+"""The most rows of one response."""
+_MOST_BYTES: Final = 3 << 20
+"""A response ends behind the row that goes beyond this: gRPC receives 4 MiB by default."""
+
+
+def response_of(
+    answer: Answer, response: type[M], *, section: str = "", argument: str = "", first: int = 0, most: int = 0
+) -> M:
+    """The message of an answer with at most `most` rows from row `first` on (0, or more than MOST_ROWS: MOST_ROWS) of the main table or of a section.
+
+    It has fewer rows where their texts are long, and at least one.
+    """
+    message: Any = response()
+    report = answer.report
+    _fill(message.totals, report.totals, [plain(each, getattr(answer, each.name)) for each in report.totals])
+    message.headline = answer.headline()
+    last = first + min(most or MOST_ROWS, MOST_ROWS)
+    columns = answer.columns_of(section)
+    rows = answer.objects_of(section, argument)
+    message.row_count = len(rows)
+    _add(getattr(message, section or report.rows), columns, _values(columns, rows[first:last]))
+    return message
+
+
+def _values(columns: Sequence[Column], rows: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    for row in rows:
+        yield tuple([plain(column, getattr(row, column.name)) for column in columns])
+
+
+def _add(messages: Any, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
+    size = 0
+    for row in rows:
+        spend(len(columns))
+        made = messages.add()
+        _fill(made, columns, row)
+        size += made.ByteSize()
+        if size > _MOST_BYTES:
+            return
+
+
+def _fill(message: Any, columns: Sequence[Column], values: Sequence[Any]) -> None:
+    for column, value in zip(columns, values, strict=True):
+        if column.kind is Kind.TEXTS:
+            getattr(message, column.name).extend(value or ())
+        elif value is not None and not (column.kind is Kind.INTEGER and not INT64_MIN <= value <= INT64_MAX):
+            setattr(message, column.name, value)
+
+
+class ReceivedRow:
+    """A row of an answer that a server has sent: an attribute for each column."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(f"the row has no {name!r}; it has {', '.join(self._values)}") from None
+
+    def __eq__(self, other: object) -> bool:
+        return self._values == other._values if isinstance(other, ReceivedRow) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(str, self._values.values())))
+
+    def __repr__(self) -> str:
+        return f"<{', '.join([f'{name}={value!r}' for name, value in self._values.items() if value is not None])}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._values
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._values = state
+
+
+class Received(Answer):
+    """An answer that a server has sent: the totals, the rows of the main table, and those sections that were asked for, with plain values."""
+
+    def __init__(self, report: Report, tables: Mapping[str, Sequence[Any]]) -> None:
+        """`tables`: "" for the main table, or the name of a section → its responses, in the order of their rows."""
+        self.report = report  # pyright: ignore[reportAttributeAccessIssue] - of this answer, where other classes have one for all
+        first = next(iter(tables.values()))[0]
+        self._headline = first.headline
+        self._totals = _read(report.totals, first.totals)
+        self._tables: dict[str, list[ReceivedRow]] = {}
+        for name, pages in tables.items():
+            columns = report.section(name).columns if name else report.columns
+            self._tables[name] = [
+                ReceivedRow(_read(columns, row)) for page in pages for row in getattr(page, name or report.rows)
+            ]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in self._totals:
+            return self._totals[name]
+        if name == self.report.rows or any(section.name == name for section in self.report.sections):
+            return self.objects_of("" if name == self.report.rows else name)
+        raise AttributeError(f"the answer of {self.report.name} has no {name!r}")
+
+    def objects_of(self, section: str = "", argument: Any = None) -> Sequence[Any]:  # noqa: ARG002 - the server had it
+        """The rows of a table. Raises NotFoundError for a section that was not asked for."""
+        rows = self._tables.get(section)
+        if rows is None:
+            self.report.section(section or "totals")
+            message = f"the server was not asked for {section or self.report.rows}: name it in `sections`"
+            raise NotFoundError(message, kind="section", name=section)
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """The totals, and the tables without arguments that were asked for."""
+        names = [name for name in self._tables if not name or self.report.section(name).argument is None]
+        return {"totals": self.totals} | {
+            name or self.report.rows: list(Table(self.columns_of(name), self.rows_of(name))) for name in names
+        }
+
+    def headline(self) -> str:
+        return self._headline
+
+    def __len__(self) -> int:
+        """The rows of the main table that are here: none where only sections were asked for."""
+        return len(self._tables.get("", ()))
+
+    def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
+        return super().to_text(limit, width=width, hint=hint) if "" in self._tables else self._headline
+
+
+def _read(columns: Sequence[Column], message: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for column in columns:
+        if column.kind is Kind.TEXTS:
+            values[column.name] = list(getattr(message, column.name))
+        else:
+            values[column.name] = getattr(message, column.name) if message.HasField(column.name) else None
+    return values
+
+
+def differences(report: Report, request: Descriptor, response: Descriptor) -> list[str]:
+    """What the messages of a report's RPC lack or have otherwise than its declaration says; empty if they agree."""
+    found: list[str] = []
+    by_name = response.fields_by_name
+    tables = [("totals", report.totals), (report.rows, report.columns)]
+    tables += [(section.name, section.columns) for section in report.sections]
+    for name, columns in tables:
+        field = by_name.get(name)
+        if field is None or field.message_type is None:
+            found.append(f"{response.name} has no message {name}")
+            continue
+        if (name != "totals") != _is_repeated(field):
+            found.append(f"{response.name}.{name} is {'not ' if name != 'totals' else ''}repeated")
+        found += _column_differences(field.message_type, columns)
+    found += [f"{response.name} has no {name}" for name in ("row_count", "headline") if name not in by_name]
+    known = {"row_count", "headline", *[name for name, _ in tables]}
+    found += [f"{response.name}.{name} is not declared" for name in by_name if name not in known]
+    wanted = {
+        "first_row",
+        "max_rows",
+        "section",
+        "argument",
+        *report.inputs,
+        *[option.name for option in remote_options(report)],
+    }
+    found += [f"{request.name} has no {name}" for name in sorted(wanted - set(request.fields_by_name))]
+    local = {option.name for option in report.options} - wanted
+    found += [
+        f"{request.name}.{name} names something of the caller's machine"
+        for name in sorted(local & set(request.fields_by_name))
+    ]
+    return found
+
+
+def remote_options(report: Report) -> tuple[Option, ...]:
+    """The options that a request has: not those that name something of the caller's machine."""
+    return tuple([option for option in report.options if not option.is_local])
+
+
+def _column_differences(message: Descriptor, columns: Sequence[Column]) -> list[str]:
+    found: list[str] = []
+    for column in columns:
+        field = message.fields_by_name.get(column.name)
+        if field is None:
+            found.append(f"{message.name} has no {column.name}")
+        elif field.type != _TYPES[column.kind][1] or _is_repeated(field) != (column.kind is Kind.TEXTS):
+            found.append(f"{message.name}.{column.name} is not {type_text(column)}")
+        elif column.kind is not Kind.TEXTS and not field.has_presence:
+            found.append(
+                f"{message.name}.{column.name} is not optional: a value that is not known could not be told from 0"
+            )
+    names = {column.name for column in columns}
+    return found + [f"{message.name}.{name} is not declared" for name in message.fields_by_name if name not in names]
+
+
+def _is_repeated(field: FieldDescriptor) -> bool:
+    known: bool | None = getattr(field, "is_repeated", None)  # protobuf 6.31 and newer, which will drop `label`
+    return getattr(field, "label", None) == _LABEL_REPEATED if known is None else known
+
+
+def type_text(column: Column) -> str:
+    """The type of a column's field."""
+    return f"{'repeated' if column.kind is Kind.TEXTS else 'optional'} {_TYPES[column.kind][0]}"

@@ -1,0 +1,178 @@
+"""What is read of a profile, whichever its format: events of HLO instructions, in their order on a line, and the facts of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from xlashape.limits import check
+
+_MOST_OPERATIONS: Final = 1 << 22
+_MOST_STEPS: Final = 1 << 20
+
+
+class Operation(NamedTuple):
+    """What an event says that it ran: an instruction, or several that one kernel runs."""
+
+    names: tuple[str, ...]
+    module: str
+    program_id: int | None
+    opcode: str = ""
+    """What the profile itself says of it; empty where it does not."""
+    flops: int | None = None
+    bytes: int | None = None
+    source: str = ""
+    op_name: str = ""
+
+
+class Times:
+    """The sum of the events of an operation, in picoseconds."""
+
+    __slots__ = ("begin", "count", "longest", "own", "shortest", "total")
+
+    def __init__(self) -> None:
+        self.begin: int | None = None
+        """When a step begins; nothing for operations."""
+        self.count = 0
+        self.total = 0
+        self.own = 0
+        self.shortest = 0
+        self.longest = 0
+
+    def add(self, duration: int, occurrences: int) -> None:
+        """Counts an event, or `occurrences` that the profiler has summed up in one."""
+        each = duration // occurrences if occurrences > 1 else duration
+        self.shortest = each if not self.count else min(self.shortest, each)
+        self.longest = max(self.longest, each)
+        self.count += occurrences
+        self.total += duration
+
+    def take(self, other: Times) -> None:
+        """Adds the events of another sum."""
+        if not other.count:
+            return
+        begins = [each for each in (self.begin, other.begin) if each is not None]
+        self.begin = min(begins, default=None)
+        self.shortest = min(self.shortest, other.shortest) if self.count else other.shortest
+        self.longest = max(self.longest, other.longest)
+        self.count += other.count
+        self.total += other.total
+        self.own += other.own
+
+
+class Tally:
+    """Sums of a profile's events by operation and by step; what no operation is known for."""
+
+    def __init__(self) -> None:
+        self.operations: dict[Operation, Times] = {}
+        self.steps: dict[str, Times] = {}
+        self.lost = Times()
+        """Kernels without an operation."""
+        self.lost_in_graphs = Times()
+        """Those of them that ran in a command buffer."""
+        self.runs: dict[tuple[str, int | None], set[tuple[str, str]]] = {}
+        """The executions of each program, by module and program id: the device and the id of each, where the profile has one."""
+        self.planes: set[str] = set()
+        """The devices with operations."""
+        self.teraflops = 0.0
+        self.gigabytes = 0.0
+
+    def times_of(self, operation: Operation) -> Times:
+        """The sum of an operation, made if there is none."""
+        times = self.operations.get(operation)
+        if times is None:
+            check("operations of a profile", len(self.operations) + 1, _MOST_OPERATIONS)
+            times = self.operations[operation] = Times()
+        return times
+
+    def step(self, name: str) -> Times:
+        """The sum of a step."""
+        times = self.steps.get(name)
+        if times is None:
+            check("steps of a profile", len(self.steps) + 1, _MOST_STEPS)
+            times = self.steps[name] = Times()
+        return times
+
+    def run(self, operation: Operation, device: str, name: str) -> None:
+        """Notes an execution of an operation's program."""
+        runs = self.runs.setdefault((operation.module, operation.program_id), set())
+        runs.add((device, name))
+        check("executions in a profile", len(runs), _MOST_STEPS)
+
+    def take(self, other: Tally) -> None:
+        """Adds the sums of another."""
+        for operation, times in other.operations.items():
+            self.times_of(operation).take(times)
+        for name, times in other.steps.items():
+            self.step(name).take(times)
+        for program, runs in other.runs.items():
+            self.runs.setdefault(program, set()).update(runs)
+        self.lost.take(other.lost)
+        self.lost_in_graphs.take(other.lost_in_graphs)
+
+
+class OutOfOrder(Exception):
+    """The events of a line are not in the order of their beginnings."""
+
+
+class Line:
+    """The events of a line, one after the other. An event within another is a part of it, and no time of its own.
+
+    Events come in the order of their beginnings, the longer one first; `OutOfOrder` otherwise.
+    """
+
+    def __init__(self, tally: Tally, device: str, step_of: Callable[[int], str | None] | None = None) -> None:
+        self._tally = tally
+        self._device = device
+        self._step_of = step_of
+        self._open: list[list[int]] = []  # [end, duration, time of the events within]
+        self._times: list[tuple[Times, Times | None]] = []
+        self._last = -1
+
+    def add(self, start: int, duration: int, operation: Operation, occurrences: int = 1, run: str = "") -> None:
+        """Counts an event, in picoseconds. `run` names the execution that it belongs to."""
+        if start < self._last:
+            raise OutOfOrder
+        self._last = start
+        self._close(start)
+        if self._open:
+            outer = self._open[-1]
+            outer[2] += min(start + duration, outer[0]) - start
+        times = self._tally.times_of(operation)
+        times.add(duration, occurrences)
+        if run:
+            self._tally.run(operation, self._device, run)
+        name = self._step_of(start) if self._step_of is not None else None
+        name = name if name is not None else run
+        step = self._tally.step(name) if name else None
+        if step is not None:
+            step.count += occurrences
+            step.begin = start if step.begin is None else min(step.begin, start)
+        self._open.append([start + duration, duration, 0])
+        self._times.append((times, step))
+
+    def finish(self) -> None:
+        """Closes all events."""
+        self._close(None)
+
+    def _close(self, before: int | None) -> None:
+        while self._open and (before is None or self._open[-1][0] <= before):
+            _, duration, within = self._open.pop()
+            times, step = self._times.pop()
+            own = max(0, duration - within)
+            times.own += own
+            if step is not None:
+                step.own += own
+                step.total += own
+
+
+def in_order(
+    events: Iterable[tuple[int, int, Operation, int, str]], most: int
+) -> list[tuple[int, int, Operation, int, str]]:
+    """Events in the order of their beginnings, an event before those within it. Raises LimitExceededError above `most`."""
+    kept: list[tuple[int, int, Operation, int, str]] = []
+    for event in events:
+        kept.append(event)
+        check("events of a line that are not in order", len(kept), most)
+    kept.sort(key=lambda event: (event[0], -event[1]))
+    return kept

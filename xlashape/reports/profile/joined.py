@@ -1,0 +1,253 @@
+"""Operations of a profile joined with the instructions of modules: by program id where both have one, else by the module's name.
+
+A module that is joined by name must be the only one of that name, or the only one that has all the instructions of the operations. An operation without a
+module keeps what the profile says of it. Nothing is guessed: what is not joined is counted, and said.
+
+A kernel that runs several instructions is shared out by their bytes with padding, where all are known, and in equal parts otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from xlashape.errors import XlashapeError
+from xlashape.hlo import HloInstruction, HloModule, Opcode
+from xlashape.reports.cost.program import Executed, program_of
+from xlashape.reports.cost.targets import Roof
+from xlashape.reports.profile.events import Operation, Tally, Times
+from xlashape.reports.profile.xplane import HeldProgram
+
+_MOVES = frozenset((Opcode.BITCAST, Opcode.COPY, Opcode.PARAMETER, Opcode.RESHAPE, Opcode.TRANSPOSE))
+_COPIES = frozenset((Opcode.COPY, Opcode.COPY_DONE, Opcode.COPY_START, Opcode.TRANSPOSE))
+
+
+class Static(NamedTuple):
+    """What one execution of an instruction costs."""
+
+    flops: int | None
+    bytes: int | None
+    padded_bytes: int | None
+    main_bytes: int | None
+    compute_seconds: float | None
+
+
+_NOTHING: Final = Static(None, None, None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """An instruction of a profile: its times in picoseconds, and what is known of it."""
+
+    name: str
+    module: str
+    program_id: int | None
+    instruction: HloInstruction | None
+    operation: Operation
+    static: Static
+    count: int
+    executions: int
+    total: float
+    own: float
+    shortest: float
+    longest: float
+    is_copy: bool
+
+
+class Join(NamedTuple):
+    """All instructions of a profile."""
+
+    rows: tuple[Joined, ...]
+    shared: int
+    """Kernels that ran several instructions."""
+    without_module: tuple[str, ...]
+    """Programs whose module is not known, or is one of several of its name."""
+    without_instruction: tuple[str, ...]
+    """Operations that their module does not have."""
+    same_names: tuple[str, ...]
+    """Names that several modules have."""
+
+
+class Modules:
+    """The modules that belong to a profile: those in it, read when they are needed, and those that are given beside."""
+
+    def __init__(self, held: Sequence[HeldProgram], given: Iterable[HloModule], roof: Roof) -> None:
+        self._held = held
+        self._given = tuple(given)
+        self._roof = roof
+        self._read: dict[int, HloModule | None] = {}
+        self._costs: dict[HloModule, Costs] = {}
+        self.broken: list[str] = []
+
+    def of(self, name: str, program_id: int | None, operations: Sequence[str]) -> HloModule | None:
+        """The module of a program; None where none fits, or several do."""
+        if program_id is not None:
+            same = [index for index, each in enumerate(self._held) if each.program_id == program_id]
+            same = [index for index in same if not name or self._held[index].name in ("", name)] or same
+            if len(same) == 1:
+                return self._module(same[0])
+        fitting = [each for each in self._given if not name or each.name == name]
+        if program_id is None or not self._held:
+            inside = [index for index, each in enumerate(self._held) if not name or each.name == name]
+            fitting += [module for index in inside if (module := self._module(index)) is not None]
+        if len(fitting) > 1 or not name:
+            fitting = [each for each in fitting if _has_all(each, operations)]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def _module(self, index: int) -> HloModule | None:
+        if index not in self._read:
+            program = self._held[index]
+            try:
+                self._read[index] = HloModule.from_bytes(program.content())
+            except XlashapeError as error:
+                self._read[index] = None
+                self.broken.append(f"{program.name}({program.program_id}): {error}")
+        return self._read[index]
+
+    def costs(self, module: HloModule) -> Costs:
+        """The costs of a module's instructions."""
+        if module not in self._costs:
+            self._costs[module] = Costs(module, self._roof)
+        return self._costs[module]
+
+
+class Costs:
+    """The cost of each instruction of a module, by name."""
+
+    def __init__(self, module: HloModule, roof: Roof) -> None:
+        self.module = module
+        self.names: dict[str, HloInstruction] = {}
+        for instruction in module.instructions():
+            # Names are unique in modules; where they are not, an instruction of the entry computation counts.
+            if instruction.name not in self.names or instruction.computation is module.entry:
+                self.names[instruction.name] = instruction
+        self.error: XlashapeError | None = None
+        self._executed: dict[HloInstruction, Executed] = {}
+        self._called: dict[HloInstruction, Static] = {}
+        try:
+            program = program_of(module, roof, as_xla=False)
+        except XlashapeError as error:
+            self.error = error
+            return
+        self._executed = {each.instruction: each for each in program.executed}
+        for instruction, sums in program.called.items():
+            moved = sums.bytes_read + sums.bytes_written
+            self._called[instruction] = Static(sums.flops, moved, sums.padded_bytes, sums.padded_bytes, None)
+
+    def times_of(self, instruction: HloInstruction) -> int | None:
+        """How often an instruction runs in one run of its program; None where that is not known."""
+        each = self._executed.get(instruction)
+        return each.times if each is not None and each.is_exact else None
+
+    def of(self, instruction: HloInstruction, timed: set[str]) -> Static | None:
+        """The cost of one execution; None where it is not known. Of a loop or a call that is the sum of what it runs, unless the profile has
+        times of that too: then nothing of it is its own."""
+        if instruction in self._called:
+            inner = [each.name in timed for called in instruction.called_computations for each in called.instructions]
+            return _NOTHING if any(inner) else self._called[instruction]
+        each = self._executed.get(instruction)
+        if each is None:
+            return None
+        traffic = each.traffic
+        return Static(
+            each.arithmetic.flops if each.arithmetic.is_complete else None,
+            traffic.bytes_read + traffic.bytes_written,
+            traffic.padded_bytes,
+            traffic.main_bytes,
+            each.compute_seconds,
+        )
+
+
+def _has_all(module: HloModule, operations: Sequence[str]) -> bool:
+    names = {instruction.name for instruction in module.instructions()}
+    return all(name in names for name in operations)
+
+
+def join(tally: Tally, modules: Modules) -> Join:
+    """The instructions of a profile. A name of a program that has no module is said once."""
+    programs: dict[tuple[str, int | None], list[Operation]] = {}
+    for operation in tally.operations:
+        programs.setdefault((operation.module, operation.program_id), []).append(operation)
+    rows: list[Joined] = []
+    unknown: list[str] = []
+    missing: list[str] = []
+    shared = 0
+    for (name, program_id), operations in programs.items():
+        timed = {each for operation in operations for each in operation.names}
+        module = modules.of(name, program_id, sorted(timed))
+        shown = module.name if module is not None and not name else name
+        if module is None:
+            unknown.append(f"{name or '?'}({program_id})" if program_id is not None else name or "?")
+        costs = None if module is None else modules.costs(module)
+        runs = len(tally.runs.get((name, program_id), ()))
+        sums: dict[str, list[float]] = {}
+        firsts: dict[str, Operation] = {}
+        for operation in operations:
+            times = tally.operations[operation]
+            shared += times.count if len(operation.names) > 1 else 0
+            for each, part in _parts(operation, costs, timed):
+                firsts.setdefault(each, operation)
+                _add(sums, each, times, part)
+        for each, (count, total, own, shortest, longest) in sums.items():
+            instruction = None if costs is None else costs.names.get(each)
+            if costs is not None and instruction is None:
+                missing.append(each)
+            operation = firsts[each]
+            static = Static(operation.flops, operation.bytes, None, operation.bytes, None)
+            if costs is not None and instruction is not None:
+                found = costs.of(instruction, timed)
+                static = static if found is None else found
+            # An execution may have several events: kernels of one instruction, threads of a CPU.
+            times_of_run = None if costs is None or instruction is None else costs.times_of(instruction)
+            ran = runs * times_of_run if runs and times_of_run else int(count)
+            rows.append(
+                Joined(
+                    each, shown, program_id, instruction, operation, static, int(count), ran, total, own, shortest, longest,
+                    _is_copy(instruction, operation),
+                )
+            )  # fmt: skip
+    ids: dict[str, set[int | None]] = {}
+    for name, program_id in programs:
+        ids.setdefault(name, set()).add(program_id)
+    same = tuple([name for name, found in ids.items() if len(found) > 1])
+    return Join(tuple(rows), shared, tuple(unknown), tuple(missing), same)
+
+
+def _parts(operation: Operation, costs: Costs | None, timed: set[str]) -> list[tuple[str, float]]:
+    """The share of a kernel's time that each of its instructions gets."""
+    names = operation.names
+    if len(names) == 1:
+        return [(names[0], 1.0)]
+    weights: list[int] = []
+    for name in names:
+        instruction = None if costs is None else costs.names.get(name)
+        static = costs.of(instruction, timed) if costs is not None and instruction is not None else None
+        weights.append((static.padded_bytes or 0) if static is not None else 0)
+    if not all(weights):
+        weights = [1] * len(names)
+    return [(name, weight / sum(weights)) for name, weight in zip(names, weights, strict=True)]
+
+
+def _add(sums: dict[str, list[float]], name: str, times: Times, part: float) -> None:
+    shortest, longest = times.shortest * part, times.longest * part
+    found = sums.get(name)
+    if found is None:
+        sums[name] = [times.count, times.total * part, times.own * part, shortest, longest]
+        return
+    found[0] += times.count
+    found[1] += times.total * part
+    found[2] += times.own * part
+    found[3] = min(found[3], shortest)
+    found[4] = max(found[4], longest)
+
+
+def _is_copy(instruction: HloInstruction | None, operation: Operation) -> bool:
+    """Whether it moves data only: a copy, a transpose, or a fusion of nothing but these."""
+    if instruction is None:
+        return operation.names[0].startswith(("copy", "transpose")) or operation.opcode in ("copy", "data formatting")
+    if instruction.opcode in _COPIES:
+        return True
+    if instruction.opcode != Opcode.FUSION or not instruction.called_computations:
+        return False
+    return all(each.opcode in _MOVES for each in instruction.called_computations[0].instructions)

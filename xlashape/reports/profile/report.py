@@ -1,0 +1,464 @@
+"""The declaration of the report `profile`, its answer, and the comparison of two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NamedTuple
+
+from xlashape.errors import InvalidArgumentError
+from xlashape.frozen import Frozen, set_field
+from xlashape.hlo import HloModule
+from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
+from xlashape.reports.profile.events import Tally, Times
+from xlashape.reports.profile.joined import Join, Joined, Modules, join
+from xlashape.reports.profile.sources import opened
+from xlashape.reports.report import Answer, Option, Report, Section
+from xlashape.tables import Column, Kind
+
+_PS: Final = 1e-12
+_KEYS: Final = ("source", "op_name", "opcode", "module", "computation", "step")
+
+_GROUPS: Final = (
+    Column("key", Kind.TEXT, "what the instructions have in common", rank=1),
+    Column("time", Kind.NUMBER, "the time of their events, without what runs within them", "seconds", rank=1),
+    Column("share", Kind.NUMBER, "its share of the time of all instructions", "fraction", rank=1),
+    Column("count", Kind.INTEGER, "how many events they have", rank=2),
+    Column("instructions", Kind.INTEGER, "how many instructions they are; empty for steps", rank=3),
+    Column("flops", Kind.INTEGER, "FLOPs of all executions, as far as they are known", "flops", rank=3),
+    Column("bytes", Kind.INTEGER, "bytes of all executions, as far as they are known", "bytes", rank=3),
+    Column("layout_time", Kind.NUMBER, "the time that their layouts cost", "seconds", rank=4),
+)  # fmt: skip
+
+REPORT: Final = Report(
+    name="profile",
+    summary="Where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.",
+    columns=(
+        Column("name", Kind.TEXT, "the instruction", rank=1),
+        Column("module", Kind.TEXT, "its module", rank=6),
+        Column("program_id", Kind.INTEGER, "the id of the program, which keeps modules of one name apart; empty where the profile has none"),
+        Column("opcode", Kind.TEXT, "what it does", rank=4),
+        Column("computation", Kind.TEXT, "the computation that it is in"),
+        Column("time", Kind.NUMBER, "the time of all its events, over all devices and threads", "seconds", rank=3),
+        Column("self_time", Kind.NUMBER, "the same without the events within them, such as those of a loop's body", "seconds", rank=1),
+        Column("share", Kind.NUMBER, "its share of the self time of all instructions", "fraction", rank=1),
+        Column("count", Kind.INTEGER, "how many events it has", rank=2),
+        Column("executions", Kind.INTEGER, "how often it ran, as far as that is known: runs of the program × how often it runs in each; else its events"),
+        Column("min", Kind.NUMBER, "its shortest event", "seconds"),
+        Column("max", Kind.NUMBER, "its longest event", "seconds"),
+        Column("bytes", Kind.INTEGER, "bytes that one execution reads and writes", "bytes", rank=3),
+        Column("padded_bytes", Kind.INTEGER, "the same with the padding of tiles", "bytes"),
+        Column("flops", Kind.INTEGER, "FLOPs of one execution", "flops", rank=5),
+        Column("bandwidth", Kind.NUMBER, "padded bytes in main memory of all executions ÷ time", "bytes/s", rank=2),
+        Column("flop_rate", Kind.NUMBER, "FLOPs of all executions ÷ time", "flops/s", rank=4),
+        Column("bound", Kind.TEXT, "what limits it on the target: compute or memory", rank=5),
+        Column("least_time", Kind.NUMBER, "the least time of one execution on the target", "seconds"),
+        Column("efficiency", Kind.NUMBER, "the least time of all executions ÷ their time", "fraction", rank=4),
+        Column("layout_time", Kind.NUMBER, "the time that its layout costs: all of a copy's, and otherwise the padding's share of the bytes", "seconds", rank=5),
+        Column("is_copy", Kind.BOOLEAN, "whether it moves data only: copies, transposes, and fusions of nothing else"),
+        Column("source", Kind.TEXT, "the line of the program that it comes from", rank=2),
+        Column("op_name", Kind.TEXT, "the operation of the program that it comes from"),
+    ),
+    totals=(
+        Column("time", Kind.NUMBER, "the self time of all instructions, over all devices and threads", "seconds"),
+        Column("events", Kind.INTEGER, "events of instructions"),
+        Column("devices", Kind.TEXTS, "the devices with instructions"),
+        Column("modules", Kind.TEXTS, "the modules with instructions, each with its program id where that is known"),
+        Column("steps", Kind.INTEGER, "steps, or without any mark of steps executions of programs"),
+        Column("target", Kind.TEXT, "the chip that the least times are for"),
+        Column("copy_time", Kind.NUMBER, "the time of copies and transposes", "seconds"),
+        Column("copy_share", Kind.NUMBER, "its share of the time", "fraction"),
+        Column("layout_time", Kind.NUMBER, "the time that layouts cost: copies and padding", "seconds"),
+        Column("lost_time", Kind.NUMBER, "the time of kernels that the profile gives no instruction for", "seconds"),
+        Column("lost_kernels", Kind.INTEGER, "such kernels"),
+        Column("lost_in_graphs", Kind.INTEGER, "those of them that ran in command buffers, which lose the names of instructions"),
+        Column("shared_kernels", Kind.INTEGER, "kernels of several instructions, whose time is shared out by padded bytes"),
+        Column("without_module", Kind.TEXTS, "programs whose module is neither in the profile nor given, or is one of several of its name"),
+        Column("without_instruction", Kind.INTEGER, "instructions of the profile that their module does not have"),
+    ),
+    sections=(
+        Section("by", _GROUPS, "the time of instructions with something in common", Option("key", Kind.TEXT, "what they have in common", None, _KEYS)),
+    ),
+    options=(
+        Option("modules", Kind.TEXT, "a file or directory with the modules, for a profile without modules of its own", None, is_local=True),
+        Option("target", Kind.TEXT, "the chip whose peaks give the least times; without it those that the profile states", None, tuple(CHIPS)),
+        Option("peak", Kind.NUMBER, "FLOP/s of the device, instead of those of a target", None, unit="flops/s"),
+        Option("bandwidth", Kind.NUMBER, "bytes/s of the device's memory, instead of those of a target", None, unit="bytes/s"),
+    ),
+    compute="xlashape.reports.profile.report:profile",
+    inputs=("profile",),
+    takes="X is a profile, *.xplane.pb or *.trace.json.gz, or the directory that jax.profiler wrote, of which the newest run is read.",
+    asks_directories=True,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionTime:
+    """An instruction and the times of its events, in seconds. `bytes`, `flops` and `least_time` are those of one execution."""
+
+    name: str
+    module: str
+    program_id: int | None
+    opcode: str
+    computation: str | None
+    time: float
+    self_time: float
+    share: float
+    count: int
+    executions: int
+    min: float
+    max: float
+    bytes: int | None
+    padded_bytes: int | None
+    flops: int | None
+    bandwidth: float | None
+    flop_rate: float | None
+    bound: str | None
+    least_time: float | None
+    efficiency: float | None
+    layout_time: float | None
+    is_copy: bool
+    source: str
+    op_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTime:
+    """Instructions with something in common."""
+
+    key: str
+    time: float
+    share: float
+    count: int
+    instructions: int | None
+    flops: int | None
+    bytes: int | None
+    layout_time: float | None
+
+
+class Profile(Answer, Frozen):
+    """Where the time of a profile goes. `rows` has the instructions, those with the most self time first."""
+
+    __slots__ = ("join", "notes", "roof", "rows", "tally")
+
+    report: ClassVar[Report] = REPORT
+    rows: tuple[InstructionTime, ...]
+    tally: Tally
+    join: Join
+    roof: Roof
+    notes: tuple[str, ...]
+    """What the profile lacks, in sentences."""
+
+    def __init__(self, tally: Tally, found: Join, roof: Roof, notes: Sequence[str] = ()) -> None:
+        total = sum([each.own for each in found.rows])
+        rows = [_row(each, total, roof) for each in found.rows]
+        rows.sort(key=lambda row: (-row.self_time, row.name))
+        set_field(self, "tally", tally)
+        set_field(self, "join", found)
+        set_field(self, "roof", roof)
+        set_field(self, "rows", tuple(rows))
+        set_field(self, "notes", (*notes, *_notes(tally, found)))
+
+    @property
+    def time(self) -> float:
+        """Seconds of all instructions, over all devices and threads, each moment of a thread counted once."""
+        return sum([row.self_time for row in self.rows])
+
+    @property
+    def events(self) -> int:
+        """Events of instructions."""
+        return sum([times.count for times in self.tally.operations.values()])
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices with instructions."""
+        return tuple(sorted(self.tally.planes))
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules with instructions: `jit_f(12)`."""
+        return tuple(dict.fromkeys([_module_of(row) for row in self.rows]))
+
+    @property
+    def steps(self) -> int:
+        """Steps that the program or the device has marked; without any, executions of programs."""
+        return len(self.tally.steps)
+
+    @property
+    def target(self) -> str | None:
+        """The name of the chip; None where none was given."""
+        return self.roof.chip.name if self.roof.chip is not None else None
+
+    @property
+    def copy_time(self) -> float:
+        """Seconds of copies and transposes."""
+        return sum([row.self_time for row in self.rows if row.is_copy])
+
+    @property
+    def copy_share(self) -> float | None:
+        """Their share of the time; None for a profile without instructions."""
+        return self.copy_time / self.time if self.time else None
+
+    @property
+    def layout_time(self) -> float:
+        """Seconds that layouts cost: copies, and the share of padding in the bytes of all others."""
+        return sum([row.layout_time or 0.0 for row in self.rows])
+
+    @property
+    def lost_time(self) -> float:
+        """Seconds of kernels that the profile gives no instruction for."""
+        return self.tally.lost.total * _PS
+
+    @property
+    def lost_kernels(self) -> int:
+        """Kernels that the profile gives no instruction for."""
+        return self.tally.lost.count
+
+    @property
+    def lost_in_graphs(self) -> int:
+        """Those of them that ran in command buffers."""
+        return self.tally.lost_in_graphs.count
+
+    @property
+    def shared_kernels(self) -> int:
+        """Kernels that ran several instructions."""
+        return self.join.shared
+
+    @property
+    def without_module(self) -> tuple[str, ...]:
+        """Programs whose module is not known."""
+        return self.join.without_module
+
+    @property
+    def without_instruction(self) -> int:
+        """Instructions of the profile that their module does not have."""
+        return len(self.join.without_instruction)
+
+    def by(self, key: str) -> tuple[GroupTime, ...]:
+        """The time by `source`, `opcode`, `module`, `computation`, `step`, or `op_name`; the most first, steps in their order.
+
+        `op_name` groups by the first parts of the path, `jit(step)/transpose(jvp(layer))`; `op_name:3` by the first three. Raises
+        InvalidArgumentError for another key.
+        """
+        name, _, depth = key.partition(":")
+        if name not in _KEYS or (depth and not (name == "op_name" and depth.isdecimal() and 0 < len(depth) < 4)):
+            raise InvalidArgumentError(f"expected one of {', '.join(_KEYS)} or op_name:N, found {key!r}", field="key")
+        if name == "step":
+            total = sum([each.own for each in self.tally.steps.values()])
+            in_order = sorted(self.tally.steps.items(), key=lambda step: step[1].begin or 0)
+            return tuple([_step(step, times, total) for step, times in in_order])
+        groups: dict[str, list[InstructionTime]] = {}
+        for row in self.rows:
+            groups.setdefault(_key(row, name, int(depth or 2)), []).append(row)
+        made = [_group(each, rows, self.time) for each, rows in groups.items()]
+        return tuple(sorted(made, key=lambda group: -group.time))
+
+    def diff(self, other: Profile) -> tuple[TimeChange, ...]:
+        """What became slower or quicker from this profile to another, joined by module and instruction; the largest change of time first.
+
+        Times are those of one step: of the whole profile ÷ its steps, so that profiles of different length compare.
+        """
+        return _changes(self, other)
+
+    def headline(self) -> str:
+        return "\n".join([super().headline(), *self.notes])
+
+
+class TimeChange(NamedTuple):
+    """An instruction in two profiles. Seconds are those of one step; None where a profile does not have it."""
+
+    name: str
+    module: str
+    opcode: str
+    a_time: float | None
+    b_time: float | None
+    delta_time: float
+    a_count: int | None
+    b_count: int | None
+    source: str
+
+    def __str__(self) -> str:
+        def microseconds(value: float | None) -> str:
+            return "absent" if value is None else f"{value * 1e6:,.1f} µs"
+
+        return (
+            f"{self.name}: {microseconds(self.a_time)} → {microseconds(self.b_time)} ({self.delta_time * 1e6:+,.1f} µs)"
+        )
+
+
+def profile(
+    x: Any,
+    modules: Any = None,
+    *,
+    target: str | None = None,
+    peak: float | None = None,
+    bandwidth: float | None = None,
+) -> Profile:
+    """The time of a profile by instruction.
+
+    x: a path to `*.xplane.pb` or `*.trace.json.gz`, a directory that `jax.profiler.trace` wrote (its newest run counts), bytes, an open file.
+    modules: what `HloModule.all_of` takes; for profiles without modules of their own. target, peak, bandwidth: as for `cost`; without them a TPU's own.
+    Raises NotFoundError for a path without a profile, DecodeError for bytes that are none, LimitExceededError for one with too many operations.
+    """
+    given = () if modules is None else HloModule.all_of(modules)
+    roof = roof_of(target, peak, bandwidth)
+    with opened(x) as sources:
+        tally = sources.tally
+        if (
+            roof.chip is None
+            and roof.own_peak is None
+            and roof.own_bandwidth is None
+            and tally.teraflops
+            and tally.gigabytes
+        ):
+            roof = Roof(None, tally.teraflops * 1e12, tally.gigabytes * 1e9)
+        held = Modules(sources.programs, given, roof)
+        found = join(tally, held)
+        notes = [f"The module {each}" for each in held.broken]
+    return Profile(tally, found, roof, notes)
+
+
+def _notes(tally: Tally, found: Join) -> list[str]:
+    notes: list[str] = []
+    if not found.rows:
+        notes.append("The profile has no events of HLO instructions.")
+    if tally.lost.count:
+        in_graphs = (
+            f"; {tally.lost_in_graphs.count:,} of them ran in command buffers" if tally.lost_in_graphs.count else ""
+        )
+        notes.append(
+            f"{tally.lost.count:,} kernels ({tally.lost.total * 1e-9:,.3f} ms) have no instruction in the profile{in_graphs}."
+        )
+    if found.without_module:
+        names = ", ".join(found.without_module[:5])
+        notes.append(
+            f"No module is known for {names}: their instructions have no bytes, FLOPs and sources. Pass `modules`."
+        )
+    if found.without_instruction:
+        names = ", ".join(found.without_instruction[:5])
+        notes.append(f"{len(found.without_instruction)} instructions are not in their module: {names}.")
+    if found.same_names:
+        notes.append(f"Several programs are called {', '.join(found.same_names[:5])}; their ids keep them apart.")
+    return notes
+
+
+def _row(each: Joined, total: float, roof: Roof) -> InstructionTime:
+    instruction, static = each.instruction, each.static
+    seconds, own = each.total * _PS, each.own * _PS
+    flops = static.flops
+    moved = None if static.main_bytes is None or not static.main_bytes else static.main_bytes
+    # A loop's bytes are those of everything within, a copy's its own: both in the whole time of the events.
+    bandwidth = moved * each.executions / seconds if moved and seconds else None
+    least, bound = _least(each, roof)
+    padding = 0.0
+    if static.padded_bytes and static.bytes is not None:
+        padding = max(0.0, 1 - static.bytes / static.padded_bytes)
+    known = static.bytes is not None
+    metadata = None if instruction is None else instruction.metadata
+    return InstructionTime(
+        each.name,
+        each.module,
+        each.program_id,
+        str(instruction.opcode) if instruction is not None else each.operation.opcode,
+        None if instruction is None else instruction.computation.name,
+        seconds,
+        own,
+        each.own / total if total else 0.0,
+        each.count,
+        each.executions,
+        each.shortest * _PS,
+        each.longest * _PS,
+        static.bytes,
+        static.padded_bytes,
+        flops,
+        bandwidth,
+        flops * each.executions / seconds if flops and seconds else None,
+        bound,
+        least,
+        least * each.executions / seconds if least is not None and seconds else None,
+        own if each.is_copy else own * padding if known else None,
+        each.is_copy,
+        metadata.source if metadata is not None and metadata.source else each.operation.source,
+        metadata.op_name if metadata is not None and metadata.op_name else each.operation.op_name,
+    )
+
+
+def _least(each: Joined, roof: Roof) -> tuple[float | None, str | None]:
+    """The least time of one execution, and what limits it."""
+    static = each.static
+    if not roof.is_known or static.main_bytes is None:
+        return None, None
+    compute = static.compute_seconds
+    if compute is None:
+        peak = roof.own_peak or (max(roof.chip.matrix.values()) if roof.chip is not None else 1.0)
+        compute = (static.flops or 0) / peak
+    memory = static.main_bytes / (roof.bandwidth or 1.0)
+    if not compute and not memory:
+        return None, None
+    return max(compute, memory), "compute" if compute >= memory else "memory"
+
+
+def _module_of(row: InstructionTime) -> str:
+    return row.module if row.program_id is None else f"{row.module}({row.program_id})"
+
+
+def _key(row: InstructionTime, name: str, depth: int) -> str:
+    if name == "op_name":
+        return "/".join(row.op_name.split("/")[:depth])
+    if name == "module":
+        return _module_of(row)
+    return str(getattr(row, name) or "")
+
+
+def _group(key: str, rows: Sequence[InstructionTime], total: float) -> GroupTime:
+    time = sum([row.self_time for row in rows])
+    return GroupTime(
+        key,
+        time,
+        time / total if total else 0.0,
+        sum([row.count for row in rows]),
+        len(rows),
+        _known_sum(rows, lambda row: row.flops),
+        _known_sum(rows, lambda row: row.bytes),
+        sum([row.layout_time or 0.0 for row in rows]),
+    )
+
+
+def _known_sum(rows: Sequence[InstructionTime], of: Callable[[InstructionTime], int | None]) -> int | None:
+    known = [value * row.executions for row in rows if (value := of(row)) is not None]
+    return sum(known) if known else None
+
+
+def _step(name: str, times: Times, total: int) -> GroupTime:
+    return GroupTime(name, times.own * _PS, times.own / total if total else 0.0, times.count, None, None, None, None)
+
+
+def _changes(a: Profile, b: Profile) -> tuple[TimeChange, ...]:
+    def by_name(of: Profile) -> dict[tuple[str, str], list[InstructionTime]]:
+        found: dict[tuple[str, str], list[InstructionTime]] = {}
+        for row in of.rows:
+            found.setdefault((row.module, row.name), []).append(row)
+        return found
+
+    before, after = by_name(a), by_name(b)
+    steps_a, steps_b = max(1, a.steps), max(1, b.steps)
+    made: list[TimeChange] = []
+    for key in {**before, **after}:
+        module, name = key
+        of_a, of_b = before.get(key), after.get(key)
+        time_a = None if of_a is None else sum([row.self_time for row in of_a]) / steps_a
+        time_b = None if of_b is None else sum([row.self_time for row in of_b]) / steps_b
+        made.append(
+            TimeChange(
+                name,
+                module,
+                next((row.opcode for row in (*(of_b or ()), *(of_a or ())) if row.opcode), ""),
+                time_a,
+                time_b,
+                (time_b or 0.0) - (time_a or 0.0),
+                None if of_a is None else sum([row.count for row in of_a]),
+                None if of_b is None else sum([row.count for row in of_b]),
+                next((row.source for row in (*(of_b or ()), *(of_a or ())) if row.source), ""),
+            )
+        )
+    return tuple(sorted(made, key=lambda each: -abs(each.delta_time)))

@@ -1,0 +1,132 @@
+"""Parts of a file in protobuf's wire format, without the file in memory: fields by their offsets, and the small messages of a long list one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, Final, NamedTuple
+
+from xlashape.errors import DecodeError
+from xlashape.limits import check, spend
+from xlashape.proto.wire import BYTES, FIXED32, FIXED64, VARINT, read_varint
+
+_CHUNK: Final = 1 << 20
+_HEAD: Final = 24  # a tag and a length or a number
+_MOST_CONTENT: Final = 1 << 30
+_MOST_MESSAGE: Final = 1 << 24
+
+
+class Span(NamedTuple):
+    """A field of a message: its number, its value if it is a number, and where its content is."""
+
+    number: int
+    wire_type: int
+    value: int
+    start: int
+    end: int
+
+
+class Spans:
+    """A file that can be read at any offset."""
+
+    def __init__(self, file: BinaryIO, size: int, name: str) -> None:
+        self._file = file
+        self.size = size
+        self.name = name
+        self._base = 0
+        self._window = b""
+
+    def error(self, what: str, at: int) -> DecodeError:
+        """An error about the file."""
+        return DecodeError(f"{self.name} is not a profile, or is damaged: {what} at byte {at:,} of {self.size:,}")
+
+    def content(self, span: Span) -> bytes:
+        """The content of a field. Raises LimitExceededError above 1 GiB."""
+        check("bytes of a field of a profile", span.end - span.start, _MOST_CONTENT)
+        return self._read(span.start, span.end - span.start)
+
+    def text(self, span: Span) -> str:
+        """The content of a field as text."""
+        return self.content(span).decode("utf-8", "replace")
+
+    def fields(self, start: int, end: int) -> Iterator[Span]:
+        """The fields of a message between two offsets. Contents are skipped, not read. Raises DecodeError."""
+        at = start
+        while at < end:
+            spend()
+            head = self._head(at)
+            try:
+                tag, after = read_varint(head, 0)
+                number, wire_type = tag >> 3, tag & 7
+                value = 0
+                if wire_type in (BYTES, VARINT):
+                    value, after = read_varint(head, after)
+            except DecodeError:
+                raise self.error("a field is truncated", at) from None
+            content = at + after
+            if wire_type == VARINT:
+                stop = content
+            elif wire_type == BYTES:
+                stop = content + value
+            elif wire_type in (FIXED32, FIXED64):
+                stop = content + (4 if wire_type == FIXED32 else 8)
+            else:
+                raise self.error("there is no such field", at)
+            if number == 0 or stop > end:
+                raise self.error("a field is longer than the message that holds it", at)
+            yield Span(number, wire_type, value, content, stop)
+            at = stop
+
+    def messages(self, start: int, end: int, wanted: int) -> Iterator[tuple[bytes, int, int]]:
+        """The messages of a repeated field of a message: a buffer, and where the message is in it. Each is read once, in chunks of 1 MiB."""
+        at = start
+        tag_byte = wanted << 3 | BYTES
+        while at < end:
+            buffer = self._read(at, min(_CHUNK, end - at))
+            size = len(buffer)
+            position = 0
+            spend(1 + size // 64)
+            while position < size:
+                try:
+                    tag, content = read_varint(buffer, position)
+                    wire_type = tag & 7
+                    length, content = read_varint(buffer, content) if wire_type in (BYTES, VARINT) else (0, content)
+                except DecodeError:
+                    break
+                if wire_type == BYTES:
+                    stop = content + length
+                elif wire_type == VARINT:
+                    stop = content
+                elif wire_type in (FIXED32, FIXED64):
+                    stop = content + (4 if wire_type == FIXED32 else 8)
+                else:
+                    raise self.error("there is no such field", at + position)
+                if stop > size:
+                    break
+                if tag == tag_byte:
+                    yield buffer, content, stop
+                position = stop
+            if position == 0:
+                # A message that no chunk holds.
+                span = next(self.fields(at, end), None)
+                if span is None:
+                    return
+                if span.number == wanted and span.wire_type == BYTES:
+                    check("bytes of a message of a profile", span.end - span.start, _MOST_MESSAGE)
+                    yield self._read(span.start, span.end - span.start), 0, span.end - span.start
+                position = span.end - at
+            at += position
+
+    def _head(self, at: int) -> bytes:
+        offset = at - self._base
+        if offset < 0 or offset + _HEAD > len(self._window):
+            self._base = at
+            self._window = self._read(at, min(4096, self.size - at))
+            offset = 0
+        return self._window[offset : offset + _HEAD]
+
+    def _read(self, at: int, length: int) -> bytes:
+        self._file.seek(at)
+        data = self._file.read(length)
+        if len(data) != length:
+            raise self.error("the file ends", at + len(data))
+        return data

@@ -1,0 +1,166 @@
+"""Profiles as the trace viewers read them, `*.trace.json.gz`: JSON with a list of events, read one by one.
+
+    {"displayTimeUnit": "ns", "traceEvents": [
+      {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/device:GPU:0"}},
+      {"ph": "M", "pid": 1, "tid": 2, "name": "thread_name", "args": {"name": "Stream #13"}},
+      {"ph": "X", "pid": 1, "tid": 2, "ts": 324.702, "dur": 4.92, "name": "loop_fusion", "args": {"hlo_op": "fusion.1", "hlo_module": "jit_f"}}]}
+
+Times are in microseconds, with three decimals. These files hold no modules, mostly no program ids, and of long profiles a million events alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from codecs import getincrementaldecoder
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final, cast
+
+from xlashape.errors import DecodeError
+from xlashape.limits import check, spend
+from xlashape.reports.profile.events import Line, Operation, Tally
+
+_CHUNK: Final = 1 << 20
+_MOST_EVENTS: Final = 1 << 22
+_MOST_CHARACTERS: Final = 1 << 24
+_BEGIN: Final = re.compile(r'"traceEvents"\s*:\s*\[')
+_SEPARATORS: Final = re.compile(r"[ \t\r\n,]+")
+_TPU_LINES: Final = frozenset(("XLA Ops", "Async XLA Ops"))
+_DERIVED: Final = re.compile(r"Steps|XLA Modules|XLA Ops|Framework|TensorFlow|Source code|Async XLA Ops")
+
+
+def read_trace(file: BinaryIO, name: str, tally: Tally) -> None:
+    """Counts the events of a trace. Raises DecodeError for anything else."""
+    processes: dict[Any, str] = {}
+    threads: dict[tuple[Any, Any], str] = {}
+    lines: dict[tuple[Any, Any], list[tuple[int, int, str, dict[str, Any]]]] = {}
+    count = 0
+    for event in _events(file, name):
+        spend()
+        arguments: Any = event.get("args")
+        held = cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else {}
+        where = (_hashable(event.get("pid")), _hashable(event.get("tid")))
+        if event.get("ph") == "M":
+            if event.get("name") == "process_name":
+                processes[where[0]] = str(held.get("name", ""))
+            elif event.get("name") == "thread_name":
+                threads[where] = str(held.get("name", ""))
+        elif event.get("ph") == "X":
+            count += 1
+            check("events of a trace", count, _MOST_EVENTS)
+            times = [event.get("ts"), event.get("dur", 0)]
+            if not all(isinstance(each, (int, float)) and abs(each) < 1e18 for each in times):
+                raise DecodeError(
+                    f"{name}: an event {event.get('name')!r} has no times: ts={times[0]!r}, dur={times[1]!r}"
+                )
+            start, duration = (round(float(each or 0) * 1e6) for each in times)
+            lines.setdefault(where, []).append((start, max(0, duration), str(event.get("name", "")), held))
+    if not processes:
+        raise DecodeError(f"{name} names no process: it is not a trace of the profiler")
+    for where, events in lines.items():
+        _count(tally, processes.get(where[0], ""), threads.get(where, ""), events)
+
+
+def _count(tally: Tally, plane: str, thread: str, events: list[tuple[int, int, str, dict[str, Any]]]) -> None:
+    is_device = plane.startswith("/device:")
+    is_tpu = plane.startswith("/device:TPU")
+    if is_tpu and thread not in _TPU_LINES:
+        return
+    if is_device and not is_tpu and _DERIVED.match(thread):
+        return
+    line = Line(tally, plane)
+    events.sort(key=lambda event: (event[0], -event[1]))
+    for start, duration, name, held in events:
+        operations = held.get("hlo_op") or (name if is_tpu else None)
+        if not operations:
+            if is_device:
+                tally.lost.add(duration, 1)
+                if any(key in held for key in ("cuda_graph_id", "graph_id", "cuda_graph_node_id")):
+                    tally.lost_in_graphs.add(duration, 1)
+            continue
+        tally.planes.add(plane)
+        several = tuple([each.strip().removeprefix("%") for each in re.split(r"[,;]", str(operations)) if each.strip()])
+        run = held.get("run_id")
+        operation = Operation(
+            several,
+            str(held.get("hlo_module") or ""),
+            _integer(held.get("program_id")),
+            str(held.get("hlo_category") or ""),
+            _integer(held.get("flops")),
+            _integer(held.get("bytes_accessed")),
+            str(held.get("source") or ""),
+            str(held.get("tf_op") or held.get("long_name") or "") if is_tpu else "",
+        )
+        line.add(start, duration, operation, 1, "" if run is None else f"run {run}")
+    line.finish()
+
+
+def _integer(value: Any) -> int | None:
+    text = str(value) if value is not None else ""
+    return int(text) if re.fullmatch(r"-?[0-9]{1,20}", text) else None
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, (int, str, float)) else str(value)
+
+
+def _events(file: BinaryIO, name: str) -> Iterator[dict[str, Any]]:
+    """The objects of the list `traceEvents`, without the rest of the file in memory."""
+    decoder = json.JSONDecoder()
+    text = _Text(file, name)
+    while (match := _BEGIN.search(text.held)) is None:
+        if len(text.held) > _MOST_CHARACTERS or not text.more():
+            raise DecodeError(f"{name} is not a trace: it has no traceEvents")
+    at = match.end()
+    while True:
+        skipped = _SEPARATORS.match(text.held, at)
+        at = skipped.end() if skipped is not None else at
+        if at < len(text.held) and text.held[at] == "]":
+            return
+        try:
+            event, end = decoder.raw_decode(text.held, at)
+            # A number at the end of a chunk may go on.
+            is_whole = end < len(text.held)
+        except RecursionError:
+            raise DecodeError(f"{name}: an event is nested too deeply") from None
+        except ValueError:
+            event, end, is_whole = None, at, False
+        if not is_whole:
+            if len(text.held) - at > _MOST_CHARACTERS:
+                raise DecodeError(f"{name}: an event is damaged, or longer than {_MOST_CHARACTERS:,} characters")
+            text.drop(at)
+            at = 0
+            if not text.more():
+                raise DecodeError(f"{name} is truncated: the list of events has no end")
+            continue
+        if isinstance(event, dict):
+            yield cast("dict[str, Any]", event)
+        at = end
+        if at > _CHUNK:
+            text.drop(at)
+            at = 0
+
+
+class _Text:
+    """The next characters of a file."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file = file
+        self._name = name
+        self._decoder = getincrementaldecoder("utf-8")("replace")
+        self.held = ""
+
+    def drop(self, count: int) -> None:
+        """Forgets what has been read."""
+        self.held = self.held[count:]
+
+    def more(self) -> bool:
+        """Reads on; whether there was more."""
+        try:
+            data = self._file.read(_CHUNK)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DecodeError(f"{self._name} cannot be decompressed: {error}") from None
+        spend(1 + len(data) // 1024)
+        self.held += self._decoder.decode(data)
+        return bool(data)

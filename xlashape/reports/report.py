@@ -1,0 +1,286 @@
+"""What a report is: a declaration of columns, totals, further tables and options; and an answer that has an attribute for each of them.
+
+    REPORT = Report(
+        name="memory",
+        summary="What lives at the peak of a program's memory.",
+        columns=(Column("name", Kind.TEXT, "the instruction that makes the buffer", rank=1), …),
+        totals=(Column("peak_bytes", Kind.INTEGER, "the most bytes that live at once", "bytes"),),
+        compute="xlashape.reports.memory:memory",
+        rows="peak_buffers",
+    )
+
+    class Memory(Answer):
+        report = REPORT
+        peak_bytes: int
+        peak_buffers: tuple[PeakBuffer, ...]    # PeakBuffer.name, …
+
+The names of the declaration are the names of attributes. Text, JSON, JSON's schema, Arrow, cards and messages are made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from math import isfinite
+from typing import Any, ClassVar, Final, NamedTuple, overload
+
+from xlashape.display import Displayed
+from xlashape.errors import NotFoundError
+from xlashape.reports.text import alike_together, facts_text, table_text
+from xlashape.similar import did_you_mean
+from xlashape.tables import Column, Kind, Table, Tabular
+
+
+class Option(NamedTuple):
+    """A keyword argument of a report's function that every face offers, in the command line as `--name`."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    """The values that are allowed; empty where any value of the kind is."""
+    unit: str = ""
+    """As in a Column. Faces take `16GiB` for a number of bytes."""
+    positional: bool = False
+    """Whether the command line takes it as a second argument, without its name."""
+    is_local: bool = False
+    """Whether it names something of this machine, such as a directory. Requests to a server do not have it."""
+
+
+class Section(NamedTuple):
+    """A further table of a report. Its rows are the attribute of the answer that has its name; a method of one argument where `argument` is given."""
+
+    name: str
+    columns: tuple[Column, ...]
+    meaning: str
+    argument: Option | None = None
+    """What the method takes, such as what to group by. Such a table is made on demand only: JSON has it where it is asked for."""
+
+
+class Report(NamedTuple):
+    """The declaration of a report."""
+
+    name: str
+    """The name of its function, command, JSON schema and, with a capital, RPC: `memory`."""
+    summary: str
+    """What it answers, in a sentence."""
+    columns: tuple[Column, ...]
+    """The columns of its main table. The first one names the row."""
+    totals: tuple[Column, ...] = ()
+    """Numbers and facts about the whole: attributes of the answer."""
+    sections: tuple[Section, ...] = ()
+    options: tuple[Option, ...] = ()
+    compute: str = ""
+    """`module:function`. The function takes what is asked about, and the options as keyword arguments."""
+    rows: str = "rows"
+    """The attribute of the answer with the rows of the main table."""
+    shown: int = 20
+    """The most rows that text for people shows."""
+    alike: tuple[str, ...] = ()
+    """The columns by which tables for people take rows together that are equal in all of them: one row, whose `times` is the sum of theirs."""
+    takes: str = "X is a file with an HLO module (text, proto, gzip), or the name of a module that --server keeps. `-` reads standard input."
+    """What can be asked about, for help."""
+    asks_directories: bool = False
+    """Whether a directory is one thing to ask about, such as a profile, and not its files one by one."""
+    inputs: tuple[str, ...] = ("module",)
+    """What a request to a server names: one module, or the two that are compared."""
+
+    def run(self, *x: Any, **options: Any) -> Answer:
+        """The answer about `x`, which is one thing for most reports. Errors are those of the report's function."""
+        module, _, function = self.compute.partition(":")
+        return getattr(import_module(module), function)(*x, **options)
+
+    def section(self, name: str) -> Section:
+        """The section of this name; `totals` is the table whose only row are the totals. Raises NotFoundError."""
+        if name == "totals":
+            return Section("totals", self.totals, "numbers about the whole")
+        for each in self.sections:
+            if each.name == name:
+                return each
+        names = [each.name for each in self.sections]
+        message = f"{self.name} has no section {name!r}; it has {', '.join(names) or 'none'}{did_you_mean(name, names)}"
+        raise NotFoundError(message, kind="section", name=name)
+
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the document that `--json` prints, which `Answer.to_dict` makes."""
+        properties: dict[str, Any] = {
+            "schema": {"const": f"xlashape.{self.name}.v1"},
+            "x": {"type": "string", "description": "what was asked about"},
+            "totals": _object_schema(self.totals),
+            "files": {"type": "array", "description": "what was asked about, of several", "items": {"type": "string"}},
+            "totals_of_files": {"type": "array", "items": _row_schema(self.totals)},
+            self.rows: {"type": "array", "items": _row_schema(self.columns)},
+        }
+        for each in self.sections:
+            properties[each.name] = {
+                "type": "array",
+                "description": each.meaning,
+                "items": _object_schema(each.columns),
+            }
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$id": f"urn:xlashape:{self.name}.v1",
+            "title": f"xlashape.{self.name}.v1",
+            "description": f"`xlashape {self.name} --json`: {self.summary} A line of --format jsonl is an element of `{self.rows}`.",
+            "type": "object",
+            "properties": properties,
+            "required": ["schema"],
+            "additionalProperties": False,
+        }
+
+
+_JSON_TYPES: Final = {
+    Kind.TEXT: "string",
+    Kind.INTEGER: "integer",
+    Kind.NUMBER: "number",
+    Kind.BOOLEAN: "boolean",
+    Kind.TEXTS: "array",
+}
+
+
+def _object_schema(columns: Sequence[Column]) -> dict[str, Any]:
+    properties: dict[str, Any] = {}
+    for column in columns:
+        unit = f", in {column.unit}" if column.unit and column.unit != "fraction" else ""
+        made: dict[str, Any] = {"type": [_JSON_TYPES[column.kind], "null"], "description": f"{column.meaning}{unit}"}
+        if column.kind is Kind.TEXTS:
+            made["items"] = {"type": "string"}
+        properties[column.name] = made
+    names = [column.name for column in columns]
+    return {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
+
+
+def _row_schema(columns: Sequence[Column]) -> dict[str, Any]:
+    """Of a row. A row of several files says which; that of a file that is refused has no more than the reason."""
+    made = _object_schema(columns)
+    text = {"type": ["string", "null"]}
+    about = {"file": "the file that was asked about", "module": "its module", "error": "why it is refused"}
+    made["properties"] = {
+        **{name: {**text, "description": meaning} for name, meaning in about.items()},
+        **made["properties"],
+    }
+    return {**made, "required": []}
+
+
+def plain(column: Column, value: Any) -> Any:
+    """A value as tables and JSON have it: text for objects such as shapes, None for numbers that are not finite.
+
+    >>> from xlashape.shape import Shape
+    >>> plain(Column("shape", Kind.TEXT, "a shape"), Shape.parse("f32[2]")), plain(Column("n", Kind.NUMBER, "a number"), float("inf"))
+    ('f32[2]{0}', None)
+    """
+    if value is None:
+        return None
+    if column.kind is Kind.TEXT:
+        return str(value)
+    if column.kind is Kind.INTEGER:
+        return int(value)
+    if column.kind is Kind.BOOLEAN:
+        return bool(value)
+    if column.kind is Kind.TEXTS:
+        return [str(each) for each in value]
+    number = float(value)
+    return number if isfinite(number) else None
+
+
+def row_values(columns: Sequence[Column], row: Any) -> tuple[Any, ...]:
+    """The values of a row's object in the order of the columns."""
+    return tuple([plain(column, getattr(row, column.name)) for column in columns])
+
+
+class Answer(Displayed, Tabular):
+    """What a report returns. It has the attributes that its report declares, and is a sequence of the rows of the main table."""
+
+    __slots__ = ()
+
+    report: ClassVar[Report]
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        """The totals by name."""
+        return {column.name: plain(column, getattr(self, column.name)) for column in self.report.totals}
+
+    def headline(self) -> str:
+        """What to know first, in a few lines. Without another text, these are the totals that are known."""
+        known = [(column, value) for column in self.report.totals if (value := getattr(self, column.name)) is not None]
+        return facts_text(known)
+
+    def selected(self, rows: Sequence[Any]) -> Answer | None:  # noqa: ARG002 - for reports whose totals follow from rows
+        """The answer about these of its rows, in this order; None where totals of a part have no meaning."""
+        return None
+
+    def objects_of(self, section: str = "", argument: Any = None) -> Sequence[Any]:
+        """The rows of the main table or of a section, as objects with an attribute for each column."""
+        found: Any = getattr(self, section or self.report.rows)
+        if section and self.report.section(section).argument is not None:
+            found = found(argument)
+        return found if isinstance(found, Sequence) else list(found)  # pyright: ignore[reportUnknownVariableType] - of any row
+
+    def rows_of(self, section: str = "", argument: Any = None) -> Iterator[tuple[Any, ...]]:
+        """The rows of the main table or of a section, as tuples in the order of its columns, with plain values."""
+        if section == "totals":
+            yield tuple(self.totals.values())
+            return
+        columns = self.columns_of(section)
+        for row in self.objects_of(section, argument):
+            yield row_values(columns, row)
+
+    def columns_of(self, section: str = "") -> tuple[Column, ...]:
+        """The columns of the main table or of a section. Raises NotFoundError for a section that the report does not have."""
+        return self.report.section(section).columns if section else self.report.columns
+
+    def table(self) -> Table:
+        """The main table."""
+        return Table(self.report.columns, self.rows_of())
+
+    def section(self, name: str, argument: Any = None) -> Table:
+        """A further table. Raises NotFoundError for a name that the report does not have."""
+        return Table(self.columns_of(name), self.rows_of(name, argument))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The totals, the rows and the sections that need no argument, as a dict for JSON."""
+        document: dict[str, Any] = {"totals": self.totals, self.report.rows: list(self.table())}
+        for each in self.report.sections:
+            if each.argument is None:
+                document[each.name] = list(self.section(each.name))
+        return document
+
+    def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
+        """The headline and the first rows of the main table, for people.
+
+        limit: the most rows; None is the report's own limit, 0 is all. width: the characters of a line; None leaves lines as long as they are.
+        hint: what is said behind how many rows are not shown.
+        """
+        most = self.report.shown if limit is None else limit
+        columns = self.report.columns
+        rows: Sequence[Any] = self.objects_of()
+        if self.report.alike:
+            rows = alike_together(columns, [row_values(columns, row) for row in rows], self.report.alike)
+        chosen = rows[:most] if most else rows
+        parts = [self.headline()]
+        if chosen:
+            values = chosen if self.report.alike else [row_values(columns, row) for row in chosen]
+            parts.append(table_text(columns, values, width))
+        if len(chosen) < len(rows):
+            parts.append(f"{len(rows) - len(chosen):,} more rows are not shown{hint}.")
+        return "\n\n".join([part for part in parts if part])
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self):,} rows>"
+
+    def __len__(self) -> int:
+        return len(self.objects_of())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.objects_of())
+
+    @overload
+    def __getitem__(self, number: int) -> Any: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Any]: ...
+    def __getitem__(self, number: int | slice) -> Any:
+        return self.objects_of()[number]

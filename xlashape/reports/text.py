@@ -1,0 +1,162 @@
+"""Reports for people: cells with their units, tables that fit a terminal, totals as a list of facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from xlashape.math import byte_text
+from xlashape.tables import Column, Kind
+
+GAP: Final = "   "
+_LEAST_WIDTH: Final = 16
+"""Text is cut in the middle down to this many characters before a column is left out."""
+_DECIMAL: Final = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
+_SECONDS: Final = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9), ("ps", 1e-12))
+
+
+def short_bytes(size: float) -> str:
+    """A number of bytes in at most nine characters.
+
+    >>> [short_bytes(size) for size in (96, 18_432, 597_688_320, 5 << 50, -2048)]
+    ['96 B', '18.0 KiB', '570.0 MiB', '5.00 PiB', '-2.00 KiB']
+    """
+    if size < 0:
+        return f"-{short_bytes(-size)}"
+    for unit, exponent in (("EiB", 60), ("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        amount = size / (1 << exponent)
+        if amount >= 1:
+            return f"{amount:.2f} {unit}" if amount < 9.995 else f"{amount:.1f} {unit}"
+    return f"{size:.4g} B"
+
+
+def cell_text(column: Column, value: Any) -> str:
+    """A value as a person reads it: sizes in binary units, times and counts in decimal ones, fractions in per cent; nothing for None.
+
+    >>> bytes_, share = Column("bytes", Kind.INTEGER, "", "bytes"), Column("share", Kind.NUMBER, "", "fraction")
+    >>> cell_text(bytes_, 18_432), cell_text(share, 0.375), cell_text(Column("time", Kind.NUMBER, "", "seconds"), 1.5e-5)
+    ('18.0 KiB', '37.5%', '15 µs')
+    """
+    if value is None:
+        return ""
+    if column.kind is Kind.TEXTS:
+        return ", ".join(map(str, value))
+    if column.kind is Kind.BOOLEAN:
+        return "yes" if value else "no"
+    if column.kind is Kind.TEXT:
+        return " ".join(str(value).split())
+    if column.unit == "bytes":
+        return short_bytes(value)
+    if column.unit == "fraction":
+        return f"{100 * value:.1f}%"
+    if column.unit == "seconds":
+        return _scaled(value, _SECONDS)
+    if column.unit in ("flops", "flops/s", "bytes/s"):
+        return _scaled(value, _DECIMAL)
+    return f"{value:,d}" if column.kind is Kind.INTEGER else f"{value:.4g}"
+
+
+def _scaled(value: float, units: Sequence[tuple[str, float]]) -> str:
+    for unit, factor in units:
+        if abs(value) >= factor:
+            return f"{value / factor:.4g} {unit}"
+    return f"{value:.4g}"
+
+
+def facts_text(facts: Iterable[tuple[Column, Any]]) -> str:
+    """Totals, a line each: the heading and the value. Numbers of bytes are exact."""
+    lines = [
+        (column.heading or column.name.replace("_", " ").removesuffix(" bytes"), _fact(column, value))
+        for column, value in facts
+    ]
+    width = max([len(name) for name, _ in lines], default=0)
+    return "\n".join([f"{name:<{width}}  {text}" for name, text in lines])
+
+
+def _fact(column: Column, value: Any) -> str:
+    return byte_text(value) if column.unit == "bytes" and column.kind is Kind.INTEGER else cell_text(column, value)
+
+
+def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int | None = None) -> str:
+    """A table of the columns that have a rank, with a line of headings.
+
+    Where lines are longer than `width`, the longest texts are cut in the middle; where that is not enough, columns of the highest rank are left out,
+    and named below. Columns without any value are left out.
+    """
+    ranked = [number for number, column in enumerate(columns) if column.rank]
+    shown = [number for number in ranked if number == ranked[0] or any(row[number] is not None for row in rows)]
+    headings = [column.heading or column.name.replace("_", " ") for column in columns]
+    cells = [[cell_text(column, value) for column, value in zip(columns, row, strict=True)] for row in rows]
+    widths = [max([len(headings[number]), *[len(row[number]) for row in cells]]) for number in range(len(columns))]
+    left_out: list[int] = []
+    while width is not None and not _fit(columns, widths, shown, width) and len(shown) > 1:
+        worst = max(shown, key=lambda number: (columns[number].rank, number))
+        shown.remove(worst)
+        left_out.append(worst)
+        widths = [max([len(headings[number]), *[len(row[number]) for row in cells]]) for number in range(len(columns))]
+
+    def line(texts: Sequence[str]) -> str:
+        made: list[str] = []
+        for number in shown:
+            text = cut_middle(texts[number], widths[number])
+            is_left = columns[number].kind in (Kind.TEXT, Kind.TEXTS)
+            made.append(text.ljust(widths[number]) if is_left else text.rjust(widths[number]))
+        return GAP.join(made).rstrip()
+
+    rule = "─" * (sum([widths[number] for number in shown]) + len(GAP) * (len(shown) - 1))
+    lines = [line(headings), rule, *[line(row) for row in cells]]
+    if left_out:
+        lines += [
+            "",
+            f"The terminal is too narrow for: {', '.join([headings[number] for number in sorted(left_out)])}.",
+        ]
+    return "\n".join(lines)
+
+
+def alike_together(
+    columns: Sequence[Column], rows: Iterable[Sequence[Any]], alike: Sequence[str]
+) -> list[tuple[Any, ...]]:
+    """Rows that are equal in the columns `alike` as one, the first of them; `times` is their number, None where there is one.
+
+    >>> columns = (Column("name", Kind.TEXT, ""), Column("bytes", Kind.INTEGER, ""), Column("times", Kind.INTEGER, ""))
+    >>> alike_together(columns, [("a", 4, 1), ("b", 8, 1), ("c", 4, 1)], ["bytes"])
+    [('a', 4, 2), ('b', 8, None)]
+    """
+    names = [column.name for column in columns]
+    numbers = [names.index(name) for name in alike]
+    times = names.index("times")
+    groups: dict[tuple[Any, ...], list[Sequence[Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple([row[number] for number in numbers]), []).append(row)
+    made: list[tuple[Any, ...]] = []
+    for group in groups.values():
+        count = sum([1 if row[times] is None else row[times] for row in group])
+        made.append((*group[0][:times], count if count > 1 else None, *group[0][times + 1 :]))
+    return made
+
+
+def _fit(columns: Sequence[Column], widths: list[int], shown: Sequence[int], width: int) -> bool:
+    """Narrows columns of text, the widest first, until a line has at most `width` characters; whether that was possible."""
+    too_much = sum([widths[number] for number in shown]) + len(GAP) * (len(shown) - 1) - width
+    texts = [number for number in shown if columns[number].kind in (Kind.TEXT, Kind.TEXTS)]
+    while too_much > 0:
+        widest = max(texts, key=lambda number: widths[number], default=None)
+        if widest is None or widths[widest] <= _LEAST_WIDTH:
+            return False
+        others = [widths[number] for number in texts if number != widest]
+        step = min(too_much, max(1, widths[widest] - max([_LEAST_WIDTH, *others])))
+        widths[widest] -= step
+        too_much -= step
+    return True
+
+
+def cut_middle(text: str, width: int) -> str:
+    """The text, or its beginning and its end where it is longer than `width`: names differ at their ends.
+
+    >>> cut_middle("transpose_copy_fusion.1", 12)
+    'transp…ion.1'
+    """
+    if len(text) <= width:
+        return text
+    end = (width - 1) // 2
+    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"

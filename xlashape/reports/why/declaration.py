@@ -1,0 +1,138 @@
+"""The declaration of the report: the columns of buffers, totals, causes and suggestions; and lines of facts for people.
+
+`size` declares the same columns of buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from textwrap import wrap
+from typing import Final
+
+from xlashape.reports.report import Option, Report, Section
+from xlashape.tables import Column, Kind
+
+_LINE: Final = 80
+"""The characters of a line of text."""
+_HEAD: Final = 10
+"""The characters before the text of a fact."""
+
+BUFFER_COLUMNS: Final = (
+    Column("name", Kind.TEXT, "the instruction that makes the buffer, or what a report says the buffer is of", rank=1, heading="instruction"),
+    Column("computation", Kind.TEXT, "the computation that the instruction is in"),
+    Column("opcode", Kind.TEXT, "its opcode", rank=7),
+    Column("index", Kind.TEXT, "which element of the result the buffer is; null where it is the whole result", rank=6),
+    Column("shape", Kind.TEXT, "the shape, with the layout that is counted", rank=2),
+    Column("element_bytes", Kind.INTEGER, "the bytes of the elements alone", "bytes", 6, "elements"),
+    Column("bytes", Kind.INTEGER, "the bytes of the buffer, padding included", "bytes", 1),
+    Column("padding_bytes", Kind.INTEGER, "the bytes of the buffer that are not elements", "bytes", 3, "padding"),
+    Column("factor", Kind.NUMBER, "buffer ÷ elements", rank=5),
+    Column("times", Kind.INTEGER, "how many buffers the row stands for; tables for people have one row for equal ones", rank=2),
+    Column("source", Kind.TEXT, "the line of the program that the instruction comes from, as train.py:73", rank=4),
+    Column("op_name", Kind.TEXT, "the operation of the program that it comes from, as jit(step)/dense/dot_general"),
+    Column("error", Kind.TEXT, "why the size is not known", rank=8),
+)  # fmt: skip
+
+ALIKE: Final = ("opcode", "shape", "bytes", "error")
+"""Buffers that are equal in these columns are one row of tables for people."""
+
+CAUSE_COLUMNS: Final = (
+    Column("name", Kind.TEXT, "the buffer; empty where the answer is about one", rank=2),
+    Column("kind", Kind.TEXT, "tile, tail, element size, packing, metadata, dynamic sizes, tuple table, nested scalar or opaque", rank=3),
+    Column("text", Kind.TEXT, "the cause in words", rank=1),
+    Column("bytes", Kind.INTEGER, "the bytes that it adds after the causes before it", "bytes", 1),
+    Column("share", Kind.NUMBER, "these bytes ÷ all bytes that are not elements", "fraction", 4),
+    Column("saved_bytes", Kind.INTEGER, "what packing saves; below 0, what its absence costs", "bytes"),
+    Column("dimensions", Kind.TEXTS, "the logical dimensions that are padded"),
+)  # fmt: skip
+
+SUGGESTION_COLUMNS: Final = (
+    Column("name", Kind.TEXT, "the buffer; empty where the answer is about one", rank=3),
+    Column("kind", Kind.TEXT, "order, merge, split, reshape, tiles, packing, round or type", rank=4),
+    Column("jax", Kind.TEXT, "what to write in JAX for an array x; empty where the compiler alone can do it", rank=1),
+    Column("text", Kind.TEXT, "the change in words", rank=5),
+    Column("shape", Kind.TEXT, "the array with this change", rank=2),
+    Column("bytes", Kind.INTEGER, "the bytes of its buffer", "bytes", 1),
+    Column("saved_bytes", Kind.INTEGER, "how many bytes fewer that are", "bytes", 3, "saved"),
+    Column("is_lossless", Kind.BOOLEAN, "whether the array keeps all its elements and their values", rank=4, heading="lossless"),
+)  # fmt: skip
+
+DONATED_COLUMNS: Final = (
+    Column("output_index", Kind.TEXT, "which array of the module's result", rank=1, heading="output"),
+    Column("instruction", Kind.TEXT, "what computes it", rank=1),
+    Column("parameter", Kind.TEXT, "the parameter whose memory it takes over", rank=1),
+    Column("kind", Kind.TEXT, "must-alias, or may-alias: if the caller gives the argument away", rank=2),
+    Column("bytes", Kind.INTEGER, "the bytes that are not counted for it", "bytes", 1),
+)
+
+STATED_COLUMNS: Final = (
+    Column("group", Kind.TEXT, "the part of the report", rank=1),
+    Column("name", Kind.TEXT, "what is measured", rank=1),
+    Column("text", Kind.TEXT, "the amount as it is written", rank=1),
+    Column("bytes", Kind.INTEGER, "the bytes, as exactly as they are written", "bytes", 2),
+    Column("detail", Kind.TEXT, "what stands behind the amount, such as utilization and fragmentation", rank=3),
+)
+
+TOTALS: Final = (
+    Column("kind", Kind.TEXT, "what was asked about: array, tuple, instruction, module, report or shapes"),
+    Column("about", Kind.TEXT, "the shape, or the name of the instruction or module"),
+    Column("target", Kind.TEXT, "the device whose sizes are counted; null where those of the layouts are"),
+    Column("peak_bytes", Kind.INTEGER, "of a module: the most bytes that live at once; null where that is not known", "bytes"),
+    Column("peak_is_estimate", Kind.BOOLEAN, "whether the peak was estimated, since the module has no buffer assignment"),
+    Column("count", Kind.INTEGER, "the number of buffers"),
+    Column("element_bytes", Kind.INTEGER, "the sum of the bytes of the elements, over all buffers of known size", "bytes"),
+    Column("bytes", Kind.INTEGER, "the sum of the bytes of all buffers of known size", "bytes"),
+    Column("padding_bytes", Kind.INTEGER, "the sum of the bytes that are not elements", "bytes"),
+    Column("factor", Kind.NUMBER, "buffers ÷ elements; 1 where there are none"),
+    Column("note", Kind.TEXT, "of an instruction: why its result has no memory of its own"),
+    Column("left_out", Kind.TEXTS, "of a module: what the sums leave out"),
+    Column("agrees", Kind.BOOLEAN, "of a report: whether every number that can be compared equals ours, within its rounding"),
+    Column("must_go_bytes", Kind.INTEGER, "of a report: how many bytes too many are used", "bytes"),
+    Column("unread", Kind.TEXTS, "of a report: the lines that were not understood"),
+)  # fmt: skip
+
+TARGET: Final = Option(
+    "target",
+    Kind.TEXT,
+    "Count as on cpu, gpu, tpu, or a TPU's generation such as tpu-v5e. TPUs give layouts without tiles their own order and tiles.",
+)
+
+REPORT: Final = Report(
+    name="why",
+    summary="Why buffers are as large as they are, and what would make them smaller.",
+    columns=BUFFER_COLUMNS,
+    totals=TOTALS,
+    sections=(
+        Section("causes", CAUSE_COLUMNS, "what makes buffers larger than their elements; of a program, those of the first buffers with padding"),
+        Section("suggestions", SUGGESTION_COLUMNS, "what would make these buffers smaller: first what keeps all values and can be written in JAX"),
+        Section("donated", DONATED_COLUMNS, "the outputs of a module that are computed into the memory of parameters"),
+        Section("stated", STATED_COLUMNS, "the amounts that a report about memory states, without its allocations"),
+    ),
+    options=(
+        TARGET,
+        Option("instruction", Kind.TEXT, "of a module, the instruction whose result is explained", "", positional=True),
+    ),
+    compute="xlashape.reports.why:why",
+    inputs=("module", "shape", "text"),
+    rows="buffers",
+    shown=10,
+    alike=ALIKE,
+    takes="X is a shape such as 's32[1024,8,4]{2,1,0:T(8,128)}'; a file with an HLO module; the name of a module that --server keeps; or text with "
+    "shapes in it, such as the report of a compiler that has run out of memory, in a file or as it is. `-` reads standard input.",
+)  # fmt: skip
+
+
+def facts_lines(facts: Iterable[tuple[str, str]], indent: int = 2) -> list[str]:
+    """Facts for people, each a heading (empty if it is that of the fact before) and its text, in lines of at most 80 characters where words allow that.
+
+    Lines are not broken at no-break spaces, which become spaces.
+
+    >>> facts_lines([("elements", "96 bytes"), ("why", "a tile pads dimension 0 from 3 to 4, and another one pads dimension 1")])
+    ['  elements  96 bytes', '  why       a tile pads dimension 0 from 3 to 4, and another one pads dimension', '            1']
+    """
+    lines: list[str] = []
+    for head, text in facts:
+        pieces = wrap(text, _LINE - indent - _HEAD, break_long_words=False, break_on_hyphens=False) or [""]
+        for number, piece in enumerate(pieces):
+            lines.append(f"{'':{indent}}{'' if number else head:<9} {piece}".rstrip().replace("\xa0", " "))
+    return lines

@@ -1,0 +1,182 @@
+"""`why`: explains the memory of shapes, instructions, modules and reports."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from xlashape.errors import InvalidArgumentError, NotFoundError, ParseError, XlashapeError
+from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
+from xlashape.reports.why.oom import ReportMemory, report_memory, shapes_memory
+from xlashape.reports.why.oom_text import clean, is_report, read_totals
+from xlashape.reports.why.programs import InstructionMemory, ModuleMemory, instruction_memory, module_memory
+from xlashape.reports.why.shapes import ArrayMemory, ShapesMemory, TupleMemory, shape_memory
+from xlashape.shape import Shape, Target
+
+Memory: TypeAlias = "ArrayMemory | TupleMemory | InstructionMemory | ModuleMemory | ReportMemory | ShapesMemory"
+"""The results of `why`. All have `element_bytes`, `buffer_bytes`, `overhead_bytes`, `factor`, `to_dict()`, and readable text by `str()`."""
+
+_MOST_REPORT_BYTES = 64 << 20
+_MODULE = re.compile(r"(?:\s|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*HloModule\b")
+"""The beginning of HLO text: comments, then the header."""
+
+_MOST_WORDS_OF_A_SHAPE = 3
+"""Text with more words than this and no bracket is not read as a shape."""
+
+_PART_THAT_IS_NO_TEXT = 20
+"""Data with more than a part in so many of its characters that is no UTF-8 is not text. Logs may have a few such characters."""
+_UNKNOWN = "expected a shape, an instruction, a module, a path, or text with shapes in it"
+
+
+def why(x: Any, *, target: Target | str | None = None, instruction: str = "") -> Memory:
+    """Why the buffers of `x` are as large as they are, and what would make them smaller.
+
+    `x` is one of
+
+    - a Shape, its text, or anything that `Shape.of` takes: arrays of NumPy and JAX, `(dtype, dimensions)`, …
+    - an HloInstruction
+    - an HloModule, its text or bytes, or anything that `HloModule.of` takes: a Lowered or Compiled of JAX, a path, `FILE#NAME`, …
+    - the `memory_analysis()` of a Compiled of JAX
+    - text that contains shapes, such as the report of a compiler that has run out of memory, or the path of a file with such text
+
+    `target`: "cpu", "gpu", "tpu", "tpu-v5e" or another name in `xlashape.shape.parts.target.TARGETS`. It decides how sizes are counted, and
+    a TPU gives layouts without tiles its own order and tiles. Without a target, sizes are those of the layouts.
+    `instruction`: of a module, the name of the instruction to explain.
+
+    Raises ParseError for text without a shape, an allocation or a module, NotFoundError for the path of a missing file, and the errors that `Shape.of`,
+    `HloModule.of` and `tiling.physical_bytes` raise.
+
+    >>> print(why("f32[3,5]{1,0:T(2,2)}").causes[0])
+    tile (2,2) pads dimension 0 from 3 to 4: 33.3% more (+20 bytes)
+    >>> why("bf16[1000,3]", target="tpu").shape, why("bf16[1000,3]{1,0:T(8,128)(2,1)}").factor
+    (Shape('bf16[1000,3]{0,1:T(4,128)(2,1)}'), 42.666666666666664)
+    """
+    device = None if target is None else Target.of(target)
+    if instruction:
+        return instruction_memory(HloModule.of(x).instruction(instruction), device)
+    if isinstance(x, Shape):
+        return shape_memory(x, device)
+    if isinstance(x, HloInstruction):
+        return instruction_memory(x, device)
+    if isinstance(x, HloModule):
+        return module_memory(x, device)
+    if isinstance(x, HloComputation):
+        raise InvalidArgumentError(f"{_UNKNOWN}; found a computation: pass its module", field="x")
+    if x is None:  # for Shape.of, None is a tree without leaves
+        raise InvalidArgumentError(f"{_UNKNOWN}; found None", field="x")
+    if isinstance(x, str):
+        return _text(x, device)
+    if isinstance(x, os.PathLike):
+        return _file(Path(os.fspath(x)), device)  # pyright: ignore[reportUnknownArgumentType] - of text or bytes
+    if isinstance(x, (bytes, bytearray)):
+        return _content(bytes(x), device)
+    return _object(x, device)
+
+
+def _object(x: Any, device: Target | None) -> Memory:
+    """Explains an object of another library."""
+    if type(x).__name__ == "CompiledMemoryStats":  # `memory_analysis()` of a Compiled of JAX
+        return report_memory(str(x), device)
+    try:
+        shape = Shape.of(x)
+    except XlashapeError as no_shape:
+        try:
+            module = HloModule.of(x)
+        except XlashapeError as no_module:
+            is_module = hasattr(x, "as_text") or hasattr(x, "as_hlo_text") or hasattr(x, "lower")
+            error = no_module if is_module else no_shape
+            raise type(error).rebuild(f"{_UNKNOWN}: {error.message}", error.details()) from error
+        return module_memory(module, device, x)
+    return shape_memory(shape, device)
+
+
+def _text(text: str, device: Target | None, *, is_content: bool = False) -> Memory:
+    """Explains text. `is_content`: it is the content of a file or of a request, and names no file."""
+    if not is_content and "\n" not in text and len(text) < 4_096 and not _MODULE.match(text):
+        # Errors about the content of a file are ValueErrors too: only the look for the file is tried.
+        if _exists(text.split("#", 1)[0]):
+            return _file(Path(text), device)
+    if _MODULE.match(text):
+        return module_memory(HloModule.parse(text), device)
+    if is_report(text):
+        return report_memory(text, device)
+    try:
+        return shape_memory(Shape.parse(text.strip()), device)
+    except ParseError as error:
+        arrays = shapes_memory(text, device)
+        if arrays.arrays and not _is_one_shape(text):
+            return arrays
+        if read_totals(clean(text)) is not None:
+            return report_memory(text, device)
+        if not is_content and "\n" not in text and "[" not in text and ("/" in text or "." in text):
+            raise NotFoundError(f"there is no file {text[:200]!r}", kind="file", name=text[:200], field="x") from None
+        if "\n" in text and "{" in text:  # the error for other programs, such as MLIR, says what to pass instead
+            return module_memory(HloModule.of(text.encode()), device)
+        if len(text.split()) > _MOST_WORDS_OF_A_SHAPE and "[" not in text:
+            message = "found no shape, no allocation of a report and no module in this text"
+            raise ParseError(message, source_line=text.strip().split("\n", 1)[0][:100], expected=_UNKNOWN) from None
+        raise error
+
+
+def _exists(name: str) -> bool:
+    try:
+        return bool(name) and Path(name).exists()
+    except (OSError, ValueError):  # not a file name
+        return False
+
+
+def _is_one_shape(text: str) -> bool:
+    """Whether the text looks like a single shape, so that a mistake in it is reported as a ParseError of the shape."""
+    return not any(character.isspace() or character in "%=\"'" for character in text.strip())
+
+
+def _file(path: Path, device: Target | None) -> Memory:
+    """Explains a module, or text with a report or with shapes."""
+    try:
+        is_small = path.is_file() and path.stat().st_size <= _MOST_REPORT_BYTES
+        data = path.read_bytes() if is_small else None
+    except OSError as error:
+        raise NotFoundError(f"cannot read {path}: {error.strerror}", kind="file", name=str(path), field="x") from error
+    text = None if data is None else _as_text(data)
+    if text is not None and not _MODULE.match(text) and is_report(text):
+        return report_memory(text, device)
+    try:
+        module = HloModule.load(path)
+    except XlashapeError as error:
+        return _shapes_or(error, text, device)
+    return module_memory(module, device, path)
+
+
+def _content(data: bytes, device: Target | None) -> Memory:
+    """The content of a file."""
+    text = _as_text(data)
+    if text is not None and not _MODULE.match(text) and (is_report(text) or len(text) < 4_096):
+        return _text(text.strip(), device, is_content=True)
+    try:
+        module = HloModule.from_bytes(data)
+    except XlashapeError as error:
+        return _shapes_or(error, text, device)
+    return module_memory(module, device)
+
+
+def _shapes_or(error: XlashapeError, text: str | None, device: Target | None) -> Memory:
+    if text is not None and not _MODULE.match(text):
+        arrays = shapes_memory(text, device)
+        if arrays.arrays:
+            return arrays
+        if read_totals(clean(text)) is not None:
+            return report_memory(text, device)
+    raise error
+
+
+def _as_text(data: bytes) -> str | None:
+    """The bytes as text, with invalid UTF-8 replaced; None for gzip and for other data that is no text."""
+    if b"\x00" in data[:4_096] or data.startswith(b"\x1f\x8b"):
+        return None
+    # A multi-byte character that is cut at the end counts once.
+    beginning = data[:4_096].decode("utf-8-sig", "replace")
+    if beginning.count("\ufffd") > 1 + len(beginning) // _PART_THAT_IS_NO_TEXT:
+        return None
+    return data.decode("utf-8-sig", "replace")

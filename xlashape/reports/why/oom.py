@@ -1,0 +1,346 @@
+"""Why the allocations in a report about memory that has run out are as large as they are, our sizes beside those of the report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from textwrap import wrap
+from typing import Final, NamedTuple
+
+from xlashape.errors import XlashapeError
+from xlashape.frozen import set_field
+from xlashape.math import byte_text
+from xlashape.reports.text import cut_middle
+from xlashape.reports.why.causes import array_bytes
+from xlashape.reports.why.declaration import facts_lines
+from xlashape.reports.why.oom_text import (
+    ReportedAllocation,
+    ReportedAmount,
+    ReportedTotals,
+    agrees,
+    clean,
+    parse_size,
+    read_report,
+    read_shapes,
+    totals_of,
+)
+from xlashape.reports.why.shapes import ArrayMemory, Buffer, MemoryAnswer, ShapesMemory, array_memory
+from xlashape.shape import Shape, Target, tpu_layout
+
+_OLD_TPU: Final = "tpu-v3"
+_MOST_SHAPES: Final = 100
+_SHOWN_UNREAD: Final = 5
+"""The most lines that were not understood which text shows."""
+_WIDTH: Final = 80
+_OP_NAME: Final = 60
+_LABEL: Final = re.compile(r"%?([\w.\-]+) = ")
+_LABEL_OPCODE: Final = re.compile(r"[ )}\]]([a-z][a-z\-]*)\(")
+
+
+def size_text(size: int, like: str = "") -> str:
+    """A number of bytes as reports write it, in the unit that fits, with the ending of `like`.
+
+    >>> size_text(34359738368), size_text(1536), size_text(12), size_text(2823933952, "1.00GiB"), size_text(393216, "1.0KiB")
+    ('32.00G', '1.5K', '12B', '2.63GiB', '384.0KiB')
+    """
+    ending = "iB" if like.endswith("iB") else ""
+    for unit, exponent in (("P", 50), ("T", 40), ("G", 30), ("M", 20)):
+        if size >= 1 << exponent:
+            return f"{size / (1 << exponent):.2f}{unit}{ending}"
+    if size >= 1 << 10:
+        return f"{size / 1024:.1f}K{ending}"
+    return f"{size}B"
+
+
+class AllocationMemory(NamedTuple):
+    """An allocation of a report, explained."""
+
+    reported: ReportedAllocation
+    memory: ArrayMemory | None
+    """The explanation; None if the report states no shape, or if it cannot be explained, and `error` says why."""
+    error: XlashapeError | None = None
+
+    @property
+    def size(self) -> str:
+        """Our size of the buffer, as the report would write it; empty if we have none."""
+        return "" if self.memory is None else size_text(self.memory.buffer_bytes, self.reported.size)
+
+    @property
+    def unpadded(self) -> str:
+        """Our size of the elements, as the report would write it."""
+        return "" if self.memory is None else size_text(self.memory.element_bytes, self.reported.size)
+
+    @property
+    def padding(self) -> str:
+        """Our size of the padding, as the report would write it; empty if there is none."""
+        if self.memory is None or not self.memory.overhead_bytes:
+            return ""
+        return size_text(self.memory.overhead_bytes, self.reported.size)
+
+    @property
+    def expansion(self) -> str:
+        """Our factor, as the report would write it; empty if there is no padding."""
+        return f"{self.memory.factor:.1f}" if self.memory is not None and self.memory.overhead_bytes else ""
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether every number that the report states equals ours within its rounding; None if there is nothing to compare."""
+        memory, theirs = self.memory, self.reported
+        if memory is None:
+            return None
+        sizes = (
+            (theirs.size, memory.buffer_bytes),
+            (theirs.unpadded, memory.element_bytes),
+            (theirs.padding, memory.overhead_bytes),
+        )
+        # The factor of a report has one decimal.
+        is_factor = not theirs.expansion or abs(memory.factor - float(theirs.expansion)) <= 0.05 + 1e-9
+        return is_factor and all(not text or agrees(ours, text) for text, ours in sizes)
+
+    @property
+    def buffer(self) -> Buffer:
+        """The row of the allocation, with our sizes where there is a shape, else that of the report."""
+        theirs = self.reported
+        label = _LABEL.match(theirs.label)
+        opcode = _LABEL_OPCODE.search(theirs.label, label.end() - 1) if label is not None else None
+        is_opcode = label is None and re.fullmatch(r"[a-z\-]+", theirs.label) is not None
+        return Buffer(
+            label[1] if label is not None else theirs.op_name or (theirs.label if not is_opcode else "") or None,
+            opcode[1] if opcode is not None else theirs.label if is_opcode else None,
+            None,
+            None,
+            theirs.shape if self.memory is None else self.memory.shape,
+            None if self.memory is None else self.memory.element_bytes,
+            parse_size(theirs.size) if self.memory is None else self.memory.buffer_bytes,
+            self.error,
+            theirs.source or None,
+            theirs.op_name or None,
+            None if self.memory is None else self.memory.target,
+        )
+
+    @property
+    def origin(self) -> str:
+        """The line of the program and the end of the operation's name, which tells more than its beginning."""
+        name = self.reported.op_name.partition("[")[0]
+        name = name if len(name) <= _OP_NAME else f"…{name[-_OP_NAME:]}"
+        return ", ".join([text for text in (self.reported.source, name) if text])
+
+    def __str__(self) -> str:
+        theirs = self.reported
+        number = f"{theirs.number}. " if theirs.number is not None else ""
+        if self.memory is None:
+            why = ", without a shape" if theirs.shape is None else f", {theirs.shape}"
+            why = f": {self.error}" if self.error is not None else why
+            return f"{number}{theirs.size}{why}" + (f" ({theirs.label})" if theirs.label else "")
+        verdict = "the same" if self.agrees else "NOT the same"
+        facts = [
+            ("report", _sizes_text(theirs.size, theirs.unpadded, theirs.padding, theirs.expansion)),
+            ("ours", f"{_sizes_text(self.size, self.unpadded, self.padding, self.expansion)}: {verdict}"),
+        ]
+        facts += [("from", self.origin)] if self.origin else []
+        return "\n".join([f"{number}{self.memory.shape}", *facts_lines([*facts, *self.memory.facts()])])
+
+
+def _sizes_text(size: str, unpadded: str, padding: str, expansion: str) -> str:
+    text = size
+    if unpadded:
+        text += f", unpadded {unpadded}"
+    if padding:
+        text += f", padding {padding}"
+    return text + (f" ({expansion}x expansion)" if expansion else "")
+
+
+class ReportMemory(MemoryAnswer):
+    """A report about memory that has run out, explained. Sums are those of the allocations that have a shape."""
+
+    __slots__ = _fields = ("reported", "allocations", "stated", "unread")
+    kind = "report"
+
+    reported: ReportedTotals | None
+    """What is used of how much, as the report states it."""
+    allocations: tuple[AllocationMemory, ...]
+    stated: tuple[ReportedAmount, ...]
+    """The amounts that it states beside its allocations."""
+    unread: tuple[str, ...]
+    """The lines that were not understood."""
+
+    def __init__(
+        self,
+        reported: ReportedTotals | None,
+        allocations: tuple[AllocationMemory, ...],
+        stated: tuple[ReportedAmount, ...] = (),
+        unread: tuple[str, ...] = (),
+    ) -> None:
+        set_field(self, "reported", reported)
+        set_field(self, "allocations", allocations)
+        set_field(self, "stated", stated)
+        set_field(self, "unread", unread)
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The allocations, in the order of the report."""
+        return tuple([one.buffer for one in self.allocations])
+
+    @property
+    def element_bytes(self) -> int:
+        """The bytes of the elements of all allocations that have a shape."""
+        return sum([one.memory.element_bytes for one in self.allocations if one.memory is not None])
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The bytes of all allocations that have a shape."""
+        return sum([one.memory.buffer_bytes for one in self.allocations if one.memory is not None])
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all numbers of the report that can be compared equal ours, within their rounding."""
+        return all(one.agrees is not False for one in self.allocations)
+
+    @property
+    def must_go_bytes(self) -> int | None:
+        """How many bytes too many are used; None where the report does not say what there is."""
+        amounts = {(each.group, each.name): each.bytes for each in self.stated}
+        exceeded = parse_size(self.reported.exceeded) if self.reported is not None else None
+        left = next((size for (_, name), size in amounts.items() if name == "Available after request"), None)
+        reduced, limit = amounts.get(("rematerialization", "reduced to")), amounts.get(("rematerialization", "limit"))
+        if exceeded is None and left is not None:
+            exceeded = -left
+        if exceeded is None and reduced is not None and limit is not None:
+            exceeded = reduced - limit
+        if exceeded is None and self.reported is not None:
+            used, capacity = parse_size(self.reported.used), parse_size(self.reported.capacity)
+            exceeded = used - capacity if used is not None and capacity is not None else None
+        return None if exceeded is None else max(0, exceeded)
+
+    def headline(self) -> str:
+        """What is used of how much and what must go, the sums over the allocations, the other amounts, and what was not understood."""
+        lines = list(self._use())
+        compared = [one for one in self.allocations if one.agrees is not None]
+        if self.allocations:
+            same = sum([bool(one.agrees) for one in compared])
+            many = f"{len(self.allocations)} allocation{'' if len(self.allocations) == 1 else 's'}"
+            lines.append(
+                f"{many}, {len(compared)} with a shape: {byte_text(self.buffer_bytes)}, of which {byte_text(self.overhead_bytes)} are padding; "
+                f"{same} of {len(compared)} sizes are the same as ours"
+            )
+        saved = sum([_free_saving(one.memory) for one in self.allocations if one.memory is not None])
+        if saved:
+            enough = (
+                ""
+                if self.must_go_bytes is None
+                else ", which is enough"
+                if saved >= self.must_go_bytes
+                else ", which is not enough"
+            )
+            lines.append(
+                f"the same arrays in other forms, of which each value stays, would save {byte_text(saved)}{enough}"
+            )
+        groups: dict[str, list[ReportedAmount]] = {}
+        for each in self.stated:
+            groups.setdefault(each.group, []).append(each)
+        lines += [f"{group}: {'; '.join(map(_amount_text, amounts))}" for group, amounts in groups.items()]
+        if self.unread:
+            many = f"{len(self.unread)} line{' was' if len(self.unread) == 1 else 's were'}"
+            shown = [cut_middle(line, _WIDTH) for line in self.unread[:_SHOWN_UNREAD]]
+            more = [f"… and {len(self.unread) - len(shown)} more"] if len(self.unread) > len(shown) else []
+            lines.append("\n  ".join([f"{many} not understood:", *shown, *more]))
+        return "\n".join([piece for line in lines for piece in _folded(line)])
+
+    def _use(self) -> Iterator[str]:
+        """What is used of how much, and what must go."""
+        told, must_go = self.reported, self.must_go_bytes
+        if told is not None and told.used:
+            capacity = f" of {told.capacity}" if told.capacity else ""
+            space = f" of memory space {told.memory_space}" if told.memory_space else ""
+            goes = f": {size_text(must_go, told.used)} must go to fit" if must_go else ""
+            yield f"{told.used}{capacity} used{space}{goes}"
+        sizes = sorted([size for one in self.buffers if (size := one.bytes) is not None], reverse=True)
+        if must_go and sizes:
+            least, together = 0, 0
+            while least < len(sizes) and together < must_go:
+                together += sizes[least]
+                least += 1
+            if together >= must_go:
+                which = "largest allocation" if least == 1 else f"{least} largest allocations"
+                yield f"without the {which} here ({byte_text(together)}) it would fit"
+            else:
+                yield f"all allocations here are {byte_text(together)}, less than what must go"
+
+    def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:  # noqa: ARG002 - there are no columns
+        """The headline and each allocation explained, at most `limit` of them (None or 0: all), for people."""
+        return "\n\n".join([self.headline(), *map(str, self.allocations[: limit or len(self.allocations)])])
+
+
+def _amount_text(amount: ReportedAmount) -> str:
+    detail = f" ({amount.detail})" if amount.detail else ""
+    return f"{amount.name} {amount.text}".rstrip() + detail
+
+
+def _folded(line: str) -> list[str]:
+    """The line in lines of at most 80 characters, where words allow that."""
+    return [
+        piece
+        for each in line.split("\n")
+        for piece in wrap(each, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) or [""]
+    ]
+
+
+def _free_saving(memory: ArrayMemory) -> int:
+    """The most bytes that a single change saves that keeps all elements and their type."""
+    return max([one.saved_bytes for one in memory.suggestions if one.is_lossless], default=0)
+
+
+def report_memory(text: str, target: Target | None = None) -> ReportMemory:
+    """Explains the allocations of a report: of XLA on TPUs, or of its allocator on GPUs and CPUs.
+
+    Reports of older TPU compilers write layouts without tiles. The tiles are then those of the target, or without a target those of the TPU
+    generation for which our size equals the report's.
+
+    >>> text = "1. Size: 6.00G Shape: u32[12582912,1]{1,0:T(8,128)} Unpadded size: 48.00M Extra memory due to padding: 5.95G (128.0x expansion)"
+    >>> (allocation,) = report_memory(text).allocations
+    >>> allocation.size, allocation.unpadded, allocation.padding, allocation.expansion, allocation.agrees
+    ('6.00G', '48.00M', '5.95G', '128.0', True)
+    """
+    read = read_report(clean(text))
+    totals, reported = totals_of(read), read.allocations
+    arrays = [one.shape for one in reported if one.shape is not None and one.shape.is_array]
+    is_tpu = any(one.unpadded for one in reported) or any(map(tpu_layout.has_tpu_tiles, arrays))
+    is_tpu = is_tpu or (totals is not None and totals.memory_space in ("hbm", "vmem", "smem", "cmem"))
+    found: list[AllocationMemory] = []
+    for one in reported:
+        try:
+            # A tuple's allocation is its table, or one of its elements: the report does not say which.
+            is_array = one.shape is not None and one.shape.is_array
+            memory = _explained(one, one.shape, target, is_tpu) if one.shape is not None and is_array else None
+            found.append(AllocationMemory(one, memory))
+        except XlashapeError as error:
+            found.append(AllocationMemory(one, None, error))
+    return ReportMemory(totals, tuple(found), tuple(read.amounts), tuple(read.unread))
+
+
+def _explained(reported: ReportedAllocation, shape: Shape, target: Target | None, is_tpu: bool) -> ArrayMemory:
+    if not is_tpu or (shape.layout is not None and shape.layout.tiles):
+        return array_memory(shape, target)
+    if target is not None:
+        tiled = tpu_layout.default_shape(shape, target, keep_order=True) if target.is_tpu else shape
+        return array_memory(tiled, target)
+    choices = [tpu_layout.default_shape(shape, each, keep_order=True) for each in ("tpu", _OLD_TPU)]
+    for choice in (*choices, shape):
+        if agrees(array_bytes(choice), reported.size):
+            return array_memory(choice)
+    return array_memory(choices[0])
+
+
+def shapes_memory(text: str, target: Target | None = None) -> ShapesMemory:
+    """Explains the arrays in a text, each once, at most 100; arrays of unknown size are left out.
+
+    >>> [array.buffer_bytes for array in shapes_memory("fusion(f32[3,5]{1,0:T(2,2)} %x, s8[3])").arrays]
+    [96, 3]
+    """
+    found: list[ArrayMemory] = []
+    for shape in list(dict.fromkeys(read_shapes(clean(text))))[:_MOST_SHAPES]:
+        try:
+            found.append(array_memory(shape, target))
+        except XlashapeError:
+            continue
+    return ShapesMemory(tuple(found))

@@ -1,0 +1,514 @@
+"""Reads XLA's out-of-memory reports as people paste them: with colours, quotation marks, log prefixes, and lines broken anywhere.
+
+    report      any text with allocations in it
+    allocation  [NUMBER "."] "Size:" SIZE field*                          TPU: "1. Size: 32.00G"
+                "Buffer" NUMBER ":" "Size:" SIZE field*                   GPU, CPU: "Buffer 1:  Size: 2.63GiB"
+    field       "Operator:" TEXT | "XLA label:" TEXT | "Allocation type:" TEXT
+                "Shape:" SHAPE
+                "Unpadded size:" SIZE
+                "Extra memory due to padding:" SIZE "(" FACTOR "x expansion)"
+    SIZE        a number, then nothing, B, K, M, G or T, and perhaps iB: powers of 1,024
+
+    amounts     of headings ("Total hbm usage >= 10.94G:", "Program hbm requirement 4.34G:", "HBM capacity 8.00G:", "BufferAssignment stats:", …) and of the
+                lines below them: NAME [":"] SIZE DETAIL
+    sentences   of rematerialization, of allocators, about reservations and outputs; CompiledMemoryStats(NAME=BYTES, …)
+
+White space within the words of a field, within sizes and within shapes is ignored, since lines are broken there. In other text, only shapes are
+found. Lines that are none of these are told apart (`unread_lines`); nothing is refused for their sake.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from xlashape.errors import XlashapeError
+from xlashape.hlo.module_proto.stack_frames import Frame
+from xlashape.limits import MAX_TEXT_CHARACTERS, check
+from xlashape.shape import PrimitiveType, Shape
+
+# Where logs are pasted, the escape character before a colour is often lost.
+_ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])|\[\d{1,3}(?:;\d{1,3})*m")
+_QUOTES: Final = re.compile(r"^(?:[ \t]*>)+ ?")
+_MOST_PREFIXES: Final = 12
+_PREFIX: Final = re.compile(
+    "|".join(
+        (
+            # 2024-05-04T09:05:40.1234567Z, as CI prints it, and the time of docker and kubectl
+            r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? ?",
+            # 2020-05-04 09:05:40.719745: E    1578 tensorflow/compiler/xla/xla_client/xla_util.cc:76]
+            r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?:? (?:[A-Z]+ +)?(?:\d+ )?(?:[\w./\-]+:\d+\] ?)?",
+            # I0309 12:51:51.376826 140505975940928 run_docker.py:247]
+            r"^[IWEF]\d{4,8} \d\d:\d\d:\d\d(?:\.\d+)? +\d+ [\w./\-<>]+:\d+\] ?",
+            # ERROR 06-03 07:41:11 [core.py:1184], 2024-05-04 09:05:40,123 - train - ERROR -, ERROR:absl:, [core.py:1184]
+            r"^(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)(?: +\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)? +\[[\w./<>\-]+:\d+\] ?",
+            r"^ ?- [\w.\-]+ - (?:DEBUG|INFO|WARNING|ERROR|CRITICAL) - ",
+            r"^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]+: ?",
+            r"^\[[\w./<>\-]+\.(?:py|cc|h|rs|go):\d+\] ?",
+            # (train pid=12, ip=10.0.0.1), perhaps behind the number of the line; [rank0]:, [1,0]<stderr>:, worker-0:, service_1  |
+            r"^\d{0,6}\([\w ./:=,\-]*pid=[^)]*\) ?",
+            r"^\[[\w ,./:\-]+\](?:<\w+>)?: ?",
+            r"^(?:worker|host|rank|task|process|w)[-_ ]?\d+: ?",
+            r"^[\w.\-]+ +\| ?",
+        )
+    )
+)
+# The same in the middle of a line, where a log was joined into one: a time, and a file with its line, tell them from other text.
+_INLINE_PREFIX: Final = re.compile(
+    r"\s(?:\([\w ./:=,\-]{0,60}pid=[^)]{0,60}\) )?(?:[IWEF]\d{4,8} \d\d:\d\d:\d\d(?:\.\d+)? +\d+ +"
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?:? +[A-Z]+ +(?:\d+ +)?"
+    r"|[A-Z]+ +\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? +)\[?[\w./<>\-]+:\d+\]"
+)
+
+_UNITS: Final = {"": 0, "B": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
+_SIZE: Final = re.compile(r"(-?\d+(?:\.\d+)?)(KiB|MiB|GiB|TiB|PiB|[KMGTP]B?|B|bytes?)?")
+
+
+def _key(text: str) -> str:
+    """A pattern that matches these words with white space anywhere in them."""
+    return r"\s*".join([re.escape(letter) for letter in text.replace(" ", "")]) + r"\s*:"
+
+
+_FIELDS: Final = {
+    "size": "Size",
+    "operator": "Operator",
+    "shape": "Shape",
+    "subshape": "Entry Parameter Subshape",
+    "unpadded": "Unpadded size",
+    "padding": "Extra memory due to padding",
+    "label": "XLA label",
+    "label2": "XLA Label",
+    "kind": "Allocation type",
+}
+# Longer words first: "Shape" also ends "Entry Parameter Subshape".
+_FIELD: Final = re.compile(
+    r"(?<![A-Za-z\"=_])(?:"
+    + "|".join(
+        [f"(?P<{name}>{_key(words)})" for name, words in sorted(_FIELDS.items(), key=lambda item: -len(item[1]))]
+    )
+    + ")"
+)
+_NUMBER_BEFORE: Final = re.compile(r"(?:(\d{1,6})\\?[.)]|Buffer\s*(\d{1,6})\s*:)[\s*]*$")
+_END: Final = re.compile(r"={4,}|(?:^|\s)(?:\d{1,6}\\?[.)]|Buffer\s*\d{1,6}\s*:)\s*$")
+_EXPANSION: Final = re.compile(r"\((\d+(?:\.\d+)?)xexpansion\)?")
+_SHAPE_START: Final = re.compile(
+    r"(?<![\w.])("
+    + "|".join(sorted([t.text for t in PrimitiveType if t.is_array_type], key=len, reverse=True))
+    + r")\["
+)
+_DIMENSIONS: Final = re.compile(r"[\s\d,<=?]*\]")
+
+_MOST_SHAPE_CHARACTERS: Final = 100_000
+# Layouts have no nested braces. So text after an unclosed brace is scanned once, and not once for each shape.
+_LAYOUT: Final = re.compile(r"\{[^{}]{0,100000}\}")
+
+
+_OP_NAME: Final = re.compile(r'op_name="((?:[^"\\]|\\.)*)')
+_SOURCE_FILE: Final = re.compile(r'source_file="([^"]+)"(?: source_line=(\d{1,9}))?')
+
+
+class ReportedAllocation(NamedTuple):
+    """An allocation as a report states it. Sizes are texts such as `32.00G`; a value that the report does not state is empty."""
+
+    number: int | None
+    size: str
+    shape: Shape | None
+    unpadded: str
+    padding: str
+    expansion: str
+    """Such as `32.0`."""
+    operator: str
+    label: str
+    kind: str
+
+    @property
+    def op_name(self) -> str:
+        """The operation of the program, which the operator names."""
+        match = _OP_NAME.search(self.operator)
+        return match[1] if match else ""
+
+    @property
+    def source(self) -> str:
+        """The line of the program that the operator names, as `train.py:73`."""
+        match = _SOURCE_FILE.search(self.operator)
+        return Frame(match[1], "", int(match[2] or 0)).source if match else ""
+
+
+class ReportedAmount(NamedTuple):
+    """An amount that a report states beside its allocations."""
+
+    group: str
+    """The part of the report, such as `Program hbm requirement`."""
+    name: str
+    text: str
+    """The amount as it is written."""
+    bytes: int | None
+    """As exactly as it is written; None for `unknown`."""
+    detail: str = ""
+    """What stands behind it, such as utilization and fragmentation."""
+
+
+class ReportedTotals(NamedTuple):
+    """The numbers of a report about the whole memory. A number that it does not state is empty."""
+
+    memory_space: str
+    used: str
+    capacity: str
+    exceeded: str
+
+
+class ReportText(NamedTuple):
+    """What a text says about memory."""
+
+    allocations: list[ReportedAllocation]
+    amounts: list[ReportedAmount]
+    totals: ReportedTotals | None
+    unread: list[str]
+    """The lines that are no part of anything that was read, without those that are empty or drawn."""
+
+
+def clean(text: str) -> str:
+    r"""The text without colours, quotation marks and log prefixes; `\n` within a quoted text becomes a line end.
+
+    >>> clean("\x1b[31m> I0309 12:51:51.376826 140505975940928 run_docker.py:247] Size: 2.63GiB\x1b[0m")
+    'Size: 2.63GiB'
+    """
+    check("text characters", len(text), MAX_TEXT_CHARACTERS)
+    text = _ANSI.sub("", text).replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ")
+    if text.count("\\n") > 3 + text.count("\n"):
+        text = text.replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'")
+    return _INLINE_PREFIX.sub("\n", "\n".join([_without_prefixes(line) for line in text.split("\n")]))
+
+
+def _without_prefixes(line: str) -> str:
+    # Quotes and log prefixes may be nested in any order.
+    for _ in range(_MOST_PREFIXES):
+        before = line
+        line = _PREFIX.sub("", _QUOTES.sub("", line), count=1)
+        if line == before:
+            break
+    return line
+
+
+def is_report(text: str) -> bool:
+    """Whether the text has allocations of a report, which are a size with a shape or another field, or the amounts that go with them.
+
+    >>> is_report("1. Size: 2.00G Shape: f32[32,4096,4096]{1,2,0}"), is_report("HBM capacity 8.00G:"), is_report("f32[2]")
+    (True, True, False)
+    """
+    cleaned = clean(text)
+    names = {match.lastgroup for match in _FIELD.finditer(cleaned)}
+    if "size" in names and names & {"shape", "unpadded", "kind", "label", "label2", "operator"}:
+        return True
+    return bool(_SAYS_AMOUNTS.search(cleaned) and _read_amounts(cleaned, most=1)[0])
+
+
+def parse_size(text: str) -> int | None:
+    """The bytes of a size, rounded: `2.63GiB`, `32.00G`, `4.0K`, `0B`. None for other text.
+
+    >>> parse_size("4.0K"), parse_size("1.50G"), parse_size("many")
+    (4096, 1610612736, None)
+    """
+    amount = _amount(text)
+    return None if amount is None else round(amount[0])
+
+
+def agrees(size: int, text: str) -> bool:
+    """Whether a number of bytes is what a report writes, within the rounding of its last digit.
+
+    >>> agrees(384 << 10, "384.0KiB"), agrees((384 << 10) + 60, "384.00KiB"), agrees(393_000, "384.0KiB")
+    (True, False, False)
+    """
+    amount = _amount(text)
+    return amount is not None and abs(size - amount[0]) <= amount[1] / 2
+
+
+def _amount(text: str) -> tuple[Fraction, Fraction] | None:
+    """The bytes that a size says, and the bytes of a step of its last digit."""
+    match = _SIZE.fullmatch("".join(text.split()).replace(",", ""))
+    if match is None or len(match[1]) >= 30:
+        return None
+    unit = (match[2] or "").upper()
+    exponent = 0 if unit.startswith("BYTE") else _UNITS[unit[:1]]
+    whole, _, fraction = match[1].partition(".")
+    step = Fraction(1 << exponent, 10 ** len(fraction))
+    return int(whole + fraction) * step, step
+
+
+def read_report(cleaned: str) -> ReportText:
+    r"""Everything that a cleaned text says about memory.
+
+    >>> read = read_report("Program hbm requirement 4.34G:\n  HLO temp  3.93G (97.4% utilization)\n1. Size: 2.0K Shape: f32[512]")
+    >>> [(each.name, each.bytes, each.detail) for each in read.amounts], read.allocations[0].size, read.unread
+    ([('total', 4660039516, ''), ('HLO temp', 4219805368, '97.4% utilization')], '2.0K', [])
+    """
+    allocations, spans = _read_allocations(cleaned)
+    amounts, more = _read_amounts(cleaned)
+    return ReportText(allocations, amounts, read_totals(cleaned), _unread_lines(cleaned, sorted([*spans, *more])))
+
+
+def _read_allocations(cleaned: str) -> tuple[list[ReportedAllocation], list[tuple[int, int]]]:
+    """The allocations, and where in the text their fields are."""
+    matches = list(_FIELD.finditer(cleaned))
+    found: list[ReportedAllocation] = []
+    spans: list[tuple[int, int]] = []
+    fields: dict[str, str] = {}
+    number: int | None = None
+
+    def finish() -> None:
+        if _size_text(fields.get("size", "")):
+            found.append(_allocation(number, fields))
+
+    for at, match in enumerate(matches):
+        is_last = at + 1 == len(matches)
+        end = len(cleaned) if is_last else matches[at + 1].start()
+        value = cleaned[match.end() : end]
+        stop = _END.search(value)
+        value = value[: stop.start()] if stop else value
+        if is_last and not stop:  # what follows a report is separated from it by an empty line
+            value = value.lstrip().partition("\n\n")[0]
+        name = {"label2": "label", "subshape": "shape"}.get(match.lastgroup or "", match.lastgroup or "")
+        start = match.start()
+        if name == "size":
+            finish()
+            fields = {}
+            before = _NUMBER_BEFORE.search(cleaned[max(0, start - 40) : start])
+            number = int(before[1] or before[2]) if before else None
+            start = max(0, start - 40) + before.start() if before else start
+        # The first of each field is used, since text after the report may repeat a word.
+        fields.setdefault(name, value)
+        spans.append((start, match.end() + len(value) + (stop is not None)))
+    finish()
+    return found, spans
+
+
+def _allocation(number: int | None, fields: dict[str, str]) -> ReportedAllocation:
+    padding = "".join(fields.get("padding", "").split())
+    expansion = _EXPANSION.search(padding)
+    return ReportedAllocation(
+        number,
+        _size_text(fields["size"]),
+        _shape_of(fields.get("shape", "")),
+        _size_text(fields.get("unpadded", "")),
+        _size_text(padding),
+        expansion[1] if expansion else "",
+        " ".join(fields.get("operator", "").split()),
+        " ".join(fields.get("label", "").split()),
+        " ".join(fields.get("kind", "").split("\n\n")[0].split()),
+    )
+
+
+def _shape_of(value: str) -> Shape | None:
+    """The shape at the beginning of a field: an array, or a tuple. None for other text, and for an invalid shape."""
+    if not value.lstrip().startswith("("):
+        return next(iter(read_shapes(value, 1)), None)
+    compact = "".join(value[:_MOST_SHAPE_CHARACTERS].split())
+    depth = 0
+    for at, character in enumerate(compact):
+        depth += (character == "(") - (character == ")")
+        if not depth:
+            try:
+                return Shape.parse(compact[: at + 1])
+            except XlashapeError:
+                return None
+    return None
+
+
+def _size_text(value: str) -> str:
+    match = _SIZE.match("".join(value[:80].split()))
+    return match[0] if match else ""
+
+
+def read_shapes(text: str, limit: int | None = None) -> list[Shape]:
+    """The shapes of arrays in a text, in its order, without invalid ones. White space within a shape is ignored.
+
+    >>> read_shapes("%fusion.1 = f32[8,<=4]{1,0: T(8, 128)} fusion(bf16[2,2] %x, q[3])")
+    [Shape('f32[8,<=4]{1,0:T(8,128)}'), Shape('bf16[2,2]{1,0}')]
+    """
+    found: list[Shape] = []
+    at = 0
+    while limit is None or len(found) < limit:
+        start = _SHAPE_START.search(text, at)
+        if start is None:
+            break
+        dimensions = _DIMENSIONS.match(text, start.end())
+        if dimensions is None:
+            at = start.end()
+            continue
+        at = dimensions.end()
+        parts = [start[0] + "".join(dimensions[0].split())]
+        brace = at + len(text[at : at + 200]) - len(text[at : at + 200].lstrip())
+        layout = _LAYOUT.match(text, brace)
+        if layout is not None:
+            parts.insert(0, parts[0] + "".join(layout[0].split()))
+        for number, part in enumerate(parts):
+            try:
+                found.append(Shape.parse(part))
+            except XlashapeError:
+                continue
+            if number + 1 < len(parts) or len(parts) == 1:
+                at = max(at, brace) if len(parts) > 1 else at
+            break
+    return found
+
+
+_RULE: Final = re.compile(r"[\s=\-_*#.;:`'\"]*")
+_AMOUNT: Final = r"-?\d[\d,]{0,40}(?:\.\d{1,20})?\s?(?:[KMGTP]iB|[KMGTP]B?|B|bytes?)?(?![\w%])"
+_EXACT: Final = re.compile(r"\(\s*(-?[\d,]+) bytes\s*\)")
+_MOST_DETAIL: Final = 1_000
+_BRACKETED: Final = re.compile(r"\((.*)\)\s*\[?([^\[\]]*)\]?")
+_SAYS_AMOUNTS: Final = re.compile(
+    r"usage >=|requirement|capacity|allocator status|BufferAssignment|CompiledMemoryStats|rematerialization|trying to allocate|Attempting to reserve"
+)
+_BEGINS_AMOUNTS: Final = re.compile(_SAYS_AMOUNTS.pattern + r"|^Largest program|^Peak buffers|^Persistent allocations")
+_HEADINGS: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?P<group>Total \w+ usage) (?P<text>(?:>= )?{_AMOUNT}):?",
+        rf"(?P<group>Program \w+ requirement) (?P<text>{_AMOUNT}):?",
+        rf"(?P<group>\b\w{{1,40}} capacity) (?P<text>{_AMOUNT}):?",
+        r"(?P<group>Heap allocator status):",
+        r"(?P<group>Persistent allocations) include some or all of:",
+        r"(?P<group>BufferAssignment stats):",
+        r"(?P<group>)(?:Largest program allocations in \w+|Peak buffers|BufferAssignment OOM Debugging)[:.]?",
+    )
+)
+_ENTRY: Final = re.compile(
+    rf"(?P<name>[A-Za-z][\w/\-]*(?: [\w/\-]+){{0,8}}(?: ?\([^()]*\))?):?\s{{1,200}}(?P<text>unknown size|unknown|{_AMOUNT})(?P<detail>.*)"
+)
+_BEGINS_HEADING: Final = re.compile(r"(?:Total|Program|\w+ capacity|Heap|Persistent|BufferAssignment|Largest|Peak) ?")
+_BEGINS_SENTENCE: Final = re.compile(r"Output size|Attempting to|Can't reduce|Allocator \(|(?:Ran o|O)ut of memory")
+_EMPTY_ENTRIES: Final = ("overlays",)
+_SENTENCES: Final = tuple(
+    (group, re.compile(pattern.replace(" ", r"\s+").replace("SIZE", _AMOUNT)))
+    for group, pattern in (
+        ("output", r"Output size (?P<size>SIZE|unknown)(?:; shares (?P<shared_with_arguments>SIZE) with arguments)?\."),
+        ("reservation", r"Attempting to reserve (?P<requested>SIZE) at the \w+ of memory\. That was not possible\. There are (?P<free>SIZE) free, (?P<reserved>SIZE) reserved, and (?P<reservable>SIZE) reservable\.?"),
+        ("reservation", r"attempting reservation for program memory"),
+        ("rematerialization", r"Can't reduce memory use below (?P<limit>SIZE)(?P<limit_exact> \([\d,]+ bytes\))? by rematerialization; only reduced to (?P<reduced_to>SIZE)(?P<reduced_to_exact> \([\d,]+ bytes\))?(?:, down from (?P<originally>SIZE)(?P<originally_exact> \([\d,]+ bytes\))? originally)?"),
+        ("allocator", r"Allocator \((?P<allocator>[^()]*)\) ran out of memory trying to allocate (?P<requested>SIZE)(?: \(rounded to (?P<rounded>\d+)\))?\s*(?:requested by op)?(?: [\w/.\-]+)?"),
+        ("allocator", r"Out of memory (?:while trying to allocate|allocating) (?P<requested>SIZE)(?: bytes)?\.?"),
+        ("", r"Ran out of memory (?:in memory space|on) \w+[.,]?(?: Used SIZE of SIZE \w+\.)?(?: Exceeded \w+ capacity by SIZE\.?)?"),
+        ("", r"the total memory required for HLO temporaries \(SIZE\) exceeds available \w+ \(SIZE\)\.?"),
+    )
+)  # fmt: skip
+_STATS: Final = re.compile(r"CompiledMemoryStats\((?P<fields>[^()]{0,4000})\)")
+_STATS_FIELD: Final = re.compile(r"\b(\w{1,60})\s{0,9}=\s{0,9}(-?\d{1,30})")
+
+
+def _read_amounts(cleaned: str, most: int | None = None) -> tuple[list[ReportedAmount], list[tuple[int, int]]]:
+    """The amounts, and where in the text they are. The search ends behind the first `most` of them."""
+    found: list[ReportedAmount] = []
+    spans: list[tuple[int, int]] = []
+    group = ""
+    at = 0
+    for whole in cleaned.split("\n"):
+        line, start = whole.strip(), at
+        at += len(whole) + 1
+        if not line or not (group or _BEGINS_AMOUNTS.search(line)):
+            continue
+        if most is not None and len(found) >= most:
+            return found, spans
+        heading = None
+        if _BEGINS_HEADING.match(line):
+            heading = next((match for pattern in _HEADINGS if (match := pattern.fullmatch(line))), None)
+        entry = _ENTRY.fullmatch(line) if group and heading is None else None
+        if heading is not None:
+            group = heading["group"]
+            if heading.groupdict().get("text"):
+                found.append(ReportedAmount(group, "total", heading["text"], parse_size(heading["text"].lstrip(">= "))))
+        elif entry is not None and not _BEGINS_SENTENCE.match(line):
+            exact = _EXACT.search(entry["detail"])
+            size = int(exact[1].replace(",", "")) if exact else parse_size(entry["text"])
+            detail = _EXACT.sub("", entry["detail"]).strip()
+            bracketed = _BRACKETED.fullmatch(detail) if len(detail) < _MOST_DETAIL else None
+            if bracketed is not None:
+                detail = f"{bracketed[1]}{', ' if bracketed[2] else ''}{bracketed[2]}"
+            found.append(ReportedAmount(group, entry["name"].strip(), entry["text"], size, detail))
+        elif group and line in _EMPTY_ENTRIES:
+            found.append(ReportedAmount(group, line, "", None))
+        elif _RULE.fullmatch(line):
+            continue
+        else:
+            group = ""
+            continue
+        spans.append((start, start + len(whole)))
+    for group, pattern in _SENTENCES:
+        for match in pattern.finditer(cleaned):
+            spans.append(match.span())
+            parts = match.groupdict()
+            for name, text in parts.items():
+                if text is not None and not name.endswith("_exact"):
+                    exact = parts.get(f"{name}_exact")
+                    size = parse_size(exact.strip("() \n").removesuffix("bytes").strip() if exact else text)
+                    found.append(ReportedAmount(group, name.replace("_", " "), text, size))
+    for match in _STATS.finditer(cleaned):
+        spans.append(match.span())
+        for name, text in _STATS_FIELD.findall(match["fields"]):
+            found.append(ReportedAmount("CompiledMemoryStats", name.removesuffix("_in_bytes"), text, int(text)))
+    return found, spans
+
+
+def _unread_lines(cleaned: str, spans: list[tuple[int, int]]) -> list[str]:
+    """The lines that none of the spans reaches."""
+    found: list[str] = []
+    at = number = 0
+    reached = -1
+    for line in cleaned.split("\n"):
+        end = at + len(line)
+        while number < len(spans) and spans[number][0] <= end:
+            reached = max(reached, spans[number][1])
+            number += 1
+        if reached <= at and _RULE.fullmatch(line) is None:
+            found.append(" ".join(line.split()))
+        at = end + 1
+    return found
+
+
+# For text without white space.
+_SPACE: Final = re.compile(r"Ranoutofmemory(?:inmemoryspace|on)(\w+)", re.IGNORECASE)
+_USED: Final = re.compile(r"Used(-?[\d.]+[KMGTP]?)of([\d.]+[KMGTP]?)(\w+)")
+_EXCEEDED: Final = re.compile(r"Exceeded\w{1,40}?capacityby(\d+(?:\.\d+)?[KMGTP]?)")
+_TEMPORARIES: Final = re.compile(r"forHLOtemporaries\(([\d.]+[KMGTP]?)\)exceedsavailable(\w+)\(([\d.]+[KMGTP]?)\)")
+_REQUESTED: Final = re.compile(r"Outofmemory(?:whiletryingtoallocate|allocating)(\d+)bytes", re.IGNORECASE)
+
+
+def read_totals(cleaned: str) -> ReportedTotals | None:
+    """The numbers of a cleaned text about the whole memory; None if it has none.
+
+    >>> read_totals("Ran out of memory in memory space hbm. Used 17.21G of 15.48G hbm. Exceeded hbm capacity by 1.73G.")
+    ReportedTotals(memory_space='hbm', used='17.21G', capacity='15.48G', exceeded='1.73G')
+    """
+    compact = "".join(cleaned.split())
+    space, used, exceeded = _SPACE.search(compact), _USED.search(compact), _EXCEEDED.search(compact)
+    temporaries, requested = _TEMPORARIES.search(compact), _REQUESTED.search(compact)
+    if temporaries is not None:
+        return ReportedTotals(temporaries[2].lower(), temporaries[1], temporaries[3], "")
+    if used is not None:
+        return ReportedTotals(used[3].lower(), used[1], used[2], exceeded[1] if exceeded else "")
+    if requested is not None:
+        return ReportedTotals("", requested[1] + "B", "", "")
+    return ReportedTotals(space[1].lower(), "", "", "") if space is not None else None
+
+
+def totals_of(read: ReportText) -> ReportedTotals | None:
+    """The totals that the text states, else those that follow from its amounts; None if there are none."""
+    if read.totals is not None and read.totals.used:
+        return read.totals
+    amounts = {(each.group, each.name): each.text for each in reversed(read.amounts)}
+    for group, name in amounts:
+        if group.startswith("Total ") and name == "total":
+            space = group.split()[1]
+            capacity = amounts.get((f"{space.upper()} capacity", "total"), "")
+            return ReportedTotals(space, amounts[group, name].lstrip(">= "), capacity, "")
+    reduced = amounts.get(("rematerialization", "reduced to"))
+    if reduced is not None:
+        return ReportedTotals("", reduced, amounts["rematerialization", "limit"], "")
+    stats = {each.name: each.bytes or 0 for each in read.amounts if each.group == "CompiledMemoryStats"}
+    if stats:
+        parts = ("generated_code_size", "argument_size", "output_size", "temp_size")
+        used = sum([stats.get(name, 0) for name in parts]) - stats.get("alias_size", 0)
+        return ReportedTotals("", f"{stats.get('peak_memory', 0) or used}B", "", "")
+    requested = amounts.get(("allocator", "requested"))
+    return ReportedTotals("", requested, "", "") if requested is not None else read.totals

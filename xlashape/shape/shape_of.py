@@ -1,0 +1,227 @@
+"""Shapes of other libraries' objects: arrays, what stands for an array, element types, and trees of these. What `Shape.of` does.
+
+No other library is imported: an object is known by the attributes that it has.
+
+    object                                            attributes                       shape
+    NumPy array or scalar                             dtype, shape                     an array
+    JAX array, ShapeDtypeStruct, abstract value       dtype, shape, and for a layout   an array with its layout
+                                                      format (layout before JAX 0.7)
+    array of random keys                              the same, an extended dtype      the array of numbers that holds the keys
+    array of another library with NumPy's type names  dtype, shape                     an array
+    instruction of `xlashape.hlo`                     shape                            the shape of its result
+    jaxlib's Shape                                    to_serialized_proto              the same shape
+    `xla.ShapeProto`, of any pool, or its bytes       DESCRIPTOR                       the same shape
+    text                                                                               what `Shape.parse` reads
+    element type (see `PrimitiveType.of`)                                              a scalar
+    (element type, dimensions)                                                         an array
+    tuple, list; dict; None                                                            a tuple; one in the order of its keys; an empty one
+
+The classes to make are arguments, so this module imports none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import index
+from typing import Any, Generic, TypeVar, cast
+
+from xlashape.errors import FieldPath, InvalidArgumentError, XlashapeError, is_a
+from xlashape.limits import MAX_SHAPE_DEPTH, check
+from xlashape.shape.parts.primitive_type import PrimitiveType
+
+_Shape = TypeVar("_Shape")
+_Layout = TypeVar("_Layout")
+
+_NO_WIDTH = {
+    int: "int has no width of its own, NumPy makes it s64 and JAX s32: pass numpy.int32(x) or jax.numpy.asarray(x)",
+    float: "float has no width of its own, NumPy makes it f64 and JAX f32: pass numpy.float32(x) or jax.numpy.asarray(x)",
+    complex: "complex has no width of its own, NumPy makes it c128 and JAX c64: pass numpy.complex64(x) or jax.numpy.asarray(x)",
+}
+_TAKEN = (
+    "an array, a jax.ShapeDtypeStruct, a Shape of jaxlib, text, an element type, a pair (element type, dimensions),"
+    " or a tuple, list or dict of these"
+)
+
+
+class ObjectReader(Generic[_Shape, _Layout]):
+    """Makes shapes of objects. `Shape.of` says what it takes, and raises."""
+
+    def __init__(
+        self,
+        shape_class: type[_Shape],
+        make_array: Callable[[PrimitiveType, Iterable[Any], _Layout | None], _Shape],
+        make_tuple: Callable[[Iterable[_Shape]], _Shape],
+        make_layout: Callable[..., _Layout],
+        parse: Callable[[str], _Shape],
+        from_proto: Callable[[Any], _Shape],
+    ) -> None:
+        """`make_array` is called with None for the default layout."""
+        self._shape_class = shape_class
+        self._make_array = make_array
+        self._make_tuple = make_tuple
+        self._make_layout = make_layout
+        self._parse = parse
+        self._from_proto = from_proto
+
+    def shape(self, value: Any) -> _Shape:
+        """The shape of an object."""
+        return self._shape(value, ())
+
+    def _shape(self, value: Any, path: FieldPath) -> _Shape:
+        """The shape of an object found at `path` in a tree of objects."""
+        check("shape depth", len(path), MAX_SHAPE_DEPTH, field="value")
+        if isinstance(value, self._shape_class):
+            return value
+        if isinstance(value, (tuple, list)) and not _is_type_and_dimensions(items := cast("Sequence[Any]", value)):
+            return self._make_tuple([self._shape(item, (*path, i)) for i, item in enumerate(items)])
+        if isinstance(value, Mapping):
+            tree = cast("Mapping[Any, Any]", value)
+            return self._make_tuple([self._shape(tree[key], (*path, str(key))) for key in _keys(tree, path)])
+        if value is None:
+            return self._make_tuple(())
+        try:
+            return self._leaf(value)
+        except XlashapeError as error:
+            raise error.within(*path) if path else error from None
+
+    def _leaf(self, value: Any) -> _Shape:
+        if isinstance(value, str):
+            return self._make_array(kind, (), None) if (kind := _type_named(value)) else self._parse(value)
+        if isinstance(value, (bytes, bytearray, memoryview)) or hasattr(value, "DESCRIPTOR"):
+            return self._from_proto(value)
+        if isinstance(value, tuple):
+            element_type, dimensions = cast("tuple[Any, Any]", value)
+            return self._array(element_type, dimensions, None)
+        if isinstance(value, bool):
+            return self._make_array(PrimitiveType.PRED, (), None)
+        number_type = value if isinstance(value, type) else type(value)
+        if number_type in _NO_WIDTH:
+            raise InvalidArgumentError(f"Python's {_NO_WIDTH[number_type]}", field="value")
+        if not isinstance(value, type):
+            serialize = getattr(value, "to_serialized_proto", None)
+            if callable(serialize):
+                return self._from_proto(serialize())
+            dimensions = getattr(value, "shape", None)
+            if isinstance(dimensions, self._shape_class):
+                return dimensions
+            if isinstance(dimensions, Iterable) and hasattr(value, "dtype"):
+                return self._array(value.dtype, cast("Iterable[Any]", dimensions), value)
+        kind = _element_type(value)
+        if kind is None:
+            raise InvalidArgumentError(f"{_named(value)} has no shape: pass {_TAKEN}", field="value")
+        return self._make_array(kind, (), None)
+
+    def _array(self, dtype: Any, dimensions: Iterable[Any], owner: Any) -> _Shape:
+        """An array with the layout that its owner has, if any."""
+        sizes = _sizes(dimensions)
+        if isinstance(dtype, str):
+            return self._make_array(PrimitiveType.of(dtype), sizes, None)
+        kind = _element_type(dtype)
+        if kind is None:
+            element = _element_of_extended_type(dtype)
+            if element is None:
+                raise InvalidArgumentError(
+                    f"no element type corresponds to {dtype!r:.60}; for random keys pass jax.random.key_data(keys)",
+                    field="dtype",
+                )
+            return self._array(element.dtype, (*sizes, *element.shape), None)
+        layout = _layout_of(owner)
+        return self._make_array(kind, sizes, None if layout is None else self._layout(layout))
+
+    def _layout(self, layout: Any) -> _Layout:
+        """A layout of JAX: major_to_minor, tiling, sub_byte_element_size_in_bits. JAX 0.4 had the last two under private names."""
+        tiling = getattr(layout, "tiling", None) or getattr(layout, "_tiling", None) or ()
+        bits = getattr(layout, "sub_byte_element_size_in_bits", None) or getattr(
+            layout, "_sub_byte_element_size_in_bits", 0
+        )
+        return self._make_layout(tuple(layout.major_to_minor)[::-1], tiling, element_size_in_bits=bits)
+
+
+def _is_type_and_dimensions(value: Sequence[Any]) -> bool:
+    """Whether it is (element type, dimensions) rather than a tree: an element type is not an array, and dimensions are not shapes."""
+    if not isinstance(value, tuple) or hasattr(cast("Any", value), "_fields") or len(cast("Any", value)) != 2:
+        return False
+    first, second = cast("tuple[Any, Any]", value)
+    if (
+        isinstance(first, (str, type)) and type(second) is int
+    ):  # dimensions that are not a sequence: a mistake that `_sizes` names
+        return not isinstance(first, str) or _type_named(first) is not None
+    if isinstance(second, str) or not isinstance(second, Iterable) or isinstance(second, Mapping):
+        return False
+    if isinstance(first, str):
+        return _type_named(first) is not None or all(type(size) is int for size in cast("Iterable[Any]", second))
+    is_type = isinstance(first, type) or not (hasattr(first, "shape") and hasattr(first, "dtype"))
+    return is_type and (_element_type(first) is not None or _element_of_extended_type(first) is not None)
+
+
+def _type_named(text: str) -> PrimitiveType | None:
+    try:
+        return PrimitiveType.of(text)
+    except XlashapeError:
+        return None
+
+
+def _element_type(value: Any) -> PrimitiveType | None:
+    """The element type that `value` is, by itself or as a NumPy type. Python's number types are not element types here. An unsuitable NumPy type is an error."""
+    if isinstance(value, PrimitiveType):
+        return value
+    if isinstance(value, str) or value is None or (hasattr(value, "__index__") and not isinstance(value, type)):
+        return None
+    try:
+        return PrimitiveType.of(value, "dtype")
+    except InvalidArgumentError as error:
+        if error.message.startswith("no element type corresponds"):
+            raise
+        return None
+
+
+def _element_of_extended_type(dtype: Any) -> Any:
+    """What holds one element of an extended type of JAX, such as random keys: an abstract value with dtype and shape, or None."""
+    rules = getattr(dtype, "_rules", None)
+    physical = getattr(rules, "physical_element_aval", None)
+    return physical(dtype) if callable(physical) else None
+
+
+def _layout_of(owner: Any) -> Any:
+    """The layout of a JAX array or ShapeDtypeStruct, an object with major_to_minor. None where there is none, or it is left to XLA."""
+    for name in ("format", "layout"):
+        # A Format holds a layout and a sharding. Before JAX 0.7 it was called Layout and held a device_local_layout.
+        layout = getattr(owner, name, None)
+        for part in ("device_local_layout", "layout"):
+            layout = getattr(layout, part, layout)
+        if hasattr(layout, "major_to_minor"):
+            return layout
+    return None
+
+
+def _sizes(dimensions: Iterable[Any]) -> tuple[Any, ...]:
+    """The sizes of dimensions. Integers are checked by the shape."""
+    if not is_a(dimensions, Iterable):
+        raise InvalidArgumentError(
+            f"dimensions takes sizes such as ({dimensions},), not {dimensions}", field="dimensions"
+        )
+    sizes = tuple(dimensions)
+    for number, size in enumerate(sizes):
+        try:
+            index(size)
+        except Exception:  # a symbolic size of JAX raises its own
+            what = "None" if size is None else str(size)
+            raise InvalidArgumentError(
+                f"dimension {number} has the size {what:.60}, which is not an integer", field=("dimensions", number)
+            ) from None
+    return sizes
+
+
+def _keys(tree: Mapping[Any, Any], path: FieldPath) -> list[Any]:
+    """The keys in the order in which JAX takes them: sorted, except in an OrderedDict."""
+    keys = list(tree)
+    if type(tree).__name__ == "OrderedDict":
+        return keys
+    try:
+        return sorted(keys)
+    except TypeError:
+        raise InvalidArgumentError("the keys of a dict have no order", field=path or "value") from None
+
+
+def _named(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a value of type {type(value).__name__}"

@@ -1,0 +1,51 @@
+"""Shapes: sizes, comparison, dimensions, tuples, bitcasts. XLA's `ShapeUtil`, under its names in snake_case.
+
+Functions that change their argument in XLA return a new value; those that return a status or abort the process raise an error of
+`xlashape.errors`; those that call a visitor return a Python iterator. A buffer counts as the array it holds, as in XLA.
+docs/xla_functions.md lists every C++ function with what corresponds to it here, or why nothing does.
+
+- `make`: making and checking shapes
+- `sizes`: elements and bytes
+- `compare`: when two shapes count as the same
+- `elements`: element types
+- `dimensions`: asking about, adding, deleting and reordering dimensions
+- `bitcast`: transposes and reshapes that move nothing
+- `tuples`: shapes inside shapes
+- `iterate`: every index of an array
+- `text`: printing
+"""
+
+from xlashape.shape.arguments import guard_all
+from xlashape.shape.xla_util.shape_util import (
+    bitcast,
+    compare,
+    dimensions,
+    elements,
+    iterate,
+    make,
+    sizes,
+    text,
+    tuples,
+)
+from xlashape.shape.xla_util.shape_util.bitcast import *
+from xlashape.shape.xla_util.shape_util.compare import *
+from xlashape.shape.xla_util.shape_util.dimensions import *
+from xlashape.shape.xla_util.shape_util.elements import *
+from xlashape.shape.xla_util.shape_util.iterate import *
+from xlashape.shape.xla_util.shape_util.make import *
+from xlashape.shape.xla_util.shape_util.sizes import *
+from xlashape.shape.xla_util.shape_util.text import *
+from xlashape.shape.xla_util.shape_util.tuples import *
+
+__all__: list[str] = []
+__all__ += bitcast.__all__
+__all__ += compare.__all__
+__all__ += dimensions.__all__
+__all__ += elements.__all__
+__all__ += iterate.__all__
+__all__ += make.__all__
+__all__ += sizes.__all__
+__all__ += text.__all__
+__all__ += tuples.__all__
+
+guard_all(globals(), __all__)
