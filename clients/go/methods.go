@@ -174,7 +174,7 @@ func (c *Client) ComposeMaps(ctx context.Context, chain ...*xlashapev1.MapInput)
 
 // EvaluateMap lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It
 // returns the results one after another, 0 for points outside the domain, and for each point whether it is in the domain. Many points are sent as a
-// stream. A map without variables is not for this method, since its points have no numbers. [Map] does the same without the server.
+// stream. A map without variables is not for this method, since its points have no numbers. [[Client.Map]] does the same without the server.
 func (c *Client) EvaluateMap(ctx context.Context, input *xlashapev1.MapInput, points []int64) ([]int64, []bool, error) {
 	if len(points) <= unaryAnswers {
 		answer, err := c.Indexing.EvaluateMap(ctx, &xlashapev1.EvaluateMapRequest{Map: input, Points: points})
@@ -230,4 +230,20 @@ func (c *Client) Profile(ctx context.Context, request *xlashapev1.ProfileRequest
 // Diff reports what changed from one module to another, matched by structure, ranked by what it costs.
 func (c *Client) Diff(ctx context.Context, request *xlashapev1.DiffRequest) (*xlashapev1.DiffResponse, error) {
 	return c.Reports.Diff(ctx, request)
+}
+
+// Map reports which elements of its operands an instruction reads, as text of indexing maps. [Client.IndexingMaps] and [Client.InstructionMaps] give
+// maps to evaluate.
+func (c *Client) Map(ctx context.Context, request *xlashapev1.MapRequest) (*xlashapev1.MapResponse, error) {
+	return c.Reports.Map(ctx, request)
+}
+
+// Tile reports the tile of each operand that a tile of an instruction's output reads, as text. [Client.OperandTiles] gives maps to evaluate.
+func (c *Client) Tile(ctx context.Context, request *xlashapev1.TileRequest) (*xlashapev1.TileResponse, error) {
+	return c.Reports.Tile(ctx, request)
+}
+
+// Verify reports which rules of XLA's verifier a module breaks.
+func (c *Client) Verify(ctx context.Context, request *xlashapev1.VerifyRequest) (*xlashapev1.VerifyResponse, error) {
+	return c.Reports.Verify(ctx, request)
 }

@@ -60,6 +60,9 @@ CALLS: dict[str, Callable[[ServiceMethods, Any], Any]] = {
     "Copies": lambda service, module: service.copies(module, sections=("", "causes", "suggestions")).to_dict(),
     "Cost": lambda service, module: service.cost(module, sections=("", "spaces")).to_dict(),
     "Diff": lambda service, module: service.diff(module, module, sections=("", "measures")).to_dict(),
+    "Map": lambda service, module: service.map(module, "t", output=0).to_dict(),
+    "Tile": lambda service, module: service.tile(module, "t", (2, 2), at=(1, 0)).to_dict(),
+    "Verify": lambda service, module: service.verify(module, replica_count=2).to_dict(),
     "Why": lambda service, module: [
         service.why(module).to_dict(),
         service.why(shape=TILED, sections=("", "causes", "suggestions")).to_dict(),

@@ -2,12 +2,9 @@
 
 shapes       `shape`, `index`: one shape
 drawing      `draw`: pictures
-mapping      `map`: indexing maps of instructions
 comparing    `diff`, `fingerprint`: modules beside each other
 reading      `reads`: how efficiently instructions read
-tiling       `tile`: the tiles that a tile reads
 converting   `convert`: modules from one form to another
-verifying    `verify`: whether modules keep XLA's rules
 serving      `serve`, `demo`: the server
 health       `health`: whether a server answers
 documenting  `protos`, `schemas`: the schemas of messages and of JSON
@@ -36,14 +33,11 @@ from xlashape.cli.converting import convert
 from xlashape.cli.documenting import protos, schemas
 from xlashape.cli.drawing import draw
 from xlashape.cli.health import health
-from xlashape.cli.mapping import map_
 from xlashape.cli.output import echo
 from xlashape.cli.reading import reads
 from xlashape.cli.reporting import report_command
 from xlashape.cli.serving import demo, serve
 from xlashape.cli.shapes import index, shape
-from xlashape.cli.tiling import tile
-from xlashape.cli.verifying import verify
 
 __all__ = ["main"]
 
@@ -81,6 +75,6 @@ main.sections = (
 )
 
 for _command in (
-    shape, index, map_, reads, tile, convert, verify, draw, serve, health, demo, completion, protos, schemas, diff, fingerprint,
+    shape, index, reads, convert, draw, serve, health, demo, completion, protos, schemas, diff, fingerprint,
 ):  # fmt: skip
     main.add_command(_command)

@@ -15,8 +15,9 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
-from xlashape.cli.completing import complete_files, instruction_names
+from xlashape.cli.completing import complete_files, computation_names, instruction_names
 from xlashape.cli.connection import ServerAddress, connected, query_options
 from xlashape.cli.many import inputs, is_many, many_columns, many_rows
 from xlashape.cli.modules import loaded, naming
@@ -85,7 +86,7 @@ def report_command(name: str) -> click.Command:
             _save_picture(answer, picture_file)
             return 0
         _write(answer, what[0], section, argument, form, selection)
-        return 0
+        return int(bool(report.failures and getattr(answer, report.failures)))
 
     command: Callable[..., Any] = run
     positional = [each.name for each in report.options if each.positional]
@@ -120,20 +121,18 @@ def report_command(name: str) -> click.Command:
 
 
 def _split(report: Report, what: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The inputs, and the positional option behind them: an argument that names no file."""
-    positional = [each for each in report.options if each.positional]
-    if positional and len(what) == 2 and not is_many(what[1:]) and not Path(what[1]).exists():
-        return what[:1], {positional[0].name: what[1]}
+    """The inputs, and the positional options behind one: arguments that name no file."""
+    names = [each.name for each in report.options if each.positional]
+    rest = what[1:]
+    if 0 < len(rest) <= len(names) and not any(is_many((each,)) or Path(each).exists() for each in rest):
+        return what[:1], dict(zip(names, rest, strict=False))
     return what, {}
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
-    """Files; behind a file also the names of its instructions."""
-    given = context.params.get(parameter.name or "")
-    return [
-        *complete_files(context, parameter, incomplete),
-        *(instruction_names(context, parameter, incomplete) if given else []),
-    ]
+    """Files; behind a file the names of its instructions, if any begin so."""
+    names = instruction_names(context, parameter, incomplete) if context.params.get(parameter.name or "") else []
+    return list(map(CompletionItem, names)) or complete_files(context, parameter, incomplete)
 
 
 def _click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -146,6 +145,7 @@ def _click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[...
         kind = str  # with units
     return click.option(
         dashed, option.name, type=kind, default=option.default, multiple=option.kind is Kind.TEXTS,
+        shell_complete=computation_names if option.name == "computation" else None,
         metavar=None if option.choices else (option.unit or option.kind.value).upper(), help=_sentence(option),
         show_default=option.default is not None and not isinstance(option.default, tuple),
     )  # fmt: skip
@@ -230,17 +230,18 @@ def _write_many(
     report: Report, what: tuple[str, ...], stage: str, jobs: int, options: dict[str, Any], section: str, argument: Any,
     form: str, selection: Selection,
 ) -> int:  # fmt: skip
-    """The rows of several inputs in one table. The exit code is 1 if one of them is refused."""
+    """The rows of several inputs in one table. The exit code is 1 if one of them is refused, or has a failure."""
     columns = many_columns(report.section(section).columns if section else report.columns)
     if section == "totals":  # facts, which have no rank, are columns here
         columns = tuple([each if each.rank or each.name == "module" else each._replace(rank=2) for each in columns])
     found = list(inputs(what, stage))
-    refused = 0
+    refused = failed = 0
 
     def every() -> Iterator[Row]:
-        nonlocal refused
+        nonlocal refused, failed
         for row, is_refused in many_rows(report.name, found, options, section, argument, jobs):
             refused += is_refused
+            failed += bool(report.failures) and not section  # its rows are failures
             if is_refused:  # filters, --sort and --limit may leave its row out
                 click.echo(f"xlashape: {row[0]}: {row[-1]}", err=True)
             yield row
@@ -262,7 +263,7 @@ def _write_many(
         )
     else:
         write_rows(form, columns, selection.chosen(columns, every()))
-    return int(refused > 0)
+    return int(refused > 0 or failed > 0)
 
 
 def _width() -> int | None:
@@ -318,7 +319,7 @@ def _text(answer: Answer, section: str, columns: Sequence[Column], every: Iterat
     total, rows = len(chosen), chosen[:most]
     parts = [] if section else [answer.headline()]
     if rows:
-        parts.append(table_text(columns, rows, _width()))
+        parts.append(table_text(columns, rows, _width()) if section else answer.report.rows_text(rows, _width()))
     else:
         parts.append("No row passes the filters." if selection.filters else "There are no rows.")
     if selection.filters and rows:

@@ -8,12 +8,15 @@ messages    answers as messages of the service, and back
 copies      who moves the data of a program, and what removes it
 cost        FLOPs and bytes of each instruction of a program, and its least time on a chip
 diff        what changed from one program to another
+maps        which elements of its operands an instruction reads
 memory      the memory of a program: its peak, and what lives then
 profile     where the time of a profile goes
+tiles       which tile of each operand a tile of an output reads
+verification  which of XLA's rules a module breaks
 why         why buffers are as large as they are
 size        the same buffers as a table
 
-A report is a folder here. It computes its answer, declares its columns and totals, and has a line in the register. Command line, notebooks, JSON and its
+A report is a folder here, or a file. It computes its answer, declares its columns and totals, and has a line in the register. Command line, notebooks, JSON and its
 schema, tables, the service and the documentation show every declared report, and know none in particular.
 """
 

@@ -43,7 +43,7 @@ class Option(NamedTuple):
     unit: str = ""
     """As in a Column. Faces take `16GiB` for a number of bytes."""
     positional: bool = False
-    """Whether the command line takes it as a second argument, without its name."""
+    """Whether the command line takes it behind X, without its name. Positional options are in the order in which they are written."""
     is_local: bool = False
     """Whether it names something of this machine, such as a directory. Requests to a server do not have it."""
 
@@ -76,7 +76,11 @@ class Report(NamedTuple):
     rows: str = "rows"
     """The attribute of the answer with the rows of the main table."""
     shown: int = 20
-    """The most rows that text for people shows."""
+    """The most rows that text for people shows; 0 shows all."""
+    listing: str = ""
+    """`module:function`. The function makes text of rows whose values are too long for the columns of a table: it takes tuples of the columns' values."""
+    failures: str = ""
+    """The total that makes the command's exit code 1 where it is above 0."""
     alike: tuple[str, ...] = ()
     """The columns by which tables for people take rows together that are equal in all of them: one row, whose `times` is the sum of theirs."""
     takes: str = "X is a file with an HLO module (text, proto, gzip), or the name of a module that --server keeps. `-` reads standard input."
@@ -88,8 +92,11 @@ class Report(NamedTuple):
 
     def run(self, *x: Any, **options: Any) -> Answer:
         """The answer about `x`, which is one thing for most reports. Errors are those of the report's function."""
-        module, _, function = self.compute.partition(":")
-        return getattr(import_module(module), function)(*x, **options)
+        return _named(self.compute)(*x, **options)
+
+    def rows_text(self, values: Sequence[Sequence[Any]], width: int | None = None) -> str:
+        """Rows of the main table, as tuples of the columns' values, as text for people."""
+        return _named(self.listing)(values) if self.listing else table_text(self.columns, values, width)
 
     def section(self, name: str) -> Section:
         """The section of this name; `totals` is the table whose only row are the totals. Raises NotFoundError."""
@@ -128,6 +135,11 @@ class Report(NamedTuple):
             "required": ["schema"],
             "additionalProperties": False,
         }
+
+
+def _named(path: str) -> Any:
+    module, _, function = path.partition(":")
+    return getattr(import_module(module), function)
 
 
 _JSON_TYPES: Final = {
@@ -261,7 +273,7 @@ class Answer(Displayed, Tabular):
         parts = [self.headline()]
         if chosen:
             values = chosen if self.report.alike else [row_values(columns, row) for row in chosen]
-            parts.append(table_text(columns, values, width))
+            parts.append(self.report.rows_text(values, width))
         if len(chosen) < len(rows):
             parts.append(f"{len(rows) - len(chosen):,} more rows are not shown{hint}.")
         return "\n\n".join([part for part in parts if part])

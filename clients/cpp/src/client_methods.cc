@@ -204,4 +204,16 @@ v1::DiffResponse ClientMethods::Diff(const v1::DiffRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Diff, request);
 }
 
+v1::MapResponse ClientMethods::Map(const v1::MapRequest& request) const {
+  return calls_->Ask(&v1::ReportService::Stub::Map, request);
+}
+
+v1::TileResponse ClientMethods::Tile(const v1::TileRequest& request) const {
+  return calls_->Ask(&v1::ReportService::Stub::Tile, request);
+}
+
+v1::VerifyResponse ClientMethods::Verify(const v1::VerifyRequest& request) const {
+  return calls_->Ask(&v1::ReportService::Stub::Verify, request);
+}
+
 }  // namespace xlashape

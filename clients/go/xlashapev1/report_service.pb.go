@@ -5402,6 +5402,1215 @@ func (x *DiffMeasuresRow) GetDelta() int64 {
 	return 0
 }
 
+// What to report: Which elements of its operands an instruction reads, as indexing maps.
+type MapRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first row of the answer, counted from 0.
+	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
+	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
+	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
+	// The table whose rows are asked for: empty for `maps`.
+	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
+	// What the table depends on: nothing in this report.
+	Argument string `protobuf:"bytes,4,opt,name=argument,proto3" json:"argument,omitempty"`
+	// The module.
+	Module *ModuleInput `protobuf:"bytes,5,opt,name=module,proto3" json:"module,omitempty"`
+	// The instruction; without it all of the module.
+	Instruction *string `protobuf:"bytes,6,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
+	// Only the maps of this operand.
+	Operand *int64 `protobuf:"varint,7,opt,name=operand,proto3,oneof" json:"operand,omitempty"`
+	// Only the maps of this array of the result.
+	Output *int64 `protobuf:"varint,8,opt,name=output,proto3,oneof" json:"output,omitempty"`
+	// Map elements of operands to elements of the result, not those of the result to those of operands.
+	InputToOutput *bool `protobuf:"varint,9,opt,name=input_to_output,json=inputToOutput,proto3,oneof" json:"input_to_output,omitempty"`
+	// The syntax of the maps.
+	Style *string `protobuf:"bytes,10,opt,name=style,proto3,oneof" json:"style,omitempty"`
+	// Give the maps as the operation defines them, not simplified.
+	Raw *bool `protobuf:"varint,11,opt,name=raw,proto3,oneof" json:"raw,omitempty"`
+	// Map positions in the buffer of the result to positions in the buffers of operands.
+	Physical *bool `protobuf:"varint,12,opt,name=physical,proto3,oneof" json:"physical,omitempty"`
+	// Only the instructions of this computation.
+	Computation   *string `protobuf:"bytes,13,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MapRequest) Reset() {
+	*x = MapRequest{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MapRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MapRequest) ProtoMessage() {}
+
+func (x *MapRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MapRequest.ProtoReflect.Descriptor instead.
+func (*MapRequest) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *MapRequest) GetFirstRow() int64 {
+	if x != nil {
+		return x.FirstRow
+	}
+	return 0
+}
+
+func (x *MapRequest) GetMaxRows() int32 {
+	if x != nil {
+		return x.MaxRows
+	}
+	return 0
+}
+
+func (x *MapRequest) GetSection() string {
+	if x != nil {
+		return x.Section
+	}
+	return ""
+}
+
+func (x *MapRequest) GetArgument() string {
+	if x != nil {
+		return x.Argument
+	}
+	return ""
+}
+
+func (x *MapRequest) GetModule() *ModuleInput {
+	if x != nil {
+		return x.Module
+	}
+	return nil
+}
+
+func (x *MapRequest) GetInstruction() string {
+	if x != nil && x.Instruction != nil {
+		return *x.Instruction
+	}
+	return ""
+}
+
+func (x *MapRequest) GetOperand() int64 {
+	if x != nil && x.Operand != nil {
+		return *x.Operand
+	}
+	return 0
+}
+
+func (x *MapRequest) GetOutput() int64 {
+	if x != nil && x.Output != nil {
+		return *x.Output
+	}
+	return 0
+}
+
+func (x *MapRequest) GetInputToOutput() bool {
+	if x != nil && x.InputToOutput != nil {
+		return *x.InputToOutput
+	}
+	return false
+}
+
+func (x *MapRequest) GetStyle() string {
+	if x != nil && x.Style != nil {
+		return *x.Style
+	}
+	return ""
+}
+
+func (x *MapRequest) GetRaw() bool {
+	if x != nil && x.Raw != nil {
+		return *x.Raw
+	}
+	return false
+}
+
+func (x *MapRequest) GetPhysical() bool {
+	if x != nil && x.Physical != nil {
+		return *x.Physical
+	}
+	return false
+}
+
+func (x *MapRequest) GetComputation() string {
+	if x != nil && x.Computation != nil {
+		return *x.Computation
+	}
+	return ""
+}
+
+// The answer of the report `map`.
+type MapResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Numbers about the whole.
+	Totals *MapTotals `protobuf:"bytes,1,opt,name=totals,proto3" json:"totals,omitempty"`
+	// The rows from `first_row` on, if the request names no section.
+	Maps []*MapRow `protobuf:"bytes,2,rep,name=maps,proto3" json:"maps,omitempty"`
+	// How many rows the table has that was asked for.
+	RowCount int64 `protobuf:"varint,3,opt,name=row_count,json=rowCount,proto3" json:"row_count,omitempty"`
+	// What to know first, as text of a few lines.
+	Headline      string `protobuf:"bytes,4,opt,name=headline,proto3" json:"headline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MapResponse) Reset() {
+	*x = MapResponse{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MapResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MapResponse) ProtoMessage() {}
+
+func (x *MapResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MapResponse.ProtoReflect.Descriptor instead.
+func (*MapResponse) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *MapResponse) GetTotals() *MapTotals {
+	if x != nil {
+		return x.Totals
+	}
+	return nil
+}
+
+func (x *MapResponse) GetMaps() []*MapRow {
+	if x != nil {
+		return x.Maps
+	}
+	return nil
+}
+
+func (x *MapResponse) GetRowCount() int64 {
+	if x != nil {
+		return x.RowCount
+	}
+	return 0
+}
+
+func (x *MapResponse) GetHeadline() string {
+	if x != nil {
+		return x.Headline
+	}
+	return ""
+}
+
+// Numbers about the whole.
+type MapTotals struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From where to where: output_to_input or input_to_output.
+	Direction *string `protobuf:"bytes,1,opt,name=direction,proto3,oneof" json:"direction,omitempty"`
+	// The instructions that were asked about.
+	InstructionCount *int64 `protobuf:"varint,2,opt,name=instruction_count,json=instructionCount,proto3,oneof" json:"instruction_count,omitempty"`
+	// The maps, of which an operand has one for each way in which it is read.
+	MapCount *int64 `protobuf:"varint,3,opt,name=map_count,json=mapCount,proto3,oneof" json:"map_count,omitempty"`
+	// The maps that are not known.
+	UnknownCount *int64 `protobuf:"varint,4,opt,name=unknown_count,json=unknownCount,proto3,oneof" json:"unknown_count,omitempty"`
+	// The instructions that are not answered.
+	ErrorCount    *int64 `protobuf:"varint,5,opt,name=error_count,json=errorCount,proto3,oneof" json:"error_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MapTotals) Reset() {
+	*x = MapTotals{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MapTotals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MapTotals) ProtoMessage() {}
+
+func (x *MapTotals) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MapTotals.ProtoReflect.Descriptor instead.
+func (*MapTotals) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *MapTotals) GetDirection() string {
+	if x != nil && x.Direction != nil {
+		return *x.Direction
+	}
+	return ""
+}
+
+func (x *MapTotals) GetInstructionCount() int64 {
+	if x != nil && x.InstructionCount != nil {
+		return *x.InstructionCount
+	}
+	return 0
+}
+
+func (x *MapTotals) GetMapCount() int64 {
+	if x != nil && x.MapCount != nil {
+		return *x.MapCount
+	}
+	return 0
+}
+
+func (x *MapTotals) GetUnknownCount() int64 {
+	if x != nil && x.UnknownCount != nil {
+		return *x.UnknownCount
+	}
+	return 0
+}
+
+func (x *MapTotals) GetErrorCount() int64 {
+	if x != nil && x.ErrorCount != nil {
+		return *x.ErrorCount
+	}
+	return 0
+}
+
+// A row.
+type MapRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the instruction.
+	Instruction *string `protobuf:"bytes,1,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
+	// The computation that it is in.
+	Computation *string `protobuf:"bytes,2,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
+	// Its opcode.
+	Opcode *string `protobuf:"bytes,3,opt,name=opcode,proto3,oneof" json:"opcode,omitempty"`
+	// From where to where: output_to_input or input_to_output.
+	Direction *string `protobuf:"bytes,4,opt,name=direction,proto3,oneof" json:"direction,omitempty"`
+	// Which array of its result, counted depth first.
+	Output *int64 `protobuf:"varint,5,opt,name=output,proto3,oneof" json:"output,omitempty"`
+	// The number of the operand.
+	Operand *int64 `protobuf:"varint,6,opt,name=operand,proto3,oneof" json:"operand,omitempty"`
+	// The name of the operand.
+	OperandName *string `protobuf:"bytes,7,opt,name=operand_name,json=operandName,proto3,oneof" json:"operand_name,omitempty"`
+	// Which array of the operand, counted depth first.
+	Leaf *int64 `protobuf:"varint,8,opt,name=leaf,proto3,oneof" json:"leaf,omitempty"`
+	// Exact, every element (the operand may be read in part), or unknown.
+	Knowledge *string `protobuf:"bytes,9,opt,name=knowledge,proto3,oneof" json:"knowledge,omitempty"`
+	// The map.
+	Map *string `protobuf:"bytes,10,opt,name=map,proto3,oneof" json:"map,omitempty"`
+	// Where the values of the runtime variables rt0, rt1, … of the map come from.
+	Runtime []string `protobuf:"bytes,11,rep,name=runtime,proto3" json:"runtime,omitempty"`
+	// Why there are no maps.
+	Error         *string `protobuf:"bytes,12,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MapRow) Reset() {
+	*x = MapRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MapRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MapRow) ProtoMessage() {}
+
+func (x *MapRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MapRow.ProtoReflect.Descriptor instead.
+func (*MapRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *MapRow) GetInstruction() string {
+	if x != nil && x.Instruction != nil {
+		return *x.Instruction
+	}
+	return ""
+}
+
+func (x *MapRow) GetComputation() string {
+	if x != nil && x.Computation != nil {
+		return *x.Computation
+	}
+	return ""
+}
+
+func (x *MapRow) GetOpcode() string {
+	if x != nil && x.Opcode != nil {
+		return *x.Opcode
+	}
+	return ""
+}
+
+func (x *MapRow) GetDirection() string {
+	if x != nil && x.Direction != nil {
+		return *x.Direction
+	}
+	return ""
+}
+
+func (x *MapRow) GetOutput() int64 {
+	if x != nil && x.Output != nil {
+		return *x.Output
+	}
+	return 0
+}
+
+func (x *MapRow) GetOperand() int64 {
+	if x != nil && x.Operand != nil {
+		return *x.Operand
+	}
+	return 0
+}
+
+func (x *MapRow) GetOperandName() string {
+	if x != nil && x.OperandName != nil {
+		return *x.OperandName
+	}
+	return ""
+}
+
+func (x *MapRow) GetLeaf() int64 {
+	if x != nil && x.Leaf != nil {
+		return *x.Leaf
+	}
+	return 0
+}
+
+func (x *MapRow) GetKnowledge() string {
+	if x != nil && x.Knowledge != nil {
+		return *x.Knowledge
+	}
+	return ""
+}
+
+func (x *MapRow) GetMap() string {
+	if x != nil && x.Map != nil {
+		return *x.Map
+	}
+	return ""
+}
+
+func (x *MapRow) GetRuntime() []string {
+	if x != nil {
+		return x.Runtime
+	}
+	return nil
+}
+
+func (x *MapRow) GetError() string {
+	if x != nil && x.Error != nil {
+		return *x.Error
+	}
+	return ""
+}
+
+// What to report: The tile of each operand that a tile of an instruction's output reads.
+type TileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first row of the answer, counted from 0.
+	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
+	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
+	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
+	// The table whose rows are asked for: empty for `tiles`.
+	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
+	// What the table depends on: nothing in this report.
+	Argument string `protobuf:"bytes,4,opt,name=argument,proto3" json:"argument,omitempty"`
+	// The module.
+	Module *ModuleInput `protobuf:"bytes,5,opt,name=module,proto3" json:"module,omitempty"`
+	// The instruction; without it the root of the entry computation.
+	Instruction *string `protobuf:"bytes,6,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
+	// The sizes of the tile of the output, such as 16,32; without them only expressions are given.
+	Sizes *string `protobuf:"bytes,7,opt,name=sizes,proto3,oneof" json:"sizes,omitempty"`
+	// The index where the tile begins, such as 0,128; without it 0 along each dimension.
+	At *string `protobuf:"bytes,8,opt,name=at,proto3,oneof" json:"at,omitempty"`
+	// The steps between the tile's indices; without them 1 along each dimension.
+	Strides *string `protobuf:"bytes,9,opt,name=strides,proto3,oneof" json:"strides,omitempty"`
+	// Which array of the result the tile is of, counted depth first.
+	Output *int64 `protobuf:"varint,10,opt,name=output,proto3,oneof" json:"output,omitempty"`
+	// The syntax of the maps.
+	Style *string `protobuf:"bytes,11,opt,name=style,proto3,oneof" json:"style,omitempty"`
+	// The computation of the instruction.
+	Computation   *string `protobuf:"bytes,12,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TileRequest) Reset() {
+	*x = TileRequest{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TileRequest) ProtoMessage() {}
+
+func (x *TileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TileRequest.ProtoReflect.Descriptor instead.
+func (*TileRequest) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *TileRequest) GetFirstRow() int64 {
+	if x != nil {
+		return x.FirstRow
+	}
+	return 0
+}
+
+func (x *TileRequest) GetMaxRows() int32 {
+	if x != nil {
+		return x.MaxRows
+	}
+	return 0
+}
+
+func (x *TileRequest) GetSection() string {
+	if x != nil {
+		return x.Section
+	}
+	return ""
+}
+
+func (x *TileRequest) GetArgument() string {
+	if x != nil {
+		return x.Argument
+	}
+	return ""
+}
+
+func (x *TileRequest) GetModule() *ModuleInput {
+	if x != nil {
+		return x.Module
+	}
+	return nil
+}
+
+func (x *TileRequest) GetInstruction() string {
+	if x != nil && x.Instruction != nil {
+		return *x.Instruction
+	}
+	return ""
+}
+
+func (x *TileRequest) GetSizes() string {
+	if x != nil && x.Sizes != nil {
+		return *x.Sizes
+	}
+	return ""
+}
+
+func (x *TileRequest) GetAt() string {
+	if x != nil && x.At != nil {
+		return *x.At
+	}
+	return ""
+}
+
+func (x *TileRequest) GetStrides() string {
+	if x != nil && x.Strides != nil {
+		return *x.Strides
+	}
+	return ""
+}
+
+func (x *TileRequest) GetOutput() int64 {
+	if x != nil && x.Output != nil {
+		return *x.Output
+	}
+	return 0
+}
+
+func (x *TileRequest) GetStyle() string {
+	if x != nil && x.Style != nil {
+		return *x.Style
+	}
+	return ""
+}
+
+func (x *TileRequest) GetComputation() string {
+	if x != nil && x.Computation != nil {
+		return *x.Computation
+	}
+	return ""
+}
+
+// The answer of the report `tile`.
+type TileResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Numbers about the whole.
+	Totals *TileTotals `protobuf:"bytes,1,opt,name=totals,proto3" json:"totals,omitempty"`
+	// The rows from `first_row` on, if the request names no section.
+	Tiles []*TileRow `protobuf:"bytes,2,rep,name=tiles,proto3" json:"tiles,omitempty"`
+	// How many rows the table has that was asked for.
+	RowCount int64 `protobuf:"varint,3,opt,name=row_count,json=rowCount,proto3" json:"row_count,omitempty"`
+	// What to know first, as text of a few lines.
+	Headline      string `protobuf:"bytes,4,opt,name=headline,proto3" json:"headline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TileResponse) Reset() {
+	*x = TileResponse{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TileResponse) ProtoMessage() {}
+
+func (x *TileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TileResponse.ProtoReflect.Descriptor instead.
+func (*TileResponse) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *TileResponse) GetTotals() *TileTotals {
+	if x != nil {
+		return x.Totals
+	}
+	return nil
+}
+
+func (x *TileResponse) GetTiles() []*TileRow {
+	if x != nil {
+		return x.Tiles
+	}
+	return nil
+}
+
+func (x *TileResponse) GetRowCount() int64 {
+	if x != nil {
+		return x.RowCount
+	}
+	return 0
+}
+
+func (x *TileResponse) GetHeadline() string {
+	if x != nil {
+		return x.Headline
+	}
+	return ""
+}
+
+// Numbers about the whole.
+type TileTotals struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the instruction.
+	Instruction *string `protobuf:"bytes,1,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
+	// The computation that it is in.
+	Computation *string `protobuf:"bytes,2,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
+	// Its opcode.
+	Opcode *string `protobuf:"bytes,3,opt,name=opcode,proto3,oneof" json:"opcode,omitempty"`
+	// Which array of its result the tile is of, counted depth first.
+	Output        *int64 `protobuf:"varint,4,opt,name=output,proto3,oneof" json:"output,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TileTotals) Reset() {
+	*x = TileTotals{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TileTotals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TileTotals) ProtoMessage() {}
+
+func (x *TileTotals) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TileTotals.ProtoReflect.Descriptor instead.
+func (*TileTotals) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *TileTotals) GetInstruction() string {
+	if x != nil && x.Instruction != nil {
+		return *x.Instruction
+	}
+	return ""
+}
+
+func (x *TileTotals) GetComputation() string {
+	if x != nil && x.Computation != nil {
+		return *x.Computation
+	}
+	return ""
+}
+
+func (x *TileTotals) GetOpcode() string {
+	if x != nil && x.Opcode != nil {
+		return *x.Opcode
+	}
+	return ""
+}
+
+func (x *TileTotals) GetOutput() int64 {
+	if x != nil && x.Output != nil {
+		return *x.Output
+	}
+	return 0
+}
+
+// A row.
+type TileRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the operand.
+	Operand *int64 `protobuf:"varint,1,opt,name=operand,proto3,oneof" json:"operand,omitempty"`
+	// The name of the operand.
+	OperandName *string `protobuf:"bytes,2,opt,name=operand_name,json=operandName,proto3,oneof" json:"operand_name,omitempty"`
+	// Which array of the operand, counted depth first.
+	Leaf *int64 `protobuf:"varint,3,opt,name=leaf,proto3,oneof" json:"leaf,omitempty"`
+	// The simplified map that the tile is pushed through.
+	Map *string `protobuf:"bytes,4,opt,name=map,proto3,oneof" json:"map,omitempty"`
+	// Whether the elements that the tile reads form a tile; null where no sizes are given.
+	IsTile *bool `protobuf:"varint,5,opt,name=is_tile,json=isTile,proto3,oneof" json:"is_tile,omitempty"`
+	// Where the operand's tile begins, such as 0,128.
+	Offsets *string `protobuf:"bytes,6,opt,name=offsets,proto3,oneof" json:"offsets,omitempty"`
+	// Its sizes.
+	Sizes *string `protobuf:"bytes,7,opt,name=sizes,proto3,oneof" json:"sizes,omitempty"`
+	// The steps between its indices.
+	Strides *string `protobuf:"bytes,8,opt,name=strides,proto3,oneof" json:"strides,omitempty"`
+	// The offsets for a tile of any sizes d0, d1, … that begins at 0.
+	OffsetMap *string `protobuf:"bytes,9,opt,name=offset_map,json=offsetMap,proto3,oneof" json:"offset_map,omitempty"`
+	// The sizes for such a tile.
+	SizeMap *string `protobuf:"bytes,10,opt,name=size_map,json=sizeMap,proto3,oneof" json:"size_map,omitempty"`
+	// The strides for such a tile.
+	StrideMap *string `protobuf:"bytes,11,opt,name=stride_map,json=strideMap,proto3,oneof" json:"stride_map,omitempty"`
+	// Under which constraints these expressions hold.
+	Constraints *string `protobuf:"bytes,12,opt,name=constraints,proto3,oneof" json:"constraints,omitempty"`
+	// The expressions and their constraints as XLA writes them; null where none are found.
+	Symbolic      *string `protobuf:"bytes,13,opt,name=symbolic,proto3,oneof" json:"symbolic,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TileRow) Reset() {
+	*x = TileRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TileRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TileRow) ProtoMessage() {}
+
+func (x *TileRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TileRow.ProtoReflect.Descriptor instead.
+func (*TileRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *TileRow) GetOperand() int64 {
+	if x != nil && x.Operand != nil {
+		return *x.Operand
+	}
+	return 0
+}
+
+func (x *TileRow) GetOperandName() string {
+	if x != nil && x.OperandName != nil {
+		return *x.OperandName
+	}
+	return ""
+}
+
+func (x *TileRow) GetLeaf() int64 {
+	if x != nil && x.Leaf != nil {
+		return *x.Leaf
+	}
+	return 0
+}
+
+func (x *TileRow) GetMap() string {
+	if x != nil && x.Map != nil {
+		return *x.Map
+	}
+	return ""
+}
+
+func (x *TileRow) GetIsTile() bool {
+	if x != nil && x.IsTile != nil {
+		return *x.IsTile
+	}
+	return false
+}
+
+func (x *TileRow) GetOffsets() string {
+	if x != nil && x.Offsets != nil {
+		return *x.Offsets
+	}
+	return ""
+}
+
+func (x *TileRow) GetSizes() string {
+	if x != nil && x.Sizes != nil {
+		return *x.Sizes
+	}
+	return ""
+}
+
+func (x *TileRow) GetStrides() string {
+	if x != nil && x.Strides != nil {
+		return *x.Strides
+	}
+	return ""
+}
+
+func (x *TileRow) GetOffsetMap() string {
+	if x != nil && x.OffsetMap != nil {
+		return *x.OffsetMap
+	}
+	return ""
+}
+
+func (x *TileRow) GetSizeMap() string {
+	if x != nil && x.SizeMap != nil {
+		return *x.SizeMap
+	}
+	return ""
+}
+
+func (x *TileRow) GetStrideMap() string {
+	if x != nil && x.StrideMap != nil {
+		return *x.StrideMap
+	}
+	return ""
+}
+
+func (x *TileRow) GetConstraints() string {
+	if x != nil && x.Constraints != nil {
+		return *x.Constraints
+	}
+	return ""
+}
+
+func (x *TileRow) GetSymbolic() string {
+	if x != nil && x.Symbolic != nil {
+		return *x.Symbolic
+	}
+	return ""
+}
+
+// What to report: Whether a module keeps the rules of XLA's verifier: names, order, operands, shapes, calls, shardings, schedule.
+type VerifyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first row of the answer, counted from 0.
+	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
+	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
+	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
+	// The table whose rows are asked for: empty for `problems`.
+	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
+	// What the table depends on: nothing in this report.
+	Argument string `protobuf:"bytes,4,opt,name=argument,proto3" json:"argument,omitempty"`
+	// The module.
+	Module *ModuleInput `protobuf:"bytes,5,opt,name=module,proto3" json:"module,omitempty"`
+	// How many replicas the module is for; without it what its text or its device assignment says.
+	ReplicaCount *int64 `protobuf:"varint,6,opt,name=replica_count,json=replicaCount,proto3,oneof" json:"replica_count,omitempty"`
+	// The same for partitions.
+	NumPartitions *int64 `protobuf:"varint,7,opt,name=num_partitions,json=numPartitions,proto3,oneof" json:"num_partitions,omitempty"`
+	// Allow dimensions without a bound, f32[?].
+	AllowUnbounded *bool `protobuf:"varint,8,opt,name=allow_unbounded,json=allowUnbounded,proto3,oneof" json:"allow_unbounded,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *VerifyRequest) Reset() {
+	*x = VerifyRequest{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyRequest) ProtoMessage() {}
+
+func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyRequest.ProtoReflect.Descriptor instead.
+func (*VerifyRequest) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *VerifyRequest) GetFirstRow() int64 {
+	if x != nil {
+		return x.FirstRow
+	}
+	return 0
+}
+
+func (x *VerifyRequest) GetMaxRows() int32 {
+	if x != nil {
+		return x.MaxRows
+	}
+	return 0
+}
+
+func (x *VerifyRequest) GetSection() string {
+	if x != nil {
+		return x.Section
+	}
+	return ""
+}
+
+func (x *VerifyRequest) GetArgument() string {
+	if x != nil {
+		return x.Argument
+	}
+	return ""
+}
+
+func (x *VerifyRequest) GetModule() *ModuleInput {
+	if x != nil {
+		return x.Module
+	}
+	return nil
+}
+
+func (x *VerifyRequest) GetReplicaCount() int64 {
+	if x != nil && x.ReplicaCount != nil {
+		return *x.ReplicaCount
+	}
+	return 0
+}
+
+func (x *VerifyRequest) GetNumPartitions() int64 {
+	if x != nil && x.NumPartitions != nil {
+		return *x.NumPartitions
+	}
+	return 0
+}
+
+func (x *VerifyRequest) GetAllowUnbounded() bool {
+	if x != nil && x.AllowUnbounded != nil {
+		return *x.AllowUnbounded
+	}
+	return false
+}
+
+// The answer of the report `verify`.
+type VerifyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Numbers about the whole.
+	Totals *VerifyTotals `protobuf:"bytes,1,opt,name=totals,proto3" json:"totals,omitempty"`
+	// The rows from `first_row` on, if the request names no section.
+	Problems []*VerifyRow `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty"`
+	// How many rows the table has that was asked for.
+	RowCount int64 `protobuf:"varint,3,opt,name=row_count,json=rowCount,proto3" json:"row_count,omitempty"`
+	// What to know first, as text of a few lines.
+	Headline      string `protobuf:"bytes,4,opt,name=headline,proto3" json:"headline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyResponse) Reset() {
+	*x = VerifyResponse{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyResponse) ProtoMessage() {}
+
+func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyResponse.ProtoReflect.Descriptor instead.
+func (*VerifyResponse) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *VerifyResponse) GetTotals() *VerifyTotals {
+	if x != nil {
+		return x.Totals
+	}
+	return nil
+}
+
+func (x *VerifyResponse) GetProblems() []*VerifyRow {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+func (x *VerifyResponse) GetRowCount() int64 {
+	if x != nil {
+		return x.RowCount
+	}
+	return 0
+}
+
+func (x *VerifyResponse) GetHeadline() string {
+	if x != nil {
+		return x.Headline
+	}
+	return ""
+}
+
+// Numbers about the whole.
+type VerifyTotals struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the module.
+	Module *string `protobuf:"bytes,1,opt,name=module,proto3,oneof" json:"module,omitempty"`
+	// The instructions of the module.
+	InstructionCount *int64 `protobuf:"varint,2,opt,name=instruction_count,json=instructionCount,proto3,oneof" json:"instruction_count,omitempty"`
+	// The rules that are broken.
+	ProblemCount  *int64 `protobuf:"varint,3,opt,name=problem_count,json=problemCount,proto3,oneof" json:"problem_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyTotals) Reset() {
+	*x = VerifyTotals{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyTotals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyTotals) ProtoMessage() {}
+
+func (x *VerifyTotals) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyTotals.ProtoReflect.Descriptor instead.
+func (*VerifyTotals) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *VerifyTotals) GetModule() string {
+	if x != nil && x.Module != nil {
+		return *x.Module
+	}
+	return ""
+}
+
+func (x *VerifyTotals) GetInstructionCount() int64 {
+	if x != nil && x.InstructionCount != nil {
+		return *x.InstructionCount
+	}
+	return 0
+}
+
+func (x *VerifyTotals) GetProblemCount() int64 {
+	if x != nil && x.ProblemCount != nil {
+		return *x.ProblemCount
+	}
+	return 0
+}
+
+// A row.
+type VerifyRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The computation that breaks a rule; empty where the module does.
+	Computation *string `protobuf:"bytes,1,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
+	// The instruction that breaks it; empty where the computation does.
+	Instruction *string `protobuf:"bytes,2,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
+	// What is wrong.
+	Message       *string `protobuf:"bytes,3,opt,name=message,proto3,oneof" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyRow) Reset() {
+	*x = VerifyRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyRow) ProtoMessage() {}
+
+func (x *VerifyRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyRow.ProtoReflect.Descriptor instead.
+func (*VerifyRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *VerifyRow) GetComputation() string {
+	if x != nil && x.Computation != nil {
+		return *x.Computation
+	}
+	return ""
+}
+
+func (x *VerifyRow) GetInstruction() string {
+	if x != nil && x.Instruction != nil {
+		return *x.Instruction
+	}
+	return ""
+}
+
+func (x *VerifyRow) GetMessage() string {
+	if x != nil && x.Message != nil {
+		return *x.Message
+	}
+	return ""
+}
+
 var File_xlashape_v1_report_service_proto protoreflect.FileDescriptor
 
 const file_xlashape_v1_report_service_proto_rawDesc = "" +
@@ -6323,7 +7532,184 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05_unitB\x04\n" +
 	"\x02_aB\x04\n" +
 	"\x02_bB\b\n" +
-	"\x06_delta2\xef\x03\n" +
+	"\x06_delta\"\xa0\x04\n" +
+	"\n" +
+	"MapRequest\x12\x1b\n" +
+	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
+	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
+	"\asection\x18\x03 \x01(\tR\asection\x12\x1a\n" +
+	"\bargument\x18\x04 \x01(\tR\bargument\x120\n" +
+	"\x06module\x18\x05 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12%\n" +
+	"\vinstruction\x18\x06 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12\x1d\n" +
+	"\aoperand\x18\a \x01(\x03H\x01R\aoperand\x88\x01\x01\x12\x1b\n" +
+	"\x06output\x18\b \x01(\x03H\x02R\x06output\x88\x01\x01\x12+\n" +
+	"\x0finput_to_output\x18\t \x01(\bH\x03R\rinputToOutput\x88\x01\x01\x12\x19\n" +
+	"\x05style\x18\n" +
+	" \x01(\tH\x04R\x05style\x88\x01\x01\x12\x15\n" +
+	"\x03raw\x18\v \x01(\bH\x05R\x03raw\x88\x01\x01\x12\x1f\n" +
+	"\bphysical\x18\f \x01(\bH\x06R\bphysical\x88\x01\x01\x12%\n" +
+	"\vcomputation\x18\r \x01(\tH\aR\vcomputation\x88\x01\x01B\x0e\n" +
+	"\f_instructionB\n" +
+	"\n" +
+	"\b_operandB\t\n" +
+	"\a_outputB\x12\n" +
+	"\x10_input_to_outputB\b\n" +
+	"\x06_styleB\x06\n" +
+	"\x04_rawB\v\n" +
+	"\t_physicalB\x0e\n" +
+	"\f_computation\"\x9f\x01\n" +
+	"\vMapResponse\x12.\n" +
+	"\x06totals\x18\x01 \x01(\v2\x16.xlashape.v1.MapTotalsR\x06totals\x12'\n" +
+	"\x04maps\x18\x02 \x03(\v2\x13.xlashape.v1.MapRowR\x04maps\x12\x1b\n" +
+	"\trow_count\x18\x03 \x01(\x03R\browCount\x12\x1a\n" +
+	"\bheadline\x18\x04 \x01(\tR\bheadline\"\xa6\x02\n" +
+	"\tMapTotals\x12!\n" +
+	"\tdirection\x18\x01 \x01(\tH\x00R\tdirection\x88\x01\x01\x120\n" +
+	"\x11instruction_count\x18\x02 \x01(\x03H\x01R\x10instructionCount\x88\x01\x01\x12 \n" +
+	"\tmap_count\x18\x03 \x01(\x03H\x02R\bmapCount\x88\x01\x01\x12(\n" +
+	"\runknown_count\x18\x04 \x01(\x03H\x03R\funknownCount\x88\x01\x01\x12$\n" +
+	"\verror_count\x18\x05 \x01(\x03H\x04R\n" +
+	"errorCount\x88\x01\x01B\f\n" +
+	"\n" +
+	"_directionB\x14\n" +
+	"\x12_instruction_countB\f\n" +
+	"\n" +
+	"_map_countB\x10\n" +
+	"\x0e_unknown_countB\x0e\n" +
+	"\f_error_count\"\x8c\x04\n" +
+	"\x06MapRow\x12%\n" +
+	"\vinstruction\x18\x01 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12%\n" +
+	"\vcomputation\x18\x02 \x01(\tH\x01R\vcomputation\x88\x01\x01\x12\x1b\n" +
+	"\x06opcode\x18\x03 \x01(\tH\x02R\x06opcode\x88\x01\x01\x12!\n" +
+	"\tdirection\x18\x04 \x01(\tH\x03R\tdirection\x88\x01\x01\x12\x1b\n" +
+	"\x06output\x18\x05 \x01(\x03H\x04R\x06output\x88\x01\x01\x12\x1d\n" +
+	"\aoperand\x18\x06 \x01(\x03H\x05R\aoperand\x88\x01\x01\x12&\n" +
+	"\foperand_name\x18\a \x01(\tH\x06R\voperandName\x88\x01\x01\x12\x17\n" +
+	"\x04leaf\x18\b \x01(\x03H\aR\x04leaf\x88\x01\x01\x12!\n" +
+	"\tknowledge\x18\t \x01(\tH\bR\tknowledge\x88\x01\x01\x12\x15\n" +
+	"\x03map\x18\n" +
+	" \x01(\tH\tR\x03map\x88\x01\x01\x12\x18\n" +
+	"\aruntime\x18\v \x03(\tR\aruntime\x12\x19\n" +
+	"\x05error\x18\f \x01(\tH\n" +
+	"R\x05error\x88\x01\x01B\x0e\n" +
+	"\f_instructionB\x0e\n" +
+	"\f_computationB\t\n" +
+	"\a_opcodeB\f\n" +
+	"\n" +
+	"_directionB\t\n" +
+	"\a_outputB\n" +
+	"\n" +
+	"\b_operandB\x0f\n" +
+	"\r_operand_nameB\a\n" +
+	"\x05_leafB\f\n" +
+	"\n" +
+	"_knowledgeB\x06\n" +
+	"\x04_mapB\b\n" +
+	"\x06_error\"\xd4\x03\n" +
+	"\vTileRequest\x12\x1b\n" +
+	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
+	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
+	"\asection\x18\x03 \x01(\tR\asection\x12\x1a\n" +
+	"\bargument\x18\x04 \x01(\tR\bargument\x120\n" +
+	"\x06module\x18\x05 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12%\n" +
+	"\vinstruction\x18\x06 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12\x19\n" +
+	"\x05sizes\x18\a \x01(\tH\x01R\x05sizes\x88\x01\x01\x12\x13\n" +
+	"\x02at\x18\b \x01(\tH\x02R\x02at\x88\x01\x01\x12\x1d\n" +
+	"\astrides\x18\t \x01(\tH\x03R\astrides\x88\x01\x01\x12\x1b\n" +
+	"\x06output\x18\n" +
+	" \x01(\x03H\x04R\x06output\x88\x01\x01\x12\x19\n" +
+	"\x05style\x18\v \x01(\tH\x05R\x05style\x88\x01\x01\x12%\n" +
+	"\vcomputation\x18\f \x01(\tH\x06R\vcomputation\x88\x01\x01B\x0e\n" +
+	"\f_instructionB\b\n" +
+	"\x06_sizesB\x05\n" +
+	"\x03_atB\n" +
+	"\n" +
+	"\b_stridesB\t\n" +
+	"\a_outputB\b\n" +
+	"\x06_styleB\x0e\n" +
+	"\f_computation\"\xa4\x01\n" +
+	"\fTileResponse\x12/\n" +
+	"\x06totals\x18\x01 \x01(\v2\x17.xlashape.v1.TileTotalsR\x06totals\x12*\n" +
+	"\x05tiles\x18\x02 \x03(\v2\x14.xlashape.v1.TileRowR\x05tiles\x12\x1b\n" +
+	"\trow_count\x18\x03 \x01(\x03R\browCount\x12\x1a\n" +
+	"\bheadline\x18\x04 \x01(\tR\bheadline\"\xca\x01\n" +
+	"\n" +
+	"TileTotals\x12%\n" +
+	"\vinstruction\x18\x01 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12%\n" +
+	"\vcomputation\x18\x02 \x01(\tH\x01R\vcomputation\x88\x01\x01\x12\x1b\n" +
+	"\x06opcode\x18\x03 \x01(\tH\x02R\x06opcode\x88\x01\x01\x12\x1b\n" +
+	"\x06output\x18\x04 \x01(\x03H\x03R\x06output\x88\x01\x01B\x0e\n" +
+	"\f_instructionB\x0e\n" +
+	"\f_computationB\t\n" +
+	"\a_opcodeB\t\n" +
+	"\a_output\"\xcb\x04\n" +
+	"\aTileRow\x12\x1d\n" +
+	"\aoperand\x18\x01 \x01(\x03H\x00R\aoperand\x88\x01\x01\x12&\n" +
+	"\foperand_name\x18\x02 \x01(\tH\x01R\voperandName\x88\x01\x01\x12\x17\n" +
+	"\x04leaf\x18\x03 \x01(\x03H\x02R\x04leaf\x88\x01\x01\x12\x15\n" +
+	"\x03map\x18\x04 \x01(\tH\x03R\x03map\x88\x01\x01\x12\x1c\n" +
+	"\ais_tile\x18\x05 \x01(\bH\x04R\x06isTile\x88\x01\x01\x12\x1d\n" +
+	"\aoffsets\x18\x06 \x01(\tH\x05R\aoffsets\x88\x01\x01\x12\x19\n" +
+	"\x05sizes\x18\a \x01(\tH\x06R\x05sizes\x88\x01\x01\x12\x1d\n" +
+	"\astrides\x18\b \x01(\tH\aR\astrides\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"offset_map\x18\t \x01(\tH\bR\toffsetMap\x88\x01\x01\x12\x1e\n" +
+	"\bsize_map\x18\n" +
+	" \x01(\tH\tR\asizeMap\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"stride_map\x18\v \x01(\tH\n" +
+	"R\tstrideMap\x88\x01\x01\x12%\n" +
+	"\vconstraints\x18\f \x01(\tH\vR\vconstraints\x88\x01\x01\x12\x1f\n" +
+	"\bsymbolic\x18\r \x01(\tH\fR\bsymbolic\x88\x01\x01B\n" +
+	"\n" +
+	"\b_operandB\x0f\n" +
+	"\r_operand_nameB\a\n" +
+	"\x05_leafB\x06\n" +
+	"\x04_mapB\n" +
+	"\n" +
+	"\b_is_tileB\n" +
+	"\n" +
+	"\b_offsetsB\b\n" +
+	"\x06_sizesB\n" +
+	"\n" +
+	"\b_stridesB\r\n" +
+	"\v_offset_mapB\v\n" +
+	"\t_size_mapB\r\n" +
+	"\v_stride_mapB\x0e\n" +
+	"\f_constraintsB\v\n" +
+	"\t_symbolic\"\xec\x02\n" +
+	"\rVerifyRequest\x12\x1b\n" +
+	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
+	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
+	"\asection\x18\x03 \x01(\tR\asection\x12\x1a\n" +
+	"\bargument\x18\x04 \x01(\tR\bargument\x120\n" +
+	"\x06module\x18\x05 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12(\n" +
+	"\rreplica_count\x18\x06 \x01(\x03H\x00R\freplicaCount\x88\x01\x01\x12*\n" +
+	"\x0enum_partitions\x18\a \x01(\x03H\x01R\rnumPartitions\x88\x01\x01\x12,\n" +
+	"\x0fallow_unbounded\x18\b \x01(\bH\x02R\x0eallowUnbounded\x88\x01\x01B\x10\n" +
+	"\x0e_replica_countB\x11\n" +
+	"\x0f_num_partitionsB\x12\n" +
+	"\x10_allow_unbounded\"\xb0\x01\n" +
+	"\x0eVerifyResponse\x121\n" +
+	"\x06totals\x18\x01 \x01(\v2\x19.xlashape.v1.VerifyTotalsR\x06totals\x122\n" +
+	"\bproblems\x18\x02 \x03(\v2\x16.xlashape.v1.VerifyRowR\bproblems\x12\x1b\n" +
+	"\trow_count\x18\x03 \x01(\x03R\browCount\x12\x1a\n" +
+	"\bheadline\x18\x04 \x01(\tR\bheadline\"\xba\x01\n" +
+	"\fVerifyTotals\x12\x1b\n" +
+	"\x06module\x18\x01 \x01(\tH\x00R\x06module\x88\x01\x01\x120\n" +
+	"\x11instruction_count\x18\x02 \x01(\x03H\x01R\x10instructionCount\x88\x01\x01\x12(\n" +
+	"\rproblem_count\x18\x03 \x01(\x03H\x02R\fproblemCount\x88\x01\x01B\t\n" +
+	"\a_moduleB\x14\n" +
+	"\x12_instruction_countB\x10\n" +
+	"\x0e_problem_count\"\xa4\x01\n" +
+	"\tVerifyRow\x12%\n" +
+	"\vcomputation\x18\x01 \x01(\tH\x00R\vcomputation\x88\x01\x01\x12%\n" +
+	"\vinstruction\x18\x02 \x01(\tH\x01R\vinstruction\x88\x01\x01\x12\x1d\n" +
+	"\amessage\x18\x03 \x01(\tH\x02R\amessage\x88\x01\x01B\x0e\n" +
+	"\f_computationB\x0e\n" +
+	"\f_instructionB\n" +
+	"\n" +
+	"\b_message2\xb8\x05\n" +
 	"\rReportService\x12=\n" +
 	"\x03Why\x12\x17.xlashape.v1.WhyRequest\x1a\x18.xlashape.v1.WhyResponse\"\x03\x90\x02\x01\x12@\n" +
 	"\x04Size\x12\x18.xlashape.v1.SizeRequest\x1a\x19.xlashape.v1.SizeResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -6331,7 +7717,10 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06Copies\x12\x1a.xlashape.v1.CopiesRequest\x1a\x1b.xlashape.v1.CopiesResponse\"\x03\x90\x02\x01\x12@\n" +
 	"\x04Cost\x12\x18.xlashape.v1.CostRequest\x1a\x19.xlashape.v1.CostResponse\"\x03\x90\x02\x01\x12I\n" +
 	"\aProfile\x12\x1b.xlashape.v1.ProfileRequest\x1a\x1c.xlashape.v1.ProfileResponse\"\x03\x90\x02\x01\x12@\n" +
-	"\x04Diff\x12\x18.xlashape.v1.DiffRequest\x1a\x19.xlashape.v1.DiffResponse\"\x03\x90\x02\x01B\xba\x01\n" +
+	"\x04Diff\x12\x18.xlashape.v1.DiffRequest\x1a\x19.xlashape.v1.DiffResponse\"\x03\x90\x02\x01\x12=\n" +
+	"\x03Map\x12\x17.xlashape.v1.MapRequest\x1a\x18.xlashape.v1.MapResponse\"\x03\x90\x02\x01\x12@\n" +
+	"\x04Tile\x12\x18.xlashape.v1.TileRequest\x1a\x19.xlashape.v1.TileResponse\"\x03\x90\x02\x01\x12F\n" +
+	"\x06Verify\x12\x1a.xlashape.v1.VerifyRequest\x1a\x1b.xlashape.v1.VerifyResponse\"\x03\x90\x02\x01B\xba\x01\n" +
 	"\x15io.github.xlashape.v1B\x12ReportServiceProtoP\x01Z=github.com/xlashape/xlashape/clients/go/xlashapev1;xlashapev1\xa2\x02\x03XLS\xaa\x02\vXlashape.V1\xba\x02\x03XLS\xca\x02\vXlashape\\V1\xe2\x02\x14Xlashape\\V1\\Metadata\xea\x02\fXlashape::V1b\x06proto3"
 
 var (
@@ -6346,7 +7735,7 @@ func file_xlashape_v1_report_service_proto_rawDescGZIP() []byte {
 	return file_xlashape_v1_report_service_proto_rawDescData
 }
 
-var file_xlashape_v1_report_service_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_xlashape_v1_report_service_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_xlashape_v1_report_service_proto_goTypes = []any{
 	(*WhyRequest)(nil),           // 0: xlashape.v1.WhyRequest
 	(*WhyResponse)(nil),          // 1: xlashape.v1.WhyResponse
@@ -6390,23 +7779,35 @@ var file_xlashape_v1_report_service_proto_goTypes = []any{
 	(*DiffTotals)(nil),           // 39: xlashape.v1.DiffTotals
 	(*DiffRow)(nil),              // 40: xlashape.v1.DiffRow
 	(*DiffMeasuresRow)(nil),      // 41: xlashape.v1.DiffMeasuresRow
-	(*ModuleInput)(nil),          // 42: xlashape.v1.ModuleInput
-	(*ShapeInput)(nil),           // 43: xlashape.v1.ShapeInput
+	(*MapRequest)(nil),           // 42: xlashape.v1.MapRequest
+	(*MapResponse)(nil),          // 43: xlashape.v1.MapResponse
+	(*MapTotals)(nil),            // 44: xlashape.v1.MapTotals
+	(*MapRow)(nil),               // 45: xlashape.v1.MapRow
+	(*TileRequest)(nil),          // 46: xlashape.v1.TileRequest
+	(*TileResponse)(nil),         // 47: xlashape.v1.TileResponse
+	(*TileTotals)(nil),           // 48: xlashape.v1.TileTotals
+	(*TileRow)(nil),              // 49: xlashape.v1.TileRow
+	(*VerifyRequest)(nil),        // 50: xlashape.v1.VerifyRequest
+	(*VerifyResponse)(nil),       // 51: xlashape.v1.VerifyResponse
+	(*VerifyTotals)(nil),         // 52: xlashape.v1.VerifyTotals
+	(*VerifyRow)(nil),            // 53: xlashape.v1.VerifyRow
+	(*ModuleInput)(nil),          // 54: xlashape.v1.ModuleInput
+	(*ShapeInput)(nil),           // 55: xlashape.v1.ShapeInput
 }
 var file_xlashape_v1_report_service_proto_depIdxs = []int32{
-	42, // 0: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
-	43, // 1: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
+	54, // 0: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
+	55, // 1: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
 	2,  // 2: xlashape.v1.WhyResponse.totals:type_name -> xlashape.v1.WhyTotals
 	3,  // 3: xlashape.v1.WhyResponse.buffers:type_name -> xlashape.v1.WhyRow
 	4,  // 4: xlashape.v1.WhyResponse.causes:type_name -> xlashape.v1.WhyCausesRow
 	5,  // 5: xlashape.v1.WhyResponse.suggestions:type_name -> xlashape.v1.WhySuggestionsRow
 	6,  // 6: xlashape.v1.WhyResponse.donated:type_name -> xlashape.v1.WhyDonatedRow
 	7,  // 7: xlashape.v1.WhyResponse.stated:type_name -> xlashape.v1.WhyStatedRow
-	42, // 8: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
-	43, // 9: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
+	54, // 8: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
+	55, // 9: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
 	10, // 10: xlashape.v1.SizeResponse.totals:type_name -> xlashape.v1.SizeTotals
 	11, // 11: xlashape.v1.SizeResponse.buffers:type_name -> xlashape.v1.SizeRow
-	42, // 12: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
+	54, // 12: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
 	14, // 13: xlashape.v1.MemoryResponse.totals:type_name -> xlashape.v1.MemoryTotals
 	15, // 14: xlashape.v1.MemoryResponse.peak_buffers:type_name -> xlashape.v1.MemoryRow
 	16, // 15: xlashape.v1.MemoryResponse.timeline:type_name -> xlashape.v1.MemoryTimelineRow
@@ -6414,12 +7815,12 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	18, // 17: xlashape.v1.MemoryResponse.by:type_name -> xlashape.v1.MemoryByRow
 	15, // 18: xlashape.v1.MemoryResponse.at:type_name -> xlashape.v1.MemoryRow
 	19, // 19: xlashape.v1.MemoryResponse.fit:type_name -> xlashape.v1.MemoryFitRow
-	42, // 20: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
+	54, // 20: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
 	22, // 21: xlashape.v1.CopiesResponse.totals:type_name -> xlashape.v1.CopiesTotals
 	23, // 22: xlashape.v1.CopiesResponse.rows:type_name -> xlashape.v1.CopiesRow
 	24, // 23: xlashape.v1.CopiesResponse.causes:type_name -> xlashape.v1.CopiesCausesRow
 	25, // 24: xlashape.v1.CopiesResponse.suggestions:type_name -> xlashape.v1.CopiesSuggestionsRow
-	42, // 25: xlashape.v1.CostRequest.module:type_name -> xlashape.v1.ModuleInput
+	54, // 25: xlashape.v1.CostRequest.module:type_name -> xlashape.v1.ModuleInput
 	28, // 26: xlashape.v1.CostResponse.totals:type_name -> xlashape.v1.CostTotals
 	29, // 27: xlashape.v1.CostResponse.rows:type_name -> xlashape.v1.CostRow
 	30, // 28: xlashape.v1.CostResponse.spaces:type_name -> xlashape.v1.CostSpacesRow
@@ -6427,30 +7828,45 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	34, // 30: xlashape.v1.ProfileResponse.totals:type_name -> xlashape.v1.ProfileTotals
 	35, // 31: xlashape.v1.ProfileResponse.rows:type_name -> xlashape.v1.ProfileRow
 	36, // 32: xlashape.v1.ProfileResponse.by:type_name -> xlashape.v1.ProfileByRow
-	42, // 33: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
-	42, // 34: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
+	54, // 33: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
+	54, // 34: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
 	39, // 35: xlashape.v1.DiffResponse.totals:type_name -> xlashape.v1.DiffTotals
 	40, // 36: xlashape.v1.DiffResponse.changes:type_name -> xlashape.v1.DiffRow
 	41, // 37: xlashape.v1.DiffResponse.measures:type_name -> xlashape.v1.DiffMeasuresRow
-	0,  // 38: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
-	8,  // 39: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
-	12, // 40: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
-	20, // 41: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
-	26, // 42: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
-	32, // 43: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
-	37, // 44: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
-	1,  // 45: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
-	9,  // 46: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
-	13, // 47: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
-	21, // 48: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
-	27, // 49: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
-	33, // 50: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
-	38, // 51: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
-	45, // [45:52] is the sub-list for method output_type
-	38, // [38:45] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	54, // 38: xlashape.v1.MapRequest.module:type_name -> xlashape.v1.ModuleInput
+	44, // 39: xlashape.v1.MapResponse.totals:type_name -> xlashape.v1.MapTotals
+	45, // 40: xlashape.v1.MapResponse.maps:type_name -> xlashape.v1.MapRow
+	54, // 41: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
+	48, // 42: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
+	49, // 43: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
+	54, // 44: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
+	52, // 45: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
+	53, // 46: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
+	0,  // 47: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
+	8,  // 48: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
+	12, // 49: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
+	20, // 50: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
+	26, // 51: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
+	32, // 52: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
+	37, // 53: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
+	42, // 54: xlashape.v1.ReportService.Map:input_type -> xlashape.v1.MapRequest
+	46, // 55: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
+	50, // 56: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
+	1,  // 57: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
+	9,  // 58: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
+	13, // 59: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
+	21, // 60: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
+	27, // 61: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
+	33, // 62: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
+	38, // 63: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
+	43, // 64: xlashape.v1.ReportService.Map:output_type -> xlashape.v1.MapResponse
+	47, // 65: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
+	51, // 66: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
+	57, // [57:67] is the sub-list for method output_type
+	47, // [47:57] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_xlashape_v1_report_service_proto_init() }
@@ -6491,13 +7907,22 @@ func file_xlashape_v1_report_service_proto_init() {
 	file_xlashape_v1_report_service_proto_msgTypes[39].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[40].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[41].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[42].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[44].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[45].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[46].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[48].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[49].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[50].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[52].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[53].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_xlashape_v1_report_service_proto_rawDesc), len(file_xlashape_v1_report_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   42,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,9 @@ const (
 	ReportService_Cost_FullMethodName    = "/xlashape.v1.ReportService/Cost"
 	ReportService_Profile_FullMethodName = "/xlashape.v1.ReportService/Profile"
 	ReportService_Diff_FullMethodName    = "/xlashape.v1.ReportService/Diff"
+	ReportService_Map_FullMethodName     = "/xlashape.v1.ReportService/Map"
+	ReportService_Tile_FullMethodName    = "/xlashape.v1.ReportService/Tile"
+	ReportService_Verify_FullMethodName  = "/xlashape.v1.ReportService/Verify"
 )
 
 // ReportServiceClient is the client API for ReportService service.
@@ -51,6 +54,12 @@ type ReportServiceClient interface {
 	Profile(ctx context.Context, in *ProfileRequest, opts ...grpc.CallOption) (*ProfileResponse, error)
 	// Reports what changed from one module to another, matched by structure, ranked by what it costs.
 	Diff(ctx context.Context, in *DiffRequest, opts ...grpc.CallOption) (*DiffResponse, error)
+	// Reports which elements of its operands an instruction reads, as text of indexing maps. IndexingMaps and InstructionMaps give maps to evaluate.
+	Map(ctx context.Context, in *MapRequest, opts ...grpc.CallOption) (*MapResponse, error)
+	// Reports the tile of each operand that a tile of an instruction's output reads, as text. OperandTiles gives maps to evaluate.
+	Tile(ctx context.Context, in *TileRequest, opts ...grpc.CallOption) (*TileResponse, error)
+	// Reports which rules of XLA's verifier a module breaks.
+	Verify(ctx context.Context, in *VerifyRequest, opts ...grpc.CallOption) (*VerifyResponse, error)
 }
 
 type reportServiceClient struct {
@@ -131,6 +140,36 @@ func (c *reportServiceClient) Diff(ctx context.Context, in *DiffRequest, opts ..
 	return out, nil
 }
 
+func (c *reportServiceClient) Map(ctx context.Context, in *MapRequest, opts ...grpc.CallOption) (*MapResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MapResponse)
+	err := c.cc.Invoke(ctx, ReportService_Map_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *reportServiceClient) Tile(ctx context.Context, in *TileRequest, opts ...grpc.CallOption) (*TileResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TileResponse)
+	err := c.cc.Invoke(ctx, ReportService_Tile_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *reportServiceClient) Verify(ctx context.Context, in *VerifyRequest, opts ...grpc.CallOption) (*VerifyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(VerifyResponse)
+	err := c.cc.Invoke(ctx, ReportService_Verify_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ReportServiceServer is the server API for ReportService service.
 // All implementations must embed UnimplementedReportServiceServer
 // for forward compatibility.
@@ -152,6 +191,12 @@ type ReportServiceServer interface {
 	Profile(context.Context, *ProfileRequest) (*ProfileResponse, error)
 	// Reports what changed from one module to another, matched by structure, ranked by what it costs.
 	Diff(context.Context, *DiffRequest) (*DiffResponse, error)
+	// Reports which elements of its operands an instruction reads, as text of indexing maps. IndexingMaps and InstructionMaps give maps to evaluate.
+	Map(context.Context, *MapRequest) (*MapResponse, error)
+	// Reports the tile of each operand that a tile of an instruction's output reads, as text. OperandTiles gives maps to evaluate.
+	Tile(context.Context, *TileRequest) (*TileResponse, error)
+	// Reports which rules of XLA's verifier a module breaks.
+	Verify(context.Context, *VerifyRequest) (*VerifyResponse, error)
 	mustEmbedUnimplementedReportServiceServer()
 }
 
@@ -182,6 +227,15 @@ func (UnimplementedReportServiceServer) Profile(context.Context, *ProfileRequest
 }
 func (UnimplementedReportServiceServer) Diff(context.Context, *DiffRequest) (*DiffResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Diff not implemented")
+}
+func (UnimplementedReportServiceServer) Map(context.Context, *MapRequest) (*MapResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Map not implemented")
+}
+func (UnimplementedReportServiceServer) Tile(context.Context, *TileRequest) (*TileResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Tile not implemented")
+}
+func (UnimplementedReportServiceServer) Verify(context.Context, *VerifyRequest) (*VerifyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Verify not implemented")
 }
 func (UnimplementedReportServiceServer) mustEmbedUnimplementedReportServiceServer() {}
 func (UnimplementedReportServiceServer) testEmbeddedByValue()                       {}
@@ -330,6 +384,60 @@ func _ReportService_Diff_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ReportService_Map_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MapRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReportServiceServer).Map(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReportService_Map_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReportServiceServer).Map(ctx, req.(*MapRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ReportService_Tile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TileRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReportServiceServer).Tile(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReportService_Tile_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReportServiceServer).Tile(ctx, req.(*TileRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ReportService_Verify_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(VerifyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReportServiceServer).Verify(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReportService_Verify_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReportServiceServer).Verify(ctx, req.(*VerifyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ReportService_ServiceDesc is the grpc.ServiceDesc for ReportService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -364,6 +472,18 @@ var ReportService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Diff",
 			Handler:    _ReportService_Diff_Handler,
+		},
+		{
+			MethodName: "Map",
+			Handler:    _ReportService_Map_Handler,
+		},
+		{
+			MethodName: "Tile",
+			Handler:    _ReportService_Tile_Handler,
+		},
+		{
+			MethodName: "Verify",
+			Handler:    _ReportService_Verify_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

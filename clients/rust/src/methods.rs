@@ -10,10 +10,11 @@ use crate::v1::{
     DeleteModuleRequest, DescribeShapeRequest, DiffRequest, DiffResponse, EvaluateMapBatchRequest, EvaluateMapRequest,
     GetModuleRequest, IndexingMapsRequest, IndexingMapsResponse, Instruction, InstructionMapsRequest,
     InstructionMapsResponse, InstructionSize, LinearIndexRequest, LinearIndicesRequest, LinearOrder,
-    ListInstructionsRequest, MapChain, MapInput, MapOutput, MemoryRequest, MemoryResponse, Module, MultiIndexRequest,
-    MultiIndicesRequest, OperandReadsRequest, OperandReadsResponse, OperandTilesRequest, OperandTilesResponse,
-    ParseMapRequest, ProfileRequest, ProfileResponse, ShapeDescription, ShapeInput, ShapeSize, SimplifyMapRequest,
-    SizeRequest, SizeResponse, WhyRequest, WhyResponse,
+    ListInstructionsRequest, MapChain, MapInput, MapOutput, MapRequest, MapResponse, MemoryRequest, MemoryResponse,
+    Module, MultiIndexRequest, MultiIndicesRequest, OperandReadsRequest, OperandReadsResponse, OperandTilesRequest,
+    OperandTilesResponse, ParseMapRequest, ProfileRequest, ProfileResponse, ShapeDescription, ShapeInput, ShapeSize,
+    SimplifyMapRequest, SizeRequest, SizeResponse, TileRequest, TileResponse, VerifyRequest, VerifyResponse,
+    WhyRequest, WhyResponse,
 };
 use crate::{Client, Result};
 
@@ -229,7 +230,8 @@ impl Client {
 
     /// Lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It returns the
     /// results one after another, 0 for points outside the domain, and for each point whether it is in the domain. Many points are sent as a stream.
-    /// A map without variables is not for this method, since its points have no numbers. [`Map`](crate::Map) does the same without the server.
+    /// A map without variables is not for this method, since its points have no numbers. [`[`Client::map`]`](crate::[`Client::map`]) does the same
+    /// without the server.
     pub async fn evaluate_map(&self, map: impl Into<MapInput>, points: Vec<i64>) -> Result<(Vec<i64>, Vec<bool>)> {
         let map = map.into();
         if points.len() <= UNARY_ANSWERS {
@@ -291,5 +293,21 @@ impl Client {
     /// Reports what changed from one module to another, matched by structure, ranked by what it costs.
     pub async fn diff(&self, request: DiffRequest) -> Result<DiffResponse> {
         ask!(self, reports.diff, request)
+    }
+
+    /// Reports which elements of its operands an instruction reads, as text of indexing maps. [`Client::indexing_maps`] and
+    /// [`Client::instruction_maps`] give maps to evaluate.
+    pub async fn map(&self, request: MapRequest) -> Result<MapResponse> {
+        ask!(self, reports.map, request)
+    }
+
+    /// Reports the tile of each operand that a tile of an instruction's output reads, as text. [`Client::operand_tiles`] gives maps to evaluate.
+    pub async fn tile(&self, request: TileRequest) -> Result<TileResponse> {
+        ask!(self, reports.tile, request)
+    }
+
+    /// Reports which rules of XLA's verifier a module breaks.
+    pub async fn verify(&self, request: VerifyRequest) -> Result<VerifyResponse> {
+        ask!(self, reports.verify, request)
     }
 }

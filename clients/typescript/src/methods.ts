@@ -14,8 +14,9 @@ import {
   type InstructionMapsResponse, type OperandReadsRequest, type OperandReadsResponse, type OperandTilesRequest, type OperandTilesResponse,
 } from "./gen/xlashape/v1/indexing_service_pb.js";
 import {
-  type CopiesRequest, type CopiesResponse, type CostRequest, type CostResponse, DiffRequestSchema, type DiffResponse, type MemoryRequest, type MemoryResponse,
-  ProfileRequestSchema, type ProfileResponse, ReportService, type SizeRequest, type SizeResponse, type WhyRequest, type WhyResponse,
+  type CopiesRequest, type CopiesResponse, type CostRequest, type CostResponse, DiffRequestSchema, type DiffResponse, type MapRequest, type MapResponse,
+  type MemoryRequest, type MemoryResponse, ProfileRequestSchema, type ProfileResponse, ReportService, type SizeRequest, type SizeResponse, type TileRequest,
+  type TileResponse, type VerifyRequest, type VerifyResponse, type WhyRequest, type WhyResponse,
 } from "./gen/xlashape/v1/report_service_pb.js";
 import { file_xlashape_v1_shape_service, type LinearOrder, type ShapeDescription, ShapeService, type ShapeSize } from "./gen/xlashape/v1/shape_service_pb.js";
 import type { MapOutput } from "./gen/xlashape/v1/types_pb.js";
@@ -246,5 +247,20 @@ export abstract class ClientMethods {
   /** Reports what changed from one module to another, matched by structure, ranked by what it costs. */
   async diff(request: MessageInitShape<typeof DiffRequestSchema>, options?: CallOptions): Promise<DiffResponse> {
     return await this.reports.diff(request, options);
+  }
+
+  /** Reports which elements of its operands an instruction reads, as text of indexing maps. `indexingMaps` and `instructionMaps` give maps to evaluate. */
+  async map(request: About<MapRequest>, options?: CallOptions): Promise<MapResponse> {
+    return await this.reports.map({ ...request, module: moduleInput(request.module) }, options);
+  }
+
+  /** Reports the tile of each operand that a tile of an instruction's output reads, as text. `operandTiles` gives maps to evaluate. */
+  async tile(request: About<TileRequest>, options?: CallOptions): Promise<TileResponse> {
+    return await this.reports.tile({ ...request, module: moduleInput(request.module) }, options);
+  }
+
+  /** Reports which rules of XLA's verifier a module breaks. */
+  async verify(request: About<VerifyRequest>, options?: CallOptions): Promise<VerifyResponse> {
+    return await this.reports.verify({ ...request, module: moduleInput(request.module) }, options);
   }
 }

@@ -158,7 +158,9 @@ def test_a_module_on_a_target(tmp_path):
     assert rows["q", "{1}"]["shape"] == str(why("s4[7]", target="tpu").shape)
 
 
-@pytest.mark.parametrize("arguments", [("map", MODULE), ("reads", MODULE), ("reads", MODULE, "--format", "csv")])
+@pytest.mark.parametrize(
+    "arguments", [("map", MODULE, "--format", "csv"), ("reads", MODULE), ("reads", MODULE, "--format", "csv")]
+)
 def test_the_end_of_a_pipe_is_no_error(arguments, tmp_path):
     """The module has many instructions, so that the output does not fit into the pipe."""
     path = tmp_path / "long.hlo"

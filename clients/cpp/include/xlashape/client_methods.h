@@ -103,7 +103,7 @@ class ClientMethods {
 
   /// Lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It returns the
   /// results one after another, 0 for points outside the domain, and for each point whether it is in the domain. Many points are sent as a stream. A map
-  /// without variables is not for this method, since its points have no numbers. Map does the same without the server.
+  /// without variables is not for this method, since its points have no numbers. Map() does the same without the server.
   Values EvaluateMap(const AnyMap& map, const std::vector<std::int64_t>& points) const;
 
   /// @}
@@ -130,6 +130,15 @@ class ClientMethods {
 
   /// Reports what changed from one module to another, matched by structure, ranked by what it costs.
   v1::DiffResponse Diff(const v1::DiffRequest& request) const;
+
+  /// Reports which elements of its operands an instruction reads, as text of indexing maps. IndexingMaps() and InstructionMaps() give maps to evaluate.
+  v1::MapResponse Map(const v1::MapRequest& request) const;
+
+  /// Reports the tile of each operand that a tile of an instruction's output reads, as text. OperandTiles() gives maps to evaluate.
+  v1::TileResponse Tile(const v1::TileRequest& request) const;
+
+  /// Reports which rules of XLA's verifier a module breaks.
+  v1::VerifyResponse Verify(const v1::VerifyRequest& request) const;
 
   /// @}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,10 @@ def _read(path: str | os.PathLike[str]) -> bytes:
     except OSError as error:
         reason = error.strerror or str(error)
         raise NotFoundError(f"cannot read {path}: {reason}", kind="file", name=str(path), field="profile") from error
+
+
+def _text(numbers: str | Sequence[int] | None) -> str | None:
+    return numbers if numbers is None or isinstance(numbers, str) else ",".join(map(str, numbers))
 
 
 class ReportMethods(Methods):
@@ -227,6 +231,100 @@ class ReportMethods(Methods):
         return await _received(
             self._transport, "profile", v1.ProfileRequest, v1.ProfileResponse, inputs, sections, argument, timeout
         )
+
+    @answer
+    async def map(
+        self,
+        module: AnyModule,
+        instruction: str = "",
+        *,
+        operand: int | None = None,
+        output: int | None = None,
+        input_to_output: bool = False,
+        style: str = "",
+        raw: bool = False,
+        physical: bool = False,
+        computation: str = "",
+        sections: Iterable[str] = ("",),
+        timeout: float | None = None,
+    ) -> Received:
+        """What an instruction of the module reads, or each of them, as text of maps: the answer of `xlashape map`, with plain values.
+
+        `operand` and `output` choose among the maps; `raw` maps are not simplified; `physical` ones are of positions in buffers; `style` is "xla" or
+        "affine". `indexing_maps` gives the maps themselves.
+
+        >>> report = client.map(MODULE, "t")
+        >>> report[0].operand_name, report[0].map
+        ('p', '(d0, d1) -> (d1, d0), domain: d0 in [0, 4], d1 in [0, 2]')
+        """
+        return await self._of_module(
+            "map", v1.MapRequest, v1.MapResponse, module, sections, timeout, instruction=instruction, operand=operand,
+            output=output, input_to_output=input_to_output, style=style, raw=raw, physical=physical, computation=computation,
+        )  # fmt: skip
+
+    @answer
+    async def tile(
+        self,
+        module: AnyModule,
+        instruction: str = "",
+        sizes: str | Sequence[int] | None = None,
+        *,
+        at: str | Sequence[int] | None = None,
+        strides: str | Sequence[int] | None = None,
+        output: int = 0,
+        style: str = "",
+        computation: str = "",
+        sections: Iterable[str] = ("",),
+        timeout: float | None = None,
+    ) -> Received:
+        """The tile of each operand that a tile of an instruction's output reads: the answer of `xlashape tile`, with plain values.
+
+        `sizes`, `at` and `strides` are numbers, or text such as "16,32". `operand_tiles` gives tiles that can be evaluated.
+
+        >>> report = client.tile(MODULE, "t", (2, 3), at=(1, 0))
+        >>> report[0].operand_name, report[0].offsets, report[0].sizes
+        ('p', '0,1', '3,2')
+        """
+        return await self._of_module(
+            "tile", v1.TileRequest, v1.TileResponse, module, sections, timeout, instruction=instruction, sizes=_text(sizes),
+            at=_text(at), strides=_text(strides), output=output, style=style, computation=computation,
+        )  # fmt: skip
+
+    @answer
+    async def verify(
+        self,
+        module: AnyModule,
+        *,
+        replica_count: int | None = None,
+        num_partitions: int | None = None,
+        allow_unbounded: bool = False,
+        sections: Iterable[str] = ("",),
+        timeout: float | None = None,
+    ) -> Received:
+        """The rules of XLA's verifier that a module breaks: the answer of `xlashape verify`, with plain values. The options are those of `xlashape.hlo.verify`.
+
+        >>> report = client.verify(MODULE)
+        >>> report.problem_count
+        0
+        """
+        return await self._of_module(
+            "verify", v1.VerifyRequest, v1.VerifyResponse, module, sections, timeout, replica_count=replica_count,
+            num_partitions=num_partitions, allow_unbounded=allow_unbounded,
+        )  # fmt: skip
+
+    async def _of_module(
+        self,
+        name: str,
+        request: type[Message],
+        response: type[Any],
+        module: AnyModule,
+        sections: Iterable[str],
+        timeout: float | None,
+        **options: Any,
+    ) -> Received:
+        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
+        inputs |= {name: value for name, value in options.items() if value is not None and value != ""}
+        return await _received(self._transport, name, request, response, inputs, sections, "", timeout)
 
     async def _about(
         self, module: AnyModule | None, shape: AnyShape | None, text: str, timeout: float | None

@@ -27,6 +27,8 @@ import io.github.xlashape.v1.LinearOrder;
 import io.github.xlashape.v1.MapChain;
 import io.github.xlashape.v1.MapInput;
 import io.github.xlashape.v1.MapOutput;
+import io.github.xlashape.v1.MapRequest;
+import io.github.xlashape.v1.MapResponse;
 import io.github.xlashape.v1.MemoryRequest;
 import io.github.xlashape.v1.MemoryResponse;
 import io.github.xlashape.v1.Module;
@@ -46,6 +48,10 @@ import io.github.xlashape.v1.ShapeSize;
 import io.github.xlashape.v1.SimplifyMapRequest;
 import io.github.xlashape.v1.SizeRequest;
 import io.github.xlashape.v1.SizeResponse;
+import io.github.xlashape.v1.TileRequest;
+import io.github.xlashape.v1.TileResponse;
+import io.github.xlashape.v1.VerifyRequest;
+import io.github.xlashape.v1.VerifyResponse;
 import io.github.xlashape.v1.WhyRequest;
 import io.github.xlashape.v1.WhyResponse;
 import java.util.List;
@@ -346,5 +352,36 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<DiffResponse> diff(DiffRequest request) {
     return calls.askAsync(ReportServiceGrpc.getDiffMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports which elements of its operands an instruction reads, as text of indexing maps. {@link XlashapeClient#indexingMaps} and {@link
+   * #instructionMaps} give maps to evaluate.
+   *
+   * @param request what to report: Which elements of its operands an instruction reads, as indexing maps
+   * @return the answer of the report {@code map}
+   */
+  public CompletableFuture<MapResponse> map(MapRequest request) {
+    return calls.askAsync(ReportServiceGrpc.getMapMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports the tile of each operand that a tile of an instruction's output reads, as text. {@link #operandTiles} gives maps to evaluate.
+   *
+   * @param request what to report: The tile of each operand that a tile of an instruction's output reads
+   * @return the answer of the report {@code tile}
+   */
+  public CompletableFuture<TileResponse> tile(TileRequest request) {
+    return calls.askAsync(ReportServiceGrpc.getTileMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports which rules of XLA's verifier a module breaks.
+   *
+   * @param request what to report: Whether a module keeps the rules of XLA's verifier: names, order, operands, shapes, calls, shardings, schedule
+   * @return the answer of the report {@code verify}
+   */
+  public CompletableFuture<VerifyResponse> verify(VerifyRequest request) {
+    return calls.askAsync(ReportServiceGrpc.getVerifyMethod(), request, answer -> answer);
   }
 }

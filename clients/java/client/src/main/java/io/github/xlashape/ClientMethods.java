@@ -30,6 +30,8 @@ import io.github.xlashape.v1.ListInstructionsResponse;
 import io.github.xlashape.v1.MapChain;
 import io.github.xlashape.v1.MapInput;
 import io.github.xlashape.v1.MapOutput;
+import io.github.xlashape.v1.MapRequest;
+import io.github.xlashape.v1.MapResponse;
 import io.github.xlashape.v1.MemoryRequest;
 import io.github.xlashape.v1.MemoryResponse;
 import io.github.xlashape.v1.Module;
@@ -49,6 +51,10 @@ import io.github.xlashape.v1.ShapeSize;
 import io.github.xlashape.v1.SimplifyMapRequest;
 import io.github.xlashape.v1.SizeRequest;
 import io.github.xlashape.v1.SizeResponse;
+import io.github.xlashape.v1.TileRequest;
+import io.github.xlashape.v1.TileResponse;
+import io.github.xlashape.v1.VerifyRequest;
+import io.github.xlashape.v1.VerifyResponse;
 import io.github.xlashape.v1.WhyRequest;
 import io.github.xlashape.v1.WhyResponse;
 import java.util.List;
@@ -393,6 +399,40 @@ abstract class ClientMethods {
    */
   public DiffResponse diff(DiffRequest request) {
     return calls.ask(ReportServiceGrpc.getDiffMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports which elements of its operands an instruction reads, as text of indexing maps. {@link #indexingMaps} and {@link #instructionMaps} give maps to
+   * evaluate.
+   *
+   * @param request what to report: Which elements of its operands an instruction reads, as indexing maps
+   * @return the answer of the report {@code map}
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public MapResponse map(MapRequest request) {
+    return calls.ask(ReportServiceGrpc.getMapMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports the tile of each operand that a tile of an instruction's output reads, as text. {@link #operandTiles} gives maps to evaluate.
+   *
+   * @param request what to report: The tile of each operand that a tile of an instruction's output reads
+   * @return the answer of the report {@code tile}
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public TileResponse tile(TileRequest request) {
+    return calls.ask(ReportServiceGrpc.getTileMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports which rules of XLA's verifier a module breaks.
+   *
+   * @param request what to report: Whether a module keeps the rules of XLA's verifier: names, order, operands, shapes, calls, shardings, schedule
+   * @return the answer of the report {@code verify}
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public VerifyResponse verify(VerifyRequest request) {
+    return calls.ask(ReportServiceGrpc.getVerifyMethod(), request, answer -> answer);
   }
 
   abstract AsyncClientMethods async();

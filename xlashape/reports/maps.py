@@ -1,0 +1,238 @@
+"""The report `map`: which elements of its operands an instruction reads, as indexing maps; of one instruction or of each of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, ClassVar, Final, NamedTuple
+
+from xlashape.errors import (
+    DeadlineExceededError,
+    InvalidArgumentError,
+    LimitExceededError,
+    NotFoundError,
+    XlashapeError,
+)
+from xlashape.hlo import HloInstruction, HloModule
+from xlashape.indexing import OperandIndexing, OperandIndexingSet, output_to_input_physical
+from xlashape.indexing.answers.leaves import leaf_count, leaves
+from xlashape.indexing.walk.analysis import Analysis
+from xlashape.reports.report import Answer, Option, Report
+from xlashape.tables import Column, Kind
+
+STYLE: Final = Option("style", Kind.TEXT, "the syntax of the maps", "xla", ("xla", "affine"))
+
+REPORT: Final = Report(
+    name="map",
+    summary="Which elements of its operands an instruction reads, as indexing maps.",
+    columns=(
+        Column("instruction", Kind.TEXT, "the name of the instruction", rank=1),
+        Column("computation", Kind.TEXT, "the computation that it is in", rank=1),
+        Column("opcode", Kind.TEXT, "its opcode", rank=1),
+        Column("direction", Kind.TEXT, "from where to where: output_to_input or input_to_output"),
+        Column("output", Kind.INTEGER, "which array of its result, counted depth first"),
+        Column("operand", Kind.INTEGER, "the number of the operand", rank=1),
+        Column("operand_name", Kind.TEXT, "the name of the operand"),
+        Column("leaf", Kind.INTEGER, "which array of the operand, counted depth first"),
+        Column("knowledge", Kind.TEXT, "exact, every element (the operand may be read in part), or unknown"),
+        Column("map", Kind.TEXT, "the map", rank=1),
+        Column("runtime", Kind.TEXTS, "where the values of the runtime variables rt0, rt1, … of the map come from"),
+        Column("error", Kind.TEXT, "why there are no maps"),
+    ),
+    totals=(
+        Column("direction", Kind.TEXT, "from where to where: output_to_input or input_to_output"),
+        Column("instruction_count", Kind.INTEGER, "the instructions that were asked about"),
+        Column("map_count", Kind.INTEGER, "the maps, of which an operand has one for each way in which it is read"),
+        Column("unknown_count", Kind.INTEGER, "the maps that are not known"),
+        Column("error_count", Kind.INTEGER, "the instructions that are not answered"),
+    ),
+    options=(
+        Option("instruction", Kind.TEXT, "the instruction; without it all of the module", "", positional=True),
+        Option("operand", Kind.INTEGER, "only the maps of this operand"),
+        Option("output", Kind.INTEGER, "only the maps of this array of the result"),
+        Option("input_to_output", Kind.BOOLEAN, "map elements of operands to elements of the result, not those of the result to those of operands", False),
+        STYLE,
+        Option("raw", Kind.BOOLEAN, "give the maps as the operation defines them, not simplified", False),
+        Option("physical", Kind.BOOLEAN, "map positions in the buffer of the result to positions in the buffers of operands", False),
+        Option("computation", Kind.TEXT, "only the instructions of this computation", ""),
+    ),
+    compute="xlashape.reports.maps:maps",
+    listing="xlashape.reports.maps:listing",
+    rows="maps",
+    shown=0,
+)  # fmt: skip
+
+
+class MapRow(NamedTuple):
+    """One way in which an instruction reads an operand; or why an instruction is not answered."""
+
+    instruction: str
+    computation: str
+    opcode: str
+    direction: str
+    output: int | None = None
+    operand: int | None = None
+    operand_name: str | None = None
+    leaf: int | None = None
+    knowledge: str | None = None
+    map: str | None = None
+    runtime: Sequence[str] = ()
+    error: str | None = None
+
+
+class Maps(Answer):
+    """The maps of one instruction, or of each of a module. An instruction that is not answered has one row, with the reason."""
+
+    report: ClassVar[Report] = REPORT
+
+    def __init__(self, direction: str, maps: Sequence[MapRow], instructions: Sequence[HloInstruction]) -> None:
+        self.direction = direction
+        self.maps = maps
+        self._instructions = instructions
+        self.instruction_count = len(instructions)
+        self.map_count = sum([row.error is None for row in maps])
+        self.unknown_count = sum([row.knowledge == "unknown" for row in maps])
+        self.error_count = sum([row.error is not None for row in maps])
+
+    def headline(self) -> str:
+        """Nothing where there are maps, which say by themselves what they are of."""
+        if self.maps:
+            return ""
+        if len(self._instructions) != 1:
+            return f"None of {self.instruction_count:,} instructions reads anything."
+        [only] = self._instructions
+        return f"{only.name} ({only.opcode}, in {only.computation.name})\n  reads nothing"
+
+    def selected(self, rows: Sequence[MapRow]) -> Maps:
+        return Maps(self.direction, rows, self._instructions)
+
+
+def maps(
+    x: Any,
+    instruction: str = "",
+    *,
+    operand: int | None = None,
+    output: int | None = None,
+    input_to_output: bool = False,
+    style: str = "xla",
+    raw: bool = False,
+    physical: bool = False,
+    computation: str = "",
+) -> Maps:
+    """The maps of `instruction`, or of each instruction of the module or of `computation`. x: whatever `HloModule.of` takes.
+
+    operand, output: only the maps of this operand, and of this array of the result. raw: as the operation defines them. physical: between positions in
+    buffers. Errors are those of `HloModule.of`; NotFoundError for a name that the module does not have, or a number that the one instruction does
+    not have; InvalidArgumentError for `physical` with `raw` or `input_to_output`. Of several instructions, one that is refused has a row with the reason.
+
+    >>> found = maps("HloModule m ENTRY e { p = f32[20] parameter(0) ROOT b = f32[10,20] broadcast(p), dimensions={1} }", "b")
+    >>> found.maps[0].operand_name, found.maps[0].map
+    ('p', '(d0, d1) -> (d1), domain: d0 in [0, 9], d1 in [0, 19]')
+    """
+    if style not in STYLE.choices:
+        raise InvalidArgumentError(f"style is one of {', '.join(STYLE.choices)}, not {style!r}", field="style")
+    if physical and (raw or input_to_output):
+        raise InvalidArgumentError("physical maps go from output to input, and are simplified", field="physical")
+    module = HloModule.of(x)
+    chosen = instructions_of(module, instruction, computation)
+    direction = "input_to_output" if input_to_output else "output_to_input"
+    analysis = Analysis()  # one for all: what it derives for an instruction is used again for its users
+    rows: list[MapRow] = []
+    for each in chosen:
+        if instruction:
+            _check_number("operand", operand, len(each.operands), each)
+            _check_number("output", output, leaf_count(each.shape), each)
+        about = (each.name, each.computation.name, str(each.opcode), direction)
+        try:
+            found = [
+                MapRow(*about, row_output, row_operand, each.operands[row_operand].name, access.leaf if leaf is None else leaf,
+                       access.knowledge.value, access.map.to_text(style), _runtime(access))
+                for row_output, row_operand, leaf, accesses in _asked(analysis, each, direction, operand, output, physical)
+                for access in (accesses if raw or physical else accesses.simplify())
+            ]  # fmt: skip
+        except XlashapeError as error:
+            if instruction or ends_all(error):
+                raise
+            found = [MapRow(*about, error=" ".join(error.message.split()))]
+        rows += found
+    return Maps(direction, rows, chosen)
+
+
+def instructions_of(module: HloModule, instruction: str, computation: str) -> Sequence[HloInstruction]:
+    """The instruction of this name; without a name all of the module, or of the computation. NotFoundError for a name that is not there."""
+    if computation:
+        inside = module.computation(computation)
+        return [inside.instruction(instruction)] if instruction else inside.instructions
+    return [module.instruction(instruction)] if instruction else list(module.instructions())
+
+
+def ends_all(error: XlashapeError) -> bool:
+    """Whether an error about one of many instructions is none of that instruction but of the call: no time is left, or no memory."""
+    is_memory = isinstance(error, LimitExceededError) and error.limit == "worker_memory"
+    return is_memory or isinstance(error, DeadlineExceededError)
+
+
+def _check_number(what: str, number: int | None, count: int, instruction: HloInstruction) -> None:
+    if number is not None and not 0 <= number < count:
+        message = f"{instruction.name} has no {what} {number}: it has {count}"
+        raise NotFoundError(message, kind=what, name=str(number), field=what)
+
+
+def _asked(
+    analysis: Analysis, instruction: HloInstruction, direction: str, operand: int | None, output: int | None, physical: bool
+) -> Iterator[tuple[int, int, int | None, OperandIndexingSet]]:  # fmt: skip
+    """(output, operand, leaf of the operand or None where each access says it, accesses) of what is asked about and is not empty."""
+    operands = range(len(instruction.operands))
+    if not operands:
+        return
+    if direction == "output_to_input":
+        arrays = leaves(instruction.shape)
+        for number, array in enumerate(arrays):
+            if output not in (None, number) or (physical and output is None and not array.is_array):
+                continue
+            found = (
+                output_to_input_physical(instruction, number)
+                if physical
+                else analysis.output_to_input(instruction, number)
+            )
+            yield from [
+                (number, each, None, found[each]) for each in operands if operand in (None, each) and found[each]
+            ]
+        return
+    for each in operands:
+        if operand in (None, each):
+            for leaf in range(leaf_count(instruction.operands[each].shape)):
+                for number, accesses in enumerate(analysis.input_to_output(instruction, each, leaf)):
+                    if output in (None, number) and accesses:
+                        yield number, each, leaf, accesses
+
+
+def _runtime(access: OperandIndexing) -> tuple[str, ...]:
+    return tuple([f"rt{number} is {each.instruction.name} at {each.map}" for number, each in enumerate(access.runtime)])
+
+
+def listing(values: Iterable[Sequence[Any]]) -> str:
+    """Rows as lines below their instruction: maps are too long for the columns of a table."""
+    rows = [MapRow(*row) for row in values]
+    parts: list[str] = []
+    for _, group in groupby(rows, key=lambda row: (row.computation, row.instruction)):
+        of_one = list(group)
+        first = of_one[0]
+        lines = [f"{first.instruction} ({first.opcode}, in {first.computation})"]
+        has_outputs = len({row.output for row in of_one}) > 1
+        ends_before = ""
+        for row in of_one:
+            if row.error is not None:
+                lines.append(f"  not known: {row.error}")
+                continue
+            output = f"output {row.output}" if has_outputs else "output"
+            operand = f"operand {row.operand} ({row.operand_name})"
+            ends = f"{output} → {operand}" if row.direction == "output_to_input" else f"{operand} → {output}"
+            ends += "" if row.knowledge == "exact" else f": {row.knowledge}"
+            if ends != ends_before:  # several ways in which one operand is read
+                lines.append(f"  {ends}")
+            ends_before = ends
+            lines.append(f"    {row.map}")
+            lines += [f"      {each}" for each in row.runtime]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)

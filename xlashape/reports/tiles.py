@@ -1,0 +1,185 @@
+"""The report `tile`: the tile of each operand that a tile of an instruction's output reads, in numbers and for a tile of any size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Final, NamedTuple
+
+from xlashape.errors import InvalidArgumentError, InvalidIndexError
+from xlashape.hlo import HloInstruction, HloModule
+from xlashape.indexing import TileBox, operand_tiles
+from xlashape.math import checked_int64
+from xlashape.reports.maps import STYLE, instructions_of
+from xlashape.reports.report import Answer, Option, Report
+from xlashape.tables import Column, Kind
+
+REPORT: Final = Report(
+    name="tile",
+    summary="The tile of each operand that a tile of an instruction's output reads.",
+    columns=(
+        Column("operand", Kind.INTEGER, "the number of the operand", rank=1),
+        Column("operand_name", Kind.TEXT, "the name of the operand", rank=1),
+        Column("leaf", Kind.INTEGER, "which array of the operand, counted depth first"),
+        Column("map", Kind.TEXT, "the simplified map that the tile is pushed through", rank=2),
+        Column("is_tile", Kind.BOOLEAN, "whether the elements that the tile reads form a tile; null where no sizes are given"),
+        Column("offsets", Kind.TEXT, "where the operand's tile begins, such as 0,128", rank=1),
+        Column("sizes", Kind.TEXT, "its sizes", rank=1),
+        Column("strides", Kind.TEXT, "the steps between its indices", rank=1),
+        Column("offset_map", Kind.TEXT, "the offsets for a tile of any sizes d0, d1, … that begins at 0"),
+        Column("size_map", Kind.TEXT, "the sizes for such a tile"),
+        Column("stride_map", Kind.TEXT, "the strides for such a tile"),
+        Column("constraints", Kind.TEXT, "under which constraints these expressions hold"),
+        Column("symbolic", Kind.TEXT, "the expressions and their constraints as XLA writes them; null where none are found"),
+    ),
+    totals=(
+        Column("instruction", Kind.TEXT, "the name of the instruction"),
+        Column("computation", Kind.TEXT, "the computation that it is in"),
+        Column("opcode", Kind.TEXT, "its opcode"),
+        Column("output", Kind.INTEGER, "which array of its result the tile is of, counted depth first"),
+    ),
+    options=(
+        Option("instruction", Kind.TEXT, "the instruction; without it the root of the entry computation", "", positional=True),
+        Option("sizes", Kind.TEXT, "the sizes of the tile of the output, such as 16,32; without them only expressions are given", positional=True),
+        Option("at", Kind.TEXT, "the index where the tile begins, such as 0,128; without it 0 along each dimension"),
+        Option("strides", Kind.TEXT, "the steps between the tile's indices; without them 1 along each dimension"),
+        Option("output", Kind.INTEGER, "which array of the result the tile is of, counted depth first", 0),
+        STYLE,
+        Option("computation", Kind.TEXT, "the computation of the instruction", ""),
+    ),
+    compute="xlashape.reports.tiles:tiles",
+    listing="xlashape.reports.tiles:listing",
+    rows="tiles",
+    shown=0,
+)  # fmt: skip
+
+_INTEGERS: Final = re.compile(r"-?[0-9]+(?:,-?[0-9]+)*")
+
+
+class TileRow(NamedTuple):
+    """What the tile reads of one array of an operand in one way."""
+
+    operand: int
+    operand_name: str
+    leaf: int
+    map: str
+    is_tile: bool | None
+    offsets: str | None
+    sizes: str | None
+    strides: str | None
+    offset_map: str | None
+    size_map: str | None
+    stride_map: str | None
+    constraints: str | None
+    symbolic: str | None
+
+
+class Tiles(Answer):
+    """The tiles that a tile of an output reads: one for each way in which an operand is read."""
+
+    report: ClassVar[Report] = REPORT
+
+    def __init__(self, about: HloInstruction, output: int, tiles: Sequence[TileRow]) -> None:
+        self.instruction = about.name
+        self.computation = about.computation.name
+        self.opcode = str(about.opcode)
+        self.output = output
+        self.tiles = tiles
+
+    def headline(self) -> str:
+        nothing = "" if self.tiles else "\n  reads nothing"
+        return f"{self.instruction} ({self.opcode}, in {self.computation}){nothing}"
+
+
+def tiles(
+    x: Any,
+    instruction: str = "",
+    sizes: str | Sequence[int] | None = None,
+    *,
+    at: str | Sequence[int] | None = None,
+    strides: str | Sequence[int] | None = None,
+    output: int = 0,
+    style: str = "xla",
+    computation: str = "",
+) -> Tiles:
+    """The tile of each operand that the tile of `sizes` that begins at `at` reads. x: whatever `HloModule.of` takes.
+
+    sizes, at, strides: numbers, or text such as "16,32". Errors are those of `HloModule.of` and `operand_tiles`; InvalidArgumentError for `at` or
+    `strides` of another rank or without sizes, InvalidIndexError for text that is no list of numbers.
+
+    >>> text = "HloModule m ENTRY e { p = f32[64,32] parameter(0) ROOT t = f32[32,64] transpose(p), dimensions={1,0} }"
+    >>> [(row.operand_name, row.offsets, row.sizes) for row in tiles(text, "t", "4,16", at="8,0")]
+    [('p', '0,8', '16,4')]
+    """
+    if style not in STYLE.choices:
+        raise InvalidArgumentError(f"style is one of {', '.join(STYLE.choices)}, not {style!r}", field="style")
+    module = HloModule.of(x)
+    about = instructions_of(module, instruction, computation)[0] if instruction else module.entry.root
+    box = _box(sizes, at, strides)
+    rows: list[TileRow] = []
+    for read in operand_tiles(about, box, output):
+        symbolic, tile = read.symbolic, read.tile
+        numbers = (None, None, None) if tile is None else (_text(tile.offsets), _text(tile.sizes), _text(tile.strides))
+        expressions = (
+            (None, None, None, None, None)
+            if symbolic is None
+            else (
+                symbolic.offset_map.to_text(style),
+                symbolic.size_map.to_text(style),
+                symbolic.stride_map.to_text(style),
+                symbolic.constraints.to_text(style),
+                symbolic.to_text(style),
+            )
+        )
+        name, access = about.operands[read.operand].name, read.indexing
+        is_tile = None if box is None else tile is not None
+        rows.append(
+            TileRow(read.operand, name, access.leaf, access.map.to_text(style), is_tile, *numbers, *expressions)
+        )
+    return Tiles(about, output, rows)
+
+
+def _box(
+    sizes: str | Sequence[int] | None, at: str | Sequence[int] | None, strides: str | Sequence[int] | None
+) -> TileBox | None:
+    if sizes is None:
+        if at is not None or strides is not None:
+            raise InvalidArgumentError("a tile's sizes are missing", field="sizes")
+        return None
+    of_sizes = _numbers(sizes, "sizes", "sizes")
+    offsets = (0,) * len(of_sizes) if at is None else _numbers(at, "at", "an index")
+    steps = (1,) * len(of_sizes) if strides is None else _numbers(strides, "strides", "strides")
+    for name, values in (("at", offsets), ("strides", steps)):
+        if len(values) != len(of_sizes):
+            raise InvalidArgumentError(f"a tile of {len(of_sizes)} sizes has {len(values)} {name}", field=name)
+    return TileBox(offsets, of_sizes, steps)
+
+
+def _numbers(value: str | Sequence[int], field: str, what: str) -> tuple[int, ...]:
+    if not isinstance(value, str):
+        return tuple(value)
+    text = value.strip().removeprefix("(").removesuffix(")").removesuffix(",").replace(" ", "")
+    if text and not _INTEGERS.fullmatch(text):
+        raise InvalidIndexError(f"expected {what} such as 2,3, found {value[:60]!r}", field=field)
+    return tuple([checked_int64(int(part), f"a number of {field}") for part in text.split(",") if part])
+
+
+def _text(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def listing(values: Iterable[Sequence[Any]]) -> str:
+    """Rows as lines below their operand: expressions are too long for the columns of a table."""
+    lines: list[str] = []
+    for row in [TileRow(*row) for row in values]:
+        lines += [f"  operand {row.operand} ({row.operand_name})", f"    {row.map}"]
+        if row.is_tile is not None:
+            parts = [f"{name} {text}" for name in ("offsets", "sizes", "strides") if (text := getattr(row, name))]
+            read = ", ".join(parts) or "the only element"
+            lines.append(f"    this tile    {read if row.is_tile else 'the elements that are read do not form a tile'}")
+        if row.symbolic is None:
+            lines.append("    any tile     no symbolic tile is found")
+        else:
+            texts = row.symbolic.splitlines()[1:]
+            lines += [f"    {'' if number else 'any tile':<11}{text}" for number, text in enumerate(texts)]
+    return "\n".join(lines)

@@ -1,0 +1,84 @@
+"""The report `verify`: the rules of XLA's verifier that a module breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Final
+
+from xlashape.errors import InvalidModuleError
+from xlashape.hlo import HloModule, Problem
+from xlashape.hlo import verify as problems_of
+from xlashape.reports.report import Answer, Option, Report
+from xlashape.tables import Column, Kind
+
+REPORT: Final = Report(
+    name="verify",
+    summary="Whether a module keeps the rules of XLA's verifier: names, order, operands, shapes, calls, shardings, schedule.",
+    columns=(
+        Column("computation", Kind.TEXT, "the computation that breaks a rule; empty where the module does", rank=1),
+        Column("instruction", Kind.TEXT, "the instruction that breaks it; empty where the computation does", rank=1),
+        Column("message", Kind.TEXT, "what is wrong", rank=1),
+    ),
+    totals=(
+        Column("module", Kind.TEXT, "the name of the module"),
+        Column("instruction_count", Kind.INTEGER, "the instructions of the module"),
+        Column("problem_count", Kind.INTEGER, "the rules that are broken"),
+    ),
+    options=(
+        Option("replica_count", Kind.INTEGER, "how many replicas the module is for; without it what its text or its device assignment says"),
+        Option("num_partitions", Kind.INTEGER, "the same for partitions"),
+        Option("allow_unbounded", Kind.BOOLEAN, "allow dimensions without a bound, f32[?]", False),
+    ),
+    compute="xlashape.reports.verification:verification",
+    listing="xlashape.reports.verification:listing",
+    rows="problems",
+    shown=0,
+    failures="problem_count",
+)  # fmt: skip
+
+
+class Verification(Answer):
+    """The problems of a module, in the order of its instructions."""
+
+    report: ClassVar[Report] = REPORT
+
+    def __init__(self, module: str | None, instruction_count: int | None, problems: Sequence[Problem]) -> None:
+        self.module = module
+        self.instruction_count = instruction_count
+        self.problems = problems
+        self.problem_count = len(problems)
+
+    def headline(self) -> str:
+        """Nothing where there are problems, which say by themselves what is wrong."""
+        if self.problems:
+            return ""
+        return f"{self.module}: {self.instruction_count:,} instructions keep the rules"
+
+
+def verification(
+    x: Any, *, replica_count: int | None = None, num_partitions: int | None = None, allow_unbounded: bool = False
+) -> Verification:
+    """The rules that a module breaks. x: whatever `HloModule.of` takes. The options are those of `xlashape.hlo.verify`.
+
+    Errors are those of `HloModule.of`, except that a module that cannot be viewed has one problem, which says why.
+
+    >>> text = "HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[5] negate(p) }"
+    >>> [(problem.instruction, problem.message) for problem in verification(text)]
+    [('n', 'its shape is f32[5]{0}, its operands give f32[4]{0}')]
+    """
+    try:
+        module = HloModule.of(x)
+    except InvalidModuleError as error:
+        return Verification(None, None, (Problem("", "", error.message),))
+    found = problems_of(
+        module,
+        replica_count=replica_count,
+        num_partitions=num_partitions,
+        allow_unbounded_dimensions=allow_unbounded,
+    )
+    return Verification(module.name, sum(1 for _ in module.instructions()), found)
+
+
+def listing(values: Iterable[Sequence[Any]]) -> str:
+    """A line for each problem: the messages are too long for the columns of a table."""
+    return "\n".join([str(Problem(*row)) for row in values])
