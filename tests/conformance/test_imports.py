@@ -68,6 +68,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.comparing", "xlashape.reports.diff"): _HLO_TEXT,
     ("xlashape.cli.comparing", "xlashape.reports.diff.gate"): _HLO_TEXT,
     ("xlashape.cli.comparing", "xlashape.reports.diff.markdown"): _HLO_TEXT,
+    ("xlashape.cli.comparing", "xlashape.reports.diff.text"): _HLO_TEXT,
     ("xlashape.drawing.notebook.shapes", "xlashape.drawing.notebook.reading"): _MAPS,
     ("xlashape.drawing.draw", "xlashape.drawing.marks.reads"): _MAPS,
     ("xlashape.drawing.draw", "xlashape.hlo"): _MAPS,

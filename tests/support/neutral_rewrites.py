@@ -43,7 +43,8 @@ def renumbered(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModulePr
     computations = rng.sample(range(1, 10 * len(proto.computations) + 10), len(proto.computations))
     new_of = {c.id & 0xFFFFFFFF: new for c, new in zip(proto.computations, computations, strict=True)}
     sequences = {ident & 0xFFFFFFFF: list(s.instruction_ids) for ident, s in proto.schedule.sequences.items()}
-    proto.schedule.sequences.clear()
+    if sequences:
+        proto.schedule.sequences.clear()
     for computation in proto.computations:
         local = computation.id & 0xFFFFFFFF
         numbers = rng.sample(range(1, 10 * len(computation.instructions) + 10), len(computation.instructions))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from xlashape.cli.completing import complete_files
-from xlashape.cli.connection import ServerAddress, answer_options
+from xlashape.cli.connection import ServerAddress, answer_options, connected, query_options
 from xlashape.cli.many import inputs
 from xlashape.cli.modules import loaded, naming
 from xlashape.cli.output import echo, one_line, print_json
@@ -27,9 +26,9 @@ from xlashape.tables import Column, Kind
 
 if TYPE_CHECKING:
     from xlashape.hlo import HloModule
-    from xlashape.reports.diff import Diff
 
 _MODULE_NUMBER: Final = re.compile(r"^module_\d+\.")
+_MODULE: Final = Column("module", Kind.TEXT, "the module of both directories", rank=1)
 _FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet", "markdown", "html")
 
 
@@ -54,6 +53,11 @@ _FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet", "markdown", "html
     type=click.Choice(["measures", "text"]),
     default=None,
     help="Instead of the changes: the numbers of both modules; or the instructions.",
+)
+@click.option(
+    "--beside",
+    metavar="NAME",
+    help="Instead of the changes: this instruction or computation of A or B, beside what it is matched to.",
 )
 @click.option(
     "--format",
@@ -84,13 +88,14 @@ _FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet", "markdown", "html
     metavar="before|after|PASS",
     help="Which dump of each module counts, of directories.",
 )
-@answer_options
+@query_options
 def diff(
     a: str,
     b: str,
     conditions: tuple[str, ...],
     ignore: tuple[str, ...],
     show: str | None,
+    beside: str | None,
     form: str | None,
     limit: int | None,
     sort: str | None,
@@ -107,23 +112,33 @@ def diff(
     """  # fmt: skip
     # Deferred: what compares takes longer to load than the command line.
     from xlashape.reports.diff.gate import Condition
+    from xlashape.reports.diff.gate import reasons as reasons_of
 
     tests = [Condition.parse(text) for text in conditions]
     form = "json" if as_json else form or "table"
     selection = Selection(filters, sort, limit)
     load = functools.partial(_load, server=server, timeout=timeout)
     pairs = list(_pairs(a, b, stage, load))
-    if len(pairs) > 1 and form in ("parquet", "html"):
-        message = f"--format {form} holds one comparison, and {len(pairs):,} modules are in both: name two files"
+    if len(pairs) > 1 and (form in ("parquet", "html") or beside is not None):
+        what = "--beside" if beside is not None else f"--format {form}"
+        message = f"{what} holds one comparison, and {len(pairs):,} modules are in both: name two files"
         raise InvalidArgumentError(message, field="--format")
+    if server is not None and (beside is not None or show == "text"):
+        message = "the text of instructions is made here: leave --server out"
+        raise InvalidArgumentError(message, field="--beside" if beside is not None else "--show")
+    written = _Written(form, show, selection, f"{a} → {b}" if Path(a).is_dir() else None)
     failed = changed = 0
     for title, one, other in pairs:
-        found, reasons = _compared(one, other, ignore, tests, load)
+        found = _compared(one, other, ignore, load, server, timeout)
+        if beside is not None:
+            echo(found.beside(beside, width=_width() or 160))
+            return 0
+        reasons = reasons_of(found, tests)
         failed += bool(reasons)
         changed += not found.same
-        if len(pairs) == 1 or form not in ("table", "markdown", "html") or not found.same or reasons:
-            _write(found, title, reasons, show, form, selection)
-    if len(pairs) != 1 and form == "table":
+        written.add(found, title, reasons)
+    written.end()
+    if written.directories and form == "table":
         echo(f"{len(pairs):,} modules are in both, {changed:,} of them changed")
     return int(failed > 0)
 
@@ -183,84 +198,108 @@ def _load(name: str, *, server: ServerAddress | None, timeout: float) -> HloModu
 
 
 def _compared(
-    one: str, other: str, ignore: tuple[str, ...], tests: list[Any], load: Callable[[str], HloModule]
-) -> tuple[Diff, list[str]]:
+    one: str,
+    other: str,
+    ignore: tuple[str, ...],
+    load: Callable[[str], HloModule],
+    server: ServerAddress | None,
+    timeout: float,
+) -> Any:
+    """The answer of this process, or of a server."""
     from xlashape.reports.diff import diff as difference  # deferred, as above
-    from xlashape.reports.diff.gate import reasons
 
     if one == other == "-":
         raise InvalidArgumentError("standard input can be read once: give a file for A or for B", field="A B")
+    if server is not None:
+        with connected(server, timeout) as service:
+            progress("asking the server")
+            sides = [sys.stdin.buffer.read() if name == "-" else name for name in (one, other)]
+            return service.diff(*sides, ignore=ignore, sections=("", "measures"), timeout=timeout)
     before, after = load(one), load(other)
     progress("comparing")
-    found = difference(before, after, ignore=ignore)
-    return found, reasons(found, tests)
+    return difference(before, after, ignore=ignore)
 
 
-def _write(found: Diff, title: str, reasons: list[str], show: str | None, form: str, selection: Selection) -> None:
-    """Writes one comparison, why it fails first."""
-    section = "measures" if show == "measures" else ""
-    columns = found.columns_of(section)
-    for reason in reasons:
-        if form == "table":
-            echo(f"FAILED {reason}")
-        elif form not in ("markdown", "html"):
-            _complain(f"FAILED {reason}")
-    if form == "json":
+class _Written:
+    """The comparisons, as they are written. Those of two directories are one document or one table, whose rows say of which module they are."""
+
+    def __init__(self, form: str, show: str | None, selection: Selection, directories: str | None) -> None:
+        self.directories = directories
+        self._form = form
+        self._show = show
+        self._selection = selection
+        self._section = "measures" if show == "measures" else ""
+        self._pending: list[Any] = []
+        """Of directories, the rows."""
+        self._totals: list[dict[str, Any]] = []
+        self._columns: tuple[Column, ...] = ()
+
+    def add(self, found: Any, title: str, reasons: list[str]) -> None:
+        """Writes one comparison, why it fails first."""
+        for reason in reasons:
+            if self._form == "table":
+                echo(f"FAILED {reason}" if not self.directories else f"FAILED {title}: {reason}")
+            elif self._form not in ("markdown", "html"):
+                _complain(f"FAILED {reason}" if not self.directories else f"FAILED {title}: {reason}")
+        if self._form in ("markdown", "html"):
+            from xlashape.reports.diff.markdown import html_page, markdown  # deferred, as above
+
+            if not self.directories or not found.same or reasons:
+                made = markdown if self._form == "markdown" else html_page
+                echo(made(found, title, reasons), newline=False)
+            return
+        if self._form == "table":
+            if not self.directories or not found.same or reasons:
+                echo(self._text(found, title))
+            return
+        columns = found.columns_of(self._section)
         names = [column.name for column in columns]
-        document: dict[str, Any] = {"x": title, **found.to_dict()}
-        document[section or found.report.rows] = [
-            dict(zip(names, row, strict=True)) for row in selection.chosen(columns, found.rows_of(section))
-        ]
-        print_json("diff.v1", document)
-    elif form in ("markdown", "html"):
-        from xlashape.reports.diff.markdown import markdown  # deferred, as above
+        rows = self._selection.chosen(columns, found.rows_of(self._section))
+        if self.directories:
+            self._columns = (_MODULE, *columns)
+            self._totals.append({"module": title, **found.totals})
+            self._pending += [(title, *row) for row in rows]
+        elif self._form == "json":
+            document: dict[str, Any] = {"x": title, **found.to_dict()}
+            document[self._section or found.report.rows] = [dict(zip(names, row, strict=True)) for row in rows]
+            print_json("diff.v1", document)
+        else:
+            write_rows(self._form, columns, rows)
 
-        echo(markdown(found, title, reasons) if form == "markdown" else _page(found, title, reasons), newline=False)
-    elif form == "table":
-        _write_text(found, title, show, selection)
-    else:
-        write_rows(form, columns, selection.chosen(columns, found.rows_of(section)))
+    def end(self) -> None:
+        """Writes what waits for the last comparison."""
+        if not self.directories or self._form in ("table", "markdown", "html"):
+            return
+        columns = self._columns
+        if self._form == "json":
+            names = [column.name for column in columns]
+            rows = [dict(zip(names, row, strict=True)) for row in self._pending]
+            document = {"x": self.directories, "files": [each["module"] for each in self._totals]}
+            print_json("diff.v1", {**document, "totals_of_files": self._totals, self._section or "changes": rows})
+        elif columns:
+            write_rows(self._form, columns, self._pending)
+
+    def _text(self, found: Any, title: str) -> str:
+        selection = self._selection
+        if self._show == "text":
+            most = (20 if selection.limit is None else selection.limit) or None
+            return "\n\n".join([found.side_by_side(row) for row in range(len(found.changes))][:most])
+        if self._section:
+            columns = found.columns_of(self._section)
+            rows = list(selection.chosen(columns, found.rows_of(self._section)))
+            return "\n\n".join([title, table_text(columns, rows, _width())])
+        from xlashape.reports.diff.text import answer_text  # deferred, as above
+
+        every = ((*row, each) for row, each in zip(found.rows_of(), found.changes, strict=True))
+        rows = [row[-1] for row in selection._replace(limit=0).chosen(found.columns_of(), every)]
+        text = answer_text(found, rows, selection.limit, width=_width(), hint=": --limit 0 shows all")
+        first, _, rest = text.partition("\n")
+        # The verdict is first. Of files, what was compared follows; of directories, the module stands before it.
+        return f"{title}: {text}\n" if self.directories else "\n".join([first, title, *([rest] if rest else [])])
 
 
-def _write_text(found: Diff, title: str, show: str | None, selection: Selection) -> None:
-    if show == "text":
-        most = (20 if selection.limit is None else selection.limit) or None
-        echo("\n\n".join([found.side_by_side(row) for row in range(len(found.changes))][:most]))
-        return
-    section = show or ""
-    columns = found.columns_of(section)
-    most = (found.report.shown if selection.limit is None else selection.limit) or None
-    rows = list(selection._replace(limit=0).chosen(columns, found.rows_of(section)))
-    width = get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
-    parts = [title, found.headline()]
-    if rows:
-        parts.append(table_text(columns, rows[:most], width))
-    if most is not None and len(rows) > most:
-        parts.append(f"{len(rows) - most:,} more rows are not shown: --limit 0 shows all.")
-    echo("\n\n".join(parts))
-
-
-def _page(found: Diff, title: str, reasons: list[str]) -> str:
-    """One HTML file: the same text and the same table, without scripts."""
-
-    def cells(tag: str, values: Any) -> str:
-        return "".join([f"<{tag}>{html.escape(str(value if value is not None else ''))}</{tag}>" for value in values])
-
-    columns = [column for column in found.report.columns if column.rank]
-    numbers = [number for number, column in enumerate(found.report.columns) if column.rank]
-    rows = "\n".join(
-        [
-            f"<tr>{cells('td', [', '.join(row[n]) if isinstance(row[n], list) else row[n] for n in numbers])}</tr>"
-            for row in found.rows_of()
-        ]
-    )
-    style = "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:2px 8px;text-align:left}pre{font:13px monospace}.failed{color:#b00}"
-    failed = "".join([f'<p class="failed">{html.escape(reason)}</p>' for reason in reasons])
-    return (
-        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title><style>{style}</style>\n'
-        f"<h1>{html.escape(title)}</h1>{failed}<pre>{html.escape(found.headline())}</pre>\n"
-        f"<table><tr>{cells('th', [column.heading or column.name.replace('_', ' ') for column in columns])}</tr>\n{rows}\n</table></html>\n"
-    )
+def _width() -> int | None:
+    return get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
 
 
 def _complain(text: str) -> None:

@@ -4916,7 +4916,7 @@ type DiffTotals struct {
 	DeltaBytesWritten *int64 `protobuf:"varint,8,opt,name=delta_bytes_written,json=deltaBytesWritten,proto3,oneof" json:"delta_bytes_written,omitempty"`
 	// How many more copies the second module has.
 	DeltaCopies *int64 `protobuf:"varint,9,opt,name=delta_copies,json=deltaCopies,proto3,oneof" json:"delta_copies,omitempty"`
-	// How many more bytes that copies write the second module has.
+	// How many more bytes that copies read and write, each time that they run, the second module has.
 	DeltaCopyBytes *int64 `protobuf:"varint,10,opt,name=delta_copy_bytes,json=deltaCopyBytes,proto3,oneof" json:"delta_copy_bytes,omitempty"`
 	// How many more collectives the second module has.
 	DeltaCollectives *int64 `protobuf:"varint,11,opt,name=delta_collectives,json=deltaCollectives,proto3,oneof" json:"delta_collectives,omitempty"`
@@ -4928,8 +4928,10 @@ type DiffTotals struct {
 	DeltaInstructions *int64 `protobuf:"varint,14,opt,name=delta_instructions,json=deltaInstructions,proto3,oneof" json:"delta_instructions,omitempty"`
 	// How much higher the peak of memory is in the second module, in bytes.
 	DeltaPeakBytes *int64 `protobuf:"varint,15,opt,name=delta_peak_bytes,json=deltaPeakBytes,proto3,oneof" json:"delta_peak_bytes,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// How many more FLOPs in one run the second module has; none where they are not known.
+	DeltaFlops    *int64 `protobuf:"varint,16,opt,name=delta_flops,json=deltaFlops,proto3,oneof" json:"delta_flops,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DiffTotals) Reset() {
@@ -5067,6 +5069,13 @@ func (x *DiffTotals) GetDeltaPeakBytes() int64 {
 	return 0
 }
 
+func (x *DiffTotals) GetDeltaFlops() int64 {
+	if x != nil && x.DeltaFlops != nil {
+		return *x.DeltaFlops
+	}
+	return 0
+}
+
 // A row.
 type DiffRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5092,7 +5101,7 @@ type DiffRow struct {
 	DeltaBytesWritten *int64 `protobuf:"varint,10,opt,name=delta_bytes_written,json=deltaBytesWritten,proto3,oneof" json:"delta_bytes_written,omitempty"`
 	// How many more copies the second module has.
 	DeltaCopies *int64 `protobuf:"varint,11,opt,name=delta_copies,json=deltaCopies,proto3,oneof" json:"delta_copies,omitempty"`
-	// How many more bytes that copies write the second module has.
+	// How many more bytes that copies read and write, each time that they run, the second module has.
 	DeltaCopyBytes *int64 `protobuf:"varint,12,opt,name=delta_copy_bytes,json=deltaCopyBytes,proto3,oneof" json:"delta_copy_bytes,omitempty"`
 	// How many more collectives the second module has.
 	DeltaCollectives *int64 `protobuf:"varint,13,opt,name=delta_collectives,json=deltaCollectives,proto3,oneof" json:"delta_collectives,omitempty"`
@@ -5117,7 +5126,14 @@ type DiffRow struct {
 	// The line of the user's code, in the second module.
 	SourceB *string `protobuf:"bytes,23,opt,name=source_b,json=sourceB,proto3,oneof" json:"source_b,omitempty"`
 	// The operation of the program, in the second module.
-	OpNameB       *string `protobuf:"bytes,24,opt,name=op_name_b,json=opNameB,proto3,oneof" json:"op_name_b,omitempty"`
+	OpNameB *string `protobuf:"bytes,24,opt,name=op_name_b,json=opNameB,proto3,oneof" json:"op_name_b,omitempty"`
+	// How many more FLOPs in one run the second module has; none where they are not known.
+	DeltaFlops *int64 `protobuf:"varint,25,opt,name=delta_flops,json=deltaFlops,proto3,oneof" json:"delta_flops,omitempty"`
+	// How often the instruction runs in one run of the module, in the module in which it runs more often.
+	Runs *int64 `protobuf:"varint,26,opt,name=runs,proto3,oneof" json:"runs,omitempty"`
+	// How many more segments of memory one read of a warp touches, summed over the operands, in the instructions that both modules have; none where reads do
+	// not differ or are not known.
+	DeltaSegments *float64 `protobuf:"fixed64,27,opt,name=delta_segments,json=deltaSegments,proto3,oneof" json:"delta_segments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5320,6 +5336,27 @@ func (x *DiffRow) GetOpNameB() string {
 	return ""
 }
 
+func (x *DiffRow) GetDeltaFlops() int64 {
+	if x != nil && x.DeltaFlops != nil {
+		return *x.DeltaFlops
+	}
+	return 0
+}
+
+func (x *DiffRow) GetRuns() int64 {
+	if x != nil && x.Runs != nil {
+		return *x.Runs
+	}
+	return 0
+}
+
+func (x *DiffRow) GetDeltaSegments() float64 {
+	if x != nil && x.DeltaSegments != nil {
+		return *x.DeltaSegments
+	}
+	return 0
+}
+
 // What the modules cost as a whole; the names are those that `--fail-if` takes.
 type DiffMeasuresRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5332,7 +5369,9 @@ type DiffMeasuresRow struct {
 	// In the second module.
 	B *int64 `protobuf:"varint,4,opt,name=b,proto3,oneof" json:"b,omitempty"`
 	// How much more in the second module.
-	Delta         *int64 `protobuf:"varint,5,opt,name=delta,proto3,oneof" json:"delta,omitempty"`
+	Delta *int64 `protobuf:"varint,5,opt,name=delta,proto3,oneof" json:"delta,omitempty"`
+	// How far the numbers can be trusted: `estimated` where no module, or one alone, has XLA's assignment of buffers; why numbers are not known.
+	Note          *string `protobuf:"bytes,6,opt,name=note,proto3,oneof" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5400,6 +5439,13 @@ func (x *DiffMeasuresRow) GetDelta() int64 {
 		return *x.Delta
 	}
 	return 0
+}
+
+func (x *DiffMeasuresRow) GetNote() string {
+	if x != nil && x.Note != nil {
+		return *x.Note
+	}
+	return ""
 }
 
 // What to report: Which elements of its operands an instruction reads, as indexing maps.
@@ -7430,7 +7476,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\achanges\x18\x02 \x03(\v2\x14.xlashape.v1.DiffRowR\achanges\x12\x1b\n" +
 	"\trow_count\x18\x03 \x01(\x03R\browCount\x12\x1a\n" +
 	"\bheadline\x18\x04 \x01(\tR\bheadline\x128\n" +
-	"\bmeasures\x18\x05 \x03(\v2\x1c.xlashape.v1.DiffMeasuresRowR\bmeasures\"\xcb\a\n" +
+	"\bmeasures\x18\x05 \x03(\v2\x1c.xlashape.v1.DiffMeasuresRowR\bmeasures\"\x81\b\n" +
 	"\n" +
 	"DiffTotals\x12\x17\n" +
 	"\x04same\x18\x01 \x01(\bH\x00R\x04same\x88\x01\x01\x12(\n" +
@@ -7450,7 +7496,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x16delta_collective_bytes\x18\f \x01(\x03H\vR\x14deltaCollectiveBytes\x88\x01\x01\x12(\n" +
 	"\rdelta_fusions\x18\r \x01(\x03H\fR\fdeltaFusions\x88\x01\x01\x122\n" +
 	"\x12delta_instructions\x18\x0e \x01(\x03H\rR\x11deltaInstructions\x88\x01\x01\x12-\n" +
-	"\x10delta_peak_bytes\x18\x0f \x01(\x03H\x0eR\x0edeltaPeakBytes\x88\x01\x01B\a\n" +
+	"\x10delta_peak_bytes\x18\x0f \x01(\x03H\x0eR\x0edeltaPeakBytes\x88\x01\x01\x12$\n" +
+	"\vdelta_flops\x18\x10 \x01(\x03H\x0fR\n" +
+	"deltaFlops\x88\x01\x01B\a\n" +
 	"\x05_sameB\x10\n" +
 	"\x0e_fingerprint_aB\x10\n" +
 	"\x0e_fingerprint_bB\n" +
@@ -7466,7 +7514,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x17_delta_collective_bytesB\x10\n" +
 	"\x0e_delta_fusionsB\x15\n" +
 	"\x13_delta_instructionsB\x13\n" +
-	"\x11_delta_peak_bytes\"\xce\t\n" +
+	"\x11_delta_peak_bytesB\x0e\n" +
+	"\f_delta_flops\"\xe5\n" +
+	"\n" +
 	"\aDiffRow\x12\x17\n" +
 	"\x04kind\x18\x01 \x01(\tH\x00R\x04kind\x88\x01\x01\x12\x12\n" +
 	"\x04what\x18\x02 \x03(\tR\x04what\x12\x1b\n" +
@@ -7494,7 +7544,11 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\bsource_a\x18\x15 \x01(\tH\x13R\asourceA\x88\x01\x01\x12\x1f\n" +
 	"\top_name_a\x18\x16 \x01(\tH\x14R\aopNameA\x88\x01\x01\x12\x1e\n" +
 	"\bsource_b\x18\x17 \x01(\tH\x15R\asourceB\x88\x01\x01\x12\x1f\n" +
-	"\top_name_b\x18\x18 \x01(\tH\x16R\aopNameB\x88\x01\x01B\a\n" +
+	"\top_name_b\x18\x18 \x01(\tH\x16R\aopNameB\x88\x01\x01\x12$\n" +
+	"\vdelta_flops\x18\x19 \x01(\x03H\x17R\n" +
+	"deltaFlops\x88\x01\x01\x12\x17\n" +
+	"\x04runs\x18\x1a \x01(\x03H\x18R\x04runs\x88\x01\x01\x12*\n" +
+	"\x0edelta_segments\x18\x1b \x01(\x01H\x19R\rdeltaSegments\x88\x01\x01B\a\n" +
 	"\x05_kindB\t\n" +
 	"\a_opcodeB\x04\n" +
 	"\x02_aB\x04\n" +
@@ -7521,18 +7575,23 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"_op_name_aB\v\n" +
 	"\t_source_bB\f\n" +
 	"\n" +
-	"_op_name_b\"\xac\x01\n" +
+	"_op_name_bB\x0e\n" +
+	"\f_delta_flopsB\a\n" +
+	"\x05_runsB\x11\n" +
+	"\x0f_delta_segments\"\xce\x01\n" +
 	"\x0fDiffMeasuresRow\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x17\n" +
 	"\x04unit\x18\x02 \x01(\tH\x01R\x04unit\x88\x01\x01\x12\x11\n" +
 	"\x01a\x18\x03 \x01(\x03H\x02R\x01a\x88\x01\x01\x12\x11\n" +
 	"\x01b\x18\x04 \x01(\x03H\x03R\x01b\x88\x01\x01\x12\x19\n" +
-	"\x05delta\x18\x05 \x01(\x03H\x04R\x05delta\x88\x01\x01B\a\n" +
+	"\x05delta\x18\x05 \x01(\x03H\x04R\x05delta\x88\x01\x01\x12\x17\n" +
+	"\x04note\x18\x06 \x01(\tH\x05R\x04note\x88\x01\x01B\a\n" +
 	"\x05_nameB\a\n" +
 	"\x05_unitB\x04\n" +
 	"\x02_aB\x04\n" +
 	"\x02_bB\b\n" +
-	"\x06_delta\"\xa0\x04\n" +
+	"\x06_deltaB\a\n" +
+	"\x05_note\"\xa0\x04\n" +
 	"\n" +
 	"MapRequest\x12\x1b\n" +
 	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +

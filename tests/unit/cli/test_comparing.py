@@ -34,7 +34,9 @@ def run(*arguments, code=0, data=b""):
 
 def test_two_files(files):
     one, two, same = files
-    assert "added   copy   copy     c" in run("diff", one, two)
+    lines = run("diff", one, two).splitlines()
+    assert lines[:2] == ["1 change, copied +2.00 KiB, buffers +1.00 KiB", f"{one} → {two}"]
+    assert lines[-2:] == [" +1.00 KiB  added copy c", "            copied +2.00 KiB"]
     assert "The same program: 1:" in run("diff", one, same)
     assert "The same program: 1:" in run("diff", one, "-", data=SAME.encode())
     assert run("diff", one, two, "--show", "text").strip() == "+ %c = f32[256]{0} copy(%p)"
@@ -43,9 +45,9 @@ def test_two_files(files):
 @pytest.mark.parametrize(
     ("condition", "reason"),
     [
-        ("copies.bytes > 1000", "copies.bytes > 1000: copies.bytes 0 B → 1.00 KiB (+1.00 KiB)"),
+        ("copies.bytes > 1000", "copies.bytes > 1000: copies.bytes 0 B → 2.00 KiB (+2.00 KiB)"),
         ("bytes_read > 2%", "bytes_read > 2%: bytes_read 1.00 KiB → 2.00 KiB (+1.00 KiB, +100.0%)"),
-        ("changes>0", "changes>0: 1 changes"),
+        ("changes>0", "changes>0: 1 change"),
         ("copies.bytes > 1MiB", ""),
         ("fusions > 0%", ""),
     ],
@@ -53,7 +55,7 @@ def test_two_files(files):
 def test_a_gate_fails_with_the_reason_first(files, condition, reason):
     text = run("diff", *files[:2], "--fail-if", condition, code=int(bool(reason)))
     assert text.startswith(f"FAILED {reason}\n") if reason else not text.startswith("FAILED")
-    assert run("diff", files[0], files[2], "--fail-if", condition).startswith(files[0])
+    assert run("diff", files[0], files[2], "--fail-if", condition).startswith("The same program: 1:")
 
 
 def test_what_is_ignored_does_not_fail(files):
@@ -79,9 +81,10 @@ def test_mistakes_are_named(files, arguments, message):
 def test_json_follows_its_schema(files):
     told = json.loads(run("diff", *files[:2], "--json"))
     jsonschema.validate(told, json.loads(run("schemas", "diff.v1")))
-    assert told["totals"]["delta_copy_bytes"] == told["changes"][0]["delta_copy_bytes"] == 1024
+    assert told["totals"]["delta_copy_bytes"] == told["changes"][0]["delta_copy_bytes"] == 2048
     measures = {each["name"]: each["delta"] for each in told["measures"]}
-    assert (measures["copies.bytes"], measures["instructions"]) == (1024, 1)
+    assert (measures["copies.bytes"], measures["instructions"]) == (2048, 1)
+    assert {each["name"]: each["note"] for each in told["measures"]}["peak_bytes"] == "estimated"
     told = json.loads(run("fingerprint", *files, "--json"))
     jsonschema.validate(told, json.loads(run("schemas", "fingerprint.v1")))
 
@@ -116,9 +119,25 @@ def test_directories_of_dumps(tmp_path):
     done = command_line.run("diff", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if", "copies > 0")
     text = done.stdout.decode()
     assert done.returncode == 1
-    assert text.startswith("FAILED copies > 0: copies 0 → 1 (+1)\njit_f\n")
+    assert text.startswith("FAILED jit_f: copies > 0: copies 0 → 1 (+1)\njit_f: 1 change, copied +2.00 KiB")
     assert text.endswith("2 modules are in both, 1 of them changed\n")
     assert "jit_new is in" in done.stderr.decode()
+    both = (str(tmp_path / "a"), str(tmp_path / "b"))
+    lines = run("diff", *both, "--format", "csv").splitlines()
+    assert [line.partition(",")[0] for line in lines] == ["module", "jit_f"]
+    told = json.loads(run("diff", *both, "--json"))
+    jsonschema.validate(told, json.loads(run("schemas", "diff.v1")))
+    assert told["files"] == ["jit_f", "jit_g"] == [each["module"] for each in told["totals_of_files"]]
+    assert [(each["module"], each["b"]) for each in told["changes"]] == [("jit_f", "c")]
+
+
+def test_one_instruction_beside_the_other(files):
+    text = run("diff", *files[:2], "--beside", "n")
+    assert text.splitlines()[0].split() == ["A", "B"]
+    assert "ROOT %n = f32[256]{0} negate(%p)" in text and " | ROOT %n = f32[256]{0} negate(%c)" in text
+    assert "> %c = f32[256]{0} copy(%p)" in run("diff", *files[:2], "--beside", "e")
+    done = command_line.run("diff", *files[:2], "--beside", "nn")
+    assert done.returncode == 1 and "neither module has an instruction or a computation 'nn'" in done.stderr.decode()
 
 
 # -- Markdown -----------------------------------------------------------------------------
@@ -126,7 +145,7 @@ def test_directories_of_dumps(tmp_path):
 
 def test_markdown_has_the_summary_first_and_folds_the_rest(files):
     text = run("diff", *files[:2], "--format", "markdown", "--fail-if", "copies > 0", code=1)
-    assert text.index("❌ copies") < text.index("1 change in 1 row") < text.index("| added | copy | copy |")
+    assert text.index("❌ copies") < text.index("1 change, copied +2.00 KiB") < text.index("| added | copy | copy |")
 
 
 def test_markdown_fits_into_a_comment():
@@ -147,4 +166,4 @@ def test_markdown_fits_into_a_comment():
 
 def test_one_html_file(files):
     text = run("diff", *files[:2], "--format", "html")
-    assert text.startswith("<!doctype html>") and "<td>copy</td>" in text and "<script" not in text
+    assert text.startswith("<!doctype html>") and "<code>added copy c</code>" in text and "<script" not in text

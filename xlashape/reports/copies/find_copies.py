@@ -16,9 +16,9 @@ from xlashape.reports.copies.answer import Copies, Copy, CopySuggestion
 from xlashape.reports.copies.causes import Ends, cause_of, ends_of, source_text, taker_text
 from xlashape.reports.copies.edits import Edit, Removal, advice_of, matched_by_jax, removal_of, removal_text
 from xlashape.reports.copies.flow import Flow
-from xlashape.reports.copies.movers import Mover, bytes_read, bytes_written, layout_of, movers_of
+from xlashape.reports.copies.movers import Mover, layout_of, movers_of
 from xlashape.reports.copies.pass_dumps import Dump, Inserted, dumps_beside, inserted_by, one_of
-from xlashape.reports.copies.times import Times, executions
+from xlashape.reports.copies.times import Times, executions, moved_by
 
 _LONGEST_PATH = 4096
 _SHARED_FROM = 8
@@ -164,10 +164,8 @@ def _row(
 ) -> Copy:
     row, inner = mover.row, mover.inner
     cause = cause_of(flow, mover, ends)
-    read, written = bytes_read(mover), bytes_written(mover)
-    size = None if read is None or written is None else min(read + written, INT64_MAX)
     executed = times[row.computation]
-    total = None if size is None else min(size * executed.number, INT64_MAX)
+    read, written, size, total = moved_by(mover, executed)
     known = inserted.get(inner.name)
     is_known = known is not None and known.is_exact
     before, after = mover.source_shape, mover.result_shape

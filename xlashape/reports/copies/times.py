@@ -1,4 +1,4 @@
-"""How often each computation of a module is executed, in one execution of the module."""
+"""How often each computation of a module is executed, in one execution of the module, and how many bytes its movers move with that."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from graphlib import TopologicalSorter
 from typing import NamedTuple
 
 from xlashape.errors import XlashapeError
-from xlashape.hlo import HloComputation, HloInstruction, Opcode
+from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
 from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.limits import INT64_MAX, spend
 from xlashape.reports.copies.flow import Flow
+from xlashape.reports.copies.movers import Mover, bytes_read, bytes_written, movers_of
 
 
 class Times(NamedTuple):
@@ -28,6 +29,38 @@ class Times(NamedTuple):
         if self.is_lower_bound:
             return "unknown" if self.is_upper_bound else "at least"
         return "at most" if self.is_upper_bound else "exact"
+
+
+class Moved(NamedTuple):
+    """The bytes that a mover moves; None where a size is not known."""
+
+    read: int | None
+    """In one execution."""
+    written: int | None
+    size: int | None
+    """Read and written, in one execution."""
+    total: int | None
+    """In one execution of the module."""
+
+
+def moved_by(mover: Mover, times: Times) -> Moved:
+    """The bytes of a mover that is executed so often."""
+    read, written = bytes_read(mover), bytes_written(mover)
+    size = None if read is None or written is None else min(read + written, INT64_MAX)
+    return Moved(read, written, size, None if size is None else min(size * times.number, INT64_MAX))
+
+
+def copied_bytes(module: HloModule) -> Iterator[tuple[HloInstruction, int]]:
+    """The executed instructions that `copies` has rows of, and how many bytes each moves in one execution of the module: 0 where that is not known.
+
+    >>> module = HloModule.parse("HloModule m ENTRY e { p = f32[256] parameter(0) ROOT c = f32[256] copy(p) }")
+    >>> [(each.name, size) for each, size in copied_bytes(module)]
+    [('c', 2048)]
+    """
+    movers = list(movers_of(module))
+    times = executions(Flow(module)) if movers else {}
+    for mover in movers:
+        yield mover.row, moved_by(mover, times[mover.row.computation]).total or 0
 
 
 def executions(flow: Flow) -> dict[HloComputation, Times]:

@@ -27,6 +27,7 @@ _R = TypeVar("_R")
 
 _MATRIX: Final = frozenset((Opcode.CONVOLUTION, Opcode.DOT, Opcode.RAGGED_DOT, Opcode.SCALED_DOT))
 _RUNS_CALLED: Final = frozenset((Opcode.ASYNC_START, Opcode.CALL))
+_INLINED: Final = _RUNS_CALLED | {Opcode.FUSION}
 _BESIDE: Final = frozenset(
     (
         Opcode.ALL_GATHER_START,
@@ -92,6 +93,25 @@ class Program(NamedTuple):
     """For each executed loop, conditional and call, what one execution of it costs with all that it executes."""
 
 
+class Flops(NamedTuple):
+    """The FLOPs of each instruction by itself, those in fusions included."""
+
+    times: dict[HloComputation, int]
+    """How often computations run: those that are executed, and those of fusions."""
+    known: dict[HloComputation, list[int | None]]
+    """For these, the FLOPs of each instruction in one run of the program; None where they are not known. What calls a computation that runs has none."""
+
+
+def flops_of(module: HloModule) -> Flops:
+    """The FLOPs of each instruction of a module, which add up to those of `program_of` where these are exact. Raises InvalidModuleError as `program_of` does.
+
+    >>> text = "HloModule m ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p) ROOT a = f32[8] add(n, n) }"
+    >>> list(flops_of(HloModule.parse(text)).known.values())
+    [[0, 8, 8]]
+    """
+    return _Walk(module, Roof(None, None, None), as_xla=False).each()
+
+
 def program_of(module: HloModule, roof: Roof, *, as_xla: bool) -> Program:
     """The cost of each executed instruction of a module. Raises InvalidModuleError for shapes and attributes that do not fit each other."""
     return _Walk(module, roof, as_xla=as_xla).program()
@@ -143,6 +163,24 @@ class _Walk:
             called,
         )
 
+    def each(self) -> Flops:
+        for computation in self._order:
+            self._arithmetic[computation] = self._sum_of(computation)
+        times, exact = self._times(fused=True)
+        known: dict[HloComputation, list[int | None]] = {}
+        for computation, count in times.items():
+            is_known = computation in exact
+            rows: list[int | None] = []
+            for instruction in computation.instructions:
+                opcode = instruction.opcode
+                if opcode in _INLINED or opcode in (Opcode.WHILE, Opcode.CONDITIONAL):
+                    rows.append(0)
+                    continue
+                own = _checked(instruction, self._arithmetic_of)
+                rows.append(own.flops * count if own.is_complete and (is_known or not own.flops) else None)
+            known[computation] = rows
+        return Flops(times, known)
+
     def _own(self, row: Executed) -> Sums:
         """The cost of an instruction without what it calls."""
         arithmetic, traffic = row.arithmetic, row.traffic
@@ -181,8 +219,8 @@ class _Walk:
         trips = self._trips[loop]
         return (1, 1) if trips is None else (trips, trips + 1)
 
-    def _times(self) -> tuple[dict[HloComputation, int], set[HloComputation]]:
-        """How often each executed computation runs, and those of which that is known."""
+    def _times(self, *, fused: bool = False) -> tuple[dict[HloComputation, int], set[HloComputation]]:
+        """How often each executed computation, with `fused` also each fused one, runs, and those of which that is known."""
         entry = self._module.entry
         times = {entry: 1}
         inexact: set[HloComputation] = set()
@@ -190,7 +228,10 @@ class _Walk:
             if computation not in times:
                 continue
             for instruction in computation.instructions:
-                for called, count, is_exact in self._runs(instruction):
+                runs = self._runs(instruction)
+                if fused and instruction.opcode == Opcode.FUSION:
+                    runs = [(called, 1, True) for called in instruction.called_computations[:1]]
+                for called, count, is_exact in runs:
                     times[called] = times.get(called, 0) + times[computation] * count
                     if not is_exact or computation in inexact:
                         inexact.add(called)

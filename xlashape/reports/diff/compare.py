@@ -10,12 +10,14 @@ from xlashape.frozen import Frozen, set_field
 from xlashape.hlo.module import HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
+from xlashape.limits import INT64_MAX
 from xlashape.reports.diff.graph import Side
 from xlashape.reports.diff.matching import match
-from xlashape.reports.diff.measures import Measures, ModuleMeasures
+from xlashape.reports.diff.measures import ModuleMeasures
 from xlashape.reports.diff.rows import Change, changes
-from xlashape.reports.diff.units import Units
-from xlashape.reports.memory import memory
+from xlashape.reports.diff.text import answer_text, beside, measure_lines, verdict
+from xlashape.reports.diff.units import Member, Units
+from xlashape.reports.memory import ProgramMemory, memory
 from xlashape.reports.report import Answer, Option, Report, Section
 from xlashape.reports.text import short_bytes
 from xlashape.similar import did_you_mean
@@ -27,13 +29,19 @@ _DELTAS: Final = (
     ("bytes_read", "bytes that executed instructions read", "bytes"),
     ("bytes_written", "bytes that executed instructions write", "bytes"),
     ("copies", "copies", ""),
-    ("copy_bytes", "bytes that copies write", "bytes"),
+    ("copy_bytes", "bytes that copies read and write, each time that they run,", "bytes"),
     ("collectives", "collectives", ""),
     ("collective_bytes", "bytes of the results of collectives", "bytes"),
     ("fusions", "fusions", ""),
     ("instructions", "instructions", ""),
+    ("flops", "FLOPs in one run", "flops"),
 )
 _RANKS: Final = {"bytes": 2, "bytes_read": 6, "bytes_written": 7, "copies": 8, "instructions": 9}
+
+
+def _meaning(name: str, meaning: str) -> str:
+    return f"how many more {meaning} the second module has" + "; none where they are not known" * (name == "flops")
+
 
 COLUMNS: Final = (
     Column("kind", Kind.TEXT, "`added`, `removed`, `changed` or `moved`", rank=1),
@@ -42,7 +50,9 @@ COLUMNS: Final = (
     Column("a", Kind.TEXT, "the name of the instruction in the first module", rank=4),
     Column("b", Kind.TEXT, "the name of the instruction in the second module", rank=2),
     Column("times", Kind.INTEGER, "how many changes are alike; the numbers are those of all of them", rank=3),
-    *[Column(f"delta_{name}", Kind.INTEGER, f"how many more {meaning} the second module has", unit, _RANKS.get(name, 0), f"Δ {name.replace('_', ' ')}") for name, meaning, unit in _DELTAS],
+    *[Column(f"delta_{name}", Kind.INTEGER, _meaning(name, meaning), unit, _RANKS.get(name, 0), f"Δ {name.replace('_', ' ')}") for name, meaning, unit in _DELTAS],
+    Column("delta_segments", Kind.NUMBER, "how many more segments of memory one read of a warp touches, summed over the operands, in the instructions that both modules have; none where reads do not differ or are not known", rank=0),
+    Column("runs", Kind.INTEGER, "how often the instruction runs in one run of the module, in the module in which it runs more often", rank=0),
     Column("details", Kind.TEXT, "the values before and after", rank=6),
     Column("shape", Kind.TEXT, "the shape of the result in the second module, or in the first one", rank=0),
     Column("source", Kind.TEXT, "the line of the user's code that the instruction comes from", rank=5),
@@ -59,6 +69,12 @@ MEASURE_COLUMNS: Final = (
     Column("a", Kind.INTEGER, "in the first module", rank=2),
     Column("b", Kind.INTEGER, "in the second module", rank=2),
     Column("delta", Kind.INTEGER, "how much more in the second module", rank=1),
+    Column(
+        "note",
+        Kind.TEXT,
+        "how far the numbers can be trusted: `estimated` where no module, or one alone, has XLA's assignment of buffers; why numbers are not known",
+        rank=3,
+    ),
 )
 
 REPORT: Final = Report(
@@ -70,7 +86,7 @@ REPORT: Final = Report(
         Column("fingerprint_a", Kind.TEXT, "the fingerprint of the first module"),
         Column("fingerprint_b", Kind.TEXT, "the fingerprint of the second module"),
         Column("ignored", Kind.INTEGER, "how many rows were left out because `ignore` names what changed in them"),
-        *[Column(f"delta_{name}", Kind.INTEGER, f"how many more {meaning} the second module has", unit) for name, meaning, unit in _DELTAS],
+        *[Column(f"delta_{name}", Kind.INTEGER, _meaning(name, meaning), unit) for name, meaning, unit in _DELTAS],
         Column("delta_peak_bytes", Kind.INTEGER, "how much higher the peak of memory is in the second module", "bytes"),
     ),
     sections=(Section("measures", MEASURE_COLUMNS, "What the modules cost as a whole; the names are those that `--fail-if` takes"),),
@@ -86,7 +102,7 @@ REPORT: Final = Report(
 WORDS: Final = (
     "added", "removed", "changed", "moved",
     "opcode", "shape", "element type", "layout", "tile", "memory space", "dynamic dimensions", "value", "operands", "control dependencies", "sharding",
-    "replica groups", "aliasing", "donation", "entry layout", "copy", "collective", "recomputed", "replaced", "order", "backend_config", "frontend_attributes",
+    "replica groups", "aliasing", "donation", "entry layout", "copy", "collective", "recomputed", "replaced", "order", "schedule", "iterations", "backend_config", "frontend_attributes",
     "fusion split", "fusion merged", "fusion grown", "fusion shrunk", "fusion boundary", "fused", "unfused", "outlined", "inlined", "parameter number",
 )  # fmt: skip
 """What `ignore` may name, beside attributes of HLO text."""
@@ -99,6 +115,8 @@ class Measure(NamedTuple):
     unit: str
     a: int | None
     b: int | None
+    note: str | None = None
+    """How far the numbers can be trusted, such as `estimated`."""
 
     @property
     def delta(self) -> int | None:
@@ -109,7 +127,7 @@ class Measure(NamedTuple):
 class Diff(Answer, Frozen):
     """What changed from module `a` to module `b`. The rows of `changes` sum up to the totals, but for the peak of memory and for rows that are ignored."""
 
-    __slots__ = ("_by_name", "_sums", "changes", "fingerprint_a", "fingerprint_b", "ignored", "modules")
+    __slots__ = ("_by_name", "changes", "fingerprint_a", "fingerprint_b", "ignored", "modules", "sums")
 
     report = REPORT
 
@@ -119,7 +137,8 @@ class Diff(Answer, Frozen):
     fingerprint_b: str
     ignored: int
     modules: tuple[HloModule, HloModule]
-    _sums: tuple[Measure, ...]
+    sums: tuple[Measure, ...]
+    """The measures that took no longer than the comparison."""
     _by_name: dict[str, Measure]
 
     def __init__(
@@ -129,7 +148,7 @@ class Diff(Answer, Frozen):
         set_field(self, "fingerprint_a", modules[0].fingerprint())
         set_field(self, "fingerprint_b", modules[1].fingerprint())
         set_field(self, "changes", tuple(changes))
-        set_field(self, "_sums", tuple(measures))
+        set_field(self, "sums", tuple(measures))
         set_field(self, "ignored", ignored)
 
     @property
@@ -141,13 +160,7 @@ class Diff(Answer, Frozen):
         try:
             return self._by_name
         except AttributeError:
-            one, other = self.modules
-            before = _peak_bytes(one)
-            is_same = one is other or (
-                self.fingerprint_a == self.fingerprint_b and one.hlo_proto is other.hlo_proto is None
-            )
-            peak = Measure("peak_bytes", "bytes", before, before if is_same else _peak_bytes(other))
-            by_name = {each.name: each for each in (*self._sums, peak)}
+            by_name = {each.name: each for each in (*self.sums, peak_of(*self.modules))}
             set_field(self, "_by_name", by_name)
             return by_name
 
@@ -164,27 +177,21 @@ class Diff(Answer, Frozen):
 
     def measure(self, name: str) -> Measure:
         """A number of both modules by its name, such as `copies.bytes`. Raises InvalidArgumentError."""
-        found = next((each for each in self._sums if each.name == name), None) or self._measured().get(name)
-        if found is None:
-            names = self._measured()
-            message = f"there is no measure {name!r}; there are {', '.join(names)}{did_you_mean(name, names)}"
-            raise InvalidArgumentError(message, field="measure")
-        return found
+        return measure_of(self, name)
 
     def headline(self) -> str:
         """How many changes there are, and which numbers are others."""
         if self.same:
             text = f"The same program: {self.fingerprint_a}"
             return text if not self.ignored else f"No changes but {self.ignored:,} that are ignored"
-        count = sum([change.times for change in self.changes])
-        lines = [f"{count:,} change{'s' * (count != 1)} in {len(self.changes):,} row{'s' * (len(self.changes) != 1)}"]
-        for each in self.measures:
-            if each.delta and each.a is not None and each.b is not None:
-                lines.append(f"{each.name:<18} {_amount(each, each.a)} → {_amount(each, each.b)} ({_signed(each)})")
-        return "\n".join(lines)
+        lines = [verdict(self.changes, self.measures), *measure_lines(self.measures)]
+        return "\n".join([*lines, f"{self.ignored:,} rows are ignored"] if self.ignored else lines)
+
+    def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
+        return answer_text(self, self.changes, limit, width=width, hint=hint)
 
     def side_by_side(self, row: int, *, width: int = 160) -> str:
-        """The text of the instructions of a row of `changes`, those of the first module beside or above those of the second."""
+        """The text of the instructions of a row of `changes`, those of the first module above those of the second."""
         lines: list[str] = []
         for member in self.changes[row].nodes:
             for sign, node, module in zip("-+", member, self.modules, strict=True):
@@ -193,6 +200,19 @@ class Diff(Answer, Frozen):
                     text = instruction.to_text(print_metadata=False)
                     lines.append(f"{sign} {text if len(text) <= width else text[: width - 1] + '…'}")
         return "\n".join(lines)
+
+    def beside(self, name: str, *, width: int = 160) -> str:
+        """The instruction or the computation `name` of either module, in columns beside what it is matched to in the other module.
+
+        A fusion and a loop come with the computations that they call. `|` stands between lines that differ, `<` and `>` at what one module has alone.
+        The modules are matched again. Raises NotFoundError for a name that neither has.
+
+        >>> one = "HloModule m ENTRY e { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }"
+        >>> print(diff(one, one.replace("negate", "abs")).beside("n", width=80))
+        A                                        B
+        ROOT %n = f32[8]{0} negate(%p)         | ROOT %n = f32[8]{0} abs(%p)
+        """
+        return beside(match(*map(Side, self.modules)), name, width)
 
 
 _MEASURE_OF: Final[dict[str, str]] = {
@@ -206,19 +226,10 @@ _MEASURE_OF: Final[dict[str, str]] = {
     "padding_bytes": "padding_bytes",
     "bytes_read": "bytes_read",
     "bytes_written": "bytes_written",
+    "flops": "flops",
     "peak_bytes": "peak_bytes",
 }
 """The names of measures, by those of columns."""
-
-
-def _amount(measure: Measure, value: float) -> str:
-    return short_bytes(value) if measure.unit == "bytes" else f"{value:,.10g}"
-
-
-def _signed(measure: Measure) -> str:
-    delta = measure.delta or 0
-    text = _amount(measure, abs(delta)) if measure.unit != "bytes" else f"{abs(delta):,} bytes"
-    return f"{'+' if delta > 0 else '-'}{text}"
 
 
 def diff(a: Any, b: Any, *, ignore: Iterable[str] = ()) -> Diff:
@@ -237,17 +248,45 @@ def diff(a: Any, b: Any, *, ignore: Iterable[str] = ()) -> Diff:
     """
     modules = HloModule.of(a), HloModule.of(b)
     ignored_words = _ignored(ignore)
-    if modules[0].fingerprint() == modules[1].fingerprint():
-        total = ModuleMeasures(modules[0]).total()
-        return Diff(modules, (), _measures(total, total), 0)
+    if modules[0].fingerprint() == modules[1].fingerprint() and not _other_schedules(*modules):
+        known = ModuleMeasures(modules[0])
+        return Diff(modules, (), _measures(known, known), 0)
     one, other = Side(modules[0]), Side(modules[1])
     units = Units(match(one, other))
     rows = changes(one, other, units.units(), units.module_aspects)
-    if not rows:
+    if not rows and modules[0].fingerprint() != modules[1].fingerprint():
         rows = (_other_order(modules),)
+    peak = peak_of(*modules) if units.rescheduled else None
+    if peak is not None and peak.delta:
+        rows = _with_schedule(rows, one, other, units.rescheduled, peak)
     kept = [row for row in rows if not _is_ignored(row, ignored_words)]
-    measures = _measures(one.measures.total(), other.measures.total())
-    return Diff(modules, kept, measures, len(rows) - len(kept))
+    measures = _measures(one.measures, other.measures)
+    return Diff(modules, kept, [*measures, peak] if peak is not None else measures, len(rows) - len(kept))
+
+
+def _other_schedules(one: HloModule, other: HloModule) -> bool:
+    """Whether both modules say in which order their instructions run, and these orders are others."""
+    return all(each.proto.schedule.sequences for each in (one, other)) and (
+        one.fingerprint(schedule=True) != other.fingerprint(schedule=True)
+    )
+
+
+def _with_schedule(
+    rows: tuple[Change, ...], one: Side, other: Side, rescheduled: Sequence[tuple[Member, int, int]], peak: Measure
+) -> tuple[Change, ...]:
+    """The rows with one for a schedule that makes another peak: the first row where nothing else costs bytes, else the last."""
+    (first, second), moved, count = max(rescheduled, key=lambda each: each[1])
+    assert first is not None and second is not None and peak.a is not None and peak.b is not None
+    a, b = one.computations[first[0]], other.computations[second[0]]
+    names = a.canonical.printed.name, b.canonical.printed.name
+    details = (
+        f"{moved:,} of {count:,} instructions run at another place, first {b.name(second[1])}"
+        f"; the peak of memory is {short_bytes(peak.a)} → {short_bytes(peak.b)}"
+    )
+    if len(rescheduled) > 1:
+        details += f"; {len(rescheduled) - 1:,} more computations have other schedules"
+    row = Change("changed", ("schedule",), "computation", *names, 1, details, names=(names,))
+    return (*rows, row) if any(each.delta_bytes for each in rows) else (row, *rows)
 
 
 def _other_order(modules: tuple[HloModule, HloModule]) -> Change:
@@ -280,26 +319,61 @@ def _is_ignored(row: Change, words: frozenset[str]) -> bool:
     return bool(row.what) and all(word in words or word.partition(".")[0] in words for word in row.what)
 
 
-def _measures(one: Measures, other: Measures) -> list[Measure]:
+def _measures(one: ModuleMeasures, other: ModuleMeasures) -> list[Measure]:
     units = {name: unit for name, _, unit in _DELTAS}
-    before, after = one._asdict(), other._asdict()
-    return [Measure(_MEASURE_OF[name], units[name], before[name], after[name]) for name in before]
+    before, after = one.total()._asdict(), other.total()._asdict()
+    made = [Measure(_MEASURE_OF[name], units[name], before[name], after[name]) for name in before if name != "flops"]
+    known = [
+        min(each["flops"], INT64_MAX) if side.has_all_flops else None for side, each in ((one, before), (other, after))
+    ]
+    note = None if None not in known else "not known of all instructions, or how often these run is not"
+    return [*made, Measure("flops", "flops", known[0], known[1], note)]
+
+
+def measure_of(found: Any, name: str) -> Measure:
+    """A number of a Diff, or of the answer of a server, by its name. Raises InvalidArgumentError."""
+    if isinstance(found, Diff) and (quick := next((each for each in found.sums if each.name == name), None)):
+        return quick
+    by_name = {each.name: each for each in found.measures}
+    if name not in by_name:
+        message = f"there is no measure {name!r}; there are {', '.join(by_name)}{did_you_mean(name, by_name)}"
+        raise InvalidArgumentError(message, field="measure")
+    each = by_name[name]
+    return Measure(each.name, each.unit or "", each.a, each.b, each.note)
 
 
 def measures_of(module: HloModule) -> dict[str, int | None]:
     """The numbers of a module by the names of measures; None for those that are not known.
 
     >>> measures_of(HloModule.parse("HloModule m ENTRY e { p = f32[256] parameter(0) ROOT c = f32[256] copy(p) }"))["copies.bytes"]
-    1024
+    2048
     """
-    total = ModuleMeasures(module).total()
-    return {**{each.name: each.a for each in _measures(total, total)}, "peak_bytes": _peak_bytes(module)}
+    known = ModuleMeasures(module)
+    return {**{each.name: each.a for each in _measures(known, known)}, "peak_bytes": peak_of(module, module).a}
 
 
-def _peak_bytes(module: HloModule) -> int | None:
-    """The peak of memory, by XLA's assignment of buffers or estimated; None where neither is possible."""
+def peak_of(one: HloModule, other: HloModule) -> Measure:
+    """The peaks of memory: by XLA's assignments of buffers where both modules have one, else both estimated, so that like is compared with like."""
+    first = _memory(one)
+    if one is other:
+        second = first
+    else:
+        second = _memory(other)
+        if first is not None and second is not None and first.is_estimate != second.is_estimate:
+            first, second = [
+                each if each.is_estimate else _memory(HloModule.from_proto(module.proto))
+                for each, module in ((first, one), (second, other))
+            ]
+    found = [each for each in (first, second) if each is not None]
+    note = "estimated" if any(each.is_estimate for each in found) else None
+    peaks = [None if each is None else each.peak_bytes for each in (first, second)]
+    return Measure("peak_bytes", "bytes", peaks[0], peaks[1], note)
+
+
+def _memory(module: HloModule) -> ProgramMemory | None:
+    """Its memory; None where it is not known."""
     try:
-        return memory(module).peak_bytes
+        return memory(module)
     except (DeadlineExceededError, LimitExceededError):
         raise
     except XlashapeError:

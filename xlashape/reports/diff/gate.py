@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from operator import eq, ge, gt, le, lt, ne
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from xlashape.errors import InvalidArgumentError
-from xlashape.reports.diff.compare import Diff, Measure
+from xlashape.reports.diff.compare import Measure, measure_of
 from xlashape.reports.selection import amount_of
 from xlashape.reports.text import short_bytes
 
@@ -57,12 +57,12 @@ class Condition(NamedTuple):
         amount = match[3].lstrip("+")
         return cls(text.strip(), match[1], match[2], amount_of(amount, "--fail-if"), amount.endswith("%"))
 
-    def reason(self, found: Diff) -> str | None:
-        """Why the condition holds, in a sentence; None where it does not, or the measure is not known.
+    def reason(self, found: Any) -> str | None:
+        """Why the condition holds for a Diff, or for the answer of a server, in a sentence; None where it does not, or the measure is not known.
 
         Raises InvalidArgumentError for a measure that there is none of.
         """
-        return self.reason_of(_changes(found) if self.measure == "changes" else found.measure(self.measure))
+        return self.reason_of(_changes(found) if self.measure == "changes" else measure_of(found, self.measure))
 
     def reason_of(self, measure: Measure) -> str | None:
         """The same for a measure."""
@@ -77,21 +77,22 @@ class Condition(NamedTuple):
         return f"{self.text}: {_told(measure, delta)}"
 
 
-def _changes(found: Diff) -> Measure:
+def _changes(found: Any) -> Measure:
     return Measure("changes", "", 0, sum([change.times for change in found.changes]))
 
 
 def _told(measure: Measure, delta: int) -> str:
     assert measure.a is not None and measure.b is not None
     if measure.name == "changes":
-        return f"{delta:,} changes"
+        return f"{delta:,} change{'s' * (delta != 1)}"
     amounts = [
         short_bytes(each) if measure.unit == "bytes" else f"{each:,}" for each in (measure.a, measure.b, abs(delta))
     ]
     share = f", {100 * delta / measure.a:+.1f}%" if measure.a else ""
+    share += f"; {measure.note}" if measure.note else ""
     return f"{measure.name} {amounts[0]} → {amounts[1]} ({'+' if delta >= 0 else '-'}{amounts[2]}{share})"
 
 
-def reasons(found: Diff, conditions: Iterable[Condition]) -> list[str]:
+def reasons(found: Any, conditions: Iterable[Condition]) -> list[str]:
     """Why conditions hold, in their order."""
     return [reason for condition in conditions if (reason := condition.reason(found)) is not None]

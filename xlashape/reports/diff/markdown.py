@@ -1,12 +1,15 @@
-"""A diff as Markdown for the comment of a pull request: the summary first, details folded, at most 65,536 characters."""
+"""A diff as a document: Markdown for the comment of a pull request, with the summary first, details folded, of at most 65,536 characters; HTML in one file.
+
+Both take a Diff, or the answer of a server with its section `measures`.
+"""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
-from xlashape.reports.diff.compare import Diff, Measure
-from xlashape.reports.diff.rows import Change
+from xlashape.reports.diff.text import amount, costs_of, counted, title_of, verdict
 from xlashape.reports.text import short_bytes
 
 MAX_CHARACTERS: Final = 65_536
@@ -16,18 +19,14 @@ _SHOWN: Final = 10
 _CELL: Final = 160
 
 
-def markdown(found: Diff, title: str, reasons: Sequence[str] = (), most: int = MAX_CHARACTERS) -> str:
+def markdown(found: Any, title: str, reasons: Sequence[str] = (), most: int = MAX_CHARACTERS) -> str:
     """The diff. `title` says what was compared, `reasons` why a gate fails. As many rows as fit into `most` characters."""
     lines = [f"### {_plain(title)}", ""]
     lines += [f"- ❌ {_plain(reason)}" for reason in reasons] + [""] * bool(reasons)
     if found.same:
         lines.append(found.headline().replace(found.fingerprint_a, f"`{found.fingerprint_a}`"))
         return _cut("\n".join(lines) + "\n", most)
-    count = sum([change.times for change in found.changes])
-    lines += [
-        f"{count:,} change{'s' * (count != 1)} in {len(found.changes):,} row{'s' * (len(found.changes) != 1)}.",
-        "",
-    ]
+    lines += [f"{_plain(verdict(found.changes, found.measures))}.", ""]
     different = [each for each in found.measures if each.delta]
     if different:
         lines += ["| | before | after | Δ |", "|---|--:|--:|--:|", *[_measure(each) for each in different], ""]
@@ -45,7 +44,7 @@ _HEAD: Final = (
 )
 
 
-def _folded(changes: Sequence[Change], room: int) -> str:
+def _folded(changes: Sequence[Any], room: int) -> str:
     """The remaining rows in a part that is folded, as many as there is room for."""
     head = f"<details><summary>{len(changes):,} more rows</summary>\n\n" + "\n".join(_HEAD) + "\n"
     tail = "\n</details>\n"
@@ -64,13 +63,19 @@ def _folded(changes: Sequence[Change], room: int) -> str:
     return head + "".join(rows) + note + tail
 
 
-def _measure(measure: Measure) -> str:
+def _measure(measure: Any) -> str:
+    one, other, delta = _cells_of(measure)
+    note = f" ({_plain(measure.note)})" if measure.note else ""
+    return f"| {_plain(measure.name)}{note} | {one} | {other} | {delta} |"
+
+
+def _cells_of(measure: Any) -> tuple[str, str, str]:
     values: Iterable[int] = (measure.a or 0, measure.b or 0, abs(measure.delta or 0))
-    one, other, delta = [short_bytes(value) if measure.unit == "bytes" else f"{value:,}" for value in values]
-    return f"| {measure.name} | {one} | {other} | {'+' if (measure.delta or 0) > 0 else '-'}{delta} |"
+    one, other, delta = [amount(measure.unit, value) for value in values]
+    return one, other, f"{'+' if (measure.delta or 0) > 0 else '-'}{delta}"
 
 
-def _row(change: Change) -> str:
+def _row(change: Any) -> str:
     cells = [
         change.kind,
         ", ".join(change.what),
@@ -104,3 +109,48 @@ def _plain(text: str) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 2] + "…\n"
+
+
+# -- HTML -----------------------------------------------------------------------------------
+
+_STYLE: Final = """body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:76em;padding:0 1em;color:#1c1e21;background:#fff}
+h1{font-size:1.2em;overflow-wrap:anywhere}.verdict{font-size:1.35em;font-weight:600;margin:.3em 0}.failed{color:#b00020;font-weight:600}
+table{border-collapse:collapse;margin:1.2em 0;width:100%}td,th{padding:4px 10px;text-align:left;vertical-align:top;border-bottom:1px solid #d8dadf}
+.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}.more{color:#b00020}.less{color:#13702b}small{color:#5c6370;overflow-wrap:anywhere}
+code{font:13px ui-monospace,monospace;overflow-wrap:anywhere}@media (prefers-color-scheme:dark){body{color:#e6e6e6;background:#17181b}td,th{border-color:#3a3d44}
+small{color:#a3a8b3}.more,.failed{color:#ff8a95}.less{color:#7ddb95}}"""
+
+
+def html_page(found: Any, title: str, reasons: Sequence[str] = ()) -> str:
+    """The diff as one HTML file without scripts: why a gate fails, the verdict, the numbers, every row."""
+    told = found.headline() if found.same else verdict(found.changes, found.measures)
+    parts = [f'<p class="failed">{html.escape(reason)}</p>' for reason in reasons]
+    parts.append(f'<p class="verdict">{html.escape(told)}</p>')
+    different = [each for each in found.measures if each.delta]
+    if different:
+        parts.append("<table><tr><th></th><th class=n>before</th><th class=n>after</th><th class=n>Δ</th></tr>")
+        for each in different:
+            one, other, delta = _cells_of(each)
+            name = html.escape(each.name) + (f" <small>{html.escape(each.note)}</small>" if each.note else "")
+            parts.append(
+                f"<tr><td>{name}</td><td class=n>{one}</td><td class=n>{other}</td>{_number(each.delta, delta)}</tr>"
+            )
+        parts.append("</table>")
+    if found.changes:
+        parts.append(f"<table><tr><th class=n>Δ buffers</th><th>{counted(len(found.changes), 'row')}</th></tr>")
+        for change in found.changes:
+            rest = " · ".join([each for each in (costs_of(change), change.source, change.op_name) if each])
+            shown = _signed(change.delta_bytes) or "0"
+            more = f"<br><small>{html.escape(rest)}</small>" if rest else ""
+            parts.append(
+                f"<tr>{_number(change.delta_bytes, shown)}<td><code>{html.escape(title_of(change))}</code>{more}</td></tr>"
+            )
+        parts.append("</table>")
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{html.escape(title)}</title><style>{_STYLE}</style>'
+    return (
+        f'<!doctype html>\n<html lang="en">{head}\n<h1>{html.escape(title)}</h1>\n' + "\n".join(parts) + "\n</html>\n"
+    )
+
+
+def _number(value: int, text: str) -> str:
+    return f'<td class="n{" more" if value > 0 else " less" if value < 0 else ""}">{text}</td>'

@@ -2,24 +2,26 @@
 
 An instruction inside a fusion has no buffers, and reads and writes no memory: its fusion does. Bytes are those in memory, tile padding included; results
 whose size is not known count nothing. Operands are counted as read in full and results as written in full, once for each time that the instruction is in
-the module, and not for each iteration of a loop.
+the module, and not for each iteration of a loop. Copies are the rows of the report `copies` with their bytes, FLOPs those of the report `cost`: both count
+each iteration of a loop.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from xlashape.errors import XlashapeError
+from xlashape.errors import InvalidModuleError, XlashapeError
 from xlashape.hlo.analysis.buffers import executed_computations, instruction_buffers
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep
 from xlashape.hlo.ops.registry import operation_of
-from xlashape.limits import spend
+from xlashape.limits import INT64_MAX, spend
+from xlashape.reports.copies.times import copied_bytes
+from xlashape.reports.cost.program import flops_of
 from xlashape.shape import Shape, shape_util, tiling
 from xlashape.shape.tiling.physical_size import physical_bytes
 
-_COPIES: Final = frozenset((Opcode.COPY, Opcode.COPY_START))
 _ENDS: Final = frozenset(
     (
         Opcode.COPY_DONE,
@@ -43,8 +45,9 @@ class Measures(NamedTuple):
     instructions: int = 0
     fusions: int = 0
     copies: int = 0
+    """Executed instructions that move data and compute nothing."""
     copy_bytes: int = 0
-    """The bytes that copies write."""
+    """The bytes that they read and write in one run of the module."""
     collectives: int = 0
     collective_bytes: int = 0
     """The bytes of the results of collectives."""
@@ -54,6 +57,8 @@ class Measures(NamedTuple):
     """The bytes of these buffers that are no elements."""
     bytes_read: int = 0
     bytes_written: int = 0
+    flops: int = 0
+    """FLOPs in one run of the module; those that are not known count 0."""
 
     def plus(self, other: Measures) -> Measures:
         """The sum."""
@@ -100,42 +105,64 @@ class Sizes:
 class ModuleMeasures:
     """The measures of a module's instructions, in the order of its computations and their instructions."""
 
-    __slots__ = ("_sizes", "executed", "of")
+    __slots__ = ("_sizes", "executed", "of", "times", "unknown")
 
     def __init__(self, module: HloModule) -> None:
         self._sizes = Sizes()
         self.executed = frozenset([computation.index for computation in executed_computations(module)])
         """The indices of the computations that are executed instruction by instruction."""
         self.of: list[list[Measures]] = []
+        self.times: dict[int, int] = {}
+        """How often computations run, by their indices."""
+        flops = self._flops(module)
+        unknown: set[tuple[int, int]] = set()
+        self.unknown = None if flops is None else unknown
+        """The instructions whose FLOPs are not known, by the indices of their computations and in these; None where no FLOPs are known."""
+        copied = {(each.computation.index, each.index): size for each, size in copied_bytes(module)}
         for computation in module.computations:
             spend(1 + len(computation.instructions))
-            is_executed = computation.index in self.executed
-            self.of.append([self._measured(instruction, is_executed) for instruction in computation.instructions])
+            index = computation.index
+            is_executed = index in self.executed
+            rows = [self._measured(instruction, is_executed) for instruction in computation.instructions]
+            for number, count in enumerate((flops or {}).get(index, ())):
+                if count is None:
+                    unknown.add((index, number))
+                elif count:
+                    rows[number] = rows[number]._replace(flops=min(count, INT64_MAX))
+            self.of.append(rows)
+        for (index, number), size in copied.items():
+            self.of[index][number] = self.of[index][number]._replace(copies=1, copy_bytes=size)
+
+    def _flops(self, module: HloModule) -> dict[int, list[int | None]] | None:
+        try:
+            found = flops_of(module)
+        except InvalidModuleError:  # attributes and shapes that contradict each other
+            return None
+        self.times = {computation.index: count for computation, count in found.times.items()}
+        return {computation.index: rows for computation, rows in found.known.items()}
+
+    @property
+    def has_all_flops(self) -> bool:
+        """Whether the FLOPs of all instructions are known, and how often these run."""
+        return self.unknown == set()
 
     def total(self) -> Measures:
         """The measures of the module."""
         columns = zip(*[measures for computation in self.of for measures in computation], strict=True)
         return Measures(*map(sum, columns))
 
-    def operand_bytes(self, instruction: HloInstruction) -> list[int]:
-        """The bytes of each operand."""
+    def _operand_bytes(self, instruction: HloInstruction) -> list[int]:
         return [self._sizes.of(operand.shape)[0] for operand in instruction.operands]
 
     def _measured(self, instruction: HloInstruction, is_executed: bool) -> Measures:
         row = operation_of(instruction.proto.opcode)
         opcode = row.opcode
         fusions = int(opcode == Opcode.FUSION)
-        copies = copy_bytes = collectives = collective_bytes = 0
-        if opcode in _COPIES or (
-            row.exchanges_with_replicas and opcode not in _ENDS and row.async_step in (None, AsyncStep.START)
-        ):
-            size = self._result_bytes(instruction)
-            if opcode in _COPIES:
-                copies, copy_bytes = 1, size
-            else:
-                collectives, collective_bytes = 1, size
+        collectives = collective_bytes = 0
+        if row.exchanges_with_replicas and opcode not in _ENDS and row.async_step in (None, AsyncStep.START):
+            collectives, collective_bytes = 1, self._result_bytes(instruction)
         if not is_executed:
-            return Measures(1, fusions, copies, copy_bytes, collectives, collective_bytes)
+            return Measures(1, fusions, 0, 0, collectives, collective_bytes)
         size = padding = 0
         for buffer in instruction_buffers(instruction):
             own, rest = self._sizes.of(buffer.shape)
@@ -144,9 +171,9 @@ class ModuleMeasures:
         read = written = 0
         moves = not (row.moves_no_data or row.runs_called_instructions or opcode in _ENDS or opcode in _NOT_READ)
         if moves and row.async_step in (None, AsyncStep.START):
-            read = sum(self.operand_bytes(instruction))
+            read = sum(self._operand_bytes(instruction))
             written = self._result_bytes(instruction)
-        return Measures(1, fusions, copies, copy_bytes, collectives, collective_bytes, size, padding, read, written)
+        return Measures(1, fusions, 0, 0, collectives, collective_bytes, size, padding, read, written)
 
     def _result_bytes(self, instruction: HloInstruction) -> int:
         shape = instruction.shape

@@ -54,6 +54,12 @@ class Change(NamedTuple):
     delta_collective_bytes: int = 0
     delta_fusions: int = 0
     delta_instructions: int = 0
+    delta_flops: int | None = 0
+    """None where the FLOPs of an instruction are not known."""
+    delta_segments: float | None = None
+    """How many more segments of memory one read of a warp touches, of the instructions that both modules have and that read otherwise."""
+    runs: int = 1
+    """How often it runs in one run of the module, in the one in which it runs more often."""
     shape: Shape | None = None
     """The shape in the second module, or in the first one where it is in that alone."""
     source: str | None = None
@@ -82,17 +88,14 @@ class Change(NamedTuple):
             self.delta_padding_bytes,
             self.delta_bytes_read,
             self.delta_bytes_written,
+            self.delta_flops or 0,
         )
 
     @property
     def cost(self) -> int:
-        """What changes are ranked by: bytes of buffers, and bytes read, written and exchanged, more or less."""
-        return (
-            abs(self.delta_bytes)
-            + abs(self.delta_bytes_read)
-            + abs(self.delta_bytes_written)
-            + abs(self.delta_collective_bytes)
-        )
+        """What changes are ranked by: bytes of buffers, and bytes read, written and exchanged in all runs, more or less."""
+        moved = abs(self.delta_bytes_read) + abs(self.delta_bytes_written) + abs(self.delta_collective_bytes)
+        return abs(self.delta_bytes) + max(moved * max(1, self.runs), abs(self.delta_copy_bytes))
 
 
 class _Group:
@@ -103,23 +106,26 @@ class _Group:
         self.first = change
         self.times = 0
         self.delta = NOTHING
+        self.has_flops = True
         self.names: list[tuple[str | None, str | None]] = []
         self.nodes: list[Member] = []
 
     def add(self, change: Change) -> None:
         self.times += 1
         self.delta = self.delta.plus(change.delta)
+        self.has_flops &= change.delta_flops is not None
         self.names += change.names
         self.nodes += change.nodes
 
     def row(self) -> Change:
-        return _with_delta(self.first, self.delta)._replace(
+        return _with_delta(self.first, self.delta, has_flops=self.has_flops)._replace(
             times=self.times, names=tuple(self.names), nodes=tuple(self.nodes)
         )
 
 
-def _with_delta(change: Change, delta: Measures) -> Change:
-    return change._replace(**{f"delta_{name}": value for name, value in delta._asdict().items()})
+def _with_delta(change: Change, delta: Measures, *, has_flops: bool) -> Change:
+    made = change._replace(**{f"delta_{name}": value for name, value in delta._asdict().items()})
+    return made if has_flops else made._replace(delta_flops=None)
 
 
 def changes(a: Side, b: Side, units: Iterable[Unit], module_aspects: Iterable[Aspect]) -> tuple[Change, ...]:
@@ -135,6 +141,7 @@ def changes(a: Side, b: Side, units: Iterable[Unit], module_aspects: Iterable[As
             str(change.opcode),
             change.details,
             change.delta,
+            change.runs,
             len(unit.members),
             str(change.shape),
         )
@@ -153,8 +160,8 @@ def _repeated(ups: list[bytes]) -> set[bytes]:
     return {up for up in ups if up in seen or seen.add(up)}
 
 
-def _rank(change: Change) -> tuple[int, int]:
-    return -change.cost, _KINDS[change.kind]
+def _rank(change: Change) -> tuple[int, int, int]:
+    return -change.cost, -abs(change.delta_flops or 0), _KINDS[change.kind]
 
 
 def _module_change(a: Side, b: Side, aspect: Aspect) -> Change:
@@ -207,6 +214,7 @@ def _change(a: Side, b: Side, unit: Unit, computed_twice: set[bytes]) -> Change:
         _name(b, other),
         1,
         text,
+        runs=max(_runs(a, one), _runs(b, other)),
         shape=known.shape,
         source=source_b or source_a,
         op_name=op_name_b or op_name_a,
@@ -217,7 +225,19 @@ def _change(a: Side, b: Side, unit: Unit, computed_twice: set[bytes]) -> Change:
         names=names,
         nodes=tuple(unit.members),
     )
-    return _with_delta(made, unit.delta)
+    return _with_delta(made, unit.delta, has_flops=_has_flops(a, b, unit.members))
+
+
+def _has_flops(a: Side, b: Side, members: Iterable[Member]) -> bool:
+    for number, side in enumerate((a, b)):
+        unknown = side.measures.unknown
+        if unknown is None or (unknown and any(member[number] in unknown for member in members)):
+            return False
+    return True
+
+
+def _runs(side: Side, node: NodeId | None) -> int:
+    return 0 if node is None else side.measures.times.get(node[0], 1)
 
 
 def _members_text(a: Side, b: Side, members: Iterable[Member]) -> str:
@@ -236,7 +256,7 @@ def _members_text(a: Side, b: Side, members: Iterable[Member]) -> str:
 def _nature(side: Side, node: NodeId | None, view: HloInstruction, computed_twice: set[bytes]) -> list[str]:
     """What an added or removed instruction is."""
     row = operation_of(view.proto.opcode)
-    if view.opcode in (Opcode.COPY, Opcode.COPY_START):
+    if view.opcode in (Opcode.COPY, Opcode.COPY_START) or (node and side.measures.of[node[0]][node[1]].copies):
         return ["copy"]
     if row.exchanges_with_replicas:
         return ["collective"]

@@ -7,10 +7,12 @@ the fusion; two fusions that were one; parameters of a fusion with the fusion; g
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from xlashape.hlo.analysis.buffers import DonatedBuffer, donated_buffers
+from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
@@ -61,8 +63,10 @@ class Units:
         self._bodies()
         self._plumbing()
         self._donations()
-        self._reads()
+        self._costs()
         self._heads()
+        self.rescheduled = list(self._rescheduled())
+        """For each computation whose schedule is another one, the first instruction that runs at another place, how many do, and of how many."""
 
     def units(self) -> list[Unit]:
         """The changes, those of the entry computation of b first, in the order of their first instructions."""
@@ -323,7 +327,7 @@ class Units:
         if aspect not in found:
             found.append(aspect)
 
-    def _reads(self) -> None:
+    def _costs(self) -> None:
         """Adds what matched and equal instructions cost more or less to the change that is the reason."""
         matching = self.matching
         for computation in self.a.computations:
@@ -337,8 +341,9 @@ class Units:
                     continue
                 node = (computation.index, i)
                 delta = after.minus(before[i])
-                reads = delta._replace(bytes_read=0) == NOTHING
-                number = self._reason(node, partner) if reads else None
+                number = self._loop(node, partner)
+                if number is None and delta._replace(bytes_read=0, copies=0, copy_bytes=0, flops=0) == NOTHING:
+                    number = self._reason(node, partner)
                 if number is None:
                     word = "donation" if delta.bytes else "operands"
                     self._add(node, partner, [word])
@@ -347,13 +352,49 @@ class Units:
                     unit.delta = unit.delta.plus(delta)
 
     def _reason(self, node: NodeId, partner: NodeId) -> int | None:
-        """The change of an operand that makes an instruction read other amounts."""
+        """The change in a fusion or of an operand that makes an instruction read, move or calculate other amounts."""
+        bodies = self.a.computations[node[0]].canonical.called.get(node[1], ())
+        for body in bodies:
+            for i in range(self.a.computations[body].size):
+                inner = self.matching.of_a[body][i]
+                number = self._of_a.get((body, i), self._of_b.get(inner) if inner is not None else None)
+                if number is not None:
+                    return number
+        for body in self.b.computations[partner[0]].canonical.called.get(partner[1], ()):
+            for i in range(self.b.computations[body].size):
+                if (body, i) in self._of_b:
+                    return self._of_b[body, i]
         operands = self.a.computations[node[0]].operands[node[1]]
         others = self.b.computations[partner[0]].operands[partner[1]]
         for x, y in zip(operands, others, strict=False):
             number = self._of_b.get((partner[0], y), self._of_a.get((node[0], x)))
             if number is not None:
                 return number
+        return None
+
+    def _loop(self, node: NodeId, partner: NodeId) -> int | None:
+        """The loop that runs an instruction more or less often than before."""
+        one, other = node[0], partner[0]
+        before, after = self.a.measures.times, self.b.measures.times
+        while before.get(one) != after.get(other):
+            callers, others = self.a.callers[one], self.b.callers[other]
+            if len(callers) != 1 or len(others) != 1 or self.matching.of_a[callers[0][0]][callers[0][1]] != others[0]:
+                return None
+            (caller,), (its,) = callers, others
+            runs, run = before.get(caller[0]), after.get(its[0])
+            if runs == run and runs and self.a.computations[caller[0]].opcode(caller[1]) == Opcode.WHILE:
+                number = self._find(self._unit_of(caller, its))
+                unit = self._units[number]
+                if "iterations" not in unit.words:
+                    unit.words["iterations"] = None
+                    body = self.a.computations[caller[0]].canonical.called[caller[1]][0]
+                    told = [
+                        str(times.get(index, 0) // runs)
+                        for times, index in ((before, body), (after, self.matching.computation_of_a.get(body, -1)))
+                    ]
+                    unit.aspects.setdefault((caller, its), []).append(Aspect("iterations", *told))
+                return number
+            one, other = caller[0], its[0]
         return None
 
     def _heads(self) -> None:
@@ -374,6 +415,62 @@ class Units:
                 name, "donation"
             )
             self.module_aspects.append(Aspect(word, before, after))
+
+    def _rescheduled(self) -> Iterator[tuple[Member, int, int]]:
+        sides = [
+            {number: sequence.instruction_ids for number, sequence in side.module.proto.schedule.sequences.items()}
+            for side in (self.a, self.b)
+        ]
+        if not all(sides):
+            return
+        for computation in self.a.computations:
+            index = self.matching.computation_of_a.get(computation.index)
+            if index is None:
+                continue
+            one, other = computation.canonical.printed, self.b.computations[index].canonical.printed
+            first, second = [
+                next((ids for number, ids in each.items() if number & LOCAL_ID == printed.id), ())
+                for each, printed in zip(sides, (one, other), strict=True)
+            ]
+            place = {other.index_of(ident, 0): number for number, ident in enumerate(second)}
+            rows = self.matching.of_a[computation.index]
+            order: list[tuple[int, int]] = []
+            for ident in first:
+                i = one.index_of(ident, 0)
+                partner = rows[i]
+                if partner is not None and partner[0] == index and partner[1] in place:
+                    if not operation_of(computation.opcode(i)).moves_no_data:
+                        order.append((i, place[partner[1]]))
+            spend(1 + len(order))
+            kept = set(longest_rise([number for _, number in order]))
+            if len(kept) < len(order):
+                i = next(i for number, (i, _) in enumerate(order) if number not in kept)
+                yield ((computation.index, i), rows[i]), len(order) - len(kept), len(order)
+
+
+def longest_rise(numbers: Sequence[int]) -> list[int]:
+    """Where the members of a longest rising part of numbers are.
+
+    >>> longest_rise([0, 3, 1, 2, 4])
+    [0, 2, 3, 4]
+    """
+    ends: list[int] = []
+    least: list[int] = []
+    before: list[int] = []
+    for place, number in enumerate(numbers):
+        at = bisect_left(least, number)
+        before.append(ends[at - 1] if at else -1)
+        if at == len(ends):
+            ends.append(place)
+            least.append(number)
+        else:
+            ends[at], least[at] = place, number
+    found: list[int] = []
+    place = ends[-1] if ends else -1
+    while place >= 0:
+        found.append(place)
+        place = before[place]
+    return found[::-1]
 
 
 def _runs_as_one(opcode: str) -> bool:

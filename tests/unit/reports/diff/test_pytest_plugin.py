@@ -101,10 +101,10 @@ def test_summaries_of_several_tests_are_sorted(tmp_path):
     one, two = (summary.Summary.of(HloModule.parse(text)) for text in (ONE, COPY))
     summary.write_summaries(path, {"b": two, "a": one})
     assert list(summary.read_summaries(path)) == ["a", "b"]
-    assert one.broken(two, {"copy_bytes": "+1KiB", "buffer_bytes": 1024, "new_copies": 1}) == []
+    assert one.broken(two, {"copy_bytes": "+2KiB", "buffer_bytes": 1024, "new_copies": 1}) == []
     assert one.broken(two, {"bytes_read": "+50%", "copy_bytes": 1000, "same": True}) == [
         "bytes_read='+50%': bytes_read 1.00 KiB → 2.00 KiB (+1.00 KiB, +100.0%)",
-        "copy_bytes=1000: copies.bytes 0 B → 1.00 KiB (+1.00 KiB)",
-        "same: copy 0 → 1, instructions 2 → 3, copies 0 → 1, copies.bytes 0 → 1,024, buffer_bytes 2,048 → 3,072,"
+        "copy_bytes=1000: copies.bytes 0 B → 2.00 KiB (+2.00 KiB)",
+        "same: copy 0 → 1, instructions 2 → 3, copies 0 → 1, copies.bytes 0 → 2,048, buffer_bytes 2,048 → 3,072,"
         " bytes_read 1,024 → 2,048, bytes_written 1,024 → 2,048",
     ]
