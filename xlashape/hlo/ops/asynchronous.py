@@ -5,13 +5,21 @@ The asynchronous forms of collectives with opcodes of their own, such as all-gat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from xlashape.hlo.ops.attributes import optional
 from xlashape.hlo.ops.calls import CALLS, OPTIONAL_CALLS
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep, Operation, Result, at_least, exactly
-from xlashape.hlo.ops.verification import check_aliasing, check_one_call, check_parameters, check_shape
+from xlashape.hlo.ops.verification import (
+    aliasing_problem,
+    any_shape,
+    check_aliasing,
+    check_one_call,
+    check_result,
+    check_shape,
+)
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.attribute import Attribute, Context, scalar_value
 from xlashape.hlo.values.plain import CROSS_PROGRAM_PREFETCH_INDEX
@@ -30,27 +38,107 @@ ASYNC_EXECUTION_THREAD = Attribute(
 )
 
 
+# -- the state that steps hand on -----------------------------------------------------------
+# Its shape is ((operands…), result, contexts…). A start may have fewer operands than the operation takes; updates add those that are missing,
+# and elements of the result. An empty tuple stands for whatever a later step adds: ((), (), u32[]) has neither operands nor a result yet.
+
+
+def is_state(shape: Shape) -> bool:
+    """Whether a shape is that of an async-start or async-update: the operands, the result, and any number of contexts."""
+    return len(shape.tuple_shapes) > 1 and shape.tuple_shapes[0].is_tuple
+
+
+def is_begun(part: Shape, whole: Shape) -> bool:
+    """Whether `whole` is `part` with what later steps add: an empty tuple becomes anything, any other tuple may get further elements."""
+    if not part.is_tuple or not whole.is_tuple:
+        return (part.is_tuple and not part.tuple_shapes) or compatible_shapes(part, whole)
+    parts, wholes = part.tuple_shapes, whole.tuple_shapes
+    return len(parts) <= len(wholes) and all(map(is_begun, parts, wholes))
+
+
+def check_state(state: Shape, parameters: Sequence[Shape], returned: Shape) -> str | None:
+    """The rule of an async-start or async-update whose computation has these parameters and returns this."""
+    operands, result = state.tuple_shapes[:2]
+    whole = Shape.tuple(parameters)
+    if not is_begun(operands, whole):
+        return f"its shape must begin with operands of its computation, {whole}, found {operands}"
+    if not is_begun(result, returned):
+        return f"its computation gives {returned}, its shape has {result}"
+    return None
+
+
+def check_end(state: Shape, result: Shape, parameters: Sequence[Shape], returned: Shape) -> str | None:
+    """The rule of an async-done of that result, which ends a state."""
+    operands, whole = state.tuple_shapes[0], Shape.tuple(parameters)
+    if not compatible_shapes(operands, whole):
+        return f"its start and updates must bring all operands of its computation, {whole}, found {operands}"
+    return check_result(result, returned)
+
+
+def _check_operands(brought: Sequence[Shape], operands: Sequence[Shape], first: int) -> str | None:
+    """A step must have an operand for each that its shape adds. `first` is the number of the first of `operands`."""
+    if len(brought) != len(operands):
+        return f"its shape adds {len(brought)} operands, found {len(operands)}"
+    for number, (part, operand) in enumerate(zip(brought, operands, strict=True), first):
+        if not compatible_shapes(part, operand):
+            return f"operand {number} is {operand}, its shape has {part}"
+    return None
+
+
 def _verify_wrapped(result: Result) -> str | None:
-    """The rule of async-start. Operands that are missing here are given to an update."""
-    operands, called = result.operands, result.parameters
+    """The rule of async-start."""
+    called = result.parameters
     problem = check_one_call(called)
     if problem:
         return problem
-    if len(operands) != len(called[0]):
-        return None if len(operands) < len(called[0]) else check_parameters(operands, called[0])
-    parts = result.shape.tuple_shapes
-    if len(parts) < 2 or not parts[0].is_tuple:
+    if not is_state(result.shape):
         return f"its shape must be a tuple of its operands, its result and more, found {result.shape}"
-    if not compatible_shapes(parts[1], result.results[0]):
-        return f"its computation gives {result.results[0]}, its shape has {parts[1]}"
-    return check_parameters(operands, called[0]) or check_parameters(parts[0].tuple_shapes, called[0], "element")
+    return (
+        check_state(result.shape, called[0], result.results[0])
+        or _check_operands(result.shape.tuple_shapes[0].tuple_shapes, result.operands, 0)
+        or _check_start_aliases(result)
+    )
+
+
+def _check_start_aliases(result: Result) -> str | None:
+    """Aliases may name operands and elements of the result that an update brings."""
+    whole = Shape.tuple([Shape.tuple(result.parameters[0]), result.results[0], *result.shape.tuple_shapes[2:]])
+    for each in result.message.output_operand_aliasing:
+        if not each.output_shape_index:
+            return "output_to_operand_aliasing of an async-start must name an element of its result, found {}"
+    return aliasing_problem(result.message, whole, result.parameters[0])
+
+
+def _verify_update(result: Result) -> str | None:
+    """The rule of async-update."""
+    shape, (state, *further) = result.shape, result.operands
+    if not is_state(state):
+        return f"its operand must be the result of an async-start or async-update, found {state}"
+    if not is_state(shape):
+        return f"its shape must be a tuple of its operands, its result and more, found {shape}"
+    for part, whole in zip(state.tuple_shapes[:2], shape.tuple_shapes[:2], strict=True):
+        if not is_begun(part, whole):
+            return f"its shape has {whole} where its operand has {part}"
+    before = len(state.tuple_shapes[0].tuple_shapes)
+    return _check_operands(shape.tuple_shapes[0].tuple_shapes[before:], further, 1) or _check_update_aliases(result)
+
+
+def _check_update_aliases(result: Result) -> str | None:
+    """Aliases may join the context, the third element of the state, with that of the operand."""
+    for each in result.message.output_operand_aliasing:
+        indices = [*each.output_shape_index[:1], *each.operand_shape_index[:1]]
+        if each.operand_index or indices != [2, 2]:
+            return "output_to_operand_aliasing of an async-update must join element {2} of its result with element {2} of operand 0"
+    return check_aliasing(result)
 
 
 def _verify_async_done(result: Result) -> str | None:
-    parts = result.operands[0].tuple_shapes
-    if len(parts) < 2:
-        return f"its operand must be the result of an async-start or async-update, found {result.operands[0]}"
-    return check_shape(result.shape, parts[1])
+    state = result.operands[0]
+    if not is_state(state):
+        return f"its operand must be the result of an async-start or async-update, found {state}"
+    if is_begun(state.tuple_shapes[1], result.shape):
+        return None
+    return f"its shape is {result.shape}, its operand has {state.tuple_shapes[1]}"
 
 
 def _verify_copy_start(result: Result) -> str | None:
@@ -70,7 +158,7 @@ OPERATIONS: Final = (
         operands=at_least(0),
         attributes=(optional(ASYNC_EXECUTION_THREAD), optional(OUTPUT_TO_OPERAND_ALIASING)),
         calls=CALLS,
-        verify=check_aliasing,
+        verify=any_shape,
         verify_calls=_verify_wrapped,
         async_step=AsyncStep.START,
         runs_called_instructions=True,
@@ -81,7 +169,7 @@ OPERATIONS: Final = (
         operands=at_least(1),
         attributes=(optional(ASYNC_EXECUTION_THREAD), optional(OUTPUT_TO_OPERAND_ALIASING)),
         calls=OPTIONAL_CALLS,
-        verify=check_aliasing,
+        verify=_verify_update,
         async_step=AsyncStep.UPDATE,
         runs_called_instructions=True,
         text_depends_on_operands=True,

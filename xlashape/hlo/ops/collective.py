@@ -98,13 +98,20 @@ def _collective_permute(opcode: Opcode, verify: Verify) -> Operation:
     )
 
 
-def _groups_only(opcode: Opcode, *further: Use, arity: int | None = None, verify: Verify | None = None) -> Operation:
+def _groups_only(
+    opcode: Opcode,
+    *further: Use,
+    arity: int | None = None,
+    verify: Verify | None = None,
+    one_precision: bool = False,
+) -> Operation:
     return Operation(
         opcode,
         operands=_ANY_COUNT,
         arity=arity,
         attributes=(*_GROUPS, written_only(CONSTRAIN_LAYOUT), *further),
         verify=verify,
+        one_precision=one_precision,
         exchanges_with_replicas=True,
     )
 
@@ -136,7 +143,11 @@ OPERATIONS: Final = (
         exchanges_with_replicas=True,
     ),
     _groups_only(
-        Opcode.RAGGED_ALL_TO_ALL, optional(DIMENSIONS_READ_ONLY, _dropped_dimension), arity=6, verify=check_ragged
+        Opcode.RAGGED_ALL_TO_ALL,
+        optional(DIMENSIONS_READ_ONLY, _dropped_dimension),
+        arity=6,
+        verify=check_ragged,
+        one_precision=True,
     ),
     _groups_only(Opcode.COLLECTIVE_BROADCAST, optional(HAS_DYNAMIC_ROOT), verify=check_broadcast),
     Operation(

@@ -11,8 +11,8 @@ from xlashape.hlo.ops.verification import check_array, check_shape
 from xlashape.hlo.values.replica_groups import ReplicaGroups
 from xlashape.hlo.values.source_target_pairs import SOURCE_TARGET_PAIRS, SourceTarget
 from xlashape.proto import xla
-from xlashape.shape import Shape
-from xlashape.shape.value.equality import compatible_shapes
+from xlashape.shape import PrimitiveType, Shape
+from xlashape.shape.value.equality import compatible_shapes, equal_layouts
 
 # -- groups ---------------------------------------------------------------------------------
 
@@ -81,13 +81,32 @@ def check_all_reduce(result: Result) -> str | None:
 
 
 def check_collective_reduce(result: Result) -> str | None:
-    """The rule of collective-reduce, whose further operands may say which device receives."""
-    return _check_groups(result.message, uniform=False)
+    """The rule of collective-reduce. With a dynamic root the last operand has the number of the receiving device for each other operand."""
+    operands = result.operands
+    problem = _check_groups(result.message, uniform=False)
+    if not problem and result.message.has_dynamic_root:
+        if len(operands) < 2:
+            return f"with has_dynamic_root=true it takes data and their roots, found {len(operands)} operands"
+        *operands, roots = operands
+        if not compatible_shapes(roots, Shape.array(PrimitiveType.S32, (len(operands),))):
+            return f"its last operand must be s32[{len(operands)}], the roots, found {roots}"
+    return problem or check_shape(result.shape, _together(operands))
 
 
 def check_ragged(result: Result) -> str | None:
-    """The rule of ragged-all-to-all."""
-    return _check_groups(result.message, uniform=True)
+    """The rule of ragged-all-to-all: the result is as the output that is given; offsets and sizes are alike, of one or two dimensions."""
+    message, operands = result.message, result.operands
+    if len(operands) != 6:
+        return f"{message.opcode} takes 6 operands, found {len(operands)}"
+    problem = _check_groups(message, uniform=True) or check_shape(result.shape, operands[1])
+    offsets = operands[2:]
+    if problem or not offsets[0].is_array:
+        return problem
+    if offsets[0].rank not in (1, 2):
+        return f"its offsets and sizes must have one or two dimensions, found {offsets[0]}"
+    if any(not compatible_shapes(each, offsets[0]) for each in offsets):
+        return f"its offsets and sizes must have the same shape, found {', '.join(map(str, offsets))}"
+    return None
 
 
 def _check_shards(message: xla.HloInstructionProto, wholes: Sequence[Shape], parts: Sequence[Shape]) -> str | None:
@@ -142,6 +161,15 @@ def check_reduce_scatter(result: Result) -> str | None:
     )
 
 
+_MEMORY: Final = frozenset(("memory_space",))
+
+
+def _same_but_memory(lhs: Shape, rhs: Shape) -> bool:
+    if not (lhs.is_array and rhs.is_array):
+        return compatible_shapes(lhs, rhs)
+    return compatible_shapes(lhs, rhs) and equal_layouts(lhs.layout, rhs.layout, _MEMORY)
+
+
 def check_all_to_all(result: Result) -> str | None:
     """The rule of all-to-all, of several operands or along a dimension of one."""
     message, operands = result.message, result.operands
@@ -149,8 +177,8 @@ def check_all_to_all(result: Result) -> str | None:
     if problem:
         return problem
     if not message.dimensions:
-        if any(not compatible_shapes(operand, operands[0]) for operand in operands):
-            return f"its operands must have the same shape, found {', '.join(map(str, operands))}"
+        if any(not _same_but_memory(operand, operands[0]) for operand in operands):
+            return f"its operands must have the same shape and layout, found {', '.join(map(str, operands))}"
         return check_shape(result.shape, Shape.tuple(operands))
     dim = message.dimensions[0]
     if len(operands) != 1 or not operands[0].is_array or not 0 <= dim < operands[0].rank:
@@ -193,8 +221,8 @@ def check_permute_start(result: Result) -> str | None:
 
 
 def check_broadcast(result: Result) -> str | None:
-    """The rule of collective-broadcast. With a dynamic root, further operands say which device sends."""
-    return check_shape(result.shape, result.operands[0]) if len(result.operands) == 1 else None
+    """The rule of collective-broadcast. Further operands say which device sends."""
+    return check_shape(result.shape, result.operands[0]) if result.operands else None
 
 
 # -- rules that need the numbers of devices -------------------------------------------------

@@ -18,7 +18,7 @@ from xlashape.hlo.ops.inference import (
 )
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Operation, Result, at_least, exactly
-from xlashape.hlo.ops.verification import check_shape
+from xlashape.hlo.ops.verification import check_array, check_shape
 from xlashape.hlo.values.convolution_numbers import DIM_LABELS, ConvolutionDimensionNumbers
 from xlashape.hlo.values.dot_numbers import (
     LHS_BATCH_DIMS,
@@ -66,6 +66,27 @@ def _verify_dot(result: Result) -> str | None:
         _dot_shape(
             DotDimensionNumbers.of_proto(result.message.dot_dimension_numbers), lhs, rhs, result.shape.element_type
         ),
+    )
+
+
+def _verify_scaled_dot(result: Result) -> str | None:
+    """The rule of scaled-dot: that of dot, with one contracting dimension and a scale for each block of an operand."""
+    numbers = DotDimensionNumbers.of_proto(result.message.dot_dimension_numbers)
+    for contracted in (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions):
+        if len(contracted) != 1:
+            return f"scaled-dot contracts one dimension of each operand, found {list(contracted)}"
+    for number, scale in enumerate(result.operands[2:]):
+        operand = result.operands[number]
+        if not scale.is_array or scale.rank != operand.rank:
+            return f"the scales of {operand} must have as many dimensions as it, found {scale}"
+        for dim, (size, blocks) in enumerate(zip(operand.dimensions, scale.dimensions, strict=True)):
+            if blocks <= 0 or size % blocks:
+                return f"dimension {dim} of {operand} must be a multiple of that of its scales, found {scale}"
+    shape = result.shape
+    if not shape.is_array:
+        return check_array(shape, "shape")
+    return check_shape(
+        shape, _dot_shape(numbers, array(result.operands[0]), array(result.operands[1]), shape.element_type)
     )
 
 
@@ -227,7 +248,13 @@ OPERATIONS: Final = (
         infer=_infer_dot,
         verify=_verify_dot,
     ),
-    Operation(Opcode.SCALED_DOT, operands=exactly(4), attributes=_DOT_ATTRIBUTES, fields=_DOT_FIELDS),
+    Operation(
+        Opcode.SCALED_DOT,
+        operands=exactly(4),
+        attributes=_DOT_ATTRIBUTES,
+        fields=_DOT_FIELDS,
+        verify=_verify_scaled_dot,
+    ),
     Operation(
         Opcode.RAGGED_DOT,
         operands=exactly(3),

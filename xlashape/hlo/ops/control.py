@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -96,9 +97,21 @@ def _verify_conditional(result: Result) -> str | None:
     return None
 
 
+_VERSION: Final = re.compile(r"\+?[0-9]{1,30}")
+_GREATEST_VERSION: Final = 2**63 - 1
+
+
 def _verify_composite(result: Result) -> str | None:
-    if result.message.is_composite and not result.message.frontend_attributes.map:
+    if not result.message.is_composite:
+        return None
+    given = result.message.frontend_attributes.map
+    if not given:
         return "a composite call must have its name and version as frontend_attributes, found none"
+    if not given.get("composite.name"):
+        return "a composite call must have its name as composite.name in frontend_attributes, found none"
+    version = given.get("composite.version", "0")
+    if not _VERSION.fullmatch(version.strip()) or int(version) > _GREATEST_VERSION:
+        return f"the composite.version of a composite call must be an integer of 64 bits from 0 on, found {version!r}"
     return None
 
 

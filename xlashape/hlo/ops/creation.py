@@ -52,8 +52,10 @@ def _verify_rng(result: Result) -> str | None:
 
 def _verify_bit_generator(result: Result) -> str | None:
     shape = result.shape
-    if not shape.is_tuple or len(shape.tuple_shapes) != 2:
+    if not shape.is_tuple:
         return None  # the bits alone
+    if len(shape.tuple_shapes) != 2:
+        return f"its shape must be a tuple of its state and its bits, found {shape}"
     state = shape.tuple_shapes[0]
     return (
         None

@@ -12,8 +12,8 @@ from xlashape.hlo.ops.inference import (
     precision_of_each_operand,
 )
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, Operation, at_least
-from xlashape.hlo.ops.verification import check_aliasing
+from xlashape.hlo.ops.operation import FIELDS, Operation, Result, at_least
+from xlashape.hlo.ops.verification import check_aliasing, check_shape
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.convolution_numbers import DIM_LABELS_IF_ANY
 from xlashape.hlo.values.enums import API_VERSION, CUSTOM_CALL_SCHEDULE, PADDING_TYPE
@@ -27,7 +27,7 @@ from xlashape.hlo.values.precision import DOT_ALGORITHM, OPERAND_PRECISION
 from xlashape.hlo.values.shapes import LITERAL, OPERAND_LAYOUT_CONSTRAINTS
 from xlashape.hlo.values.window import WINDOW_IF_ANY
 from xlashape.proto import xla
-from xlashape.shape import Shape
+from xlashape.shape import PrimitiveType, Shape
 
 
 def _check_layout_constraints(written: Written) -> None:
@@ -41,6 +41,20 @@ def _check_layout_constraints(written: Written) -> None:
         constraint, bare = Shape.from_proto(proto).without_layout(), operand.without_layout()
         if constraint != bare:
             raise CannotComplete(f"operand {index} is {bare}, its layout constraint {constraint}")
+
+
+_GET_SEED: Final = "GetRngSeed"
+"""The target that gives the seed of the generator of random numbers."""
+
+
+def _verify_custom_call(result: Result) -> str | None:
+    if result.message.custom_call_target == _GET_SEED:
+        if result.operands:
+            return f"{_GET_SEED} takes no operand, found {len(result.operands)}"
+        problem = check_shape(result.shape, Shape.array(PrimitiveType.U64, ()))
+        if problem:
+            return f"the result of {_GET_SEED} must be u64[], found {result.shape}"
+    return check_aliasing(result)
 
 
 OPERATIONS: Final = (
@@ -65,7 +79,7 @@ OPERATIONS: Final = (
         ),
         calls=CALLED_COMPUTATIONS,
         check=_check_layout_constraints,
-        verify=check_aliasing,
+        verify=_verify_custom_call,
         text_depends_on_operands=True,  # a precision is written for each operand
     ),
 )

@@ -8,7 +8,13 @@ from typing import Final
 from xlashape.hlo.ops.attributes import CannotComplete, Written, required
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Operation, Result, at_least, exactly
-from xlashape.hlo.ops.verification import check_array, check_arrays, check_element_type, held_array
+from xlashape.hlo.ops.verification import (
+    check_array,
+    check_arrays,
+    check_element_type,
+    held_array,
+    same_type_or_both_floating,
+)
 from xlashape.hlo.values.slices import DYNAMIC_SLICE_SIZES, SLICE, SliceDimension
 from xlashape.shape import Shape
 from xlashape.shape.value.equality import compatible_shapes
@@ -71,7 +77,9 @@ def _verify_dynamic_update_slice(result: Result) -> str | None:
         return f"its shape must be its operand's, {operands[0]}, found {result.shape}"
     if not _fits_within(update.dimensions, operand):
         return f"an update of {update} does not fit its operand {operand}"
-    return check_element_type(update, operand) or _verify_start_indices(operands[2:], operand)
+    if not same_type_or_both_floating(update, operand) or operands[0].is_buffer:
+        problem = check_element_type(update, operand)
+    return problem or _verify_start_indices(operands[2:], operand)
 
 
 def _fits_within(sizes: Sequence[int], operand: Shape) -> bool:
@@ -108,5 +116,6 @@ OPERATIONS: Final = (
         operands=at_least(2),
         check=_check_start_indices(2),
         verify=_verify_dynamic_update_slice,
+        one_precision=True,
     ),
 )

@@ -66,14 +66,15 @@ def _verify_outfeed(result: Result) -> str | None:
 
 
 def _verify_send(result: Result) -> str | None:
-    return check_shape(result.shape, _sent(result.shape, result.operands)) or check_token(result.operands, 1)
+    # XLA does not check that the second operand is the token.
+    return check_shape(result.shape, _sent(result.shape, result.operands))
 
 
 def _verify_recv(result: Result) -> str | None:
     parts = result.shape.tuple_shapes
     if len(parts) != 3 or not parts[2].is_token or not parts[1].is_scalar:
         return f"its shape must be a tuple of the data, u32[] and a token, found {result.shape}"
-    return check_token(result.operands, 0)
+    return None  # XLA does not check that its operand is a token
 
 
 _CHANNEL = (optional(CHANNEL_ID), optional(IS_HOST_TRANSFER))

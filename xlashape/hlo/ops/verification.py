@@ -7,6 +7,7 @@ from enum import Enum
 
 from xlashape.hlo.ops.operation import Result
 from xlashape.hlo.values.aliasing import OutputOperandAliasing
+from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 from xlashape.shape.value.equality import compatible_shapes
 
@@ -95,18 +96,22 @@ def check_predicate(result: Shape, what: str) -> str | None:
 
 def check_aliasing(result: Result) -> str | None:
     """Each entry of output_to_operand_aliasing must name a part of the result and a part of an operand."""
-    operands = result.operands
-    for each in result.message.output_operand_aliasing:
+    return aliasing_problem(result.message, result.shape, result.operands)
+
+
+def aliasing_problem(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    """What is wrong with the aliases of an instruction with a result of that shape, or None."""
+    for each in message.output_operand_aliasing:
         alias = OutputOperandAliasing.of_proto(each)
         number = alias.operand_index
         if not 0 <= number < len(operands):
             return f"output_to_operand_aliasing names operand {number} of {len(operands)}"
-        for whole, index in ((result.shape, alias.output_shape_index), (operands[number], alias.operand_shape_index)):
+        for whole, index in ((shape, alias.output_shape_index), (operands[number], alias.operand_shape_index)):
             if not has_part(whole, index):
                 return f"output_to_operand_aliasing names {list(index)} of {whole}, which does not exist"
         source = _part(operands[number], alias.operand_shape_index)
-        target = _part(result.shape, alias.output_shape_index)
-        if result.message.custom_call_target in (BufferTarget.PIN, BufferTarget.UNPIN):
+        target = _part(shape, alias.output_shape_index)
+        if message.custom_call_target in (BufferTarget.PIN, BufferTarget.UNPIN):
             source, target = held_array(source), held_array(target)
         if not compatible_shapes(source, target):
             return f"output_to_operand_aliasing joins {target} with {source} of operand {number}"
@@ -151,7 +156,7 @@ def check_reducer(
     for number, (accumulator, element) in enumerate(zip(accumulators, elements, strict=True)):
         if not accumulator.is_scalar or not element.is_scalar:
             return f"its computation must take scalars, found {accumulator} and {element}"
-        if not compatible_shapes(accumulator, results[number], same_type_or_both_floating):
+        if not compatible_shapes(accumulator, results[number]):
             return f"its computation takes {accumulator} as accumulator {number} and gives {results[number]}"
         if not compatible_shapes(accumulator, initial[number], same_type_or_both_floating):
             return f"the initial value {number} is {initial[number]}, its computation takes {accumulator}"

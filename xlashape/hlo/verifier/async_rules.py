@@ -10,6 +10,7 @@ from typing import Final
 from xlashape.errors import XlashapeError
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.async_chain import find_origin
+from xlashape.hlo.ops.asynchronous import check_end, check_state, is_state
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Result
 from xlashape.hlo.ops.registry import OPERATIONS
@@ -23,12 +24,11 @@ def async_problems(module: HloModule) -> Iterator[Problem]:
     """What is wrong with the asynchronous operations and the transfers of a module."""
     states = _States(module)
     for computation in module.computations:
-        is_entry = computation is module.entry
         for instruction in computation.instructions:
             if instruction.proto.opcode not in _ASYNCHRONOUS:
                 continue
             try:
-                problems = [*_uses(instruction, is_entry=is_entry), *_end_problems(instruction, states)]
+                problems = [*_uses(instruction, states), *_end_problems(instruction, states)]
             except XlashapeError:
                 continue  # a problem of an instruction that cannot be decoded
             for message in problems:
@@ -52,31 +52,52 @@ _ENDS: Final[dict[str, tuple[Opcode, ...]]] = {
 """What may end an operation that has been started."""
 _HAND_ON: Final = frozenset((Opcode.COPY, Opcode.GET_TUPLE_ELEMENT, Opcode.OPT_BARRIER, Opcode.TUPLE, Opcode.WHILE))
 """The operations that may hand on what an operation has begun."""
-_HANDED_ON: Final = frozenset((Opcode.ASYNC_START, Opcode.ASYNC_UPDATE))
-"""Operations whose state a loop may hand on as the root of its body. The others need a user there, too."""
+_STEPS: Final = frozenset((Opcode.ASYNC_START, Opcode.ASYNC_UPDATE))
+"""The steps of an asynchronous operation whose result is its state."""
+_STATE_USERS: Final = frozenset(
+    (*_HAND_ON, Opcode.ASYNC_DONE, Opcode.ASYNC_UPDATE, Opcode.CALL, Opcode.CONDITIONAL, Opcode.DOMAIN)
+)
+"""The operations that may take the state of an asynchronous operation."""
 
 
-def _uses(start: HloInstruction, *, is_entry: bool) -> Iterator[str]:
+def _uses(start: HloInstruction, states: _States) -> Iterator[str]:
     """What is wrong with the users of an operation that has been started."""
     opcode = start.proto.opcode
+    if opcode in _STEPS:
+        yield from _state_uses(start, states)
+        return
     ends = _ENDS.get(opcode)
     if ends is None:
         return
     users = start.users
-    if not users:
-        if is_entry or opcode not in _HANDED_ON or not start.is_root:
-            yield f"the {opcode} must be ended, found no user"
+    if not users and not (opcode in _TRANSFERS and start.is_root and states.is_wrapped(start)):
+        yield f"the {opcode} must be ended, found no user"
     elif len(users) > 1:
-        # The state of an operation may be in a tuple besides.
-        if opcode not in _HANDED_ON or sum(user.proto.opcode in ends for user in users) > 1:
-            yield f"the {opcode} must be ended once, found {len(users)} users"
+        yield f"the {opcode} must be ended once, found {len(users)} users"
     for user in users:
-        element = opcode in _HANDED_ON and user.proto.opcode == Opcode.GET_TUPLE_ELEMENT
-        if element or (user.proto.opcode not in ends and user.proto.opcode not in _HAND_ON):
+        if user.proto.opcode not in ends and user.proto.opcode not in _HAND_ON:
             what = " or ".join(ends)
             yield f"the {opcode} must be ended by {what} or handed on, found {user.proto.opcode} {user.name!r}"
             return
-    yield from _wrapped(start)
+
+
+def _state_uses(step: HloInstruction, states: _States) -> Iterator[str]:
+    """What is wrong with the users of an async-start or async-update: one step must follow it, in whatever way the state gets there."""
+    opcode = step.proto.opcode
+    for user in step.users:
+        if user.proto.opcode not in _STATE_USERS:
+            yield f"the {opcode} must be ended by async-update or async-done or handed on, found {user.proto.opcode} {user.name!r}"
+            return
+        if user.proto.opcode in _ENDS[opcode] and step in user.operands[1:]:
+            yield f"the {opcode} must be the first operand of {user.proto.opcode} {user.name!r}, found it as a further one"
+            return
+    following = states.following(step)
+    if len(following) > 1:
+        names = " and ".join([repr(each.name) for each in following[:2]])
+        yield f"the {opcode} must be ended once, found {names}"
+    elif not following and not states.reaches_loop(step):
+        yield f"the {opcode} must be ended by async-update or async-done, found none"
+    yield from _wrapped(step)
 
 
 def _wrapped(start: HloInstruction) -> Iterator[str]:
@@ -104,11 +125,46 @@ class _States:
 
     def __init__(self, module: HloModule) -> None:
         self._begun: dict[HloInstruction, HloInstruction | None] = {}
+        self._following: dict[HloInstruction, list[HloInstruction]] = {}
         self._callers: dict[int, list[HloInstruction]] = {}
         for instruction in module.instructions():
             if instruction.proto.called_computation_ids:
                 for called in instruction.called_computations:
                     self._callers.setdefault(called.index, []).append(instruction)
+        self._find_following(module)
+
+    def _find_following(self, module: HloModule) -> None:
+        """Notes which steps follow each async-start and async-update."""
+        found: dict[HloInstruction, HloInstruction | None] = {}
+        search = _Steps(self)
+        for instruction in module.instructions():
+            if instruction.proto.opcode in _ENDS[Opcode.ASYNC_START] and instruction.operands:
+                before = find_origin(search, instruction.operands[0], found)
+                if before is not None:
+                    self._following.setdefault(before, []).append(instruction)
+
+    def following(self, step: HloInstruction) -> Sequence[HloInstruction]:
+        """The async-updates and async-dones that take the state of a step."""
+        return self._following.get(step, ())
+
+    def reaches_loop(self, step: HloInstruction) -> bool:
+        """Whether the state of a step is handed to a loop, or is what the body of a loop returns."""
+        left, seen = [step], {step}
+        while left:
+            each = left.pop()
+            if each.proto.opcode == Opcode.WHILE or (each.is_root and self._is_body(each)):
+                return True
+            users = [user for user in each.users if user.proto.opcode in _HAND_ON and user not in seen]
+            seen.update(users)
+            left += users
+        return False
+
+    def _is_body(self, node: HloInstruction) -> bool:
+        callers = self._callers.get(node.computation.index, ())
+        return any(
+            caller.proto.opcode == Opcode.WHILE and caller.called_computations[0] is node.computation
+            for caller in callers
+        )
 
     def opcode(self, node: HloInstruction) -> str:
         return node.proto.opcode
@@ -132,12 +188,28 @@ class _States:
         called = callers[0].called_computations
         return callers[0] if called and called[0] == node.computation else None
 
+    def is_wrapped(self, node: HloInstruction) -> bool:
+        """Whether the computation of an instruction is what an async-start runs."""
+        callers = self._callers.get(node.computation.index, ())
+        return any(caller.proto.opcode == Opcode.ASYNC_START for caller in callers)
+
     def is_origin(self, node: HloInstruction) -> bool:
         return node.proto.opcode in _ENDS and node.proto.opcode != Opcode.ASYNC_UPDATE
 
     def begun(self, end: HloInstruction) -> HloInstruction | None:
         """The start of the operation that an instruction ends or goes on with."""
         return find_origin(self, end.operands[0], self._begun)
+
+
+class _Steps:
+    """The same instructions for the search for the step before another: it ends at an async-update, too."""
+
+    def __init__(self, states: _States) -> None:
+        self.opcode, self.operands, self.tuple_index = states.opcode, states.operands, states.tuple_index
+        self.body_root, self.loop = states.body_root, states.loop
+
+    def is_origin(self, node: HloInstruction) -> bool:
+        return node.proto.opcode in _STEPS
 
 
 def _end_problems(end: HloInstruction, states: _States) -> Iterator[str]:
@@ -158,40 +230,30 @@ def _end_problems(end: HloInstruction, states: _States) -> Iterator[str]:
         if begun is not None and begun.proto.opcode != start:
             begun = None
     if begun is None:
-        if start == Opcode.ASYNC_START and not _is_entry_parameter(given):
-            return  # the computation that runs is what the instruction itself names, or not known
         yield f"the {opcode} must end a {start}, found {given.proto.opcode} {given.name!r}"
         return
     if begun is given:
         problem = _transfer_problem(end, begun) or _collective_problem(end, begun)
         if problem:
             yield problem
-    if opcode == Opcode.ASYNC_DONE:
-        problem = _operand_count_problem(end)
+    if start == Opcode.ASYNC_START:
+        problem = _computation_problem(end, begun)
         if problem:
             yield problem
 
 
-def _is_entry_parameter(instruction: HloInstruction) -> bool:
-    computation = instruction.computation
-    return instruction.proto.opcode == Opcode.PARAMETER and computation is computation.module.entry
-
-
-def _operand_count_problem(done: HloInstruction) -> str | None:
-    """What is wrong with the number of operands that a start and its updates bring together, where one takes the other's result."""
-    given = 0
-    started = done.operands[0]
-    seen: set[int] = set()
-    while started.proto.opcode == Opcode.ASYNC_UPDATE and started.operands and started.index not in seen:
-        seen.add(started.index)
-        given += len(started.operands) - 1
-        started = started.operands[0]
-    called = started.called_computations
-    if started.proto.opcode != Opcode.ASYNC_START or len(called) != 1:
+def _computation_problem(step: HloInstruction, begun: HloInstruction) -> str | None:
+    """What is wrong with an async-update or async-done that goes on with what `begun` has started."""
+    own, called = step.called_computations, begun.called_computations
+    if len(called) != 1:
         return None
-    given += len(started.operands)
-    taken = len(called[0].parameters)
-    return None if given >= taken else f"{called[0].name!r} takes {taken} operands, its start and updates bring {given}"
+    if own and own[0] is not called[0]:
+        return f"it runs {own[0].name!r}, {begun.name!r} has started {called[0].name!r}"
+    parameters = [parameter.shape for parameter in called[0].parameters]
+    if step.proto.opcode == Opcode.ASYNC_UPDATE:
+        return check_state(step.shape, parameters, called[0].root.shape) if is_state(step.shape) else None
+    state = step.operands[0].shape
+    return check_end(state, step.shape, parameters, called[0].root.shape) if is_state(state) else None
 
 
 _COLLECTIVES: Final[dict[str, Opcode]] = {

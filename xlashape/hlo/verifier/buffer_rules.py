@@ -5,7 +5,7 @@ A part of `xlashape.hlo.verifier`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
 from xlashape.errors import XlashapeError
@@ -30,13 +30,21 @@ _WITH_BUFFERS: Final = frozenset(
     )
 )
 """The operations whose operands and results may be buffers. A parameter of the entry may not be one."""
-_WRITERS: Final = frozenset((Opcode.CUSTOM_CALL, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.WHILE))
+_STREAM: Final = "_xla_stream_annotation"
+"""The frontend attribute of a call that runs on a stream of its own. Such a call may have buffers."""
+_WRITERS: Final = frozenset((Opcode.CALL, Opcode.CUSTOM_CALL, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.WHILE))
 """The operations that write to the buffers that they take, or end them."""
 _TARGETS: Final = frozenset(map(str, BufferTarget))
 
 
 def buffer_problems(module: HloModule) -> Iterator[Problem]:
     """What is wrong with the buffers of a module."""
+    bodies = {
+        called.index
+        for instruction in module.instructions()
+        if instruction.proto.opcode == Opcode.WHILE
+        for called in instruction.called_computations[:1]
+    }
     for computation in module.computations:
         with_buffers = [each for each in computation.instructions if _holds_buffer(each.proto.shape)]
         if not with_buffers and not any(_takes_buffer(each) for each in computation.instructions):
@@ -46,7 +54,7 @@ def buffer_problems(module: HloModule) -> Iterator[Problem]:
                 message = _problem(instruction, is_entry=computation is module.entry)
                 if message:
                     yield Problem(computation.name, instruction.name, message)
-            yield from _writers(computation, with_buffers)
+            yield from _writers(computation, with_buffers, bodies)
         except XlashapeError:
             continue  # the instruction that cannot be decoded is a problem of its own
 
@@ -63,7 +71,10 @@ def _problem(instruction: HloInstruction, *, is_entry: bool) -> str | None:
     opcode, shape = instruction.proto.opcode, instruction.shape
     operands = [operand.shape for operand in instruction.operands]
     buffers = [each for each in (shape, *operands) if next(_buffer_indices(each), None) is not None]
-    if opcode not in _WITH_BUFFERS or (is_entry and opcode == Opcode.PARAMETER):
+    may_have = opcode in _WITH_BUFFERS or (
+        opcode == Opcode.CALL and _STREAM in instruction.proto.frontend_attributes.map
+    )
+    if not may_have or (is_entry and opcode == Opcode.PARAMETER):
         return f"neither its operands nor its result can be a buffer, found {buffers[0]}" if buffers else None
     if opcode == Opcode.CUSTOM_CALL:
         return _custom_call_problem(instruction.proto, shape, operands)
@@ -113,24 +124,32 @@ def _buffer_indices(shape: Shape, index: tuple[int, ...] = ()) -> Iterator[tuple
             yield from _buffer_indices(part, (*index, number))
 
 
-def _writers(computation: HloComputation, with_buffers: Sequence[HloInstruction]) -> Iterator[Problem]:
+def _writers(
+    computation: HloComputation, with_buffers: Sequence[HloInstruction], bodies: Set[int]
+) -> Iterator[Problem]:
     """Buffers that several instructions write or end."""
     for instruction in with_buffers:
         if instruction.proto.opcode in (Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT):
             continue  # they hand on what others have made
         for index in _buffer_indices(instruction.shape):
-            writers = _writers_of(instruction, index)
+            writers = _writers_of(instruction, index, bodies)
             if len(writers) > 1:
                 names = " and ".join([repr(writer.name) for writer in writers[:2]])
                 yield Problem(computation.name, instruction.name, f"its buffer is written or ended by {names}")
 
 
-def _writers_of(instruction: HloInstruction, index: tuple[int, ...]) -> list[HloInstruction]:
-    """The instructions that write the buffer of a result at an index, tuples looked through."""
-    writers: list[HloInstruction] = []
+def _writers_of(instruction: HloInstruction, index: tuple[int, ...], bodies: Set[int]) -> list[HloInstruction]:
+    """The instructions that write the buffer of a result at an index, tuples looked through.
+
+    What the body of a loop returns is written by the next iteration: a root that hands the buffer on counts as an instruction that writes. Where a tuple
+    holds a buffer twice, XLA looks at the first.
+    """
+    writers: dict[HloInstruction, None] = {}
     values = [(instruction, index)]
     while values:
         value, index = values.pop()
+        if value is not instruction and value.is_root and value.computation.index in bodies:
+            writers[value] = None
         for user in value.users:
             opcode = user.proto.opcode
             if opcode == Opcode.TUPLE:
@@ -139,5 +158,5 @@ def _writers_of(instruction: HloInstruction, index: tuple[int, ...]) -> list[Hlo
                 if index[:1] == (user.proto.tuple_index,):
                     values.append((user, index[1:]))
             elif opcode in _WRITERS:
-                writers.append(user)
-    return writers
+                writers[user] = None
+    return list(writers)

@@ -13,7 +13,7 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.math import product
 from xlashape.proto import xla
 from xlashape.shape import Shape
-from xlashape.shape.value.equality import compatible_shapes
+from xlashape.shape.value.equality import compatible_shapes, equal_layouts
 
 
 class Problem(NamedTuple):
@@ -33,7 +33,9 @@ def module_problems(module: HloModule) -> Iterator[Problem]:
     """The problems of instructions with other instructions, and of the module's aliases and donors."""
     for computation in module.computations:
         yield from _threads(computation)
+        yield from _shardings(computation)
     yield from _fusions(module)
+    yield from _constraints(module)
     yield from _aliases(module)
 
 
@@ -61,13 +63,14 @@ def _fusions(module: HloModule) -> Iterator[Problem]:
 
 
 _MAIN_THREAD: Final = "main"
+_ON_ONE_THREAD: Final = frozenset((Opcode.FUSION, Opcode.WHILE, Opcode.CONDITIONAL))
 
 
 def _threads(computation: HloComputation) -> Iterator[Problem]:
-    """Fusions whose computation runs on another thread than they."""
+    """Fusions, loops and conditionals with a computation that runs on another thread than they."""
     thread = computation.execution_thread or _MAIN_THREAD
     for instruction in computation.instructions:
-        if instruction.proto.opcode != Opcode.FUSION:
+        if instruction.proto.opcode not in _ON_ONE_THREAD:
             continue
         for called in instruction.called_computations:
             theirs = called.execution_thread or _MAIN_THREAD
@@ -76,13 +79,65 @@ def _threads(computation: HloComputation) -> Iterator[Problem]:
                 yield Problem(computation.name, instruction.name, message)
 
 
+def _shardings(computation: HloComputation) -> Iterator[Problem]:
+    """Loops and conditionals that have another sharding than what they carry or return, where both have one."""
+    for instruction in computation.instructions:
+        opcode = instruction.proto.opcode
+        if opcode not in (Opcode.WHILE, Opcode.CONDITIONAL):
+            continue
+        called = instruction.called_computations
+        together = [instruction, *(each.root for each in (called[:1] if opcode == Opcode.WHILE else called))]
+        if opcode == Opcode.WHILE:
+            together += [parameter for each in called for parameter in each.parameters[:1]]
+        try:
+            sharded = [(each, each.sharding) for each in together if each.proto.HasField("sharding")]
+        except XlashapeError:
+            continue  # a sharding that cannot be decoded is a problem of its own
+        for other, sharding in sharded[1:]:
+            first, expected = sharded[0]
+            if sharding != expected:
+                message = f"{first.name!r} has the sharding {expected}, {other.name!r} {sharding}; they must be equal"
+                yield Problem(computation.name, instruction.name, message)
+                break
+
+
+def _constraints(module: HloModule) -> Iterator[Problem]:
+    """All-reduces with constrain_layout=true beside others without it."""
+    reduces = [
+        (computation, instruction)
+        for computation in module.computations
+        for instruction in computation.instructions
+        if instruction.proto.opcode == Opcode.ALL_REDUCE
+    ]
+    for computation, instruction in reduces:
+        if instruction.proto.constrain_layout != reduces[0][1].proto.constrain_layout:
+            other = reduces[0][1].name
+            message = f"constrain_layout must be the same in all instructions all-reduce, {other!r} has another"
+            yield Problem(computation.name, instruction.name, message)
+            return
+
+
 # -- buffers of the entry -------------------------------------------------------------------
+
+
+def _entry_shapes(module: HloModule) -> tuple[list[Shape], Shape]:
+    """The shapes of the entry's parameters and result, with the layouts that its entry_computation_layout gives them."""
+    parameters = [parameter.shape for parameter in module.entry.parameters]
+    result = module.entry.root.shape
+    declared = module.proto.host_program_shape
+    if not module.proto.HasField("host_program_shape") or len(declared.parameters) != len(parameters):
+        return parameters, result
+    with_layouts = [Shape.from_proto(each) for each in declared.parameters]
+    returned = Shape.from_proto(declared.result)
+    pairs = [*zip(with_layouts, parameters, strict=True), (returned, result)]
+    if all(compatible_shapes(shape, own) for shape, own in pairs):
+        return with_layouts, returned
+    return parameters, result  # signatures that differ are a problem of their own
 
 
 def _aliases(module: HloModule) -> Iterator[Problem]:
     try:
-        parameters = [parameter.shape for parameter in module.entry.parameters]
-        result = module.entry.root.shape
+        parameters, result = _entry_shapes(module)
     except XlashapeError:
         return  # the instruction whose shape cannot be decoded is a problem of its own
     aliased: set[tuple[int, tuple[int, ...]]] = set()
@@ -98,17 +153,29 @@ def _aliases(module: HloModule) -> Iterator[Problem]:
             yield Problem("", "", f"input_output_alias names parameter {number} at {list(index)} twice")
         elif given.is_tuple or output.is_tuple:
             yield Problem("", "", f"input_output_alias must join arrays, found output {output} and parameter {given}")
-        elif alias.kind == xla.MUST_ALIAS and not compatible_shapes(given, output):
+        elif alias.kind == xla.MUST_ALIAS and not _same_memory(given, output):
             yield Problem("", "", f"input_output_alias joins output {output} with parameter {number}, {given}")
         aliased.add((number, index))
     for donor in module.proto.buffer_donor.entries:
         number, index = donor.parameter_number, tuple(donor.parameter_shape_index)
-        if _parameter_part(parameters, number, index) is None:
+        donated = _parameter_part(parameters, number, index)
+        if donated is None:
             yield Problem("", "", f"buffer_donor names parameter {number} at {list(index)}, which does not exist")
+        elif not donated.is_array:
+            yield Problem(
+                "", "", f"buffer_donor must name arrays, found {donated}, parameter {number} at {list(index)}"
+            )
         elif (number, index) in aliased:
             yield Problem(
                 "", "", f"buffer_donor names parameter {number} at {list(index)}, which an output has as its alias"
             )
+
+
+def _same_memory(given: Shape, output: Shape) -> bool:
+    """Whether an output can be where a parameter is: of the same shape, layout and memory space."""
+    if given.is_array and output.is_array and given.layout is not None and output.layout is not None:
+        return compatible_shapes(given, output) and equal_layouts(given.layout, output.layout)
+    return compatible_shapes(given, output)
 
 
 def _parameter_part(parameters: Sequence[Shape], number: int, index: Sequence[int]) -> Shape | None:
@@ -135,9 +202,9 @@ def sharding_problem(instruction: xla.HloInstructionProto, shape: Shape, num_par
     if sharding.type == xla.OpSharding.TUPLE:
         if not shape.is_tuple:
             return f"its shape is {shape}, its sharding that of a tuple"
-        leaves = [*shape.leaves()]
+        leaves = [*shape.leaves()] or [shape]  # an empty tuple has a sharding of its own
         if len(leaves) != len(sharding.tuple_shardings):
-            return None
+            return f"{shape} has {len(leaves)} arrays, its sharding is for {len(sharding.tuple_shardings)}"
         pairs = [*zip(sharding.tuple_shardings, leaves, strict=True)]
     else:
         pairs = [(sharding, shape)]
@@ -189,7 +256,32 @@ def origin_problem(instruction: xla.HloInstructionProto, shape: Shape) -> str | 
     if not instruction.HasField("original_value"):
         return None
     origin = instruction.original_value
-    if origin.is_synthetic_call or origin.HasField("call_hierarchy") or shape.is_tuple:
+    if origin.is_synthetic_call or origin.HasField("call_hierarchy"):
         return None
-    indices = [list(element.shape_index) for element in origin.elements]
-    return None if indices == [[]] else f"its shape is {shape}, its origin has elements at {indices}"
+    indices = sorted({tuple(element.shape_index) for element in origin.elements})
+    # XLA of 2025 wrote elements for tuples, too: an index that begins the next one.
+    following: list[tuple[int, ...]] = [*indices[1:], (-1,)][: len(indices)]
+    indices = [
+        each for each, after in zip(indices, following, strict=True) if after[: len(each)] != each or after == (-1,)
+    ]
+    expected = _leaf_indices(shape)
+    if indices == expected or _has_unknown_fields(origin):  # the latter in a schema of early 2025
+        return None
+    return f"its shape {shape} has arrays at {_listed(expected)}, its origin has elements at {_listed(indices)}"
+
+
+def _has_unknown_fields(origin: xla.OriginalValueProto) -> bool:
+    known = xla.OriginalValueProto()
+    known.CopyFrom(origin)
+    known.DiscardUnknownFields()
+    return known.ByteSize() != origin.ByteSize()
+
+
+def _leaf_indices(shape: Shape, index: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
+    if not shape.is_tuple:
+        return [index]
+    return [leaf for number, part in enumerate(shape.tuple_shapes) for leaf in _leaf_indices(part, (*index, number))]
+
+
+def _listed(indices: Sequence[Sequence[int]]) -> str:
+    return str([list(index) for index in indices])

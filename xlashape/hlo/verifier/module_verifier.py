@@ -13,7 +13,7 @@ module_rules.py, async_rules.py and buffer_rules.py. Matches the part of XLA's H
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
@@ -47,6 +47,7 @@ def check(
     replica_count: int | None = None,
     num_partitions: int | None = None,
     allow_unbounded_dimensions: bool = False,
+    allow_mixed_precision: bool | None = None,
 ) -> None:
     """Raises InvalidModuleError if a rule is broken, with up to 20 of the problems. The arguments are those of `verify`."""
     problems = verify(
@@ -54,6 +55,7 @@ def check(
         replica_count=replica_count,
         num_partitions=num_partitions,
         allow_unbounded_dimensions=allow_unbounded_dimensions,
+        allow_mixed_precision=allow_mixed_precision,
     )
     if problems:
         shown = "\n".join(str(problem) for problem in problems[:_SHOWN])
@@ -67,13 +69,15 @@ def verify(
     replica_count: int | None = None,
     num_partitions: int | None = None,
     allow_unbounded_dimensions: bool = False,
+    allow_mixed_precision: bool | None = None,
 ) -> tuple[Problem, ...]:
     """All broken rules, in the order of the module. A module that cannot even be viewed has one problem, which says why.
 
     `replica_count` and `num_partitions` say how many devices the module is for, which rules of collectives depend on. By default they are
     those that the module's text or its device assignment says. A module from a proto without such an assignment does not say them, and the
-    rules that depend on them are left out. XLA refuses dimensions without a bound, `f32[?]`, unless it is told to allow them. Raises
-    InvalidArgumentError for a number below 1.
+    rules that depend on them are left out. XLA refuses dimensions without a bound, `f32[?]`, unless it is told to allow them.
+    `allow_mixed_precision` says whether the floating-point types of operands and result may differ, as XLA's option of this name does. By default
+    they may in modules with tiled layouts, which compilers for TPUs make and verify so. Raises InvalidArgumentError for a number below 1.
 
     >>> negate = xla.HloInstructionProto(name="n", opcode="negate", shape={"element_type": xla.F32})
     >>> main = xla.HloComputationProto(name="main", instructions=[negate])
@@ -93,7 +97,8 @@ def verify(
     except XlashapeError as error:
         return (Problem("", "", error.message),)
     devices = _devices(proto, config, replica_count, num_partitions)
-    rules = _Rules(_is_tiled(view), allow_unbounded_dimensions, devices, frozenset(config.channels_0))
+    mixed = _is_tiled(view) if allow_mixed_precision is None else allow_mixed_precision
+    rules = _Rules(mixed, allow_unbounded_dimensions, devices, frozenset(config.channels_0))
     return tuple(_problems(view, rules))
 
 
@@ -261,8 +266,8 @@ def _shape_problem(
     try:
         if row.verify is not None:
             problem = row.verify(result)
-            if problem and mixed_precision and _both_floating_arrays(shape, operands):
-                result.shape = shape.with_element_type(operands[0].element_type)
+            if problem and mixed_precision and row.opcode not in _OF_ONE_PRECISION:
+                result.shape = _with_precisions(shape, operands)
                 problem = row.verify(result)
             return problem
         if row.infer is None:
@@ -274,14 +279,26 @@ def _shape_problem(
     except (ArithmeticError, LookupError):
         # Inference relies on what the parser has checked; a proto may hold anything.
         return "its attributes do not fit its operands"
+    mixed_precision = mixed_precision and row.opcode not in _OF_ONE_PRECISION
     if mixed_precision and compatible_shapes(shape, inferred, same_type_or_both_floating):
         return None
     return check_shape(shape, inferred)
 
 
-def _both_floating_arrays(shape: Shape, operands: Sequence[Shape]) -> bool:
+_OF_ONE_PRECISION: Final = frozenset((Opcode.TUPLE, Opcode.DYNAMIC_UPDATE_SLICE))
+"""Operations that keep precisions even where others may mix them."""
+
+
+def _with_precisions(shape: Shape, operands: Sequence[Shape]) -> Shape:
+    """A result with the floating-point types of the operands: of the first, or for a tuple of as many elements as operands, of each."""
+    if shape.is_tuple and len(shape.tuple_shapes) == len(operands):
+        return Shape.tuple(
+            [_with_precisions(part, [each]) for part, each in zip(shape.tuple_shapes, operands, strict=True)]
+        )
     arrays = (shape, *operands[:1])
-    return len(arrays) == 2 and all(each.is_array and each.element_type.is_floating for each in arrays)
+    if len(arrays) == 2 and all(each.is_array and each.element_type.is_floating for each in arrays):
+        return shape.with_element_type(operands[0].element_type)
+    return shape
 
 
 # -- computations and the module ------------------------------------------------------------
