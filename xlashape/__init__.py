@@ -40,12 +40,13 @@ if TYPE_CHECKING:
     from xlashape.hlo import HloComputation as HloComputation
     from xlashape.hlo import HloInstruction as HloInstruction
     from xlashape.hlo import HloModule as HloModule
-    from xlashape.indexing import explain as explain
     from xlashape.reports.copies import copies as copies
     from xlashape.reports.cost import cost as cost
     from xlashape.reports.diff import diff as diff
     from xlashape.reports.memory import memory as memory
     from xlashape.reports.profile import profile as profile
+    from xlashape.reports.reads import reads as explain
+    from xlashape.reports.reads import reads as reads
     from xlashape.reports.why import why as why
     from xlashape.shape import Layout as Layout
     from xlashape.shape import PrimitiveType as PrimitiveType
@@ -79,7 +80,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "draw": ("xlashape.drawing", "draw"),
     "drawing": ("xlashape.drawing", ""),
     "errors": ("xlashape.errors", ""),
-    "explain": ("xlashape.indexing", "explain"),
+    "explain": ("xlashape.reports.reads", "reads"),
     "hlo": ("xlashape.hlo", ""),
     "index_util": ("xlashape.shape.xla_util.index_util", ""),
     "indexing": ("xlashape.indexing", ""),
@@ -88,6 +89,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "memory": ("xlashape.reports.memory", "memory"),
     "profile": ("xlashape.reports.profile", "profile"),
     "proto": ("xlashape.proto", ""),
+    "reads": ("xlashape.reports.reads", "reads"),
     "reports": ("xlashape.reports", ""),
     "shape": ("xlashape.shape", ""),
     "shape_util": ("xlashape.shape.xla_util.shape_util", ""),
@@ -124,6 +126,7 @@ __all__ = [
     "memory",
     "profile",
     "proto",
+    "reads",
     "reports",
     "shape",
     "shape_util",

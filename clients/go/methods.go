@@ -153,7 +153,7 @@ func (c *Client) OperandTiles(ctx context.Context, request *xlashapev1.OperandTi
 	return c.Indexing.OperandTiles(ctx, request)
 }
 
-// ParseMap reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+// ParseMap [Client.Reads] a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
 func (c *Client) ParseMap(ctx context.Context, input *xlashapev1.MapInput) (*xlashapev1.MapOutput, error) {
 	answer, err := c.Indexing.ParseMap(ctx, &xlashapev1.ParseMapRequest{Maps: []*xlashapev1.MapInput{input}})
 	return one(each(answer.GetMaps(), 1, err))
@@ -220,6 +220,11 @@ func (c *Client) Copies(ctx context.Context, request *xlashapev1.CopiesRequest) 
 // Cost reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
 func (c *Client) Cost(ctx context.Context, request *xlashapev1.CostRequest) (*xlashapev1.CostResponse, error) {
 	return c.Reports.Cost(ctx, request)
+}
+
+// Reads reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
+func (c *Client) Reads(ctx context.Context, request *xlashapev1.ReadsRequest) (*xlashapev1.ReadsResponse, error) {
+	return c.Reports.Reads(ctx, request)
 }
 
 // Profile reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.

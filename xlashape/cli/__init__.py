@@ -3,7 +3,6 @@
 shapes       `shape`, `index`: one shape
 drawing      `draw`: pictures
 comparing    `diff`, `fingerprint`: modules beside each other
-reading      `reads`: how efficiently instructions read
 converting   `convert`: modules from one form to another
 serving      `serve`, `demo`: the server
 health       `health`: whether a server answers
@@ -34,7 +33,6 @@ from xlashape.cli.documenting import protos, schemas
 from xlashape.cli.drawing import draw
 from xlashape.cli.health import health
 from xlashape.cli.output import echo
-from xlashape.cli.reading import reads
 from xlashape.cli.reporting import report_command
 from xlashape.cli.serving import demo, serve
 from xlashape.cli.shapes import index, shape
@@ -68,13 +66,13 @@ main.sections = (
     ("Shapes and layouts", ("shape", "index", "draw")),
     ("Memory", ("size", "why", "memory", "copies")),
     ("Whole programs", ("copies", "cost", "profile", "diff", "fingerprint")),
-    ("What instructions read", ("reads", "map", "tile")),
+    ("What instructions read", ("reads", "explain", "map", "tile")),
     ("Modules", ("convert", "verify")),
     ("Server", ("serve", "health", "demo")),
     ("Shells and programs", ("completion", "protos", "schemas")),
 )
 
 for _command in (
-    shape, index, reads, convert, draw, serve, health, demo, completion, protos, schemas, diff, fingerprint,
+    shape, index, convert, draw, serve, health, demo, completion, protos, schemas, diff, fingerprint,
 ):  # fmt: skip
     main.add_command(_command)

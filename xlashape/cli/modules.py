@@ -1,4 +1,4 @@
-"""Modules as the commands take them, and how many instructions of them are to be answered."""
+"""Modules as the commands take them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from xlashape.errors import DecodeError, ParseError
 if TYPE_CHECKING:
     from xlashape.hlo import HloModule
     from xlashape.hlo.files.convert import Document
-    from xlashape_client.methods import ServiceMethods
 
 
 def module_of(file: str) -> bytes | str:
@@ -81,24 +80,3 @@ def is_module(what: str) -> bool:
         return bool(what) and (Path(what).is_file() or not any(bracket in what for bracket in "[("))
     except (OSError, ValueError):  # the text is too long for a file name, or has a NUL
         return False
-
-
-def count_readers(service: ServiceMethods, module: bytes | str, computation: str, *, executed: bool) -> int | None:
-    """How many instructions a list for a module has, for the progress bar; None where a server would have to be asked.
-
-    Of the whole module, or of a computation; `executed`: only those that are executed and read arrays.
-    """
-    # Deferred: the service in this process is loaded by the first question.
-    from xlashape.cli.local import Local
-
-    if not isinstance(service, Local):
-        return None
-    progress("reading the module")
-    found = service.module(module)
-    if computation:
-        return len(found.computation(computation).instructions)
-    if executed:
-        from xlashape.indexing.reports.reads import executed_readers  # as above
-
-        return len(executed_readers(found))
-    return sum([len(each.instructions) for each in found.computations])

@@ -145,9 +145,9 @@ def _click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[...
         kind = str  # with units
     return click.option(
         dashed, option.name, type=kind, default=option.default, multiple=option.kind is Kind.TEXTS,
-        shell_complete=computation_names if option.name == "computation" else None,
         metavar=None if option.choices else (option.unit or option.kind.value).upper(), help=_sentence(option),
-        show_default=option.default is not None and not isinstance(option.default, tuple),
+        show_default=option.default not in (None, "") and not isinstance(option.default, tuple),
+        shell_complete={"computation": computation_names, "instruction": instruction_names}.get(option.name),
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def row_options(default_limit: int, what: str) -> Callable[[F], F]:
             ),
             click.option(
                 "--sort", metavar="COLUMN",
-                help="Order by a column: numbers from the largest, text from A. COLUMN:asc and COLUMN:desc choose. Without it, the module's order.",
+                help="Order by a column: numbers from the largest, text from A. COLUMN:asc and COLUMN:desc choose. Without it, the command's own order.",
             ),
             click.option(
                 "--filter", "filters", multiple=True, metavar="TEST",

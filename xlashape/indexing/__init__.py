@@ -7,7 +7,7 @@
 - Maps: `output_to_input`, `input_to_output`, `output_to_ancestor`, `output_to_ancestors`, `module_indexing`; `Analysis` for many questions.
 - Answers: `OperandIndexingSet` of `OperandIndexing`, `SeveralMaps`, with `RuntimeVariable`, `ReplicaIndexing` and `Knowledge`.
 - Positions in memory: `logical_to_physical`, `physical_to_logical`, `output_to_input_physical`.
-- Reports: `operand_utilisation`, `coalescing`; both with `operand_reads`, `module_reads`; all of a program with `explain`; tiles with
+- Reports: `operand_utilisation`, `coalescing`; both with `operand_reads`, `module_reads`, which `xlashape.reports.reads` builds on; tiles with
   `operand_tiles`, `push_tile`, `symbolic_tile`, and of all instructions of a fusion with `tile_fusion`.
 
 The packages, each built on those before: `answers` (what an answer is), `ops` (a rule for each opcode), `walk` (maps through whole computations),
@@ -69,7 +69,6 @@ from xlashape.indexing.queries import (
     output_to_input,
 )
 from xlashape.indexing.reports.coalescing import OperandCoalescing, coalescing
-from xlashape.indexing.reports.explanation import ExplainedInstruction, ExplainedRead, Explanation, explain
 from xlashape.indexing.reports.fusion_tiles import (
     FusionTiling,
     InstructionTile,
@@ -81,7 +80,6 @@ from xlashape.indexing.reports.operand_tiles import OperandTile, operand_tiles
 from xlashape.indexing.reports.physical import logical_to_physical, output_to_input_physical, physical_to_logical
 from xlashape.indexing.reports.reads import (
     InstructionReads,
-    ModuleReads,
     OperandReads,
     OutputReads,
     module_reads,
@@ -93,15 +91,11 @@ from xlashape.indexing.walk.analysis import Analysis
 
 __all__ = [
     "Analysis",
-    "ExplainedInstruction",
-    "ExplainedRead",
-    "Explanation",
     "FusionTiling",
     "InstructionIndexing",
     "InstructionReads",
     "InstructionTile",
     "Knowledge",
-    "ModuleReads",
     "OperandCoalescing",
     "OperandIndexing",
     "OperandIndexingSet",
@@ -117,7 +111,6 @@ __all__ = [
     "TileBox",
     "TileParameter",
     "coalescing",
-    "explain",
     "input_to_output",
     "logical_to_physical",
     "module_indexing",

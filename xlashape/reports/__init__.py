@@ -11,6 +11,7 @@ diff        what changed from one program to another
 maps        which elements of its operands an instruction reads
 memory      the memory of a program: its peak, and what lives then
 profile     where the time of a profile goes
+reads       what instructions read, how well, and what is fetched in vain
 tiles       which tile of each operand a tile of an output reads
 verification  which of XLA's rules a module breaks
 why         why buffers are as large as they are

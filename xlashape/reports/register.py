@@ -29,8 +29,12 @@ REPORTS: Final[dict[str, Entry]] = {
     "map": Entry("xlashape.reports.maps", "What the instructions of a module read, as indexing maps."),
     "tile": Entry("xlashape.reports.tiles", "The tiles of operands that a tile of an instruction's output reads."),
     "verify": Entry("xlashape.reports.verification", "Whether a module keeps XLA's rules."),
+    "reads": Entry("xlashape.reports.reads", "What instructions read, how well, and what is fetched in vain."),
     "profile": Entry("xlashape.reports.profile", "Where the time of a profile goes, by instruction and by line."),
 }
+
+ALIASES: Final = {"explain": "reads"}
+"""Other names of reports, for functions and commands."""
 
 
 def report_of(name: str) -> Report:

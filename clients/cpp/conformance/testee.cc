@@ -152,6 +152,7 @@ const std::map<std::string, Make>& Rpcs() {
       {"IndexingService/EvaluateMapBatch", BothWays<I>(&I::Stub::EvaluateMapBatch)},
       {"ReportService/Copies", Unary<R>(&R::Stub::Copies)},
       {"ReportService/Cost", Unary<R>(&R::Stub::Cost)},
+      {"ReportService/Reads", Unary<R>(&R::Stub::Reads)},
       {"ReportService/Diff", Unary<R>(&R::Stub::Diff)},
       {"ReportService/Map", Unary<R>(&R::Stub::Map)},
       {"ReportService/Tile", Unary<R>(&R::Stub::Tile)},

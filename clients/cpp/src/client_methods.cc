@@ -196,6 +196,10 @@ v1::CostResponse ClientMethods::Cost(const v1::CostRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Cost, request);
 }
 
+v1::ReadsResponse ClientMethods::Reads(const v1::ReadsRequest& request) const {
+  return calls_->Ask(&v1::ReportService::Stub::Reads, request);
+}
+
 v1::ProfileResponse ClientMethods::Profile(const v1::ProfileRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Profile, request);
 }

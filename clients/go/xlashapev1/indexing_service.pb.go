@@ -1394,7 +1394,7 @@ type CoalescedAccess struct {
 	Stride *int64 `protobuf:"varint,3,opt,name=stride,proto3,oneof" json:"stride,omitempty"`
 	// The number of memory segments that one read of a warp touches, on average over a sample of the output.
 	Transactions *float64 `protobuf:"fixed64,4,opt,name=transactions,proto3,oneof" json:"transactions,omitempty"`
-	// The number of segments if the elements of the warp were contiguous.
+	// The number of segments if the elements that the warp reads were contiguous, on average and rounded down: no more than `transactions`.
 	IdealTransactions int64 `protobuf:"varint,5,opt,name=ideal_transactions,json=idealTransactions,proto3" json:"ideal_transactions,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache

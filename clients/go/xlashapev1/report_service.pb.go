@@ -6657,6 +6657,966 @@ func (x *VerifyRow) GetMessage() string {
 	return ""
 }
 
+// What to report: What the instructions of a program read from memory, and how well: the most wasted bytes first.
+type ReadsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first row of the answer, counted from 0.
+	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
+	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
+	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
+	// The table whose rows are asked for: empty for `rows`, or one of `accesses`, `writes`.
+	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
+	// What the table depends on: nothing in this report.
+	Argument string `protobuf:"bytes,4,opt,name=argument,proto3" json:"argument,omitempty"`
+	// The module.
+	Module *ModuleInput `protobuf:"bytes,5,opt,name=module,proto3" json:"module,omitempty"`
+	// Only this instruction, which may be a fused one.
+	Instruction *string `protobuf:"bytes,6,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
+	// All instructions of this computation; without it those that read from memory.
+	Computation *string `protobuf:"bytes,7,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
+	// Only the reads of this output; the arrays of a tuple are counted depth first.
+	Output *int64 `protobuf:"varint,8,opt,name=output,proto3,oneof" json:"output,omitempty"`
+	// The device; without it the one that the module names, or else a GPU. TPUs give layouts without tiles their own.
+	Target *string `protobuf:"bytes,9,opt,name=target,proto3,oneof" json:"target,omitempty"`
+	// The number of neighbouring outputs that read together, instead of the target's.
+	Warp *int64 `protobuf:"varint,10,opt,name=warp,proto3,oneof" json:"warp,omitempty"`
+	// The bytes that are fetched together, instead of the target's.
+	SegmentBytes  *int64 `protobuf:"varint,11,opt,name=segment_bytes,json=segmentBytes,proto3,oneof" json:"segment_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadsRequest) Reset() {
+	*x = ReadsRequest{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadsRequest) ProtoMessage() {}
+
+func (x *ReadsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadsRequest.ProtoReflect.Descriptor instead.
+func (*ReadsRequest) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *ReadsRequest) GetFirstRow() int64 {
+	if x != nil {
+		return x.FirstRow
+	}
+	return 0
+}
+
+func (x *ReadsRequest) GetMaxRows() int32 {
+	if x != nil {
+		return x.MaxRows
+	}
+	return 0
+}
+
+func (x *ReadsRequest) GetSection() string {
+	if x != nil {
+		return x.Section
+	}
+	return ""
+}
+
+func (x *ReadsRequest) GetArgument() string {
+	if x != nil {
+		return x.Argument
+	}
+	return ""
+}
+
+func (x *ReadsRequest) GetModule() *ModuleInput {
+	if x != nil {
+		return x.Module
+	}
+	return nil
+}
+
+func (x *ReadsRequest) GetInstruction() string {
+	if x != nil && x.Instruction != nil {
+		return *x.Instruction
+	}
+	return ""
+}
+
+func (x *ReadsRequest) GetComputation() string {
+	if x != nil && x.Computation != nil {
+		return *x.Computation
+	}
+	return ""
+}
+
+func (x *ReadsRequest) GetOutput() int64 {
+	if x != nil && x.Output != nil {
+		return *x.Output
+	}
+	return 0
+}
+
+func (x *ReadsRequest) GetTarget() string {
+	if x != nil && x.Target != nil {
+		return *x.Target
+	}
+	return ""
+}
+
+func (x *ReadsRequest) GetWarp() int64 {
+	if x != nil && x.Warp != nil {
+		return *x.Warp
+	}
+	return 0
+}
+
+func (x *ReadsRequest) GetSegmentBytes() int64 {
+	if x != nil && x.SegmentBytes != nil {
+		return *x.SegmentBytes
+	}
+	return 0
+}
+
+// The answer of the report `reads`.
+type ReadsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Numbers about the whole.
+	Totals *ReadsTotals `protobuf:"bytes,1,opt,name=totals,proto3" json:"totals,omitempty"`
+	// The rows from `first_row` on, if the request names no section.
+	Rows []*ReadsRow `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
+	// How many rows the table has that was asked for.
+	RowCount int64 `protobuf:"varint,3,opt,name=row_count,json=rowCount,proto3" json:"row_count,omitempty"`
+	// What to know first, as text of a few lines.
+	Headline string `protobuf:"bytes,4,opt,name=headline,proto3" json:"headline,omitempty"`
+	// Every way in which an operand is read; a fusion may read it in several.
+	Accesses []*ReadsAccessesRow `protobuf:"bytes,5,rep,name=accesses,proto3" json:"accesses,omitempty"`
+	// What the instructions write, in the order of the module.
+	Writes        []*ReadsWritesRow `protobuf:"bytes,6,rep,name=writes,proto3" json:"writes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadsResponse) Reset() {
+	*x = ReadsResponse{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadsResponse) ProtoMessage() {}
+
+func (x *ReadsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadsResponse.ProtoReflect.Descriptor instead.
+func (*ReadsResponse) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *ReadsResponse) GetTotals() *ReadsTotals {
+	if x != nil {
+		return x.Totals
+	}
+	return nil
+}
+
+func (x *ReadsResponse) GetRows() []*ReadsRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *ReadsResponse) GetRowCount() int64 {
+	if x != nil {
+		return x.RowCount
+	}
+	return 0
+}
+
+func (x *ReadsResponse) GetHeadline() string {
+	if x != nil {
+		return x.Headline
+	}
+	return ""
+}
+
+func (x *ReadsResponse) GetAccesses() []*ReadsAccessesRow {
+	if x != nil {
+		return x.Accesses
+	}
+	return nil
+}
+
+func (x *ReadsResponse) GetWrites() []*ReadsWritesRow {
+	if x != nil {
+		return x.Writes
+	}
+	return nil
+}
+
+// Numbers about the whole.
+type ReadsTotals struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The module.
+	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// The device whose memory is read.
+	Target *string `protobuf:"bytes,2,opt,name=target,proto3,oneof" json:"target,omitempty"`
+	// What says so.
+	Evidence *string `protobuf:"bytes,3,opt,name=evidence,proto3,oneof" json:"evidence,omitempty"`
+	// What segments, tiles or lines count.
+	Unit *string `protobuf:"bytes,4,opt,name=unit,proto3,oneof" json:"unit,omitempty"`
+	// Instructions that read arrays from memory.
+	Instructions *int64 `protobuf:"varint,5,opt,name=instructions,proto3,oneof" json:"instructions,omitempty"`
+	// Operands that they read; for each output once.
+	Reads *int64 `protobuf:"varint,6,opt,name=reads,proto3,oneof" json:"reads,omitempty"`
+	// The sum of the bytes of the elements that are read.
+	DistinctBytes *int64 `protobuf:"varint,7,opt,name=distinct_bytes,json=distinctBytes,proto3,oneof" json:"distinct_bytes,omitempty"`
+	// The sum of the bytes that are fetched in vain.
+	WastedBytes *int64 `protobuf:"varint,8,opt,name=wasted_bytes,json=wastedBytes,proto3,oneof" json:"wasted_bytes,omitempty"`
+	// Instructions of which it is not known how they read.
+	Failed        *int64 `protobuf:"varint,9,opt,name=failed,proto3,oneof" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadsTotals) Reset() {
+	*x = ReadsTotals{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadsTotals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadsTotals) ProtoMessage() {}
+
+func (x *ReadsTotals) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadsTotals.ProtoReflect.Descriptor instead.
+func (*ReadsTotals) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *ReadsTotals) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *ReadsTotals) GetTarget() string {
+	if x != nil && x.Target != nil {
+		return *x.Target
+	}
+	return ""
+}
+
+func (x *ReadsTotals) GetEvidence() string {
+	if x != nil && x.Evidence != nil {
+		return *x.Evidence
+	}
+	return ""
+}
+
+func (x *ReadsTotals) GetUnit() string {
+	if x != nil && x.Unit != nil {
+		return *x.Unit
+	}
+	return ""
+}
+
+func (x *ReadsTotals) GetInstructions() int64 {
+	if x != nil && x.Instructions != nil {
+		return *x.Instructions
+	}
+	return 0
+}
+
+func (x *ReadsTotals) GetReads() int64 {
+	if x != nil && x.Reads != nil {
+		return *x.Reads
+	}
+	return 0
+}
+
+func (x *ReadsTotals) GetDistinctBytes() int64 {
+	if x != nil && x.DistinctBytes != nil {
+		return *x.DistinctBytes
+	}
+	return 0
+}
+
+func (x *ReadsTotals) GetWastedBytes() int64 {
+	if x != nil && x.WastedBytes != nil {
+		return *x.WastedBytes
+	}
+	return 0
+}
+
+func (x *ReadsTotals) GetFailed() int64 {
+	if x != nil && x.Failed != nil {
+		return *x.Failed
+	}
+	return 0
+}
+
+// A row.
+type ReadsRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The instruction that reads.
+	Instruction *string `protobuf:"bytes,1,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
+	// The computation that it is in.
+	Computation *string `protobuf:"bytes,2,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
+	// Which array of its result, counted depth first.
+	Output *int64 `protobuf:"varint,3,opt,name=output,proto3,oneof" json:"output,omitempty"`
+	// The number of the operand.
+	Operand *int64 `protobuf:"varint,4,opt,name=operand,proto3,oneof" json:"operand,omitempty"`
+	// The operand that it reads.
+	OperandName *string `protobuf:"bytes,5,opt,name=operand_name,json=operandName,proto3,oneof" json:"operand_name,omitempty"`
+	// The opcode of the instruction.
+	Opcode *string `protobuf:"bytes,6,opt,name=opcode,proto3,oneof" json:"opcode,omitempty"`
+	// How the elements are read: streamed, broadcast, reduced, reused, windowed, gathered, sorted, unknown, not read.
+	Access []string `protobuf:"bytes,7,rep,name=access,proto3" json:"access,omitempty"`
+	// Elements that are read ÷ elements of the operand.
+	PartRead *float64 `protobuf:"fixed64,8,opt,name=part_read,json=partRead,proto3,oneof" json:"part_read,omitempty"`
+	// Whether fewer may be read: which ones is known at run time only.
+	IsUpperBound *bool `protobuf:"varint,9,opt,name=is_upper_bound,json=isUpperBound,proto3,oneof" json:"is_upper_bound,omitempty"`
+	// How often each element is read that is read, on average.
+	Times *float64 `protobuf:"fixed64,10,opt,name=times,proto3,oneof" json:"times,omitempty"`
+	// Dimensions of the output along which the same elements are read again, with their sizes.
+	ReusedAlong []string `protobuf:"bytes,11,rep,name=reused_along,json=reusedAlong,proto3" json:"reused_along,omitempty"`
+	// Elements in memory between what two neighbouring outputs read; of several ways of reading the worst.
+	Stride *int64 `protobuf:"varint,12,opt,name=stride,proto3,oneof" json:"stride,omitempty"`
+	// On a GPU: segments of memory that a warp of outputs touches in one read, on average.
+	Segments *float64 `protobuf:"fixed64,13,opt,name=segments,proto3,oneof" json:"segments,omitempty"`
+	// On a TPU: tiles of the operand that a tile of the output touches in one read, on average.
+	Tiles *float64 `protobuf:"fixed64,14,opt,name=tiles,proto3,oneof" json:"tiles,omitempty"`
+	// On a CPU: cache lines that a vector of outputs touches in one read, on average.
+	Lines *float64 `protobuf:"fixed64,15,opt,name=lines,proto3,oneof" json:"lines,omitempty"`
+	// How many it would touch if the elements that it reads were contiguous.
+	Ideal *float64 `protobuf:"fixed64,16,opt,name=ideal,proto3,oneof" json:"ideal,omitempty"`
+	// On a GPU: whether a warp touches no more than twice the ideal number of segments.
+	IsCoalesced *bool `protobuf:"varint,17,opt,name=is_coalesced,json=isCoalesced,proto3,oneof" json:"is_coalesced,omitempty"`
+	// On a TPU: elements that are read ÷ elements of the tiles that are moved for them.
+	TilePart *float64 `protobuf:"fixed64,18,opt,name=tile_part,json=tilePart,proto3,oneof" json:"tile_part,omitempty"`
+	// On a TPU: whether elements change their lanes, their sublanes, or both; none.
+	Relayout *string `protobuf:"bytes,19,opt,name=relayout,proto3,oneof" json:"relayout,omitempty"`
+	// The shape of the operand, with its layout.
+	OperandShape *string `protobuf:"bytes,20,opt,name=operand_shape,json=operandShape,proto3,oneof" json:"operand_shape,omitempty"`
+	// The bytes of the operand's buffer, padding included.
+	Bytes *int64 `protobuf:"varint,21,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
+	// How many of them are padding, in bytes.
+	PaddingBytes *int64 `protobuf:"varint,22,opt,name=padding_bytes,json=paddingBytes,proto3,oneof" json:"padding_bytes,omitempty"`
+	// The bytes of the elements that are read at least once.
+	DistinctBytes *int64 `protobuf:"varint,23,opt,name=distinct_bytes,json=distinctBytes,proto3,oneof" json:"distinct_bytes,omitempty"`
+	// The bytes of the segments, tiles or lines with these elements: what is fetched if all reuse is caught.
+	LeastBytes *int64 `protobuf:"varint,24,opt,name=least_bytes,json=leastBytes,proto3,oneof" json:"least_bytes,omitempty"`
+	// What is fetched if no reuse is caught, and every warp, tile or vector fetches anew, in bytes.
+	MostBytes *int64 `protobuf:"varint,25,opt,name=most_bytes,json=mostBytes,proto3,oneof" json:"most_bytes,omitempty"`
+	// Bytes that are fetched in vain whatever the emitter does: least_bytes − distinct_bytes; 0 where outputs combine elements, empty where it is not known what is read.
+	WastedBytes *int64 `protobuf:"varint,26,opt,name=wasted_bytes,json=wastedBytes,proto3,oneof" json:"wasted_bytes,omitempty"`
+	// Exact, every element, or unknown.
+	Knowledge *string `protobuf:"bytes,27,opt,name=knowledge,proto3,oneof" json:"knowledge,omitempty"`
+	// From the index of an output to the index of the operand; several ways of reading are several lines.
+	Map *string `protobuf:"bytes,28,opt,name=map,proto3,oneof" json:"map,omitempty"`
+	// The line of the program that the instruction comes from.
+	Source *string `protobuf:"bytes,29,opt,name=source,proto3,oneof" json:"source,omitempty"`
+	// The operation of the program that it comes from.
+	OpName *string `protobuf:"bytes,30,opt,name=op_name,json=opName,proto3,oneof" json:"op_name,omitempty"`
+	// Why it is not known how the instruction reads.
+	Error         *string `protobuf:"bytes,31,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadsRow) Reset() {
+	*x = ReadsRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadsRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadsRow) ProtoMessage() {}
+
+func (x *ReadsRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadsRow.ProtoReflect.Descriptor instead.
+func (*ReadsRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *ReadsRow) GetInstruction() string {
+	if x != nil && x.Instruction != nil {
+		return *x.Instruction
+	}
+	return ""
+}
+
+func (x *ReadsRow) GetComputation() string {
+	if x != nil && x.Computation != nil {
+		return *x.Computation
+	}
+	return ""
+}
+
+func (x *ReadsRow) GetOutput() int64 {
+	if x != nil && x.Output != nil {
+		return *x.Output
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetOperand() int64 {
+	if x != nil && x.Operand != nil {
+		return *x.Operand
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetOperandName() string {
+	if x != nil && x.OperandName != nil {
+		return *x.OperandName
+	}
+	return ""
+}
+
+func (x *ReadsRow) GetOpcode() string {
+	if x != nil && x.Opcode != nil {
+		return *x.Opcode
+	}
+	return ""
+}
+
+func (x *ReadsRow) GetAccess() []string {
+	if x != nil {
+		return x.Access
+	}
+	return nil
+}
+
+func (x *ReadsRow) GetPartRead() float64 {
+	if x != nil && x.PartRead != nil {
+		return *x.PartRead
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetIsUpperBound() bool {
+	if x != nil && x.IsUpperBound != nil {
+		return *x.IsUpperBound
+	}
+	return false
+}
+
+func (x *ReadsRow) GetTimes() float64 {
+	if x != nil && x.Times != nil {
+		return *x.Times
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetReusedAlong() []string {
+	if x != nil {
+		return x.ReusedAlong
+	}
+	return nil
+}
+
+func (x *ReadsRow) GetStride() int64 {
+	if x != nil && x.Stride != nil {
+		return *x.Stride
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetSegments() float64 {
+	if x != nil && x.Segments != nil {
+		return *x.Segments
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetTiles() float64 {
+	if x != nil && x.Tiles != nil {
+		return *x.Tiles
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetLines() float64 {
+	if x != nil && x.Lines != nil {
+		return *x.Lines
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetIdeal() float64 {
+	if x != nil && x.Ideal != nil {
+		return *x.Ideal
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetIsCoalesced() bool {
+	if x != nil && x.IsCoalesced != nil {
+		return *x.IsCoalesced
+	}
+	return false
+}
+
+func (x *ReadsRow) GetTilePart() float64 {
+	if x != nil && x.TilePart != nil {
+		return *x.TilePart
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetRelayout() string {
+	if x != nil && x.Relayout != nil {
+		return *x.Relayout
+	}
+	return ""
+}
+
+func (x *ReadsRow) GetOperandShape() string {
+	if x != nil && x.OperandShape != nil {
+		return *x.OperandShape
+	}
+	return ""
+}
+
+func (x *ReadsRow) GetBytes() int64 {
+	if x != nil && x.Bytes != nil {
+		return *x.Bytes
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetPaddingBytes() int64 {
+	if x != nil && x.PaddingBytes != nil {
+		return *x.PaddingBytes
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetDistinctBytes() int64 {
+	if x != nil && x.DistinctBytes != nil {
+		return *x.DistinctBytes
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetLeastBytes() int64 {
+	if x != nil && x.LeastBytes != nil {
+		return *x.LeastBytes
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetMostBytes() int64 {
+	if x != nil && x.MostBytes != nil {
+		return *x.MostBytes
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetWastedBytes() int64 {
+	if x != nil && x.WastedBytes != nil {
+		return *x.WastedBytes
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetKnowledge() string {
+	if x != nil && x.Knowledge != nil {
+		return *x.Knowledge
+	}
+	return ""
+}
+
+func (x *ReadsRow) GetMap() string {
+	if x != nil && x.Map != nil {
+		return *x.Map
+	}
+	return ""
+}
+
+func (x *ReadsRow) GetSource() string {
+	if x != nil && x.Source != nil {
+		return *x.Source
+	}
+	return ""
+}
+
+func (x *ReadsRow) GetOpName() string {
+	if x != nil && x.OpName != nil {
+		return *x.OpName
+	}
+	return ""
+}
+
+func (x *ReadsRow) GetError() string {
+	if x != nil && x.Error != nil {
+		return *x.Error
+	}
+	return ""
+}
+
+// Every way in which an operand is read; a fusion may read it in several.
+type ReadsAccessesRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The instruction that reads.
+	Instruction *string `protobuf:"bytes,1,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
+	// The computation that it is in.
+	Computation *string `protobuf:"bytes,2,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
+	// Which array of its result, counted depth first.
+	Output *int64 `protobuf:"varint,3,opt,name=output,proto3,oneof" json:"output,omitempty"`
+	// The number of the operand.
+	Operand *int64 `protobuf:"varint,4,opt,name=operand,proto3,oneof" json:"operand,omitempty"`
+	// The operand that it reads.
+	OperandName *string `protobuf:"bytes,5,opt,name=operand_name,json=operandName,proto3,oneof" json:"operand_name,omitempty"`
+	// Which array of the operand this way of reading reads.
+	Leaf *int64 `protobuf:"varint,6,opt,name=leaf,proto3,oneof" json:"leaf,omitempty"`
+	// How the elements are read: streamed, broadcast, reduced, reused, windowed, gathered, sorted, unknown, not read.
+	Access *string `protobuf:"bytes,7,opt,name=access,proto3,oneof" json:"access,omitempty"`
+	// Dimensions of the output along which the same elements are read again, with their sizes.
+	ReusedAlong []string `protobuf:"bytes,8,rep,name=reused_along,json=reusedAlong,proto3" json:"reused_along,omitempty"`
+	// Elements in memory between what two neighbouring outputs read; of several ways of reading the worst.
+	Stride *int64 `protobuf:"varint,9,opt,name=stride,proto3,oneof" json:"stride,omitempty"`
+	// On a GPU: segments of memory that a warp of outputs touches in one read, on average.
+	Segments *float64 `protobuf:"fixed64,10,opt,name=segments,proto3,oneof" json:"segments,omitempty"`
+	// On a TPU: tiles of the operand that a tile of the output touches in one read, on average.
+	Tiles *float64 `protobuf:"fixed64,11,opt,name=tiles,proto3,oneof" json:"tiles,omitempty"`
+	// On a CPU: cache lines that a vector of outputs touches in one read, on average.
+	Lines *float64 `protobuf:"fixed64,12,opt,name=lines,proto3,oneof" json:"lines,omitempty"`
+	// How many it would touch if the elements that it reads were contiguous.
+	Ideal *float64 `protobuf:"fixed64,13,opt,name=ideal,proto3,oneof" json:"ideal,omitempty"`
+	// On a TPU: the part of the lanes of the tiles touched that is used.
+	Lanes *float64 `protobuf:"fixed64,14,opt,name=lanes,proto3,oneof" json:"lanes,omitempty"`
+	// On a TPU: the part of their sublanes that is used.
+	Sublanes *float64 `protobuf:"fixed64,15,opt,name=sublanes,proto3,oneof" json:"sublanes,omitempty"`
+	// On a TPU: whether elements change their lanes, their sublanes, or both; none.
+	Relayout *string `protobuf:"bytes,16,opt,name=relayout,proto3,oneof" json:"relayout,omitempty"`
+	// From the index of an output to the index of the operand.
+	Map *string `protobuf:"bytes,17,opt,name=map,proto3,oneof" json:"map,omitempty"`
+	// From positions in the output's buffer to positions in the operand's.
+	PhysicalMap   *string `protobuf:"bytes,18,opt,name=physical_map,json=physicalMap,proto3,oneof" json:"physical_map,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadsAccessesRow) Reset() {
+	*x = ReadsAccessesRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadsAccessesRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadsAccessesRow) ProtoMessage() {}
+
+func (x *ReadsAccessesRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadsAccessesRow.ProtoReflect.Descriptor instead.
+func (*ReadsAccessesRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *ReadsAccessesRow) GetInstruction() string {
+	if x != nil && x.Instruction != nil {
+		return *x.Instruction
+	}
+	return ""
+}
+
+func (x *ReadsAccessesRow) GetComputation() string {
+	if x != nil && x.Computation != nil {
+		return *x.Computation
+	}
+	return ""
+}
+
+func (x *ReadsAccessesRow) GetOutput() int64 {
+	if x != nil && x.Output != nil {
+		return *x.Output
+	}
+	return 0
+}
+
+func (x *ReadsAccessesRow) GetOperand() int64 {
+	if x != nil && x.Operand != nil {
+		return *x.Operand
+	}
+	return 0
+}
+
+func (x *ReadsAccessesRow) GetOperandName() string {
+	if x != nil && x.OperandName != nil {
+		return *x.OperandName
+	}
+	return ""
+}
+
+func (x *ReadsAccessesRow) GetLeaf() int64 {
+	if x != nil && x.Leaf != nil {
+		return *x.Leaf
+	}
+	return 0
+}
+
+func (x *ReadsAccessesRow) GetAccess() string {
+	if x != nil && x.Access != nil {
+		return *x.Access
+	}
+	return ""
+}
+
+func (x *ReadsAccessesRow) GetReusedAlong() []string {
+	if x != nil {
+		return x.ReusedAlong
+	}
+	return nil
+}
+
+func (x *ReadsAccessesRow) GetStride() int64 {
+	if x != nil && x.Stride != nil {
+		return *x.Stride
+	}
+	return 0
+}
+
+func (x *ReadsAccessesRow) GetSegments() float64 {
+	if x != nil && x.Segments != nil {
+		return *x.Segments
+	}
+	return 0
+}
+
+func (x *ReadsAccessesRow) GetTiles() float64 {
+	if x != nil && x.Tiles != nil {
+		return *x.Tiles
+	}
+	return 0
+}
+
+func (x *ReadsAccessesRow) GetLines() float64 {
+	if x != nil && x.Lines != nil {
+		return *x.Lines
+	}
+	return 0
+}
+
+func (x *ReadsAccessesRow) GetIdeal() float64 {
+	if x != nil && x.Ideal != nil {
+		return *x.Ideal
+	}
+	return 0
+}
+
+func (x *ReadsAccessesRow) GetLanes() float64 {
+	if x != nil && x.Lanes != nil {
+		return *x.Lanes
+	}
+	return 0
+}
+
+func (x *ReadsAccessesRow) GetSublanes() float64 {
+	if x != nil && x.Sublanes != nil {
+		return *x.Sublanes
+	}
+	return 0
+}
+
+func (x *ReadsAccessesRow) GetRelayout() string {
+	if x != nil && x.Relayout != nil {
+		return *x.Relayout
+	}
+	return ""
+}
+
+func (x *ReadsAccessesRow) GetMap() string {
+	if x != nil && x.Map != nil {
+		return *x.Map
+	}
+	return ""
+}
+
+func (x *ReadsAccessesRow) GetPhysicalMap() string {
+	if x != nil && x.PhysicalMap != nil {
+		return *x.PhysicalMap
+	}
+	return ""
+}
+
+// What the instructions write, in the order of the module.
+type ReadsWritesRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The instruction.
+	Instruction *string `protobuf:"bytes,1,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
+	// The computation that it is in.
+	Computation *string `protobuf:"bytes,2,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
+	// Its opcode.
+	Opcode *string `protobuf:"bytes,3,opt,name=opcode,proto3,oneof" json:"opcode,omitempty"`
+	// What it writes, with its layout.
+	Shape *string `protobuf:"bytes,4,opt,name=shape,proto3,oneof" json:"shape,omitempty"`
+	// The bytes of the buffers of its result, padding included.
+	Bytes *int64 `protobuf:"varint,5,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
+	// How many of them are padding, in bytes.
+	PaddingBytes *int64 `protobuf:"varint,6,opt,name=padding_bytes,json=paddingBytes,proto3,oneof" json:"padding_bytes,omitempty"`
+	// Why it is not known how it reads.
+	Error         *string `protobuf:"bytes,7,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadsWritesRow) Reset() {
+	*x = ReadsWritesRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadsWritesRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadsWritesRow) ProtoMessage() {}
+
+func (x *ReadsWritesRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadsWritesRow.ProtoReflect.Descriptor instead.
+func (*ReadsWritesRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *ReadsWritesRow) GetInstruction() string {
+	if x != nil && x.Instruction != nil {
+		return *x.Instruction
+	}
+	return ""
+}
+
+func (x *ReadsWritesRow) GetComputation() string {
+	if x != nil && x.Computation != nil {
+		return *x.Computation
+	}
+	return ""
+}
+
+func (x *ReadsWritesRow) GetOpcode() string {
+	if x != nil && x.Opcode != nil {
+		return *x.Opcode
+	}
+	return ""
+}
+
+func (x *ReadsWritesRow) GetShape() string {
+	if x != nil && x.Shape != nil {
+		return *x.Shape
+	}
+	return ""
+}
+
+func (x *ReadsWritesRow) GetBytes() int64 {
+	if x != nil && x.Bytes != nil {
+		return *x.Bytes
+	}
+	return 0
+}
+
+func (x *ReadsWritesRow) GetPaddingBytes() int64 {
+	if x != nil && x.PaddingBytes != nil {
+		return *x.PaddingBytes
+	}
+	return 0
+}
+
+func (x *ReadsWritesRow) GetError() string {
+	if x != nil && x.Error != nil {
+		return *x.Error
+	}
+	return ""
+}
+
 var File_xlashape_v1_report_service_proto protoreflect.FileDescriptor
 
 const file_xlashape_v1_report_service_proto_rawDesc = "" +
@@ -7768,13 +8728,183 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\f_computationB\x0e\n" +
 	"\f_instructionB\n" +
 	"\n" +
-	"\b_message2\xb8\x05\n" +
+	"\b_message\"\xca\x03\n" +
+	"\fReadsRequest\x12\x1b\n" +
+	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
+	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
+	"\asection\x18\x03 \x01(\tR\asection\x12\x1a\n" +
+	"\bargument\x18\x04 \x01(\tR\bargument\x120\n" +
+	"\x06module\x18\x05 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12%\n" +
+	"\vinstruction\x18\x06 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12%\n" +
+	"\vcomputation\x18\a \x01(\tH\x01R\vcomputation\x88\x01\x01\x12\x1b\n" +
+	"\x06output\x18\b \x01(\x03H\x02R\x06output\x88\x01\x01\x12\x1b\n" +
+	"\x06target\x18\t \x01(\tH\x03R\x06target\x88\x01\x01\x12\x17\n" +
+	"\x04warp\x18\n" +
+	" \x01(\x03H\x04R\x04warp\x88\x01\x01\x12(\n" +
+	"\rsegment_bytes\x18\v \x01(\x03H\x05R\fsegmentBytes\x88\x01\x01B\x0e\n" +
+	"\f_instructionB\x0e\n" +
+	"\f_computationB\t\n" +
+	"\a_outputB\t\n" +
+	"\a_targetB\a\n" +
+	"\x05_warpB\x10\n" +
+	"\x0e_segment_bytes\"\x95\x02\n" +
+	"\rReadsResponse\x120\n" +
+	"\x06totals\x18\x01 \x01(\v2\x18.xlashape.v1.ReadsTotalsR\x06totals\x12)\n" +
+	"\x04rows\x18\x02 \x03(\v2\x15.xlashape.v1.ReadsRowR\x04rows\x12\x1b\n" +
+	"\trow_count\x18\x03 \x01(\x03R\browCount\x12\x1a\n" +
+	"\bheadline\x18\x04 \x01(\tR\bheadline\x129\n" +
+	"\baccesses\x18\x05 \x03(\v2\x1d.xlashape.v1.ReadsAccessesRowR\baccesses\x123\n" +
+	"\x06writes\x18\x06 \x03(\v2\x1b.xlashape.v1.ReadsWritesRowR\x06writes\"\xa6\x03\n" +
+	"\vReadsTotals\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x1b\n" +
+	"\x06target\x18\x02 \x01(\tH\x01R\x06target\x88\x01\x01\x12\x1f\n" +
+	"\bevidence\x18\x03 \x01(\tH\x02R\bevidence\x88\x01\x01\x12\x17\n" +
+	"\x04unit\x18\x04 \x01(\tH\x03R\x04unit\x88\x01\x01\x12'\n" +
+	"\finstructions\x18\x05 \x01(\x03H\x04R\finstructions\x88\x01\x01\x12\x19\n" +
+	"\x05reads\x18\x06 \x01(\x03H\x05R\x05reads\x88\x01\x01\x12*\n" +
+	"\x0edistinct_bytes\x18\a \x01(\x03H\x06R\rdistinctBytes\x88\x01\x01\x12&\n" +
+	"\fwasted_bytes\x18\b \x01(\x03H\aR\vwastedBytes\x88\x01\x01\x12\x1b\n" +
+	"\x06failed\x18\t \x01(\x03H\bR\x06failed\x88\x01\x01B\a\n" +
+	"\x05_nameB\t\n" +
+	"\a_targetB\v\n" +
+	"\t_evidenceB\a\n" +
+	"\x05_unitB\x0f\n" +
+	"\r_instructionsB\b\n" +
+	"\x06_readsB\x11\n" +
+	"\x0f_distinct_bytesB\x0f\n" +
+	"\r_wasted_bytesB\t\n" +
+	"\a_failed\"\x9b\v\n" +
+	"\bReadsRow\x12%\n" +
+	"\vinstruction\x18\x01 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12%\n" +
+	"\vcomputation\x18\x02 \x01(\tH\x01R\vcomputation\x88\x01\x01\x12\x1b\n" +
+	"\x06output\x18\x03 \x01(\x03H\x02R\x06output\x88\x01\x01\x12\x1d\n" +
+	"\aoperand\x18\x04 \x01(\x03H\x03R\aoperand\x88\x01\x01\x12&\n" +
+	"\foperand_name\x18\x05 \x01(\tH\x04R\voperandName\x88\x01\x01\x12\x1b\n" +
+	"\x06opcode\x18\x06 \x01(\tH\x05R\x06opcode\x88\x01\x01\x12\x16\n" +
+	"\x06access\x18\a \x03(\tR\x06access\x12 \n" +
+	"\tpart_read\x18\b \x01(\x01H\x06R\bpartRead\x88\x01\x01\x12)\n" +
+	"\x0eis_upper_bound\x18\t \x01(\bH\aR\fisUpperBound\x88\x01\x01\x12\x19\n" +
+	"\x05times\x18\n" +
+	" \x01(\x01H\bR\x05times\x88\x01\x01\x12!\n" +
+	"\freused_along\x18\v \x03(\tR\vreusedAlong\x12\x1b\n" +
+	"\x06stride\x18\f \x01(\x03H\tR\x06stride\x88\x01\x01\x12\x1f\n" +
+	"\bsegments\x18\r \x01(\x01H\n" +
+	"R\bsegments\x88\x01\x01\x12\x19\n" +
+	"\x05tiles\x18\x0e \x01(\x01H\vR\x05tiles\x88\x01\x01\x12\x19\n" +
+	"\x05lines\x18\x0f \x01(\x01H\fR\x05lines\x88\x01\x01\x12\x19\n" +
+	"\x05ideal\x18\x10 \x01(\x01H\rR\x05ideal\x88\x01\x01\x12&\n" +
+	"\fis_coalesced\x18\x11 \x01(\bH\x0eR\visCoalesced\x88\x01\x01\x12 \n" +
+	"\ttile_part\x18\x12 \x01(\x01H\x0fR\btilePart\x88\x01\x01\x12\x1f\n" +
+	"\brelayout\x18\x13 \x01(\tH\x10R\brelayout\x88\x01\x01\x12(\n" +
+	"\roperand_shape\x18\x14 \x01(\tH\x11R\foperandShape\x88\x01\x01\x12\x19\n" +
+	"\x05bytes\x18\x15 \x01(\x03H\x12R\x05bytes\x88\x01\x01\x12(\n" +
+	"\rpadding_bytes\x18\x16 \x01(\x03H\x13R\fpaddingBytes\x88\x01\x01\x12*\n" +
+	"\x0edistinct_bytes\x18\x17 \x01(\x03H\x14R\rdistinctBytes\x88\x01\x01\x12$\n" +
+	"\vleast_bytes\x18\x18 \x01(\x03H\x15R\n" +
+	"leastBytes\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"most_bytes\x18\x19 \x01(\x03H\x16R\tmostBytes\x88\x01\x01\x12&\n" +
+	"\fwasted_bytes\x18\x1a \x01(\x03H\x17R\vwastedBytes\x88\x01\x01\x12!\n" +
+	"\tknowledge\x18\x1b \x01(\tH\x18R\tknowledge\x88\x01\x01\x12\x15\n" +
+	"\x03map\x18\x1c \x01(\tH\x19R\x03map\x88\x01\x01\x12\x1b\n" +
+	"\x06source\x18\x1d \x01(\tH\x1aR\x06source\x88\x01\x01\x12\x1c\n" +
+	"\aop_name\x18\x1e \x01(\tH\x1bR\x06opName\x88\x01\x01\x12\x19\n" +
+	"\x05error\x18\x1f \x01(\tH\x1cR\x05error\x88\x01\x01B\x0e\n" +
+	"\f_instructionB\x0e\n" +
+	"\f_computationB\t\n" +
+	"\a_outputB\n" +
+	"\n" +
+	"\b_operandB\x0f\n" +
+	"\r_operand_nameB\t\n" +
+	"\a_opcodeB\f\n" +
+	"\n" +
+	"_part_readB\x11\n" +
+	"\x0f_is_upper_boundB\b\n" +
+	"\x06_timesB\t\n" +
+	"\a_strideB\v\n" +
+	"\t_segmentsB\b\n" +
+	"\x06_tilesB\b\n" +
+	"\x06_linesB\b\n" +
+	"\x06_idealB\x0f\n" +
+	"\r_is_coalescedB\f\n" +
+	"\n" +
+	"_tile_partB\v\n" +
+	"\t_relayoutB\x10\n" +
+	"\x0e_operand_shapeB\b\n" +
+	"\x06_bytesB\x10\n" +
+	"\x0e_padding_bytesB\x11\n" +
+	"\x0f_distinct_bytesB\x0e\n" +
+	"\f_least_bytesB\r\n" +
+	"\v_most_bytesB\x0f\n" +
+	"\r_wasted_bytesB\f\n" +
+	"\n" +
+	"_knowledgeB\x06\n" +
+	"\x04_mapB\t\n" +
+	"\a_sourceB\n" +
+	"\n" +
+	"\b_op_nameB\b\n" +
+	"\x06_error\"\x97\x06\n" +
+	"\x10ReadsAccessesRow\x12%\n" +
+	"\vinstruction\x18\x01 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12%\n" +
+	"\vcomputation\x18\x02 \x01(\tH\x01R\vcomputation\x88\x01\x01\x12\x1b\n" +
+	"\x06output\x18\x03 \x01(\x03H\x02R\x06output\x88\x01\x01\x12\x1d\n" +
+	"\aoperand\x18\x04 \x01(\x03H\x03R\aoperand\x88\x01\x01\x12&\n" +
+	"\foperand_name\x18\x05 \x01(\tH\x04R\voperandName\x88\x01\x01\x12\x17\n" +
+	"\x04leaf\x18\x06 \x01(\x03H\x05R\x04leaf\x88\x01\x01\x12\x1b\n" +
+	"\x06access\x18\a \x01(\tH\x06R\x06access\x88\x01\x01\x12!\n" +
+	"\freused_along\x18\b \x03(\tR\vreusedAlong\x12\x1b\n" +
+	"\x06stride\x18\t \x01(\x03H\aR\x06stride\x88\x01\x01\x12\x1f\n" +
+	"\bsegments\x18\n" +
+	" \x01(\x01H\bR\bsegments\x88\x01\x01\x12\x19\n" +
+	"\x05tiles\x18\v \x01(\x01H\tR\x05tiles\x88\x01\x01\x12\x19\n" +
+	"\x05lines\x18\f \x01(\x01H\n" +
+	"R\x05lines\x88\x01\x01\x12\x19\n" +
+	"\x05ideal\x18\r \x01(\x01H\vR\x05ideal\x88\x01\x01\x12\x19\n" +
+	"\x05lanes\x18\x0e \x01(\x01H\fR\x05lanes\x88\x01\x01\x12\x1f\n" +
+	"\bsublanes\x18\x0f \x01(\x01H\rR\bsublanes\x88\x01\x01\x12\x1f\n" +
+	"\brelayout\x18\x10 \x01(\tH\x0eR\brelayout\x88\x01\x01\x12\x15\n" +
+	"\x03map\x18\x11 \x01(\tH\x0fR\x03map\x88\x01\x01\x12&\n" +
+	"\fphysical_map\x18\x12 \x01(\tH\x10R\vphysicalMap\x88\x01\x01B\x0e\n" +
+	"\f_instructionB\x0e\n" +
+	"\f_computationB\t\n" +
+	"\a_outputB\n" +
+	"\n" +
+	"\b_operandB\x0f\n" +
+	"\r_operand_nameB\a\n" +
+	"\x05_leafB\t\n" +
+	"\a_accessB\t\n" +
+	"\a_strideB\v\n" +
+	"\t_segmentsB\b\n" +
+	"\x06_tilesB\b\n" +
+	"\x06_linesB\b\n" +
+	"\x06_idealB\b\n" +
+	"\x06_lanesB\v\n" +
+	"\t_sublanesB\v\n" +
+	"\t_relayoutB\x06\n" +
+	"\x04_mapB\x0f\n" +
+	"\r_physical_map\"\xd1\x02\n" +
+	"\x0eReadsWritesRow\x12%\n" +
+	"\vinstruction\x18\x01 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12%\n" +
+	"\vcomputation\x18\x02 \x01(\tH\x01R\vcomputation\x88\x01\x01\x12\x1b\n" +
+	"\x06opcode\x18\x03 \x01(\tH\x02R\x06opcode\x88\x01\x01\x12\x19\n" +
+	"\x05shape\x18\x04 \x01(\tH\x03R\x05shape\x88\x01\x01\x12\x19\n" +
+	"\x05bytes\x18\x05 \x01(\x03H\x04R\x05bytes\x88\x01\x01\x12(\n" +
+	"\rpadding_bytes\x18\x06 \x01(\x03H\x05R\fpaddingBytes\x88\x01\x01\x12\x19\n" +
+	"\x05error\x18\a \x01(\tH\x06R\x05error\x88\x01\x01B\x0e\n" +
+	"\f_instructionB\x0e\n" +
+	"\f_computationB\t\n" +
+	"\a_opcodeB\b\n" +
+	"\x06_shapeB\b\n" +
+	"\x06_bytesB\x10\n" +
+	"\x0e_padding_bytesB\b\n" +
+	"\x06_error2\xfd\x05\n" +
 	"\rReportService\x12=\n" +
 	"\x03Why\x12\x17.xlashape.v1.WhyRequest\x1a\x18.xlashape.v1.WhyResponse\"\x03\x90\x02\x01\x12@\n" +
 	"\x04Size\x12\x18.xlashape.v1.SizeRequest\x1a\x19.xlashape.v1.SizeResponse\"\x03\x90\x02\x01\x12F\n" +
 	"\x06Memory\x12\x1a.xlashape.v1.MemoryRequest\x1a\x1b.xlashape.v1.MemoryResponse\"\x03\x90\x02\x01\x12F\n" +
 	"\x06Copies\x12\x1a.xlashape.v1.CopiesRequest\x1a\x1b.xlashape.v1.CopiesResponse\"\x03\x90\x02\x01\x12@\n" +
-	"\x04Cost\x12\x18.xlashape.v1.CostRequest\x1a\x19.xlashape.v1.CostResponse\"\x03\x90\x02\x01\x12I\n" +
+	"\x04Cost\x12\x18.xlashape.v1.CostRequest\x1a\x19.xlashape.v1.CostResponse\"\x03\x90\x02\x01\x12C\n" +
+	"\x05Reads\x12\x19.xlashape.v1.ReadsRequest\x1a\x1a.xlashape.v1.ReadsResponse\"\x03\x90\x02\x01\x12I\n" +
 	"\aProfile\x12\x1b.xlashape.v1.ProfileRequest\x1a\x1c.xlashape.v1.ProfileResponse\"\x03\x90\x02\x01\x12@\n" +
 	"\x04Diff\x12\x18.xlashape.v1.DiffRequest\x1a\x19.xlashape.v1.DiffResponse\"\x03\x90\x02\x01\x12=\n" +
 	"\x03Map\x12\x17.xlashape.v1.MapRequest\x1a\x18.xlashape.v1.MapResponse\"\x03\x90\x02\x01\x12@\n" +
@@ -7794,7 +8924,7 @@ func file_xlashape_v1_report_service_proto_rawDescGZIP() []byte {
 	return file_xlashape_v1_report_service_proto_rawDescData
 }
 
-var file_xlashape_v1_report_service_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_xlashape_v1_report_service_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_xlashape_v1_report_service_proto_goTypes = []any{
 	(*WhyRequest)(nil),           // 0: xlashape.v1.WhyRequest
 	(*WhyResponse)(nil),          // 1: xlashape.v1.WhyResponse
@@ -7850,23 +8980,29 @@ var file_xlashape_v1_report_service_proto_goTypes = []any{
 	(*VerifyResponse)(nil),       // 51: xlashape.v1.VerifyResponse
 	(*VerifyTotals)(nil),         // 52: xlashape.v1.VerifyTotals
 	(*VerifyRow)(nil),            // 53: xlashape.v1.VerifyRow
-	(*ModuleInput)(nil),          // 54: xlashape.v1.ModuleInput
-	(*ShapeInput)(nil),           // 55: xlashape.v1.ShapeInput
+	(*ReadsRequest)(nil),         // 54: xlashape.v1.ReadsRequest
+	(*ReadsResponse)(nil),        // 55: xlashape.v1.ReadsResponse
+	(*ReadsTotals)(nil),          // 56: xlashape.v1.ReadsTotals
+	(*ReadsRow)(nil),             // 57: xlashape.v1.ReadsRow
+	(*ReadsAccessesRow)(nil),     // 58: xlashape.v1.ReadsAccessesRow
+	(*ReadsWritesRow)(nil),       // 59: xlashape.v1.ReadsWritesRow
+	(*ModuleInput)(nil),          // 60: xlashape.v1.ModuleInput
+	(*ShapeInput)(nil),           // 61: xlashape.v1.ShapeInput
 }
 var file_xlashape_v1_report_service_proto_depIdxs = []int32{
-	54, // 0: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
-	55, // 1: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
+	60, // 0: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
+	61, // 1: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
 	2,  // 2: xlashape.v1.WhyResponse.totals:type_name -> xlashape.v1.WhyTotals
 	3,  // 3: xlashape.v1.WhyResponse.buffers:type_name -> xlashape.v1.WhyRow
 	4,  // 4: xlashape.v1.WhyResponse.causes:type_name -> xlashape.v1.WhyCausesRow
 	5,  // 5: xlashape.v1.WhyResponse.suggestions:type_name -> xlashape.v1.WhySuggestionsRow
 	6,  // 6: xlashape.v1.WhyResponse.donated:type_name -> xlashape.v1.WhyDonatedRow
 	7,  // 7: xlashape.v1.WhyResponse.stated:type_name -> xlashape.v1.WhyStatedRow
-	54, // 8: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
-	55, // 9: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
+	60, // 8: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
+	61, // 9: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
 	10, // 10: xlashape.v1.SizeResponse.totals:type_name -> xlashape.v1.SizeTotals
 	11, // 11: xlashape.v1.SizeResponse.buffers:type_name -> xlashape.v1.SizeRow
-	54, // 12: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
+	60, // 12: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
 	14, // 13: xlashape.v1.MemoryResponse.totals:type_name -> xlashape.v1.MemoryTotals
 	15, // 14: xlashape.v1.MemoryResponse.peak_buffers:type_name -> xlashape.v1.MemoryRow
 	16, // 15: xlashape.v1.MemoryResponse.timeline:type_name -> xlashape.v1.MemoryTimelineRow
@@ -7874,12 +9010,12 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	18, // 17: xlashape.v1.MemoryResponse.by:type_name -> xlashape.v1.MemoryByRow
 	15, // 18: xlashape.v1.MemoryResponse.at:type_name -> xlashape.v1.MemoryRow
 	19, // 19: xlashape.v1.MemoryResponse.fit:type_name -> xlashape.v1.MemoryFitRow
-	54, // 20: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
+	60, // 20: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
 	22, // 21: xlashape.v1.CopiesResponse.totals:type_name -> xlashape.v1.CopiesTotals
 	23, // 22: xlashape.v1.CopiesResponse.rows:type_name -> xlashape.v1.CopiesRow
 	24, // 23: xlashape.v1.CopiesResponse.causes:type_name -> xlashape.v1.CopiesCausesRow
 	25, // 24: xlashape.v1.CopiesResponse.suggestions:type_name -> xlashape.v1.CopiesSuggestionsRow
-	54, // 25: xlashape.v1.CostRequest.module:type_name -> xlashape.v1.ModuleInput
+	60, // 25: xlashape.v1.CostRequest.module:type_name -> xlashape.v1.ModuleInput
 	28, // 26: xlashape.v1.CostResponse.totals:type_name -> xlashape.v1.CostTotals
 	29, // 27: xlashape.v1.CostResponse.rows:type_name -> xlashape.v1.CostRow
 	30, // 28: xlashape.v1.CostResponse.spaces:type_name -> xlashape.v1.CostSpacesRow
@@ -7887,45 +9023,52 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	34, // 30: xlashape.v1.ProfileResponse.totals:type_name -> xlashape.v1.ProfileTotals
 	35, // 31: xlashape.v1.ProfileResponse.rows:type_name -> xlashape.v1.ProfileRow
 	36, // 32: xlashape.v1.ProfileResponse.by:type_name -> xlashape.v1.ProfileByRow
-	54, // 33: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
-	54, // 34: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
+	60, // 33: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
+	60, // 34: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
 	39, // 35: xlashape.v1.DiffResponse.totals:type_name -> xlashape.v1.DiffTotals
 	40, // 36: xlashape.v1.DiffResponse.changes:type_name -> xlashape.v1.DiffRow
 	41, // 37: xlashape.v1.DiffResponse.measures:type_name -> xlashape.v1.DiffMeasuresRow
-	54, // 38: xlashape.v1.MapRequest.module:type_name -> xlashape.v1.ModuleInput
+	60, // 38: xlashape.v1.MapRequest.module:type_name -> xlashape.v1.ModuleInput
 	44, // 39: xlashape.v1.MapResponse.totals:type_name -> xlashape.v1.MapTotals
 	45, // 40: xlashape.v1.MapResponse.maps:type_name -> xlashape.v1.MapRow
-	54, // 41: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
+	60, // 41: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
 	48, // 42: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
 	49, // 43: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
-	54, // 44: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
+	60, // 44: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
 	52, // 45: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
 	53, // 46: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
-	0,  // 47: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
-	8,  // 48: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
-	12, // 49: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
-	20, // 50: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
-	26, // 51: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
-	32, // 52: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
-	37, // 53: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
-	42, // 54: xlashape.v1.ReportService.Map:input_type -> xlashape.v1.MapRequest
-	46, // 55: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
-	50, // 56: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
-	1,  // 57: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
-	9,  // 58: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
-	13, // 59: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
-	21, // 60: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
-	27, // 61: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
-	33, // 62: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
-	38, // 63: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
-	43, // 64: xlashape.v1.ReportService.Map:output_type -> xlashape.v1.MapResponse
-	47, // 65: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
-	51, // 66: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
-	57, // [57:67] is the sub-list for method output_type
-	47, // [47:57] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	60, // 47: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
+	56, // 48: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
+	57, // 49: xlashape.v1.ReadsResponse.rows:type_name -> xlashape.v1.ReadsRow
+	58, // 50: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
+	59, // 51: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
+	0,  // 52: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
+	8,  // 53: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
+	12, // 54: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
+	20, // 55: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
+	26, // 56: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
+	54, // 57: xlashape.v1.ReportService.Reads:input_type -> xlashape.v1.ReadsRequest
+	32, // 58: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
+	37, // 59: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
+	42, // 60: xlashape.v1.ReportService.Map:input_type -> xlashape.v1.MapRequest
+	46, // 61: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
+	50, // 62: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
+	1,  // 63: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
+	9,  // 64: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
+	13, // 65: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
+	21, // 66: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
+	27, // 67: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
+	55, // 68: xlashape.v1.ReportService.Reads:output_type -> xlashape.v1.ReadsResponse
+	33, // 69: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
+	38, // 70: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
+	43, // 71: xlashape.v1.ReportService.Map:output_type -> xlashape.v1.MapResponse
+	47, // 72: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
+	51, // 73: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
+	63, // [63:74] is the sub-list for method output_type
+	52, // [52:63] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_xlashape_v1_report_service_proto_init() }
@@ -7975,13 +9118,18 @@ func file_xlashape_v1_report_service_proto_init() {
 	file_xlashape_v1_report_service_proto_msgTypes[50].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[52].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[53].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[54].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[56].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[57].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[58].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[59].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_xlashape_v1_report_service_proto_rawDesc), len(file_xlashape_v1_report_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   54,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,6 +26,7 @@ const (
 	ReportService_Memory_FullMethodName  = "/xlashape.v1.ReportService/Memory"
 	ReportService_Copies_FullMethodName  = "/xlashape.v1.ReportService/Copies"
 	ReportService_Cost_FullMethodName    = "/xlashape.v1.ReportService/Cost"
+	ReportService_Reads_FullMethodName   = "/xlashape.v1.ReportService/Reads"
 	ReportService_Profile_FullMethodName = "/xlashape.v1.ReportService/Profile"
 	ReportService_Diff_FullMethodName    = "/xlashape.v1.ReportService/Diff"
 	ReportService_Map_FullMethodName     = "/xlashape.v1.ReportService/Map"
@@ -50,6 +51,8 @@ type ReportServiceClient interface {
 	Copies(ctx context.Context, in *CopiesRequest, opts ...grpc.CallOption) (*CopiesResponse, error)
 	// Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
 	Cost(ctx context.Context, in *CostRequest, opts ...grpc.CallOption) (*CostResponse, error)
+	// Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
+	Reads(ctx context.Context, in *ReadsRequest, opts ...grpc.CallOption) (*ReadsResponse, error)
 	// Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
 	Profile(ctx context.Context, in *ProfileRequest, opts ...grpc.CallOption) (*ProfileResponse, error)
 	// Reports what changed from one module to another, matched by structure, ranked by what it costs.
@@ -114,6 +117,16 @@ func (c *reportServiceClient) Cost(ctx context.Context, in *CostRequest, opts ..
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CostResponse)
 	err := c.cc.Invoke(ctx, ReportService_Cost_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *reportServiceClient) Reads(ctx context.Context, in *ReadsRequest, opts ...grpc.CallOption) (*ReadsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadsResponse)
+	err := c.cc.Invoke(ctx, ReportService_Reads_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -187,6 +200,8 @@ type ReportServiceServer interface {
 	Copies(context.Context, *CopiesRequest) (*CopiesResponse, error)
 	// Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
 	Cost(context.Context, *CostRequest) (*CostResponse, error)
+	// Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
+	Reads(context.Context, *ReadsRequest) (*ReadsResponse, error)
 	// Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
 	Profile(context.Context, *ProfileRequest) (*ProfileResponse, error)
 	// Reports what changed from one module to another, matched by structure, ranked by what it costs.
@@ -221,6 +236,9 @@ func (UnimplementedReportServiceServer) Copies(context.Context, *CopiesRequest) 
 }
 func (UnimplementedReportServiceServer) Cost(context.Context, *CostRequest) (*CostResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cost not implemented")
+}
+func (UnimplementedReportServiceServer) Reads(context.Context, *ReadsRequest) (*ReadsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Reads not implemented")
 }
 func (UnimplementedReportServiceServer) Profile(context.Context, *ProfileRequest) (*ProfileResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Profile not implemented")
@@ -348,6 +366,24 @@ func _ReportService_Cost_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ReportService_Reads_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReportServiceServer).Reads(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReportService_Reads_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReportServiceServer).Reads(ctx, req.(*ReadsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ReportService_Profile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ProfileRequest)
 	if err := dec(in); err != nil {
@@ -464,6 +500,10 @@ var ReportService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Cost",
 			Handler:    _ReportService_Cost_Handler,
+		},
+		{
+			MethodName: "Reads",
+			Handler:    _ReportService_Reads_Handler,
 		},
 		{
 			MethodName: "Profile",

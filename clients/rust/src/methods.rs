@@ -12,9 +12,9 @@ use crate::v1::{
     InstructionMapsResponse, InstructionSize, LinearIndexRequest, LinearIndicesRequest, LinearOrder,
     ListInstructionsRequest, MapChain, MapInput, MapOutput, MapRequest, MapResponse, MemoryRequest, MemoryResponse,
     Module, MultiIndexRequest, MultiIndicesRequest, OperandReadsRequest, OperandReadsResponse, OperandTilesRequest,
-    OperandTilesResponse, ParseMapRequest, ProfileRequest, ProfileResponse, ShapeDescription, ShapeInput, ShapeSize,
-    SimplifyMapRequest, SizeRequest, SizeResponse, TileRequest, TileResponse, VerifyRequest, VerifyResponse,
-    WhyRequest, WhyResponse,
+    OperandTilesResponse, ParseMapRequest, ProfileRequest, ProfileResponse, ReadsRequest, ReadsResponse,
+    ShapeDescription, ShapeInput, ShapeSize, SimplifyMapRequest, SizeRequest, SizeResponse, TileRequest, TileResponse,
+    VerifyRequest, VerifyResponse, WhyRequest, WhyResponse,
 };
 use crate::{Client, Result};
 
@@ -208,7 +208,7 @@ impl Client {
         ask!(self, indexing.operand_tiles, request)
     }
 
-    /// Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+    /// [`Client::reads`] a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
     pub async fn parse_map(&self, map: impl Into<MapInput>) -> Result<MapOutput> {
         let request = ParseMapRequest { maps: vec![map.into()], ..Default::default() };
         one(ask!(self, indexing.parse_map, request)?.maps)
@@ -283,6 +283,11 @@ impl Client {
     /// Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
     pub async fn cost(&self, request: CostRequest) -> Result<CostResponse> {
         ask!(self, reports.cost, request)
+    }
+
+    /// Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
+    pub async fn reads(&self, request: ReadsRequest) -> Result<ReadsResponse> {
+        ask!(self, reports.reads, request)
     }
 
     /// Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.

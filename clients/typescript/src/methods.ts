@@ -15,8 +15,8 @@ import {
 } from "./gen/xlashape/v1/indexing_service_pb.js";
 import {
   type CopiesRequest, type CopiesResponse, type CostRequest, type CostResponse, DiffRequestSchema, type DiffResponse, type MapRequest, type MapResponse,
-  type MemoryRequest, type MemoryResponse, ProfileRequestSchema, type ProfileResponse, ReportService, type SizeRequest, type SizeResponse, type TileRequest,
-  type TileResponse, type VerifyRequest, type VerifyResponse, type WhyRequest, type WhyResponse,
+  type MemoryRequest, type MemoryResponse, ProfileRequestSchema, type ProfileResponse, type ReadsRequest, type ReadsResponse, ReportService, type SizeRequest,
+  type SizeResponse, type TileRequest, type TileResponse, type VerifyRequest, type VerifyResponse, type WhyRequest, type WhyResponse,
 } from "./gen/xlashape/v1/report_service_pb.js";
 import { file_xlashape_v1_shape_service, type LinearOrder, type ShapeDescription, ShapeService, type ShapeSize } from "./gen/xlashape/v1/shape_service_pb.js";
 import type { MapOutput } from "./gen/xlashape/v1/types_pb.js";
@@ -178,7 +178,7 @@ export abstract class ClientMethods {
     return await this.indexing.operandTiles({ ...request, module: moduleInput(request.module) }, options);
   }
 
-  /** Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified. */
+  /** `reads` a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified. */
   async parseMap(map: MapLike, options?: CallOptions): Promise<MapOutput> {
     const answer = await this.indexing.parseMap({ maps: [mapInput(map)] }, options);
     return sameNumber(answer.maps, 1)[0]!;
@@ -237,6 +237,11 @@ export abstract class ClientMethods {
   /** Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip. */
   async cost(request: About<CostRequest>, options?: CallOptions): Promise<CostResponse> {
     return await this.reports.cost({ ...request, module: moduleInput(request.module) }, options);
+  }
+
+  /** Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain. */
+  async reads(request: About<ReadsRequest>, options?: CallOptions): Promise<ReadsResponse> {
+    return await this.reports.reads({ ...request, module: moduleInput(request.module) }, options);
   }
 
   /** Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves. */

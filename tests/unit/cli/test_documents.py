@@ -14,7 +14,6 @@ import jsonschema
 import pytest
 
 from xlashape.hlo import HloModule
-from xlashape.indexing.reports.read_table import READ_COLUMNS
 
 MODULE = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))
 TILED = "bf16[20,300]{1,0:T(8,128)(2,1)}"
@@ -99,22 +98,6 @@ def test_what_is_not_known_is_a_row_that_says_why(command, tmp_path):
         ]
         assert rows
         assert command == "reads" or all("unbounded" in row["error"] or "bound" in row["error"] for row in rows)
-
-
-@pytest.mark.parametrize(
-    ("name", "part", "columns"),
-    [
-        ("reads.v1", "reads", READ_COLUMNS),
-    ],
-)
-def test_rows_have_the_columns_of_the_schema(name, part, columns):
-    row = schema(name)
-    row = row if part is None else row["properties"][part]["items"]
-    assert {key: value["description"] for key, value in row["properties"].items()} == {
-        column.name: column.meaning for column in columns
-    }
-    for line in command_line.run("reads", MODULE, "--format", "jsonl").stdout.splitlines():
-        jsonschema.validate(json.loads(line), row)
 
 
 def test_every_schema_is_valid_and_used():

@@ -159,7 +159,8 @@ def test_a_module_on_a_target(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [("map", MODULE, "--format", "csv"), ("reads", MODULE), ("reads", MODULE, "--format", "csv")]
+    "arguments",
+    [("map", MODULE, "--format", "csv"), ("reads", MODULE, "--limit", "0"), ("reads", MODULE, "--format", "csv")],
 )
 def test_the_end_of_a_pipe_is_no_error(arguments, tmp_path):
     """The module has many instructions, so that the output does not fit into the pipe."""

@@ -15,14 +15,12 @@ import sys, time
 from xlashape.cli import main, progress
 progress.DELAY_SECONDS = float(sys.argv[1])
 if not progress.DELAY_SECONDS:  # the answer waits until the bar has been drawn
-    from xlashape.cli import modules
-    counted = modules.count_readers
-    from xlashape.cli import reading
+    from xlashape.reports.report import Report
+    run = Report.run
     def slow(*arguments, **options):
-        number = counted(*arguments, **options)
         time.sleep(1)
-        return number
-    reading.count_readers = slow
+        return run(*arguments, **options)
+    Report.run = slow
 main(["reads", sys.argv[2], "--format", "csv"])
 """
 
@@ -54,7 +52,7 @@ def on_a_terminal(delay: float) -> tuple[str, str]:
 
 def test_a_long_command_has_a_bar_that_is_removed():
     out, shown = on_a_terminal(0)
-    assert "reading the module" in shown
+    assert "computing reads" in shown
     assert shown.endswith("\r\x1b[2K\x1b[?25h")  # the line is cleared at the end
     assert "\x1b" not in out
 

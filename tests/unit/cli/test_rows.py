@@ -13,13 +13,13 @@ import pyarrow.parquet
 import pytest
 
 from xlashape.cli.rows import Selection
-from xlashape.indexing.reports.read_table import READ_COLUMNS
+from xlashape.reports import report_of
 from xlashape.reports.maps import REPORT as MAP
 from xlashape.reports.why.declaration import BUFFER_COLUMNS
 from xlashape.tables import Column, Kind
 
 MODULE = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))
-COMMANDS = {"size": BUFFER_COLUMNS, "reads": READ_COLUMNS, "map": MAP.columns, "why": BUFFER_COLUMNS}
+COMMANDS = {"size": BUFFER_COLUMNS, "reads": report_of("reads").columns, "map": MAP.columns, "why": BUFFER_COLUMNS}
 
 
 def answer(*arguments, code=0):
@@ -52,7 +52,7 @@ def test_every_format_has_the_same_rows(command):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_filter_sort_and_limit_are_those_of_a_list(command):
     rows = lines(command, MODULE)
-    name = {"size": "bytes", "reads": "elements", "map": "operand", "why": "bytes"}[command]
+    name = {"size": "bytes", "reads": "bytes", "map": "operand", "why": "bytes"}[command]
     first = next(iter(rows[0]))  # `instruction` is its heading, where it has another name
     kept = [row for row in rows if row["opcode"] == "fusion" and "fusion" in row[first]]
     kept.sort(key=lambda row: -row[name])
@@ -67,10 +67,10 @@ def test_filter_sort_and_limit_are_those_of_a_list(command):
 
 
 def test_the_table_and_json_are_selected_too():
-    table = answer("reads", MODULE, "--filter", "part read<50%", "--sort", "segments", "--limit", "1").splitlines()
-    rows = [row for row in lines("reads", MODULE) if row["utilisation"] is not None and row["utilisation"] < 0.5]
-    assert table[2].split()[0] == max(rows, key=lambda row: row["transactions"] or 0)["instruction"]
-    assert len(table) == 3
+    table = answer("reads", MODULE, "--filter", "part read<50%", "--sort", "lines", "--limit", "1").splitlines()
+    rows = [row for row in lines("reads", MODULE) if row["part_read"] is not None and row["part_read"] < 0.5]
+    assert table[-1].startswith("2 more rows") and len(rows) == 3
+    assert max(rows, key=lambda row: row["lines"])["instruction"] in "\n".join(table)
     told = json.loads(answer("map", MODULE, "--filter", "operand=1", "--limit", "1", "--json"))
     assert [row["operand"] for row in told["maps"]] == [1]
     told = json.loads(answer("why", MODULE, "--filter", "opcode=parameter", "--json"))

@@ -203,17 +203,17 @@ def test_utilisation_looks_once_at_an_output_of_many_leaves(monkeypatch: pytest.
 
 def test_coalescing() -> None:
     (same,) = indexing.coalescing(one_op("negate", "f32[64,64]", ["f32[64,64]"]))
-    assert (same.stride, same.transactions, same.ideal, same.efficiency) == (1, 1.0, 1, 1.0)
+    assert (same.stride, same.segments, same.ideal, same.efficiency) == (1, 1.0, 1, 1.0)
     (turned,) = indexing.coalescing(one_op("transpose", "f32[64,64]", ["f32[64,64]"], dimensions=[1, 0]))
-    assert (turned.stride, turned.transactions, turned.efficiency) == (64, 32.0, 1 / 32)
+    assert (turned.stride, turned.segments, turned.efficiency) == (64, 32.0, 1 / 32)
     (copied,) = indexing.coalescing(one_op("copy", "f32[64,64]{0,1}", ["f32[64,64]{1,0}"]))
     assert copied.stride == 64
     (free,) = indexing.coalescing(one_op("bitcast", "f32[4096]", ["f32[64,64]{0,1}"]))
     assert free.stride == 1
     (one,) = indexing.coalescing(one_op("broadcast", "f64[64]", ["f64[]"]))
-    assert (one.stride, one.transactions, one.ideal, one.efficiency) == (0, 1.0, 2, 1.0)
+    assert (one.stride, one.segments, one.ideal, one.efficiency) == (0, 1.0, 1.0, 1.0)
     rows, start = indexing.coalescing(one_op("reduce", "f32[64]", ["f32[64,100]", "f32[]"], dimensions=[1]))
-    assert (rows.stride, rows.transactions) == (100, 32.0)
+    assert (rows.stride, rows.segments) == (100, 1.0)  # the lanes of a warp take successive elements of a row
     assert start.operand == 1
     with pytest.raises(InvalidArgumentError, match="at least 1"):
         indexing.coalescing(one_op("negate", "f32[4]", ["f32[4]"]), warp=0)
@@ -228,7 +228,7 @@ def test_coalescing_of_every_warp_by_hand() -> None:
         places = [at[0] for p in range(first, first + 16) if (at := read.map.evaluate((p,))) is not None]
         if places:
             counts.append(len({place * 2 // 32 for place in places}))
-    assert found.transactions == pytest.approx(sum(counts) / len(counts))
+    assert found.segments == pytest.approx(sum(counts) / len(counts))
 
 
 # -- tiles ------------------------------------------------------------------------------------------------------------------------

@@ -7,15 +7,13 @@ from typing import Final
 
 from xlashape.drawing.notebook.card import card, picture_of, table_of
 from xlashape.drawing.notebook.reading import picture_of_reads
-from xlashape.indexing import Explanation
-from xlashape.indexing.reports.reads import InstructionReads, ModuleReads, OperandReads, OutputReads, executed_readers
+from xlashape.indexing.reports.reads import InstructionReads, OperandReads, OutputReads
 from xlashape.reports.report import Answer
 from xlashape.reports.text import alike_together, cell_text
 from xlashape.reports.why import ArrayMemory, InstructionMemory
 from xlashape.tables import Kind, Table
 
 _MAX_ROWS: Final = 12
-_MAX_READS: Final = 40
 _READ_HEADINGS: Final = ("part read", "times", "stride", "segments", "ideal")
 
 
@@ -25,14 +23,10 @@ def html(value: object) -> str | None:
         return _array(str(value.shape), [], value)
     if isinstance(value, InstructionMemory) and isinstance(value.result, ArrayMemory):
         return _instruction(value, value.result)
-    if isinstance(value, Explanation):
-        return _explanation(value)
     if isinstance(value, OutputReads):
         return _reads(InstructionReads(value.instruction, value.output, value.operands))
     if isinstance(value, InstructionReads):
         return _reads(value)
-    if isinstance(value, ModuleReads):
-        return _module_reads(value)
     if isinstance(value, OperandReads):
         return card(f"operand {value.operand}", [], table=table_of(_READ_HEADINGS, _read_rows(value), left=()))
     if isinstance(value, Answer):
@@ -71,39 +65,6 @@ def _instruction(memory: InstructionMemory, result: ArrayMemory) -> str:
     return _array(title, [str(result.shape), *lines], result)
 
 
-def _explanation(explanation: Explanation) -> str:
-    reads = explanation.worst(_MAX_ROWS)
-    lines = [
-        f"instructions that read arrays: {len(explanation.instructions):,}; ways in which they read: {len(explanation.rows):,}"
-    ]
-    failed = [each for each in explanation.instructions if each.error is not None]
-    if failed:
-        lines.append(
-            f"not known of {len(failed):,}: {', '.join([each.instruction.name for each in failed[:_MAX_ROWS]])}"
-        )
-    if len(explanation.rows) > _MAX_ROWS:
-        lines.append(f"the {_MAX_ROWS} that transfer most in vain:")
-    rows = [
-        (
-            read.instruction,
-            read.operand_name,
-            read.operand_shape,
-            _grouped(read.bytes),
-            ("≤ " if read.is_upper_bound else "") + _number(read.part_read, ".1%"),
-            _number(read.times, ".4g"),
-            _number(read.stride, "d"),
-            _number(read.segments, ".4g"),
-            _number(read.ideal_segments, "d"),
-        )
-        for read in reads
-    ]
-    return card(
-        f"{explanation.module.name}: what it reads",
-        lines,
-        table=table_of(["instruction", "reads", "shape", "bytes", *_READ_HEADINGS], rows, left=range(3)),
-    )
-
-
 def _reads(reads: InstructionReads) -> str:
     instruction = reads.instruction
     title = f"{instruction.name} ({instruction.proto.opcode}): what output {reads.output} reads"
@@ -119,31 +80,13 @@ def _reads(reads: InstructionReads) -> str:
     return card(title, lines, picture, table_of(["operand", *_READ_HEADINGS], rows))
 
 
-def _module_reads(reads: ModuleReads) -> str:
-    """The first outputs: all of a large module would take long."""
-    rows: list[tuple[str, ...]] = []
-    shown = list(islice(reads, _MAX_ROWS))
-    for each in shown:
-        name = each.instruction.name
-        if each.error is not None:
-            rows.append((name, f"not known: {each.error.message}", *[""] * len(_READ_HEADINGS)))
-        for read in each.operands:
-            rows += [(name, each.instruction.operands[read.operand].name, *row) for row in _read_rows(read)]
-    count = len(executed_readers(reads.module))
-    lines = [f"instructions that read arrays: {count:,}"]
-    if len(shown) == _MAX_ROWS < count:
-        lines.append(f"the first {_MAX_ROWS} outputs; .to_pandas() has all of them:")
-    headings = ["instruction", "operand", *_READ_HEADINGS]
-    return card(f"{reads.module.name}: reads", lines, table=table_of(headings, rows[:_MAX_READS], left=range(2)))
-
-
 def _read_rows(read: OperandReads) -> list[tuple[str, ...]]:
     """A row for each way in which the operand is read, or one row that says that it is not read."""
     use = read.utilisation
     part = ("≤ " if use.is_upper_bound else "") + _number(use.utilisation, ".1%")
     times = _number(use.reads_per_element, ".4g")
     rows = [
-        (part, times, _number(access.stride, "d"), _number(access.transactions, ".4g"), _number(access.ideal, "d"))
+        (part, times, _number(access.stride, "d"), _number(access.segments, ".4g"), _number(access.ideal, ".4g"))
         for access in read.accesses[:_MAX_ROWS]
     ]
     return list(rows) or [(part, times, "", "", "")]
@@ -168,10 +111,6 @@ def _cell(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType] - texts
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-
-
-def _grouped(value: int | None) -> str:
-    return _number(value, ",d")
 
 
 def _number(value: float | None, form: str) -> str:

@@ -7,6 +7,4 @@
 - `utilisation`: how much of an operand is read, and how often.
 - `coalescing`: how far apart in memory the elements lie that neighbouring outputs read, and the memory transactions that this takes.
 - `reads`: utilisation and coalescing of every operand, for one instruction or for all that a module executes.
-- `read_table`: the columns and rows of a table of reads.
-- `explanation`: what every instruction of a compiled program reads and how well, with sizes and padding, as rows and as a table.
 """

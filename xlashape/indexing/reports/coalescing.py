@@ -1,13 +1,14 @@
-"""Coalescing: how far apart in memory the elements lie that neighbouring outputs read, and how many memory transactions a group of them takes.
+"""Coalescing: how far apart in memory the elements lie that neighbouring outputs read, and how many segments of memory a group of them touches.
 
-Neighbours are successive elements of the output in the order of its buffer, as the threads of a GPU's warp compute them. One transaction fetches one
-aligned segment of memory; every buffer is taken to begin at the start of a segment.
+Neighbours are successive elements of the output in the order of its buffer, as the threads of a GPU's warp compute them. A segment is what one
+transaction fetches, aligned to its size; every buffer is taken to begin at the start of a segment. Where an output combines several elements
+(reductions, contractions, windows), a warp may as well read the successive elements of one output: the better of the two orders counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from xlashape.caches import cached
 from xlashape.errors import InvalidArgumentError, LimitExceededError
@@ -15,14 +16,27 @@ from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import leaves, map_bytes
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet
-from xlashape.indexing.reports.counting import fixed_runtime
+from xlashape.indexing.reports.counting import box_size, fixed_runtime
 from xlashape.indexing.reports.physical import output_to_input_physical
 from xlashape.limits import INT64_MAX, spend
 from xlashape.math import ceil_div, product
 from xlashape.shape.tiling.physical_size import stored_bits
 from xlashape.symbolic import IndexingMap, Interval
 
-__all__ = ["MAX_WARP", "OperandCoalescing", "check_warp", "coalescing", "coalescing_of"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "MAX_WARP",
+    "OperandCoalescing",
+    "Sample",
+    "check_warp",
+    "coalescing",
+    "coalescing_of",
+    "positions_read",
+    "sampled",
+]
 
 MAX_WARP = 1 << 16
 SAMPLED_WARPS = 64
@@ -31,6 +45,21 @@ SAMPLED_STEPS = 64
 """The most values of the range variables that are sampled: each read of a warp is one step of a loop over them."""
 SAMPLED_READS = 1 << 18
 """The most elements that are sampled; of wide warps, fewer warps are."""
+EXACT_READS = 1 << 16
+"""If the warps of a sample differ, all are counted where they read no more elements than this."""
+
+
+class Sample(NamedTuple):
+    """What the reads of warps touch, on average. None where nothing is known or read."""
+
+    stride: int | None
+    """Elements between what two neighbouring outputs read; None where that differs, or there are no neighbours."""
+    segments: float | None
+    """Segments that one read of a warp touches."""
+    ideal: float | None
+    """Segments that it would touch if the elements that it reads were contiguous. Never more than `segments`."""
+    per_element: float | None
+    """Segments ÷ elements that the lanes of a warp ask for."""
 
 
 class OperandCoalescing(NamedTuple):
@@ -42,15 +71,15 @@ class OperandCoalescing(NamedTuple):
     """The map between positions."""
     stride: int | None
     """Elements between what two neighbouring outputs read; None where that differs, or there are no neighbours."""
-    transactions: float | None
+    segments: float | None
     """Segments that one read of a warp touches, on average. None where nothing is known or read."""
-    ideal: int
-    """Segments that a read would touch if the warp's elements were contiguous."""
+    ideal: float | None
+    """Segments that it would touch if the elements that it reads were contiguous, on average. Never more than `segments`."""
 
     @property
     def efficiency(self) -> float | None:
-        """ideal ÷ transactions, at most 1.0 (all reading one element takes less than the ideal)."""
-        return None if self.transactions is None else min(1.0, self.ideal / self.transactions)
+        """ideal ÷ segments, at most 1.0."""
+        return None if self.segments is None or self.ideal is None else self.ideal / self.segments
 
 
 def coalescing(
@@ -59,14 +88,15 @@ def coalescing(
     """How each operand is read: one result for each way in which it is read.
 
     `warp` successive outputs read together; `segment_bytes` is what one transaction fetches. Up to 64 warps, spread over the output, and up to 64
-    values of the range variables are sampled, with runtime variables at their lower bounds. InvalidArgumentError for a warp or segment
-    below 1, LimitExceededError for a warp beyond `MAX_WARP`, else errors as for `output_to_input_physical`.
+    values of the range variables are sampled, with runtime variables at their lower bounds; all of them where the sampled warps differ and there are
+    no more than 2¹⁶ reads. InvalidArgumentError for a warp or segment below 1, LimitExceededError for a warp beyond `MAX_WARP`, else errors as for
+    `output_to_input_physical`.
 
     >>> from xlashape.hlo import HloModule
     >>> text = "HloModule m ENTRY e { p = f32[64,64] parameter(0) ROOT t = f32[64,64] transpose(p), dimensions={1,0} }"
     >>> (read,) = coalescing(HloModule.parse(text).entry.root)
-    >>> read.stride, read.transactions, read.ideal
-    (64, 32.0, 1)
+    >>> read.stride, read.segments, read.ideal
+    (64, 32.0, 1.0)
     """
     check_warp(warp, segment_bytes)
     return coalescing_of(instruction, output_to_input_physical(instruction, output), warp, segment_bytes)
@@ -97,54 +127,132 @@ def coalescing_of(
     for number, (operand, reads) in enumerate(zip(instruction.operands, physical, strict=True)):
         arrays = leaves(operand.shape)
         for read in reads:
-            bits = stored_bits(arrays[read.leaf])
-            ideal = ceil_div(warp * bits, segment_bytes * 8)
-            stride, transactions = _sampled(fixed_runtime(read.map), bits, warp, segment_bytes)
-            results.append(OperandCoalescing(number, read.leaf, read, stride, transactions, ideal))
+            found = sampled(fixed_runtime(read.map), stored_bits(arrays[read.leaf]), warp, segment_bytes)
+            results.append(OperandCoalescing(number, read.leaf, read, found.stride, found.segments, found.ideal))
     return tuple(results)
 
 
 # Modules repeat their maps, so results are kept.
 @cached(max_bytes=8 << 20, weigh=lambda key, value: 400 + map_bytes(key[0]))
-def _sampled(indexing_map: IndexingMap, bits: int, warp: int, segment_bytes: int) -> tuple[int | None, float | None]:
-    """(stride, transactions) of a map between positions."""
+def sampled(indexing_map: IndexingMap, bits: int, warp: int, segment_bytes: int) -> Sample:
+    """What warps touch that read by a map between positions, whose elements have this many bits."""
+    if indexing_map.is_undefined or indexing_map.is_known_empty:
+        return Sample(None, None, None, None)
+    by_output = _sample(indexing_map, bits, warp, segment_bytes, combines=False)
+    if not any(var.bounds.size > 1 for var in indexing_map.ranges) or by_output.segments is None:
+        return by_output
+    if by_output.segments <= (by_output.ideal or 0.0) or box_size(indexing_map) > INT64_MAX:
+        return by_output
+    along = _sample(indexing_map, bits, warp, segment_bytes, combines=True)
+    if along.per_element is None or by_output.per_element is None or along.per_element >= by_output.per_element:
+        return by_output
+    return along._replace(stride=by_output.stride)
+
+
+def _sample(indexing_map: IndexingMap, bits: int, warp: int, segment_bytes: int, *, combines: bool) -> Sample:
+    found = positions_read(indexing_map, warp, combines=combines)
+    sample, is_uniform = _touched(found, bits, segment_bytes)
+    if not is_uniform and not found.is_all and box_size(indexing_map) <= EXACT_READS:
+        sample, _ = _touched(positions_read(indexing_map, warp, combines=combines, every=True), bits, segment_bytes)
+    return sample
+
+
+class PositionsRead(NamedTuple):
+    """Elements that warps read: a row for each read of a warp, a column for each of its lanes."""
+
+    outputs: NDArray[np.int64]
+    """Positions in the output's buffer."""
+    positions: NDArray[np.int64]
+    """Positions in the operand's buffer."""
+    is_read: NDArray[np.bool_]
+    """Whether the lane reads: not in padding, nor behind the end of the output."""
+    is_all: bool
+    """Whether these are all reads, and not a sample."""
+
+
+def positions_read(
+    indexing_map: IndexingMap, warp: int, *, combines: bool = False, every: bool = False
+) -> PositionsRead:
+    """The reads of warps by a map between positions without runtime variables: a sample, or `every` one.
+
+    The lanes of a warp are successive outputs, and each value of the range variables is one read. If an output `combines` elements, the lanes are
+    instead successive pairs of an output and the range variables, among which the one with the smallest stride changes first.
+    """
     import numpy as np
 
-    if indexing_map.is_undefined or indexing_map.is_known_empty:
-        return None, None
-    low, high = indexing_map.dims[0].bounds
+    bounds = [var.bounds for var in (*indexing_map.dims, *indexing_map.ranges)]
+    ranges = _by_stride(indexing_map) if combines else []
+    lane_sizes = [bounds[number].size for number in (0, *ranges)]
+    count = product(lane_sizes)
+    warps = ceil_div(count, warp)
+    others = [] if combines else bounds[1:]
     rows = max(1, SAMPLED_READS // warp)
-    steps = _steps([var.bounds for var in indexing_map.ranges], min(SAMPLED_STEPS, rows))
-    warps = ceil_div(high - low + 1, warp)
-    sampled = min(warps, SAMPLED_WARPS, max(1, rows // len(steps)))
-    spend(sampled * len(steps) * warp // 64 + 1)
-    starts = np.array([low + warp * (i * (warps - 1) // max(1, sampled - 1)) for i in range(sampled)], np.int64)
+    steps = _steps(others, product(interval.size for interval in others) if every else min(SAMPLED_STEPS, rows))
+    chosen = warps if every else min(warps, SAMPLED_WARPS, max(1, rows // len(steps)))
+    spend(chosen * len(steps) * warp // 64 + 1)
+    starts = np.array([warp * (i * (warps - 1) // max(1, chosen - 1)) for i in range(chosen)], np.int64)
     # The last warp may have fewer lanes; its other lanes compute the first element of the warp again and are not counted.
     lanes = np.arange(warp, dtype=np.int64)
-    inside_output = lanes[None, :] <= high - starts[:, None]
-    outputs = starts[:, None] + np.where(inside_output, lanes[None, :], 0)
-    shape = (len(starts), len(steps), warp)
-    points = np.empty((*shape, 1 + len(indexing_map.ranges)), dtype=np.int64)
-    points[..., 0] = outputs[:, None, :]
-    points[..., 1:] = np.asarray(steps, dtype=np.int64).reshape(1, len(steps), 1, len(indexing_map.ranges))
-    results, inside = indexing_map.evaluate_batch(points.reshape(-1, points.shape[-1]))
-    positions = results[:, 0].reshape(-1, warp)
-    read = (inside.reshape(shape) & inside_output[:, None, :]).reshape(-1, warp)
-    both = read[:, 1:] & read[:, :-1]
+    is_lane = lanes[None, :] < count - starts[:, None]
+    numbers = starts[:, None] + np.where(is_lane, lanes[None, :], 0)
+    shape = (chosen, len(steps), warp)
+    points = np.empty((*shape, len(bounds)), dtype=np.int64)
+    if not combines:
+        points[..., 1:] = np.asarray(steps, dtype=np.int64).reshape(1, len(steps), 1, len(others))
+    for number, size in zip(reversed((0, *ranges)), reversed(lane_sizes), strict=True):
+        is_slowest = number == 0
+        points[..., number] = bounds[number].lower + (numbers if is_slowest else numbers % size)[:, None, :]
+        numbers = numbers if is_slowest else numbers // size
+    results, inside = indexing_map.evaluate_batch(points.reshape(-1, len(bounds)))
+    return PositionsRead(
+        points[..., 0].reshape(-1, warp),
+        results[:, 0].reshape(-1, warp),
+        (inside.reshape(shape) & is_lane[:, None, :]).reshape(-1, warp),
+        chosen == warps and len(steps) == product(interval.size for interval in others),
+    )
+
+
+def _by_stride(indexing_map: IndexingMap) -> list[int]:
+    """The numbers of the range variables among dimension and ranges, by how far their next value is in memory, the farthest first."""
+    import numpy as np
+
+    variables = (*indexing_map.dims, *indexing_map.ranges)
+    points = np.array([[var.bounds.lower for var in variables]] * len(variables), np.int64)
+    for number, var in enumerate(variables[1:], 1):
+        points[number, number] = min(var.bounds.lower + 1, var.bounds.upper)
+    results, _ = indexing_map.evaluate_batch(points)
+    away = np.abs(results[:, 0] - results[0, 0]).tolist()
+    return sorted(range(1, len(variables)), key=lambda number: -away[number])
+
+
+def _touched(found: PositionsRead, bits: int, segment_bytes: int) -> tuple[Sample, bool]:
+    """What the reads touch, and whether all of them touch as many segments."""
+    import numpy as np
+
+    positions, is_read = found.positions, found.is_read
+    both = is_read[:, 1:] & is_read[:, :-1]
     between = (positions[:, 1:] - positions[:, :-1])[both]
     stride = int(between[0]) if len(between) and bool((between == between[0]).all()) else None
-    read_rows = int(read.any(axis=1).sum())
-    if not read_rows:
-        return stride, None
-    ascending = np.sort(np.where(read, positions, INT64_MAX), axis=1)
-    read = ascending != INT64_MAX
-    ascending = np.where(read, ascending, 0)
+    reading = is_read.any(axis=1)
+    count = int(reading.sum())
+    if not count:
+        return Sample(stride, None, None, None), found.is_all
+    ascending = np.sort(np.where(is_read, positions, INT64_MAX), axis=1)
+    is_read = ascending != INT64_MAX
+    ascending = np.where(is_read, ascending, 0)
+    distinct = is_read.sum(axis=1)
+    distinct -= ((ascending[:, 1:] == ascending[:, :-1]) & is_read[:, 1:]).sum(axis=1)
     exact = ascending.astype(object) if (int(ascending.max()) + 1) * bits > INT64_MAX else ascending
     first, last = exact * bits // 8 // segment_bytes, ((exact + 1) * bits - 1) // 8 // segment_bytes
     # In ascending order of positions, an element adds those of its segments that the element before it has not touched.
     new = last - first + 1
     new[:, 1:] = np.minimum(new[:, 1:], last[:, 1:] - last[:, :-1])
-    return stride, int(np.where(read, new, 0).sum()) / read_rows
+    touched = np.where(is_read, new, 0).sum(axis=1)
+    segments = int(touched.sum())
+    ideal = int(-(-(distinct * bits) // (8 * segment_bytes)).sum())
+    of_reading = touched[reading]
+    sample = Sample(stride, segments / count, ideal / count, segments / int(is_read.sum()))
+    return sample, bool((of_reading == of_reading[0]).all()) and bool(is_read.all())
 
 
 def _steps(bounds: list[Interval], most: int) -> list[list[int]]:

@@ -6,7 +6,7 @@ A position counts elements from the start of an array's buffer, tiles and paddin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from xlashape.caches import cached
 from xlashape.errors import InvalidArgumentError
@@ -22,7 +22,13 @@ from xlashape.shape.tiling.formula import geometry, logical_index, physical_posi
 from xlashape.symbolic import IndexingMap, Interval, dim
 from xlashape.symbolic.expr.expression import as_expr
 
-__all__ = ["logical_to_physical", "output_to_input_physical", "physical_of", "physical_to_logical"]
+__all__ = [
+    "logical_to_physical",
+    "output_to_input_physical",
+    "physical_of",
+    "physical_of_operand",
+    "physical_to_logical",
+]
 
 
 @cached(max_bytes=8 << 20, weigh=lambda key, value: 400 + map_bytes(value))
@@ -80,19 +86,23 @@ def physical_of(
         raise InvalidArgumentError(
             f"output {output} of {instruction.name} is not an array: it has no positions", field="output"
         )
-    physical: list[OperandIndexingSet] = []
-    for operand, reads in zip(instruction.operands, operands, strict=True):
-        arrays = leaves(operand.shape)
-        physical.append(
-            OperandIndexingSet(
-                [
-                    _between_positions(shape, read, arrays[read.leaf])
-                    for read in reads
-                    if arrays[read.leaf].is_array or arrays[read.leaf].is_buffer
-                ]
-            )
-        )
-    return tuple(physical)
+    return tuple(
+        [
+            physical_of_operand(shape, reads, leaves(operand.shape))
+            for operand, reads in zip(instruction.operands, operands, strict=True)
+        ]
+    )
+
+
+def physical_of_operand(output: Shape, reads: OperandIndexingSet, operand: Sequence[Shape]) -> OperandIndexingSet:
+    """From positions of an output of this shape to positions of an operand with these leaves. Leaves that are not arrays are left out."""
+    return OperandIndexingSet(
+        [
+            _between_positions(output, read, operand[read.leaf])
+            for read in reads
+            if operand[read.leaf].is_array or operand[read.leaf].is_buffer
+        ]
+    )
 
 
 def _between_positions(output: Shape, read: OperandIndexing, operand: Shape) -> OperandIndexing:

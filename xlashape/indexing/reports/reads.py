@@ -3,14 +3,12 @@
 for reads in operand_reads(fusion):                      # one OperandReads for each operand
     reads.utilisation.utilisation, reads.accesses[0].stride
 for reads in module_reads(module): ...                   # one InstructionReads for each output
-module_reads(module).to_pandas()                         # a row for each way of reading; also to_polars, to_arrow
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from threading import RLock
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 from xlashape.display import Displayed, shown
 from xlashape.errors import XlashapeError
@@ -22,16 +20,13 @@ from xlashape.indexing.answers.leaves import leaves
 from xlashape.indexing.queries import check_module, checked_number, errors_name_instruction, is_of_budget
 from xlashape.indexing.reports.coalescing import OperandCoalescing, check_warp, coalescing_of
 from xlashape.indexing.reports.physical import physical_of
-from xlashape.indexing.reports.read_table import READ_COLUMNS, failed_row, read_rows
 from xlashape.indexing.reports.utilisation import OperandUtilisation, utilisation_of
 from xlashape.indexing.walk.analysis import Analysis
 from xlashape.limits import spend
-from xlashape.tables import Table, Tabular
 
 __all__ = [
     "FailedReads",
     "InstructionReads",
-    "ModuleReads",
     "OperandReads",
     "OutputReads",
     "executed_readers",
@@ -85,11 +80,8 @@ class FailedReads(InstructionReads):
         return self._error
 
 
-class OutputReads(Frozen, Displayed, Tabular):
-    """How one output of an instruction reads its operands: a sequence of one OperandReads for each operand, and a table.
-
-    It is equal to a tuple of the same. It is not a tuple itself, which pandas, polars and Arrow would take for a column.
-    """
+class OutputReads(Frozen, Displayed):
+    """How one output of an instruction reads its operands: a sequence of one OperandReads for each operand, equal to a tuple of the same."""
 
     __slots__ = ("instruction", "operands", "output")
 
@@ -123,65 +115,8 @@ class OutputReads(Frozen, Displayed, Tabular):
     def __hash__(self) -> int:
         return hash(self.operands)
 
-    def table(self) -> Table:
-        """A row for each way in which an operand is read."""
-        return Table(READ_COLUMNS, _rows(InstructionReads(self.instruction, self.output, self.operands)))
-
     def __repr__(self) -> str:
         return f"<OutputReads of {self.instruction.name!r}, output {self.output}: {len(self.operands)} operands>"
-
-
-class ModuleReads(Displayed, Tabular):
-    """How the instructions of a module read their operands: an InstructionReads for each output, and a table.
-
-    Outputs are analysed when they are asked for, and kept. Where an error ends an iteration, the next one begins anew.
-    """
-
-    __slots__ = ("_found", "_lock", "_options", "_source", "module")
-
-    def __init__(self, module: HloModule, warp: int, segment_bytes: int) -> None:
-        check_module(module)
-        check_warp(warp, segment_bytes)
-        self.module = module
-        self._options = warp, segment_bytes
-        self._lock = RLock()
-        self._found: list[InstructionReads] = []
-        self._source: Iterator[InstructionReads] | None = None
-
-    def __iter__(self) -> Iterator[InstructionReads]:
-        number = 0
-        while (reads := self._get(number)) is not None:
-            yield reads
-            number += 1
-
-    def _get(self, number: int) -> InstructionReads | None:
-        """The answer of this number; None behind the last one."""
-        with self._lock:
-            while number >= len(self._found):
-                if self._source is None:
-                    self._source = _module_reads(self.module, *self._options, after=len(self._found))
-                try:
-                    self._found.append(next(self._source))
-                except StopIteration:
-                    return None
-                except BaseException:  # a generator that has raised is at its end
-                    self._source = None
-                    raise
-            return self._found[number]
-
-    def table(self) -> Table:
-        """A row for each way in which an output reads an operand, and one for each output of which that is not known."""
-        return Table(READ_COLUMNS, (row for reads in self for row in _rows(reads)))
-
-    def __repr__(self) -> str:
-        return f"<ModuleReads of {self.module.name!r}>"
-
-
-def _rows(reads: InstructionReads) -> Iterator[tuple[Any, ...]]:
-    if reads.error is not None:
-        yield failed_row(reads.instruction, reads.output, reads.error)
-    for operand in reads.operands:
-        yield from read_rows(reads.instruction, reads.output, operand.operand, operand.utilisation, operand.accesses)
 
 
 def operand_reads(
@@ -191,7 +126,7 @@ def operand_reads(
 
     >>> text = "HloModule m ENTRY e { p = f32[64,64] parameter(0) ROOT t = f32[64,64] transpose(p), dimensions={1,0} }"
     >>> (reads,) = operand_reads(HloModule.parse(text).entry.root)
-    >>> reads.utilisation.utilisation, reads.accesses[0].stride, reads.accesses[0].transactions
+    >>> reads.utilisation.utilisation, reads.accesses[0].stride, reads.accesses[0].segments
     (1.0, 64, 32.0)
     """
     output = checked_number(instruction, output, "output")
@@ -217,8 +152,8 @@ def instruction_reads(
         yield InstructionReads(instruction, number, operands)
 
 
-def module_reads(module: HloModule, *, warp: int = 32, segment_bytes: int = 128) -> ModuleReads:
-    """`operand_reads` of every output of every instruction that `executed_readers` names; lazily, and as a table.
+def module_reads(module: HloModule, *, warp: int = 32, segment_bytes: int = 128) -> Iterator[InstructionReads]:
+    """`operand_reads` of every output of every instruction that `executed_readers` names; lazily. `xlashape.reads` makes a report of them.
 
     Equal operations on equal shapes are analysed once. Outputs that are not arrays are left out. An instruction that `operand_reads` refuses
     has an `error`, and the others are answered. Errors of the budget in force are raised.
@@ -226,30 +161,24 @@ def module_reads(module: HloModule, *, warp: int = 32, segment_bytes: int = 128)
     >>> text = "HloModule m ENTRY e { p = f32[8,8] parameter(0) t = f32[8,8] transpose(p), dimensions={1,0} ROOT r = (f32[8,8]) tuple(t) }"
     >>> [(reads.instruction.name, reads.operands[0].utilisation.utilisation) for reads in module_reads(HloModule.parse(text))]
     [('t', 1.0)]
-    >>> module_reads(HloModule.parse(text)).table()["distinct"]
-    [64]
     """
-    return ModuleReads(module, warp, segment_bytes)
+    check_module(module)
+    check_warp(warp, segment_bytes)
+    return _module_reads(module, warp, segment_bytes)
 
 
-def _module_reads(module: HloModule, warp: int, segment_bytes: int, after: int) -> Iterator[InstructionReads]:
-    """The answers behind the first `after` ones."""
+def _module_reads(module: HloModule, warp: int, segment_bytes: int) -> Iterator[InstructionReads]:
     analysis = Analysis()
-    number = 0
     for instruction in executed_readers(module):
         output = 0
         try:
             for reads in instruction_reads(instruction, warp=warp, segment_bytes=segment_bytes, analysis=analysis):
-                number += 1
-                if number > after:
-                    yield reads
+                yield reads
                 output = reads.output + 1
         except XlashapeError as error:
             if is_of_budget(error):
                 raise
-            number += 1
-            if number > after:
-                yield FailedReads.of(instruction, output, error)
+            yield FailedReads.of(instruction, output, error)
 
 
 def executed_readers(module: HloModule) -> list[HloInstruction]:

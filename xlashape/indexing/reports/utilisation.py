@@ -21,9 +21,17 @@ from xlashape.indexing.reports.counting import (
 )
 from xlashape.limits import spend
 from xlashape.math import product
+from xlashape.shape import Shape
 from xlashape.symbolic import IndexingMap, VariableKind
 
-__all__ = ["OperandUtilisation", "operand_utilisation", "utilisation_of"]
+__all__ = [
+    "OperandUtilisation",
+    "has_offset_of_elements",
+    "operand_utilisation",
+    "point_count_of",
+    "utilisation_of",
+    "utilisation_of_operand",
+]
 
 
 class OperandUtilisation(NamedTuple):
@@ -72,19 +80,23 @@ def utilisation_of(
     instruction: HloInstruction, operands: Iterable[OperandIndexingSet]
 ) -> tuple[OperandUtilisation, ...]:
     """`operand_utilisation`, where the maps are known."""
-    utilisations: list[OperandUtilisation] = []
     is_unbounded_output = is_unbounded(instruction.shape)  # which may have as many leaves as there are operands
-    for operand, reads in zip(instruction.operands, operands, strict=True):
-        if is_unbounded_output or is_unbounded(operand.shape):
-            utilisations.append(OperandUtilisation(None, None, None))
-            continue
-        sizes = [product(dims) for dims in leaf_sizes(operand.shape)]
-        utilisations.append(_utilisation(reads.simplify(), sizes))
-    return tuple(utilisations)
+    return tuple(
+        [
+            OperandUtilisation(None, None, None)
+            if is_unbounded_output
+            else utilisation_of_operand(reads, operand.shape)
+            for operand, reads in zip(instruction.operands, operands, strict=True)
+        ]
+    )
 
 
-def _utilisation(accesses: OperandIndexingSet, sizes: list[int]) -> OperandUtilisation:
-    """Of an operand whose leaves have so many elements."""
+def utilisation_of_operand(reads: OperandIndexingSet, operand: Shape) -> OperandUtilisation:
+    """How much of an operand of this shape is read, for an output without unbounded dimensions."""
+    if is_unbounded(operand):
+        return OperandUtilisation(None, None, None)
+    sizes = [product(dims) for dims in leaf_sizes(operand)]
+    accesses = reads.simplify()
     spend(1 + len(accesses))
     elements = sum(sizes)
     members = [access for access in accesses if not access.map.is_known_empty]
@@ -99,7 +111,7 @@ def _utilisation(accesses: OperandIndexingSet, sizes: list[int]) -> OperandUtili
     for leaf, size in enumerate(sizes):
         of_leaf = by_leaf.get(leaf, [])
         for access in of_leaf:
-            count = _point_count(access.map)
+            count = point_count_of(access.map)
             reads = None if reads is None or count is None else reads + count
         distinct_of_leaf, is_bound_of_leaf = _distinct(of_leaf, size)
         distinct = None if distinct is None or distinct_of_leaf is None else distinct + distinct_of_leaf
@@ -111,8 +123,8 @@ def _distinct(members: list[OperandIndexing], size: int) -> tuple[int | None, bo
     """How many of the `size` elements of one leaf are read, and whether that is an upper bound."""
     if not members:
         return 0, False
-    if any(_has_offset_of_elements(access) for access in members):
-        counts = [_point_count(access.map) for access in members]
+    if any(has_offset_of_elements(access) for access in members):
+        counts = [point_count_of(access.map) for access in members]
         total = size if None in counts else sum(count for count in counts if count is not None)
         return min(size, total), True
     if len({access.runtime for access in members}) > 1:
@@ -139,7 +151,8 @@ class _Count(NamedTuple):
     value: int | None
 
 
-def _point_count(indexing_map: IndexingMap) -> int | None:
+def point_count_of(indexing_map: IndexingMap) -> int | None:
+    """How many reads a map has, with runtime variables at their lower bounds; None where there are too many to enumerate."""
     return _kept_point_count(indexing_map).value
 
 
@@ -157,7 +170,7 @@ def _kept_distinct_elements(indexing_map: IndexingMap) -> _Count:
     return _Count(distinct_elements(indexing_map))
 
 
-def _has_offset_of_elements(access: OperandIndexing) -> bool:
+def has_offset_of_elements(access: OperandIndexing) -> bool:
     """Whether some runtime variable has a different value for each element."""
     return any(
         variable.kind is not VariableKind.RUNTIME

@@ -92,7 +92,7 @@ class ClientMethods {
   /// tile.
   v1::OperandTilesResponse OperandTiles(const v1::OperandTilesRequest& request) const;
 
-  /// Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+  /// Reads() a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
   v1::MapOutput ParseMap(const AnyMap& map) const;
 
   /// Simplifies a map. Domain and results stay the same.
@@ -124,6 +124,9 @@ class ClientMethods {
 
   /// Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
   v1::CostResponse Cost(const v1::CostRequest& request) const;
+
+  /// Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
+  v1::ReadsResponse Reads(const v1::ReadsRequest& request) const;
 
   /// Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
   v1::ProfileResponse Profile(const v1::ProfileRequest& request) const;

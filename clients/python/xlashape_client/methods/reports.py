@@ -201,6 +201,38 @@ class ReportMethods(Methods):
         return await _received(self._transport, "size", v1.SizeRequest, v1.SizeResponse, inputs, sections, "", timeout)
 
     @answer
+    async def reads(
+        self,
+        module: AnyModule,
+        instruction: str = "",
+        *,
+        computation: str = "",
+        output: int | None = None,
+        target: str = "",
+        warp: int | None = None,
+        segment_bytes: int | None = None,
+        sections: Iterable[str] = ("",),
+        timeout: float | None = None,
+    ) -> Received:
+        """What instructions read, how well, and what is fetched in vain: the answer of `xlashape.reads`, with plain values.
+
+        `instruction`, `computation` and `output` select what is reported; `target` is a device such as "tpu"; `warp` and `segment_bytes` replace
+        its numbers of outputs that read together and of bytes that are fetched together. `sections` are those of `memory`: "", "accesses", "writes".
+
+        >>> report = client.reads(MODULE, "t")
+        >>> report[0].operand_name, report[0].part_read, report[0].wasted_bytes
+        ('p', 1.0, 32)
+        """
+        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
+        texts = (("instruction", instruction), ("computation", computation), ("target", target))
+        inputs |= {name: value for name, value in texts if value}
+        numbers = (("output", output), ("warp", warp), ("segment_bytes", segment_bytes))
+        inputs |= {name: value for name, value in numbers if value is not None}
+        return await _received(
+            self._transport, "reads", v1.ReadsRequest, v1.ReadsResponse, inputs, sections, "", timeout
+        )
+
+    @answer
     async def profile(
         self,
         profile: bytes | str | os.PathLike[str],

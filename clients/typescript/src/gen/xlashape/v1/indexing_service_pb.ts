@@ -804,7 +804,7 @@ export type CoalescedAccess = Message<"xlashape.v1.CoalescedAccess"> & {
   transactions?: number | undefined;
 
   /**
-   * The number of segments if the elements of the warp were contiguous.
+   * The number of segments if the elements that the warp reads were contiguous, on average and rounded down: no more than `transactions`.
    *
    * @generated from field: int64 ideal_transactions = 5;
    */

@@ -40,6 +40,8 @@ import io.github.xlashape.v1.OperandTilesResponse;
 import io.github.xlashape.v1.ParseMapRequest;
 import io.github.xlashape.v1.ProfileRequest;
 import io.github.xlashape.v1.ProfileResponse;
+import io.github.xlashape.v1.ReadsRequest;
+import io.github.xlashape.v1.ReadsResponse;
 import io.github.xlashape.v1.ReportServiceGrpc;
 import io.github.xlashape.v1.ShapeDescription;
 import io.github.xlashape.v1.ShapeInput;
@@ -226,7 +228,7 @@ abstract class AsyncClientMethods {
   }
 
   /**
-   * Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+   * {@link #reads} a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
    *
    * @param map the map
    * @return an indexing map in both forms
@@ -331,6 +333,16 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<CostResponse> cost(CostRequest request) {
     return calls.askAsync(ReportServiceGrpc.getCostMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
+   *
+   * @param request what to report: What the instructions of a program read from memory, and how well: the most wasted bytes first
+   * @return the answer of the report {@code reads}
+   */
+  public CompletableFuture<ReadsResponse> reads(ReadsRequest request) {
+    return calls.askAsync(ReportServiceGrpc.getReadsMethod(), request, answer -> answer);
   }
 
   /**

@@ -43,6 +43,8 @@ import io.github.xlashape.v1.OperandTilesResponse;
 import io.github.xlashape.v1.ParseMapRequest;
 import io.github.xlashape.v1.ProfileRequest;
 import io.github.xlashape.v1.ProfileResponse;
+import io.github.xlashape.v1.ReadsRequest;
+import io.github.xlashape.v1.ReadsResponse;
 import io.github.xlashape.v1.ReportServiceGrpc;
 import io.github.xlashape.v1.ShapeDescription;
 import io.github.xlashape.v1.ShapeInput;
@@ -273,7 +275,7 @@ abstract class ClientMethods {
   }
 
   /**
-   * Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+   * {@link #reads} a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
    *
    * @param map the map
    * @return an indexing map in both forms
@@ -376,6 +378,17 @@ abstract class ClientMethods {
    */
   public CostResponse cost(CostRequest request) {
     return calls.ask(ReportServiceGrpc.getCostMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
+   *
+   * @param request what to report: What the instructions of a program read from memory, and how well: the most wasted bytes first
+   * @return the answer of the report {@code reads}
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public ReadsResponse reads(ReadsRequest request) {
+    return calls.ask(ReportServiceGrpc.getReadsMethod(), request, answer -> answer);
   }
 
   /**

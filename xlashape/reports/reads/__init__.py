@@ -1,0 +1,21 @@
+"""What instructions read from memory and how well: what a consumer does with the elements, which bytes are fetched for them, and which of those in vain.
+
+>>> report = reads("HloModule m ENTRY e { p = f32[64] parameter(0) ROOT s = f32[2] slice(p), slice={[0:64:32]} }")
+>>> [(row.instruction, row.access, row.segments, row.ideal, row.wasted_bytes) for row in report.worst(1)]
+[('s', ('streamed',), 2.0, 1.0, 248)]
+
+The files. Each imports only from those above it:
+
+    units.py        units of memory that hold at least one element of a set
+    consumers.py    what a consumer does with the elements that it reads
+    devices.py      the device of a module, and the unit in which its memory is read
+    answer.py       the rows, and the declaration of their columns
+    find_reads.py   `reads`
+"""
+
+from xlashape.reports.reads.answer import REPORT, Access, Read, Reads, Write
+from xlashape.reports.reads.consumers import KINDS
+from xlashape.reports.reads.devices import Device
+from xlashape.reports.reads.find_reads import reads
+
+__all__ = ["KINDS", "REPORT", "Access", "Device", "Read", "Reads", "Write", "reads"]

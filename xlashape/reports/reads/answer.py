@@ -1,0 +1,389 @@
+"""The declaration of the report `reads`, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final, NamedTuple
+
+from xlashape.errors import XlashapeError
+from xlashape.frozen import Frozen, set_field
+from xlashape.hlo import HloModule
+from xlashape.indexing.answers.operand_indexing import OperandIndexing
+from xlashape.indexing.reports.coalescing import Sample
+from xlashape.math import byte_text
+from xlashape.reports.reads.consumers import CACHED, KINDS, UNKNOWN, Consumer
+from xlashape.reports.reads.devices import Device
+from xlashape.reports.report import Answer, Option, Report, Section
+from xlashape.shape.parts.target import TARGETS
+from xlashape.tables import Column, Kind
+
+_SHOWN_ERRORS: Final = 5
+
+_WHO: Final = (
+    Column("instruction", Kind.TEXT, "the instruction that reads", rank=1),
+    Column("computation", Kind.TEXT, "the computation that it is in"),
+    Column("output", Kind.INTEGER, "which array of its result, counted depth first"),
+    Column("operand", Kind.INTEGER, "the number of the operand"),
+    Column("operand_name", Kind.TEXT, "the operand that it reads", rank=1, heading="reads"),
+)
+_UNITS: Final = (
+    Column("stride", Kind.INTEGER, "elements in memory between what two neighbouring outputs read; of several ways of reading the worst"),
+    Column("segments", Kind.NUMBER, "on a GPU: segments of memory that a warp of outputs touches in one read, on average", rank=1),
+    Column("tiles", Kind.NUMBER, "on a TPU: tiles of the operand that a tile of the output touches in one read, on average", rank=1),
+    Column("lines", Kind.NUMBER, "on a CPU: cache lines that a vector of outputs touches in one read, on average", rank=1),
+    Column("ideal", Kind.NUMBER, "how many it would touch if the elements that it reads were contiguous", rank=2),
+)  # fmt: skip
+
+_ACCESS_COLUMNS: Final = (
+    *_WHO,
+    Column("leaf", Kind.INTEGER, "which array of the operand this way of reading reads"),
+    Column("access", Kind.TEXT, f"how the elements are read: {', '.join(KINDS)}", rank=2),
+    Column("reused_along", Kind.TEXTS, "dimensions of the output along which the same elements are read again, with their sizes", rank=3, heading="reused along"),
+    *_UNITS,
+    Column("lanes", Kind.NUMBER, "on a TPU: the part of the lanes of the tiles touched that is used", "fraction", rank=4),
+    Column("sublanes", Kind.NUMBER, "on a TPU: the part of their sublanes that is used", "fraction", rank=4),
+    Column("relayout", Kind.TEXT, "on a TPU: whether elements change their lanes, their sublanes, or both; none", rank=3),
+    Column("map", Kind.TEXT, "from the index of an output to the index of the operand"),
+    Column("physical_map", Kind.TEXT, "from positions in the output's buffer to positions in the operand's"),
+)  # fmt: skip
+_WRITE_COLUMNS: Final = (
+    Column("instruction", Kind.TEXT, "the instruction", rank=1),
+    Column("computation", Kind.TEXT, "the computation that it is in"),
+    Column("opcode", Kind.TEXT, "its opcode", rank=2),
+    Column("shape", Kind.TEXT, "what it writes, with its layout", rank=1),
+    Column("bytes", Kind.INTEGER, "the bytes of the buffers of its result, padding included", "bytes", rank=1),
+    Column("padding_bytes", Kind.INTEGER, "how many of them are padding", "bytes", rank=1),
+    Column("error", Kind.TEXT, "why it is not known how it reads", rank=2),
+)
+
+REPORT: Final = Report(
+    name="reads",
+    summary="What the instructions of a program read from memory, and how well: the most wasted bytes first.",
+    columns=(
+        *_WHO,
+        Column("opcode", Kind.TEXT, "the opcode of the instruction"),
+        Column("access", Kind.TEXTS, f"how the elements are read: {', '.join(KINDS)}", rank=3),
+        Column("part_read", Kind.NUMBER, "elements that are read ÷ elements of the operand", "fraction", rank=2),
+        Column("is_upper_bound", Kind.BOOLEAN, "whether fewer may be read: which ones is known at run time only"),
+        Column("times", Kind.NUMBER, "how often each element is read that is read, on average", rank=3),
+        Column("reused_along", Kind.TEXTS, "dimensions of the output along which the same elements are read again, with their sizes"),
+        *_UNITS,
+        Column("is_coalesced", Kind.BOOLEAN, "on a GPU: whether a warp touches no more than twice the ideal number of segments"),
+        Column("tile_part", Kind.NUMBER, "on a TPU: elements that are read ÷ elements of the tiles that are moved for them", "fraction", rank=3, heading="of tiles"),
+        Column("relayout", Kind.TEXT, "on a TPU: whether elements change their lanes, their sublanes, or both; none", rank=4),
+        Column("operand_shape", Kind.TEXT, "the shape of the operand, with its layout"),
+        Column("bytes", Kind.INTEGER, "the bytes of the operand's buffer, padding included", "bytes", rank=3),
+        Column("padding_bytes", Kind.INTEGER, "how many of them are padding", "bytes"),
+        Column("distinct_bytes", Kind.INTEGER, "the bytes of the elements that are read at least once", "bytes"),
+        Column("least_bytes", Kind.INTEGER, "the bytes of the segments, tiles or lines with these elements: what is fetched if all reuse is caught", "bytes"),
+        Column("most_bytes", Kind.INTEGER, "what is fetched if no reuse is caught, and every warp, tile or vector fetches anew", "bytes", rank=5),
+        Column("wasted_bytes", Kind.INTEGER, "bytes that are fetched in vain whatever the emitter does: least_bytes − distinct_bytes; 0 where outputs combine "
+               "elements, empty where it is not known what is read", "bytes", rank=1, heading="wasted"),
+        Column("knowledge", Kind.TEXT, "exact, every element, or unknown"),
+        Column("map", Kind.TEXT, "from the index of an output to the index of the operand; several ways of reading are several lines"),
+        Column("source", Kind.TEXT, "the line of the program that the instruction comes from", rank=4),
+        Column("op_name", Kind.TEXT, "the operation of the program that it comes from"),
+        Column("error", Kind.TEXT, "why it is not known how the instruction reads"),
+    ),
+    totals=(
+        Column("name", Kind.TEXT, "the module", heading="module"),
+        Column("target", Kind.TEXT, "the device whose memory is read"),
+        Column("evidence", Kind.TEXT, "what says so", heading="known by"),
+        Column("unit", Kind.TEXT, "what segments, tiles or lines count", heading="counted"),
+        Column("instructions", Kind.INTEGER, "instructions that read arrays from memory"),
+        Column("reads", Kind.INTEGER, "operands that they read; for each output once"),
+        Column("distinct_bytes", Kind.INTEGER, "the sum of the bytes of the elements that are read", "bytes", heading="read"),
+        Column("wasted_bytes", Kind.INTEGER, "the sum of the bytes that are fetched in vain", "bytes", heading="wasted"),
+        Column("failed", Kind.INTEGER, "instructions of which it is not known how they read", heading="not known"),
+    ),
+    sections=(
+        Section("accesses", _ACCESS_COLUMNS, "every way in which an operand is read; a fusion may read it in several"),
+        Section("writes", _WRITE_COLUMNS, "what the instructions write, in the order of the module"),
+    ),
+    options=(
+        Option("instruction", Kind.TEXT, "only this instruction, which may be a fused one", "", positional=True),
+        Option("computation", Kind.TEXT, "all instructions of this computation; without it those that read from memory", ""),
+        Option("output", Kind.INTEGER, "only the reads of this output; the arrays of a tuple are counted depth first"),
+        Option("target", Kind.TEXT, "the device; without it the one that the module names, or else a GPU. TPUs give layouts without tiles their own",
+               None, tuple(TARGETS)),
+        Option("warp", Kind.INTEGER, "the number of neighbouring outputs that read together, instead of the target's"),
+        Option("segment_bytes", Kind.INTEGER, "the bytes that are fetched together, instead of the target's"),
+    ),
+    compute="xlashape.reports.reads:reads",
+)  # fmt: skip
+
+
+class Read(NamedTuple):
+    """How one output of an instruction reads one operand. A number is None where it is not known, or where the target has no such unit."""
+
+    instruction: str
+    computation: str
+    output: int | None
+    operand: int | None
+    operand_name: str | None
+    opcode: str
+    access: tuple[str, ...]
+    part_read: float | None
+    is_upper_bound: bool | None
+    times: float | None
+    reused_along: tuple[str, ...]
+    stride: int | None
+    segments: float | None
+    tiles: float | None
+    lines: float | None
+    ideal: float | None
+    is_coalesced: bool | None
+    tile_part: float | None
+    relayout: str | None
+    operand_shape: str | None
+    bytes: int | None
+    padding_bytes: int | None
+    distinct_bytes: int | None
+    least_bytes: int | None
+    most_bytes: int | None
+    wasted_bytes: int | None
+    knowledge: str | None
+    map: str | None
+    source: str
+    op_name: str
+    error: str | None = None
+
+    @property
+    def touched(self) -> float | None:
+        """`segments`, `tiles` or `lines`: the one that the target has."""
+        return next((each for each in (self.segments, self.tiles, self.lines) if each is not None), None)
+
+    def __str__(self) -> str:
+        """A sentence.
+
+        >>> from xlashape.reports.reads import reads
+        >>> text = "HloModule m ENTRY e { p = f32[64] parameter(0) ROOT s = f32[2] slice(p), slice={[0:64:32]} }"
+        >>> print(reads(text).worst()[0])
+        s reads 3.1% of p f32[64]{0}, streamed: 256 bytes are fetched for 8 bytes, 248 bytes in vain; 2 segments at a time, where 1 would do.
+        """
+        if self.error is not None:
+            return f"{self.instruction}: it is not known how it reads: {self.error}"
+        who = f"{self.instruction} reads"
+        if self.part_read == 0:
+            return f"{who} nothing of {self.operand_name} {self.operand_shape}."
+        part = "" if self.part_read is None else f" {'at most ' if self.is_upper_bound else ''}{self.part_read:.1%} of"
+        return f"{who}{part} {self.operand_name} {self.operand_shape}, {' and '.join(self.access)}{self._amount()}."
+
+    def _amount(self) -> str:
+        parts: list[str] = []
+        if self.reused_along and self.times is not None:
+            parts.append(f" {self.times:.4g} times along {', '.join(self.reused_along)}")
+        if self.wasted_bytes is not None and self.least_bytes is not None and self.wasted_bytes:
+            parts.append(
+                f": {byte_text(self.least_bytes)} are fetched for {byte_text(self.distinct_bytes or 0)}, {byte_text(self.wasted_bytes)} in vain"
+            )
+        elif self.least_bytes is not None and self.most_bytes is not None and self.most_bytes > self.least_bytes:
+            parts.append(
+                f": {byte_text(self.least_bytes)} to {byte_text(self.most_bytes)} are fetched, by how much reuse is caught"
+            )
+        unit = next((name for name in ("segments", "tiles", "lines") if getattr(self, name) is not None), None)
+        if unit is not None and self.ideal is not None and (self.touched or 0) > self.ideal:
+            parts.append(f"; {self.touched:.4g} {unit} at a time, where {self.ideal:.4g} would do")
+        return "".join(parts)
+
+
+class Access(NamedTuple):
+    """One way in which one output of an instruction reads an array of an operand."""
+
+    instruction: str
+    computation: str
+    output: int
+    operand: int
+    operand_name: str
+    leaf: int
+    access: str
+    reused_along: tuple[str, ...]
+    stride: int | None
+    segments: float | None
+    tiles: float | None
+    lines: float | None
+    ideal: float | None
+    lanes: float | None
+    sublanes: float | None
+    relayout: str | None
+    map: str
+    physical_map: str
+
+
+class Lanes(NamedTuple):
+    """What a way of reading touches within the tiles of a TPU. None on other targets."""
+
+    lanes: float | None = None
+    sublanes: float | None = None
+    relayout: str | None = None
+
+
+class Way(NamedTuple):
+    """One way of reading an operand, and what is measured of it."""
+
+    access: OperandIndexing
+    """Its simplified map between indices."""
+    physical: OperandIndexing | None
+    """Its map between positions."""
+    consumer: Consumer
+    sample: Sample
+    lanes: Lanes
+
+
+class Ways(NamedTuple):
+    """The ways in which one output reads one operand."""
+
+    who: tuple[str, str, int, int, str]
+    """Instruction, computation, output, operand, name of the operand."""
+    ways: tuple[Way, ...]
+
+
+class Write(NamedTuple):
+    """What an instruction writes."""
+
+    instruction: str
+    computation: str
+    opcode: str
+    shape: str
+    bytes: int | None
+    padding_bytes: int | None
+    error: str | None
+
+
+def units_touched(sample: Sample, kind: str) -> dict[str, float | None]:
+    """How many units of memory are touched, under the name that they have on a gpu, a tpu or a cpu."""
+    names = {"segments": "gpu", "tiles": "tpu", "lines": "cpu"}
+    return {name: sample.segments if of_kind == kind else None for name, of_kind in names.items()}
+
+
+def _order(read: Read) -> tuple[int, int, int]:
+    """The most wasted bytes first, then the most bytes that a stream fetches again, then the largest."""
+    again = 0
+    if read.least_bytes is not None and read.most_bytes is not None and CACHED.isdisjoint(read.access):
+        again = read.most_bytes - read.least_bytes if UNKNOWN.isdisjoint(read.access) else 0
+    is_scattered = read.touched is not None and read.ideal is not None and read.touched > read.ideal
+    return -(read.wasted_bytes or 0), -(again if is_scattered else 0), -(read.distinct_bytes or 0)
+
+
+class Reads(Answer, Frozen):
+    """What the instructions of a module read. `rows` has a row for each operand and output, those that waste most first."""
+
+    __slots__ = ("device", "errors", "module", "rows", "ways", "writes")
+
+    report: ClassVar[Report] = REPORT
+    module: HloModule
+    device: Device
+    rows: tuple[Read, ...]
+    ways: tuple[Ways, ...]
+    """How each operand is read, with maps as objects, in the order of the module."""
+    writes: tuple[Write, ...]
+    """What the instructions write, in the order of the module."""
+    errors: dict[str, XlashapeError]
+    """The instructions of which it is not known how they read, and why."""
+
+    def __init__(
+        self,
+        module: HloModule,
+        device: Device,
+        rows: Sequence[Read],
+        ways: Sequence[Ways],
+        writes: Sequence[Write],
+        errors: dict[str, XlashapeError],
+    ) -> None:
+        set_field(self, "module", module)
+        set_field(self, "device", device)
+        set_field(self, "rows", tuple(sorted(rows, key=_order)))
+        set_field(self, "ways", tuple(ways))
+        set_field(self, "writes", tuple(writes))
+        set_field(self, "errors", errors)
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """Every way in which an operand is read, in the order of the module."""
+        kind = self.device.kind
+        made: list[Access] = []
+        for who, ways in self.ways:
+            for way in ways:
+                physical = "" if way.physical is None else way.physical.map.to_text()
+                units = units_touched(way.sample, kind).values()
+                made.append(
+                    Access(
+                        *who, way.access.leaf, *way.consumer, way.sample.stride, *units, way.sample.ideal, *way.lanes,
+                        way.access.map.to_text(), physical,
+                    )
+                )  # fmt: skip
+        return tuple(made)
+
+    @property
+    def name(self) -> str:
+        """The name of the module."""
+        return self.module.name
+
+    @property
+    def target(self) -> str:
+        """The device whose memory is read."""
+        return self.device.target.name
+
+    @property
+    def evidence(self) -> str:
+        """What says which device it is."""
+        return self.device.evidence
+
+    @property
+    def unit(self) -> str:
+        """What `segments`, `tiles` or `lines` count."""
+        return self.device.unit
+
+    @property
+    def instructions(self) -> int:
+        """Instructions that read arrays from memory."""
+        return len(self.writes)
+
+    @property
+    def reads(self) -> int:
+        """Operands that they read."""
+        return sum([row.error is None for row in self.rows])
+
+    @property
+    def distinct_bytes(self) -> int:
+        """The sum of the bytes of the elements that are read, those that are known."""
+        return sum([row.distinct_bytes or 0 for row in self.rows])
+
+    @property
+    def wasted_bytes(self) -> int:
+        """The sum of the bytes that are fetched in vain, those that are known."""
+        return sum([row.wasted_bytes or 0 for row in self.rows])
+
+    @property
+    def failed(self) -> int | None:
+        """How many instructions have an error; None if there are none."""
+        return len(self.errors) or None
+
+    def headline(self) -> str:
+        """The totals, and the first instructions of which it is not known how they read."""
+        errors = [f"{name} is not known: {error.message}" for name, error in self.errors.items()]
+        more = [f"{len(errors) - _SHOWN_ERRORS:,} more are not known."] if len(errors) > _SHOWN_ERRORS else []
+        return "\n".join([super().headline(), *errors[:_SHOWN_ERRORS], *more])
+
+    def worst(self, count: int = 10) -> tuple[Read, ...]:
+        """The rows that waste most bytes; of those that waste as much, the ones that fetch most again where nothing is cached.
+
+        >>> from xlashape.reports.reads import reads
+        >>> text = "HloModule m ENTRY e { p = f32[64,64] parameter(0) ROOT s = f32[64,1] slice(p), slice={[0:64], [3:4]} }"
+        >>> (worst,) = reads(text).worst(1)
+        >>> worst.segments, worst.ideal, worst.distinct_bytes, worst.least_bytes, worst.wasted_bytes
+        (32.0, 1.0, 256, 8192, 7936)
+        """
+        return self.rows[: max(0, count)]
+
+    def selected(self, rows: Sequence[Read]) -> Reads:
+        """The answer about these rows alone: sums are theirs."""
+        names = {(row.computation, row.instruction) for row in rows}
+        return Reads(
+            self.module,
+            self.device,
+            rows,
+            [each for each in self.ways if (each.who[1], each.who[0]) in names],
+            [each for each in self.writes if (each.computation, each.instruction) in names],
+            {name: error for name, error in self.errors.items() if any(name == row.instruction for row in rows)},
+        )

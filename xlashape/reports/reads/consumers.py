@@ -1,0 +1,89 @@
+"""What a consumer does with the elements that it reads: streams them, combines them, reads them again, looks them up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from xlashape.hlo import HloComputation, HloInstruction, Opcode
+from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing
+from xlashape.indexing.reports.utilisation import has_offset_of_elements
+from xlashape.symbolic import Variable, VariableKind
+from xlashape.symbolic.expr.substitute import variables_of
+
+KINDS: Final = {
+    "streamed": "each element is read for one element of the output",
+    "broadcast": "each element is read for several elements of the output, each of which reads no other",
+    "reduced": "an output combines many elements, each of which is read for no other output",
+    "reused": "an output combines many elements, each of which is read for other outputs too, as in contractions",
+    "windowed": "an output combines the elements of a window, and windows overlap or lie side by side",
+    "gathered": "values say for each element of the output what is read",
+    "sorted": "the elements of a line decide where each of them goes",
+    "unknown": "which elements are read for an output is not known, as for custom calls",
+    "not read": "nothing is read",
+}
+"""How elements are read → what that means."""
+
+CACHED: Final = frozenset({"reduced", "reused", "windowed", "sorted"})
+"""Ways of reading whose traffic depends on the tiles of the emitter: what it fetches again is no waste of the layout."""
+UNKNOWN: Final = frozenset({"gathered", "unknown"})
+"""Ways of reading of which it is not known what they fetch."""
+
+_WINDOWS: Final = frozenset({Opcode.CONVOLUTION, Opcode.REDUCE_WINDOW, Opcode.SELECT_AND_SCATTER})
+_SORTS: Final = frozenset({Opcode.SORT, Opcode.TOPK})
+
+
+class Consumer(NamedTuple):
+    """How one access is consumed."""
+
+    kind: str
+    """A key of `KINDS`."""
+    reused_along: tuple[str, ...] = ()
+    """The dimensions of the output along which the same elements are read again, with their sizes: `d1:4096`."""
+
+
+def opcodes_within(instruction: HloInstruction) -> frozenset[str]:
+    """The opcodes of an instruction and of what it fuses."""
+    if instruction.opcode != Opcode.FUSION:
+        return frozenset({str(instruction.opcode)})
+    return frozenset(_fused(instruction.called_computations[0]))
+
+
+def _fused(computation: HloComputation) -> Iterator[str]:
+    for each in computation.instructions:
+        if each.opcode == Opcode.FUSION:
+            yield from _fused(each.called_computations[0])
+        else:
+            yield each.proto.opcode
+
+
+def consumer_of(access: OperandIndexing, opcodes: frozenset[str], *, reads_again: bool) -> Consumer:
+    """How an access is consumed by an instruction with these opcodes. `access` is simplified; `reads_again`: whether it reads an element several times."""
+    indexing_map = access.map
+    if indexing_map.is_known_empty:
+        return Consumer("not read")
+    if indexing_map.is_undefined or access.knowledge is not Knowledge.EXACT:
+        return Consumer("unknown")
+    by_result = [variables_of([result]) for result in indexing_map.results]
+    used: set[Variable] = set().union(*by_result)
+    dims, ranges, _ = indexing_map.variable_expressions()
+    combined = [
+        each for each, var in zip(ranges, indexing_map.ranges, strict=True) if each in used and var.bounds.size > 1
+    ]
+    along = tuple(
+        [
+            f"d{number}:{var.bounds.size}"
+            for number, (each, var) in enumerate(zip(dims, indexing_map.dims, strict=True))
+            if each not in used and var.bounds.size > 1
+        ]
+    )
+    if has_offset_of_elements(access):
+        return Consumer("gathered", along)
+    if combined and opcodes & _SORTS:
+        return Consumer("sorted", along)
+    mixed = any(len({variable.kind for variable in each} - {VariableKind.RUNTIME}) > 1 for each in by_result)
+    if (combined and opcodes & _WINDOWS) or (mixed and reads_again and combined):
+        return Consumer("windowed" if mixed or not along else "reused", along)
+    if combined:
+        return Consumer("reused" if along or reads_again else "reduced", along)
+    return Consumer("broadcast" if along or reads_again else "streamed", along)

@@ -1,0 +1,340 @@
+"""`reads`: what the instructions of a module read, and how well."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from xlashape.caches import cached
+from xlashape.errors import InvalidArgumentError, XlashapeError
+from xlashape.hlo import HloInstruction, HloModule
+from xlashape.hlo.files.module_of import compiled
+from xlashape.indexing.answers.leaves import is_unbounded, leaves, map_bytes
+from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing
+from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet
+from xlashape.indexing.queries import errors_name_instruction, is_of_budget
+from xlashape.indexing.reports.coalescing import Sample, check_warp, positions_read, sampled
+from xlashape.indexing.reports.counting import fixed_runtime
+from xlashape.indexing.reports.physical import physical_of_operand
+from xlashape.indexing.reports.reads import executed_readers
+from xlashape.indexing.reports.utilisation import OperandUtilisation, point_count_of, utilisation_of_operand
+from xlashape.indexing.walk.analysis import Analysis
+from xlashape.limits import INT64_MAX, spend
+from xlashape.math import ceil_div, product
+from xlashape.reports.reads.answer import Lanes, Read, Reads, Way, Ways, Write, units_touched
+from xlashape.reports.reads.consumers import CACHED, UNKNOWN, consumer_of, opcodes_within
+from xlashape.reports.reads.devices import Device, device_of, place_in_tile
+from xlashape.reports.reads.units import units_of, units_of_all
+from xlashape.shape import Shape, Target
+from xlashape.shape.tiling.physical_size import physical_bytes, stored_bits
+from xlashape.symbolic import IndexingMap
+
+NO_SAMPLE = Sample(None, None, None, None)
+_COALESCED = 2.0
+"""A warp that touches at most this many times the ideal number of segments reads well: data need not begin at a segment."""
+
+
+def reads(
+    x: Any,
+    *args: Any,
+    instruction: str = "",
+    computation: str = "",
+    output: int | None = None,
+    target: Target | str | None = None,
+    warp: int | None = None,
+    segment_bytes: int | None = None,
+    **kwargs: Any,
+) -> Reads:
+    """What each instruction of a program reads from memory, how the elements are used, and how many bytes are fetched in vain.
+
+    x: a jitted function, whose arguments follow and which is lowered and compiled for the device that JAX has; a Lowered, which is compiled; or
+    whatever else `HloModule.of` takes. instruction: only this one, which may be a fused one. computation: all instructions of this one; without
+    either, those that read arrays from memory. output: only this array of their results. target: "gpu", "tpu", "cpu", "tpu-v5e", …: else the module
+    says it. warp: neighbouring outputs that read together; segment_bytes: bytes that are fetched together.
+
+    Rows come with the most wasted bytes first. An instruction that is not answered is a row with an `error`. Raises what `HloModule.of` raises,
+    NotFoundError for an instruction or computation that does not exist, InvalidArgumentError for a target, errors of JAX as they are, and those of
+    the budget in force.
+
+    >>> report = reads("HloModule m ENTRY e { p = f32[64,20]{1,0:T(8,128)} parameter(0) ROOT t = f32[64,20]{1,0:T(8,128)} negate(p) }")
+    >>> report.target, report[0].tiles, report[0].tile_part, report[0].wasted_bytes
+    ('tpu', 1.0, 0.15625, 27648)
+    """
+    check_warp(1 if warp is None else warp, 1 if segment_bytes is None else segment_bytes)
+    module = HloModule.of(compiled(x, args, kwargs))
+    file = os.fspath(x) if isinstance(x, os.PathLike) else x
+    is_file = isinstance(file, str) and len(file) < 4096 and "\n" not in file
+    device = device_of(module, file if is_file else "", target, warp, segment_bytes)
+    if instruction:
+        where = module.computation(computation) if computation else module
+        chosen = [where.instruction(instruction)]
+    elif computation:
+        chosen = [each for each in module.computation(computation).instructions if each.operands]
+    else:
+        chosen = executed_readers(module)
+    return _Finder(module, device, output, is_one=bool(instruction)).found(chosen)
+
+
+class _Measured(NamedTuple):
+    """What is known of an operand that is read in certain ways: columns of its row by name, and its ways of reading."""
+
+    columns: dict[str, Any]
+    ways: tuple[Way, ...]
+
+
+class _Finder:
+    """The rows of one question."""
+
+    def __init__(self, module: HloModule, device: Device, output: int | None, *, is_one: bool) -> None:
+        self._module = module
+        self._device = device
+        self._output = output
+        self._is_one = is_one
+        self._analysis = Analysis()
+        self._sizes: dict[Shape, tuple[str, int | None, int | None]] = {}
+        self._opcodes: dict[Any, frozenset[str]] = {}
+        self._known: dict[Any, _Measured] = {}
+        self._rows: list[Read] = []
+        self._ways: list[Ways] = []
+
+    def found(self, chosen: Sequence[HloInstruction]) -> Reads:
+        """The answer about these instructions."""
+        writes: list[Write] = []
+        errors: dict[str, XlashapeError] = {}
+        for instruction in chosen:
+            count = len(self._rows), len(self._ways)
+            failure: XlashapeError | None = None
+            shape, size, padding = "", None, None
+            try:
+                shape, size, padding = self._size(instruction.shape)
+                with errors_name_instruction(instruction):
+                    self._add(instruction)
+            except XlashapeError as error:
+                if self._is_one or is_of_budget(error):
+                    raise
+                failure = errors[instruction.name] = error
+                del self._rows[count[0] :], self._ways[count[1] :]
+                self._rows.append(_failed(instruction, error))
+            message = None if failure is None else failure.message
+            computation, opcode = instruction.computation.name, instruction.proto.opcode
+            writes.append(Write(instruction.name, computation, opcode, shape, size, padding, message))
+        return Reads(self._module, self._device, self._rows, self._ways, writes, errors)
+
+    def _size(self, shape: Shape) -> tuple[str, int | None, int | None]:
+        """The text of a shape on the device, the bytes of its buffers, and how many are padding; None where they are not known."""
+        known = self._sizes.get(shape)
+        if known is None:
+            known = self._sizes[shape] = self._size_of(shape)
+        return known
+
+    def _size_of(self, shape: Shape) -> tuple[str, int | None, int | None]:
+        total = elements = 0
+        placed = self._device.placed(shape)
+        try:
+            for leaf in shape.leaves():
+                array = leaf.buffer_shape if leaf.is_buffer else leaf
+                if array.is_array:
+                    array = self._device.placed(array)
+                    total += physical_bytes(array)
+                    elements += ceil_div(product(array.dimensions) * stored_bits(array), 8)
+        except XlashapeError:  # a dimension without a bound, or an element type without a known width
+            return str(placed), None, None
+        return str(placed), total, total - elements
+
+    def _add(self, instruction: HloInstruction) -> None:
+        arrays = [number for number, leaf in enumerate(leaves(instruction.shape)) if leaf.is_array or leaf.is_buffer]
+        if self._output is not None:
+            if not self._is_one and self._output not in arrays:
+                return
+            arrays = [self._output]
+        key = instruction.called_computations[0] if instruction.proto.opcode == "fusion" else instruction.proto.opcode
+        opcodes = self._opcodes.get(key)
+        if opcodes is None:
+            opcodes = self._opcodes[key] = opcodes_within(instruction)
+        name, computation, opcode = instruction.name, instruction.computation.name, instruction.proto.opcode
+        metadata = instruction.metadata
+        source, op_name = metadata.source, metadata.op_name
+        outputs = leaves(instruction.shape)
+        unbounded = is_unbounded(instruction.shape)
+        for output in arrays:
+            maps = self._analysis.output_to_input(instruction, output)
+            if not 0 <= output < len(outputs) or not (outputs[output].is_array or outputs[output].is_buffer):
+                raise InvalidArgumentError(
+                    f"output {output} of {name} is not an array: it has no positions", field="output"
+                )
+            shape = outputs[output]
+            for number, (operand, read) in enumerate(zip(instruction.operands, maps, strict=True)):
+                spend(1 + len(read))
+                key = read, shape, operand.shape, opcodes, unbounded
+                known = self._known.get(key)
+                if known is None:
+                    known = self._known[key] = self._measured(read, shape, operand.shape, opcodes, unbounded)
+                who = name, computation, output, number, operand.name
+                self._rows.append(Read(*who, opcode, source=source, op_name=op_name, **known.columns))
+                self._ways.append(Ways(who, known.ways))
+
+    def _measured(
+        self, maps: OperandIndexingSet, output: Shape, operand: Shape, opcodes: frozenset[str], unbounded: bool
+    ) -> _Measured:
+        """What is known of an operand of this shape that is read for an output of this shape."""
+        use = OperandUtilisation(None, None, None) if unbounded else utilisation_of_operand(maps, operand)
+        arrays = [self._device.placed(leaf) for leaf in leaves(operand)]
+        output = self._device.placed(output)
+        positions = physical_of_operand(output, maps, arrays)
+        ways = tuple(self._ways_of(maps.simplify(), arrays, positions, use, opcodes, output))
+        kinds = tuple(dict.fromkeys([way.consumer.kind for way in ways])) or ("not read",)
+        least = self._least(arrays, use, ways)
+        distinct = _distinct(arrays, use)
+        wasted = None
+        if least is not None and distinct is not None and UNKNOWN.isdisjoint(kinds):
+            wasted = 0 if CACHED.issuperset(kinds) else max(0, least - distinct)
+        sample = max([way.sample for way in ways if way.sample.segments is not None], key=_badness, default=NO_SAMPLE)
+        kind = self._device.kind
+        relayouts = [way.lanes.relayout for way in ways if way.lanes.relayout is not None]
+        text, size, padding = self._size(operand)
+        return _Measured(
+            {
+                "access": kinds,
+                "part_read": use.utilisation,
+                "is_upper_bound": use.is_upper_bound,
+                "times": use.reads_per_element,
+                "reused_along": tuple(dict.fromkeys([each for way in ways for each in way.consumer.reused_along])),
+                "stride": sample.stride,
+                **units_touched(sample, kind),
+                "ideal": sample.ideal,
+                "is_coalesced": _is_coalesced(sample) if kind == "gpu" else None,
+                "tile_part": distinct / least if kind == "tpu" and distinct is not None and least else None,
+                "relayout": next((each for each in relayouts if each != "none"), relayouts[0] if relayouts else None),
+                "operand_shape": text,
+                "bytes": size,
+                "padding_bytes": padding,
+                "distinct_bytes": distinct,
+                "least_bytes": least,
+                "most_bytes": self._most(arrays, ways, least),
+                "wasted_bytes": wasted,
+                "knowledge": maps.knowledge.value if len(maps) else Knowledge.EXACT.value,
+                "map": "\n".join([way.access.map.to_text() for way in ways]) or "not read",
+            },
+            ways,
+        )
+
+    def _ways_of(
+        self, maps: OperandIndexingSet, arrays: Sequence[Shape], physical: OperandIndexingSet, use: OperandUtilisation,
+        opcodes: frozenset[str], output: Shape,
+    ) -> Iterator[Way]:  # fmt: skip
+        """The ways in which an operand with these leaves is read for an output of this shape."""
+        again = use.reads is None or use.distinct is None or use.reads > use.distinct
+        by_position: list[OperandIndexing | None] = list(physical) if len(physical) == len(maps) else [None] * len(maps)
+        for access, found in zip(maps, by_position, strict=True):
+            if access.map.is_known_empty:
+                continue
+            reads_again = again
+            if again and len(maps) > 1:
+                count = point_count_of(access.map)
+                reads_again = count is None or use.distinct is None or count > use.distinct
+            consumer = consumer_of(access, opcodes, reads_again=reads_again)
+            array = arrays[access.leaf]
+            if found is None or consumer.kind == "unknown" or not array.is_array:
+                yield Way(access, found, consumer, NO_SAMPLE, Lanes())
+                continue
+            fixed, bits = fixed_runtime(found.map), stored_bits(array)
+            together = self._device.outputs(output)
+            lanes = Lanes()
+            if self._device.kind == "tpu":
+                lanes = _lanes(fixed, bits, stored_bits(output), together)
+                lanes = lanes if consumer.kind in ("streamed", "broadcast") else lanes._replace(relayout=None)
+            yield Way(access, found, consumer, sampled(fixed, bits, together, self._device.unit_bytes(array)), lanes)
+
+    def _least(self, arrays: Sequence[Shape], use: OperandUtilisation, ways: Sequence[Way]) -> int | None:
+        """The bytes of all units that hold an element which is read."""
+        if use.distinct == 0:
+            return 0
+        if use.distinct is None or any(not leaf.is_array for leaf in arrays):
+            return None
+        by_leaf: dict[int, list[Way]] = {}
+        for way in ways:
+            by_leaf.setdefault(way.access.leaf, []).append(way)
+        total = 0
+        for leaf, of_leaf in by_leaf.items():
+            array = arrays[leaf]
+            unit = self._device.unit_bytes(array)
+            physical = [fixed_runtime(way.physical.map) for way in of_leaf if way.physical is not None]
+            if use.distinct == use.elements:
+                count = units_of_all(array, unit)
+            elif len(physical) < len(of_leaf) or any(way.consumer.kind in UNKNOWN for way in of_leaf):
+                return None
+            else:
+                count = units_of(array, [fixed_runtime(way.access.map) for way in of_leaf], physical, unit)
+            if count is None:
+                return None
+            total += count * unit
+        return min(total, INT64_MAX)
+
+    def _most(self, arrays: Sequence[Shape], ways: Sequence[Way], least: int | None) -> int | None:
+        """The bytes that are fetched if every group of outputs fetches all that it reads."""
+        total = 0.0
+        for way in ways:
+            count = point_count_of(way.access.map)
+            if count is None or way.sample.per_element is None:
+                return None
+            total += count * way.sample.per_element * self._device.unit_bytes(arrays[way.access.leaf])
+        return min(max(least or 0, round(total)), INT64_MAX)
+
+
+def _distinct(arrays: Sequence[Shape], use: OperandUtilisation) -> int | None:
+    """The bytes of the elements that are read."""
+    if use.distinct is None:
+        return None
+    try:
+        bits = {stored_bits(leaf) for leaf in arrays if leaf.is_array}
+    except XlashapeError:  # an element type without a known width
+        return None
+    return ceil_div(use.distinct * bits.pop(), 8) if len(bits) == 1 else None
+
+
+def _badness(sample: Sample) -> float:
+    return (sample.segments or 0.0) / (sample.ideal or 1.0)
+
+
+def _is_coalesced(sample: Sample) -> bool | None:
+    return None if sample.segments is None or sample.ideal is None else sample.segments <= _COALESCED * sample.ideal
+
+
+def _failed(instruction: HloInstruction, error: XlashapeError) -> Read:
+    values: dict[str, Any] = dict.fromkeys(Read._fields)
+    metadata = instruction.metadata
+    values |= {
+        "instruction": instruction.name,
+        "computation": instruction.computation.name,
+        "opcode": instruction.proto.opcode,
+    }
+    values |= {"access": ("unknown",), "reused_along": (), "error": error.message}
+    return Read(**values | {"source": metadata.source, "op_name": metadata.op_name})
+
+
+# Modules repeat their maps, so results are kept.
+@cached(max_bytes=4 << 20, weigh=lambda key, value: 400 + map_bytes(key[0]))
+def _lanes(indexing_map: IndexingMap, bits: int, output_bits: int, outputs: int) -> Lanes:
+    """The parts of lanes and sublanes of the tiles touched that are used, and which of the two change from operand to output."""
+    import numpy as np
+
+    if indexing_map.is_undefined or indexing_map.is_known_empty:
+        return Lanes()
+    found = positions_read(indexing_map, outputs)
+    rows, columns = np.nonzero(found.is_read)
+    if not len(rows):
+        return Lanes()
+    positions = found.positions[rows, columns]
+    sublane, lane = (np.asarray(each) for each in place_in_tile(positions, bits))
+    tile = positions * bits // (32 * 1024)
+    touched = len(np.unique(np.stack([rows, tile]), axis=1).T)
+    lanes = len(np.unique(np.stack([rows, tile, lane]), axis=1).T)
+    sublanes = len(np.unique(np.stack([rows, tile, sublane]), axis=1).T)
+    other_sublane, other_lane = (np.asarray(each) for each in place_in_tile(found.outputs[rows, columns], output_bits))
+    moved = [
+        name
+        for name, one, other in (("lanes", lane, other_lane), ("sublanes", sublane, other_sublane))
+        if (one != other).any()
+    ]
+    return Lanes(lanes / (128 * touched), sublanes / (8 * touched), " and ".join(moved) or "none")
