@@ -6664,7 +6664,7 @@ type ReadsRequest struct {
 	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
 	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
 	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
-	// The table whose rows are asked for: empty for `rows`, or one of `accesses`, `writes`.
+	// The table whose rows are asked for: empty for `reads`, or one of `accesses`, `writes`.
 	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
 	// What the table depends on: nothing in this report.
 	Argument string `protobuf:"bytes,4,opt,name=argument,proto3" json:"argument,omitempty"`
@@ -6799,7 +6799,7 @@ type ReadsResponse struct {
 	// Numbers about the whole.
 	Totals *ReadsTotals `protobuf:"bytes,1,opt,name=totals,proto3" json:"totals,omitempty"`
 	// The rows from `first_row` on, if the request names no section.
-	Rows []*ReadsRow `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
+	Reads []*ReadsRow `protobuf:"bytes,2,rep,name=reads,proto3" json:"reads,omitempty"`
 	// How many rows the table has that was asked for.
 	RowCount int64 `protobuf:"varint,3,opt,name=row_count,json=rowCount,proto3" json:"row_count,omitempty"`
 	// What to know first, as text of a few lines.
@@ -6849,9 +6849,9 @@ func (x *ReadsResponse) GetTotals() *ReadsTotals {
 	return nil
 }
 
-func (x *ReadsResponse) GetRows() []*ReadsRow {
+func (x *ReadsResponse) GetReads() []*ReadsRow {
 	if x != nil {
-		return x.Rows
+		return x.Reads
 	}
 	return nil
 }
@@ -6898,7 +6898,7 @@ type ReadsTotals struct {
 	// Instructions that read arrays from memory.
 	Instructions *int64 `protobuf:"varint,5,opt,name=instructions,proto3,oneof" json:"instructions,omitempty"`
 	// Operands that they read; for each output once.
-	Reads *int64 `protobuf:"varint,6,opt,name=reads,proto3,oneof" json:"reads,omitempty"`
+	Operands *int64 `protobuf:"varint,6,opt,name=operands,proto3,oneof" json:"operands,omitempty"`
 	// The sum of the bytes of the elements that are read.
 	DistinctBytes *int64 `protobuf:"varint,7,opt,name=distinct_bytes,json=distinctBytes,proto3,oneof" json:"distinct_bytes,omitempty"`
 	// The sum of the bytes that are fetched in vain.
@@ -6974,9 +6974,9 @@ func (x *ReadsTotals) GetInstructions() int64 {
 	return 0
 }
 
-func (x *ReadsTotals) GetReads() int64 {
-	if x != nil && x.Reads != nil {
-		return *x.Reads
+func (x *ReadsTotals) GetOperands() int64 {
+	if x != nil && x.Operands != nil {
+		return *x.Operands
 	}
 	return 0
 }
@@ -8747,21 +8747,21 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\a_outputB\t\n" +
 	"\a_targetB\a\n" +
 	"\x05_warpB\x10\n" +
-	"\x0e_segment_bytes\"\x95\x02\n" +
+	"\x0e_segment_bytes\"\x97\x02\n" +
 	"\rReadsResponse\x120\n" +
-	"\x06totals\x18\x01 \x01(\v2\x18.xlashape.v1.ReadsTotalsR\x06totals\x12)\n" +
-	"\x04rows\x18\x02 \x03(\v2\x15.xlashape.v1.ReadsRowR\x04rows\x12\x1b\n" +
+	"\x06totals\x18\x01 \x01(\v2\x18.xlashape.v1.ReadsTotalsR\x06totals\x12+\n" +
+	"\x05reads\x18\x02 \x03(\v2\x15.xlashape.v1.ReadsRowR\x05reads\x12\x1b\n" +
 	"\trow_count\x18\x03 \x01(\x03R\browCount\x12\x1a\n" +
 	"\bheadline\x18\x04 \x01(\tR\bheadline\x129\n" +
 	"\baccesses\x18\x05 \x03(\v2\x1d.xlashape.v1.ReadsAccessesRowR\baccesses\x123\n" +
-	"\x06writes\x18\x06 \x03(\v2\x1b.xlashape.v1.ReadsWritesRowR\x06writes\"\xa6\x03\n" +
+	"\x06writes\x18\x06 \x03(\v2\x1b.xlashape.v1.ReadsWritesRowR\x06writes\"\xaf\x03\n" +
 	"\vReadsTotals\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x1b\n" +
 	"\x06target\x18\x02 \x01(\tH\x01R\x06target\x88\x01\x01\x12\x1f\n" +
 	"\bevidence\x18\x03 \x01(\tH\x02R\bevidence\x88\x01\x01\x12\x17\n" +
 	"\x04unit\x18\x04 \x01(\tH\x03R\x04unit\x88\x01\x01\x12'\n" +
-	"\finstructions\x18\x05 \x01(\x03H\x04R\finstructions\x88\x01\x01\x12\x19\n" +
-	"\x05reads\x18\x06 \x01(\x03H\x05R\x05reads\x88\x01\x01\x12*\n" +
+	"\finstructions\x18\x05 \x01(\x03H\x04R\finstructions\x88\x01\x01\x12\x1f\n" +
+	"\boperands\x18\x06 \x01(\x03H\x05R\boperands\x88\x01\x01\x12*\n" +
 	"\x0edistinct_bytes\x18\a \x01(\x03H\x06R\rdistinctBytes\x88\x01\x01\x12&\n" +
 	"\fwasted_bytes\x18\b \x01(\x03H\aR\vwastedBytes\x88\x01\x01\x12\x1b\n" +
 	"\x06failed\x18\t \x01(\x03H\bR\x06failed\x88\x01\x01B\a\n" +
@@ -8769,8 +8769,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\a_targetB\v\n" +
 	"\t_evidenceB\a\n" +
 	"\x05_unitB\x0f\n" +
-	"\r_instructionsB\b\n" +
-	"\x06_readsB\x11\n" +
+	"\r_instructionsB\v\n" +
+	"\t_operandsB\x11\n" +
 	"\x0f_distinct_bytesB\x0f\n" +
 	"\r_wasted_bytesB\t\n" +
 	"\a_failed\"\x9b\v\n" +
@@ -9039,7 +9039,7 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	53, // 46: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
 	60, // 47: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
 	56, // 48: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
-	57, // 49: xlashape.v1.ReadsResponse.rows:type_name -> xlashape.v1.ReadsRow
+	57, // 49: xlashape.v1.ReadsResponse.reads:type_name -> xlashape.v1.ReadsRow
 	58, // 50: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
 	59, // 51: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
 	0,  // 52: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest

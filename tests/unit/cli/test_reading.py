@@ -24,7 +24,7 @@ def told(*arguments):
     )
     answer = json.loads(result.stdout)
     # Lists are in a document that names its schema.
-    return answer.get("rows", answer.get("instructions", answer))
+    return answer.get("reads", answer.get("instructions", answer))
 
 
 def physical(instruction):

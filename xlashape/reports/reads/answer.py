@@ -91,7 +91,7 @@ REPORT: Final = Report(
         Column("evidence", Kind.TEXT, "what says so", heading="known by"),
         Column("unit", Kind.TEXT, "what segments, tiles or lines count", heading="counted"),
         Column("instructions", Kind.INTEGER, "instructions that read arrays from memory"),
-        Column("reads", Kind.INTEGER, "operands that they read; for each output once"),
+        Column("operands", Kind.INTEGER, "operands that they read; for each output once"),
         Column("distinct_bytes", Kind.INTEGER, "the sum of the bytes of the elements that are read", "bytes", heading="read"),
         Column("wasted_bytes", Kind.INTEGER, "the sum of the bytes that are fetched in vain", "bytes", heading="wasted"),
         Column("failed", Kind.INTEGER, "instructions of which it is not known how they read", heading="not known"),
@@ -110,6 +110,7 @@ REPORT: Final = Report(
         Option("segment_bytes", Kind.INTEGER, "the bytes that are fetched together, instead of the target's"),
     ),
     compute="xlashape.reports.reads:reads",
+    rows="reads",
 )  # fmt: skip
 
 
@@ -266,14 +267,14 @@ def _order(read: Read) -> tuple[int, int, int]:
 
 
 class Reads(Answer, Frozen):
-    """What the instructions of a module read. `rows` has a row for each operand and output, those that waste most first."""
+    """What the instructions of a module read: a row for each operand and output, those that waste most first."""
 
-    __slots__ = ("device", "errors", "module", "rows", "ways", "writes")
+    __slots__ = ("device", "errors", "module", "reads", "ways", "writes")
 
     report: ClassVar[Report] = REPORT
     module: HloModule
     device: Device
-    rows: tuple[Read, ...]
+    reads: tuple[Read, ...]
     ways: tuple[Ways, ...]
     """How each operand is read, with maps as objects, in the order of the module."""
     writes: tuple[Write, ...]
@@ -292,7 +293,7 @@ class Reads(Answer, Frozen):
     ) -> None:
         set_field(self, "module", module)
         set_field(self, "device", device)
-        set_field(self, "rows", tuple(sorted(rows, key=_order)))
+        set_field(self, "reads", tuple(sorted(rows, key=_order)))
         set_field(self, "ways", tuple(ways))
         set_field(self, "writes", tuple(writes))
         set_field(self, "errors", errors)
@@ -340,19 +341,24 @@ class Reads(Answer, Frozen):
         return len(self.writes)
 
     @property
-    def reads(self) -> int:
+    def operands(self) -> int:
         """Operands that they read."""
-        return sum([row.error is None for row in self.rows])
+        return sum([row.error is None for row in self.reads])
+
+    @property
+    def rows(self) -> tuple[Read, ...]:
+        """Another name of `reads`."""
+        return self.reads
 
     @property
     def distinct_bytes(self) -> int:
         """The sum of the bytes of the elements that are read, those that are known."""
-        return sum([row.distinct_bytes or 0 for row in self.rows])
+        return sum([row.distinct_bytes or 0 for row in self.reads])
 
     @property
     def wasted_bytes(self) -> int:
         """The sum of the bytes that are fetched in vain, those that are known."""
-        return sum([row.wasted_bytes or 0 for row in self.rows])
+        return sum([row.wasted_bytes or 0 for row in self.reads])
 
     @property
     def failed(self) -> int | None:
@@ -374,7 +380,7 @@ class Reads(Answer, Frozen):
         >>> worst.segments, worst.ideal, worst.distinct_bytes, worst.least_bytes, worst.wasted_bytes
         (32.0, 1.0, 256, 8192, 7936)
         """
-        return self.rows[: max(0, count)]
+        return self.reads[: max(0, count)]
 
     def selected(self, rows: Sequence[Read]) -> Reads:
         """The answer about these rows alone: sums are theirs."""
