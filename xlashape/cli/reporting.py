@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import isfinite
 from pathlib import Path
 from shutil import get_terminal_size
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -281,7 +282,7 @@ def _write(answer: Answer, what: str, section: str, argument: Any, form: str, se
     if form == "json":
         _write_json(answer, what, section, columns, selection.chosen(columns, rows), selection)
     elif form == "table":
-        echo(_text(answer, section, columns, rows, selection))
+        echo(_text(answer, section, argument, columns, rows, selection))
     else:
         write_rows(form, columns, selection.chosen(columns, rows))
 
@@ -307,7 +308,16 @@ def _write_json(
     print_json(f"{answer.report.name}.v1", {"x": what, **document})
 
 
-def _text(answer: Answer, section: str, columns: Sequence[Column], every: Iterator[Row], selection: Selection) -> str:
+def _section_headline(answer: Answer, section: str, argument: Any) -> str:
+    declared = answer.report.section(section)
+    if declared.headline is None:
+        return ""
+    return fill(declared.headline(answer, answer.objects_of(section, argument), argument), _width() or 10**6)
+
+
+def _text(
+    answer: Answer, section: str, argument: Any, columns: Sequence[Column], every: Iterator[Row], selection: Selection
+) -> str:
     hint = ": --limit 0 shows all"
     if section == "totals":
         known = [(column, value) for column, value in zip(columns, next(every), strict=True) if value is not None]
@@ -317,7 +327,7 @@ def _text(answer: Answer, section: str, columns: Sequence[Column], every: Iterat
     most = (answer.report.shown if selection.limit is None else selection.limit) or None
     chosen = list(selection._replace(limit=0).chosen(columns, every))
     total, rows = len(chosen), chosen[:most]
-    parts = [] if section else [answer.headline()]
+    parts = [_section_headline(answer, section, argument) if section else answer.headline()]
     if rows:
         parts.append(table_text(columns, rows, _width()) if section else answer.report.rows_text(rows, _width()))
     else:

@@ -19,7 +19,7 @@ The names of the declaration are the names of attributes. Text, JSON, JSON's sch
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from math import isfinite
 from typing import Any, ClassVar, Final, NamedTuple, overload
@@ -56,6 +56,8 @@ class Section(NamedTuple):
     meaning: str
     argument: Option | None = None
     """What the method takes, such as what to group by. Such a table is made on demand only: JSON has it where it is asked for."""
+    headline: Callable[[Any, Sequence[Any], Any], str] | None = None
+    """What text for people says above the table, of the answer, the rows and the argument."""
 
 
 class Report(NamedTuple):

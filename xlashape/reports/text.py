@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from textwrap import wrap
 from typing import Any, Final
 
 from xlashape.math import byte_text
 from xlashape.tables import Column, Kind
 
 GAP: Final = "   "
+_INDENT: Final = "    "
 _LEAST_WIDTH: Final = 16
 """Text is cut in the middle down to this many characters before a column is left out."""
 _DECIMAL: Final = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
@@ -81,7 +83,8 @@ def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: 
     """A table of the columns that have a rank, with a line of headings.
 
     Where lines are longer than `width`, the longest texts are cut in the middle; where that is not enough, columns of the highest rank are left out,
-    and named below. Columns without any value are left out.
+    and named below. Columns without any value are left out. A last column `text`, which has sentences, is not cut: where lines would be too long for it, it
+    is wrapped below its row.
     """
     ranked = [number for number, column in enumerate(columns) if column.rank]
     shown = [number for number in ranked if number == ranked[0] or any(row[number] is not None for row in rows)]
@@ -89,6 +92,12 @@ def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: 
     cells = [[cell_text(column, value) for column, value in zip(columns, row, strict=True)] for row in rows]
     widths = [max([len(headings[number]), *[len(row[number]) for row in cells]]) for number in range(len(columns))]
     left_out: list[int] = []
+    below = shown[-1] if shown and columns[shown[-1]].name == "text" and len(shown) > 1 and width is not None else None
+    if below is not None:
+        if sum([widths[number] for number in shown]) + len(GAP) * (len(shown) - 1) > (width or 0):
+            shown.remove(below)
+        else:
+            below = None
     while width is not None and not _fit(columns, widths, shown, width) and len(shown) > 1:
         worst = max(shown, key=lambda number: (columns[number].rank, number))
         shown.remove(worst)
@@ -104,7 +113,13 @@ def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: 
         return GAP.join(made).rstrip()
 
     rule = "─" * (sum([widths[number] for number in shown]) + len(GAP) * (len(shown) - 1))
-    lines = [line(headings), rule, *[line(row) for row in cells]]
+    lines = [line(headings), rule]
+    for row in cells:
+        lines.append(line(row))
+        if below is not None:
+            lines += wrap(
+                row[below], width or 80, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
+            )
     if left_out:
         lines += [
             "",
@@ -148,6 +163,21 @@ def _fit(columns: Sequence[Column], widths: list[int], shown: Sequence[int], wid
         widths[widest] -= step
         too_much -= step
     return True
+
+
+_BARS: Final = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float], width: int = 60) -> str:
+    """A bar for each value, or for the largest of each part where there are more than `width`. The largest is the highest bar, and 0 the lowest.
+
+    >>> sparkline([0, 2, 7, 4]), sparkline([1, 9, 3, 4, 5, 6], 3), sparkline([0, 0])
+    ('▁▃█▅', '█▄▆', '▁▁')
+    """
+    count = min(len(values), width)
+    parts = [values[len(values) * part // count : len(values) * (part + 1) // count] for part in range(count)]
+    most = max(values, default=0)
+    return "".join([_BARS[round((len(_BARS) - 1) * max(part) / most) if most > 0 else 0] for part in parts])
 
 
 def cut_middle(text: str, width: int) -> str:

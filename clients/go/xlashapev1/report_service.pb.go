@@ -1460,7 +1460,9 @@ type MemoryRequest struct {
 	// What the table depends on: of `by` what to group by (source, op_name, opcode, computation, shape, kind, space); of `at` the name of the instruction; of `fit` a limit for the peak: changes that would make it smaller, and whether they fit.
 	Argument string `protobuf:"bytes,4,opt,name=argument,proto3" json:"argument,omitempty"`
 	// The module.
-	Module        *ModuleInput `protobuf:"bytes,5,opt,name=module,proto3" json:"module,omitempty"`
+	Module *ModuleInput `protobuf:"bytes,5,opt,name=module,proto3" json:"module,omitempty"`
+	// A memory space by XLA's number, whose memory alone counts; without it all count together, as in XLA.
+	Space         *int64 `protobuf:"varint,6,opt,name=space,proto3,oneof" json:"space,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1528,6 +1530,13 @@ func (x *MemoryRequest) GetModule() *ModuleInput {
 		return x.Module
 	}
 	return nil
+}
+
+func (x *MemoryRequest) GetSpace() int64 {
+	if x != nil && x.Space != nil {
+		return *x.Space
+	}
+	return 0
 }
 
 // The answer of the report `memory`.
@@ -2404,7 +2413,9 @@ type MemoryFitRow struct {
 	// The instruction that the change is about.
 	Name *string `protobuf:"bytes,9,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// What to write.
-	Text          *string `protobuf:"bytes,10,opt,name=text,proto3,oneof" json:"text,omitempty"`
+	Text *string `protobuf:"bytes,10,opt,name=text,proto3,oneof" json:"text,omitempty"`
+	// Of a change in the list that is certain to bring the peak within the limit: the peak at most with it and those before it, in bytes.
+	TogetherBytes *int64 `protobuf:"varint,11,opt,name=together_bytes,json=togetherBytes,proto3,oneof" json:"together_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2507,6 +2518,13 @@ func (x *MemoryFitRow) GetText() string {
 		return *x.Text
 	}
 	return ""
+}
+
+func (x *MemoryFitRow) GetTogetherBytes() int64 {
+	if x != nil && x.TogetherBytes != nil {
+		return *x.TogetherBytes
+	}
+	return 0
 }
 
 // What to report: Which instructions move data and compute nothing, what forces them, and the edits that remove them.
@@ -7845,13 +7863,15 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\a_sourceB\n" +
 	"\n" +
 	"\b_op_nameB\b\n" +
-	"\x06_error\"\xaf\x01\n" +
+	"\x06_error\"\xd4\x01\n" +
 	"\rMemoryRequest\x12\x1b\n" +
 	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
 	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
 	"\asection\x18\x03 \x01(\tR\asection\x12\x1a\n" +
 	"\bargument\x18\x04 \x01(\tR\bargument\x120\n" +
-	"\x06module\x18\x05 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\"\xa8\x03\n" +
+	"\x06module\x18\x05 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12\x19\n" +
+	"\x05space\x18\x06 \x01(\x03H\x00R\x05space\x88\x01\x01B\b\n" +
+	"\x06_space\"\xa8\x03\n" +
 	"\x0eMemoryResponse\x121\n" +
 	"\x06totals\x18\x01 \x01(\v2\x19.xlashape.v1.MemoryTotalsR\x06totals\x129\n" +
 	"\fpeak_buffers\x18\x02 \x03(\v2\x16.xlashape.v1.MemoryRowR\vpeakBuffers\x12\x1b\n" +
@@ -8008,7 +8028,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06_shareB\x10\n" +
 	"\x0e_padding_bytesB\n" +
 	"\n" +
-	"\b_buffers\"\xce\x03\n" +
+	"\b_buffers\"\x8d\x04\n" +
 	"\fMemoryFitRow\x12\x1b\n" +
 	"\x06change\x18\x01 \x01(\tH\x00R\x06change\x88\x01\x01\x12)\n" +
 	"\x0enew_peak_bytes\x18\x02 \x01(\x03H\x01R\fnewPeakBytes\x88\x01\x01\x12$\n" +
@@ -8023,7 +8043,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05flops\x18\b \x01(\x03H\aR\x05flops\x88\x01\x01\x12\x17\n" +
 	"\x04name\x18\t \x01(\tH\bR\x04name\x88\x01\x01\x12\x17\n" +
 	"\x04text\x18\n" +
-	" \x01(\tH\tR\x04text\x88\x01\x01B\t\n" +
+	" \x01(\tH\tR\x04text\x88\x01\x01\x12*\n" +
+	"\x0etogether_bytes\x18\v \x01(\x03H\n" +
+	"R\rtogetherBytes\x88\x01\x01B\t\n" +
 	"\a_changeB\x11\n" +
 	"\x0f_new_peak_bytesB\x0e\n" +
 	"\f_saved_bytesB\x0e\n" +
@@ -8033,7 +8055,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05_fitsB\b\n" +
 	"\x06_flopsB\a\n" +
 	"\x05_nameB\a\n" +
-	"\x05_text\"\xaf\x01\n" +
+	"\x05_textB\x11\n" +
+	"\x0f_together_bytes\"\xaf\x01\n" +
 	"\rCopiesRequest\x12\x1b\n" +
 	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
 	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
@@ -9087,6 +9110,7 @@ func file_xlashape_v1_report_service_proto_init() {
 	file_xlashape_v1_report_service_proto_msgTypes[8].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[10].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[11].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[12].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[14].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[15].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[16].OneofWrappers = []any{}

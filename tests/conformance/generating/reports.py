@@ -9,6 +9,13 @@ from generating.answered import Cases
 from xlashape.proto import services
 from xlashape.reports.register import report_of
 
+_ARGUMENTS = {
+    ("memory", "at"): ("ynn_fusion.4", "x.1"),
+    ("memory", "fit"): ("100000", "2752512", "17179869184"),
+}
+"""Arguments of sections that have no choices, for the module `attention`."""
+_OPTIONS: dict[str, list[dict[str, object]]] = {"memory": [{"space": "0"}, {"space": "1"}]}
+"""Options, with which reports of the module `attention` are asked for."""
 _VECTORS = Path(__file__).resolve().parents[2] / "vectors"
 
 
@@ -63,6 +70,13 @@ def _cases_of(cases: Cases, method) -> None:
             cases.call(f"{name}/{section.name}", rpc, of("fused", section=section.name, maxRows=5), stored=["fused"])
             continue
         cases.call(f"{name}/{section.name}/no_argument", rpc, of("fused", section=section.name), stored=["fused"])
+        for argument in _ARGUMENTS.get((name, section.name), ()):
+            cases.call(
+                f"{name}/{section.name}/{argument}",
+                rpc,
+                of("attention", section=section.name, argument=argument),
+                stored=["attention"],
+            )
         for argument in (*section.argument.choices[:2], "nothing"):
             cases.call(
                 f"{name}/{section.name}/{argument}",
@@ -70,3 +84,6 @@ def _cases_of(cases: Cases, method) -> None:
                 of("fused", section=section.name, argument=argument, maxRows=5),
                 stored=["fused"],
             )
+    for options in _OPTIONS.get(name, []):
+        about = "_".join([f"{option}_{value}" for option, value in options.items()])
+        cases.call(f"{name}/{about}", rpc, of("attention", maxRows=5, **options), stored=["attention"])

@@ -27,7 +27,6 @@ from xlashape.reports.memory.plan import (
     CONSTANT,
     HOST,
     KINDS,
-    MERGES,
     OUTPUT,
     PARAMETER,
     SPACES,
@@ -35,11 +34,14 @@ from xlashape.reports.memory.plan import (
     Allocation,
     Place,
     Plan,
+    holder_of,
+    in_space,
+    origin_of,
 )
 from xlashape.reports.memory.schedule import flat_schedule
 from xlashape.reports.memory.suggestions import Suggestion, suggestions
 from xlashape.reports.report import Answer, Report
-from xlashape.reports.text import short_bytes
+from xlashape.reports.text import short_bytes, sparkline
 from xlashape.shape import Shape, ShapeIndex
 from xlashape.shape.xla_util.shape_util import byte_size_of
 from xlashape.similar import did_you_mean
@@ -48,7 +50,6 @@ _WRAPPER: Final = re.compile(r"[\w.<>\-]*\((.*)\)")
 _MACHINERY: Final = frozenset(
     ["while", "body", "cond", "scan", "closed_call", "checkpoint", "rematted_computation", "remat", "pjit", "main", ""]
 )
-_MOST_STEPS_TO_ORIGIN: Final = 8
 _NUMBERED: Final = re.compile(r"\w*\d+\w*(?:\[\d+\])?")
 
 
@@ -141,6 +142,10 @@ class ProgramMemory(Frozen, Answer):
         set_field(self, "module", plan.module)
         set_field(self, "said_peak", said_peak)
         set_field(self, "notes", (*plan.notes, *notes))
+
+    def in_space(self, space: int) -> ProgramMemory:
+        """The answer about one memory space alone. Raises NotFoundError where nothing is in it."""
+        return ProgramMemory(in_space(self.plan, space), notes=self.notes[len(self.plan.notes) :])
 
     # -- totals -------------------------------------------------------------------------------
 
@@ -305,7 +310,7 @@ class ProgramMemory(Frozen, Answer):
     def _buffer(self, life: int, step: int) -> LiveBuffer:
         values, lives = self.plan.values, self.plan.lives
         number = lives.values[life]
-        place = self._holder(life, step)
+        place = holder_of(self.plan, life, step)
         instruction, shape, size = place.instruction, place.shape, values.sizes[number]
         allocation = values.allocations[number]
         offset = values.offsets[number]
@@ -328,17 +333,6 @@ class ProgramMemory(Frozen, Answer):
             computation=None if instruction is None else instruction.computation.name,
             instruction=instruction,
         )
-
-    def _holder(self, life: int, step: int) -> Place:
-        """Where the value is made that is in the memory of a life in a step: the last that took it over and that says where it comes from."""
-        values, lives = self.plan.values, self.plan.lives
-        number = lives.values[life]
-        for begin, heir in reversed(lives.heirs.get(life, ())):
-            if begin <= step and values.sizes[heir] == values.sizes[number]:
-                place = values.place(heir)
-                if place.instruction is not None and place.instruction.opcode not in MERGES:
-                    return place
-        return values.place(number)
 
     def buffers(self) -> Iterator[LiveBuffer]:
         """Everything that ever takes memory, in the order in which it begins. A value that lives twice comes twice."""
@@ -496,7 +490,7 @@ class ProgramMemory(Frozen, Answer):
     # -- text ---------------------------------------------------------------------------------
 
     def headline(self) -> str:
-        """Five lines of totals, and what else must be known."""
+        """Five lines of totals, the timeline as a line of bars, and what else must be known."""
         where = f", while {self.peak_instruction} runs" if self.peak_instruction else ""
         known = (
             f"between {short_bytes(self.lower_bytes)} and {short_bytes(self.upper_bytes)}" if self.is_estimate else ""
@@ -512,8 +506,17 @@ class ProgramMemory(Frozen, Answer):
             f"temporaries  {byte_text(self.temp_bytes)}{fragmentation}",
             f"constants    {byte_text(self.constant_bytes)}",
         ]
+        steps = len(self.plan.steps.totals)
+        if steps > 2:
+            lines.append(
+                f"timeline     {sparkline(self.plan.steps.totals)}  the peak at {self.peak_step:,} of {steps - 1:,}"
+            )
+        if self.plan.space is not None:
+            lines.append(
+                f"of memory space {self.plan.space}{f' ({SPACES[self.plan.space]})' if self.plan.space in SPACES else ''} alone"
+            )
         spaces = [each for each in self.spaces if each.peak_bytes]
-        if len(spaces) > 1 or any(each.space for each in spaces):
+        if self.plan.space is None and (len(spaces) > 1 or any(each.space for each in spaces)):
             parts = [f"{each.name or 'space'} ({each.space}) {short_bytes(each.peak_bytes)}" for each in spaces]
             lines.append(f"by memory space, each at its own peak: {', '.join(parts)}")
         return "\n".join([*lines, *self.notes])
@@ -556,25 +559,6 @@ def padding_of(shape: Shape, size: int) -> int:
     if shape.is_tuple or not (shape.is_array or shape.is_buffer) or shape.is_unbounded_dynamic:
         return 0
     return max(0, size - byte_size_of(shape))
-
-
-def origin_of(instruction: HloInstruction) -> HloInstruction:
-    """The instruction whose metadata says where a value comes from: the instruction itself, or what stands for it where it has none.
-
-    For a fusion that is the last fused instruction with metadata, for another instruction, such as a copy of the compiler's, its first operand.
-    """
-    found = instruction
-    for _ in range(_MOST_STEPS_TO_ORIGIN):
-        if found.proto.HasField("metadata") and found.proto.metadata.op_name:
-            return found
-        if found.opcode == Opcode.FUSION and found.called_computations:
-            for fused in reversed(found.called_computations[0].instructions):
-                if fused.proto.HasField("metadata") and fused.proto.metadata.op_name:
-                    return fused
-        if not found.operands:
-            break
-        found = found.operands[0]
-    return instruction
 
 
 def layer_of(op_name: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from xlashape.reports.report import Option, Report, Section
+from xlashape.reports.text import short_bytes
 from xlashape.tables import Column, Kind
 
 GROUPS: Final = ("source", "op_name", "opcode", "computation", "shape", "kind", "space")
@@ -71,6 +73,7 @@ SUGGESTION: Final = (
     Column("saved_bytes", Kind.INTEGER, "how much lower the peak is", "bytes", rank=2, heading="saved"),
     Column("lower_bytes", Kind.INTEGER, "what the new peak is at least", "bytes"),
     Column("upper_bytes", Kind.INTEGER, "what the new peak is at most", "bytes", rank=4, heading="at most"),
+    Column("together_bytes", Kind.INTEGER, "of a change in the list that is certain to bring the peak within the limit: the peak at most with it and those before it", "bytes", rank=3, heading="together"),
     Column("is_exact", Kind.BOOLEAN, "whether the new peak is exact", rank=5, heading="exact"),
     Column("fits", Kind.BOOLEAN, "whether the new peak is within the limit for certain", rank=3),
     Column("flops", Kind.INTEGER, "floating-point operations that the change adds", "flops", rank=6),
@@ -98,6 +101,21 @@ TOTALS: Final = (
     Column("missing_bytes", Kind.INTEGER, "how many bytes the compiler's own peak lacks, where it said one", "bytes"),
     Column("notes", Kind.TEXTS, "what must be known of where the numbers come from"),
 )  # fmt: skip
+
+
+def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
+    """Whether the peak is within the limit, and which changes bring it there."""
+    least, most = short_bytes(int(limit)), short_bytes(answer.peak_bytes)
+    if answer.peak_bytes <= int(limit):
+        about = ", by an estimate" if answer.is_estimate else ""
+        return f"It fits: the peak of {most} is within the limit of {least}{about}."
+    text = f"It does not fit: the peak of {most} is {short_bytes(answer.peak_bytes - int(limit))} more than the limit of {least}."
+    listed = [each.together_bytes for each in rows if each.together_bytes is not None]
+    if not listed:
+        return f"{text} No list of these changes is certain to bring it there."
+    changes = "change" if len(listed) == 1 else f"{len(listed)} changes together"
+    return f"{text} With the first {changes} it fits: the peak is at most {short_bytes(listed[-1])} then."
+
 
 REPORT: Final = Report(
     name="memory",
@@ -129,6 +147,14 @@ REPORT: Final = Report(
                 "a limit for the peak: changes that would make it smaller, and whether they fit",
                 unit="bytes",
             ),
+            _fit_headline,
+        ),
+    ),
+    options=(
+        Option(
+            "space",
+            Kind.INTEGER,
+            "a memory space by XLA's number, whose memory alone counts; without it all count together, as in XLA",
         ),
     ),
     compute="xlashape.reports.memory:memory",

@@ -43,12 +43,12 @@ _HOW_TO_DUMP: Final = (
 )
 
 
-def memory(x: Any) -> ProgramMemory:
+def memory(x: Any, *, space: int | None = None) -> ProgramMemory:
     """The memory of a program: its peak, what lives then, and from which line it comes.
 
     `x` is a dump of XLA (`*.hlo.pb` with its buffer assignment), a text that XLA writes beside it, a Compiled of JAX, a BufferAssignmentProto, a profile
     (`FILE#MODULE` where it holds several), or anything else that `HloModule.of` takes. Of a module without an assignment the peak is estimated:
-    `is_estimate`, `lower_bytes`, `upper_bytes`. Raises InvalidModuleError for an assignment that contradicts itself or its module, and what
+    `is_estimate`, `lower_bytes`, `upper_bytes`. With `space`, XLA's number of a memory space, the answer is about that one alone. Raises InvalidModuleError for an assignment that contradicts itself or its module, and what
     `HloModule.of` raises.
 
     >>> text = '''HloModule m, is_scheduled=true
@@ -57,6 +57,11 @@ def memory(x: Any) -> ProgramMemory:
     >>> answer.is_estimate, answer.peak_bytes, [buffer.name for buffer in answer.peak_buffers]
     (True, 3072, ['a', 'p', 'r'])
     """
+    answer = _memory(x)
+    return answer if space is None else answer.in_space(space)
+
+
+def _memory(x: Any) -> ProgramMemory:
     if isinstance(x, ProgramMemory):
         return x
     if isinstance(x, Message) and x.DESCRIPTOR.full_name == "xla.BufferAssignmentProto":

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
+from xlashape.errors import NotFoundError
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.shape import Shape
+from xlashape.shape.xla_util.shape_util import byte_size_of
 
 PARAMETER, TEMPORARY, OUTPUT, CONSTANT = range(4)
 KINDS: Final = ("parameter", "temporary", "output", "constant")
@@ -23,6 +25,8 @@ MERGES: Final = frozenset([Opcode.PARAMETER, Opcode.WHILE, Opcode.CONDITIONAL, O
 
 HOST: Final = 5
 """The memory space of a layout that is the host's memory."""
+
+_MOST_STEPS_TO_ORIGIN: Final = 8
 
 SPACES: Final = {0: "device", 1: "fast memory", HOST: "host"}
 """Names of memory spaces that all of XLA's compilers give the same meaning. Space 1 is the VMEM of a TPU."""
@@ -135,6 +139,8 @@ class Plan(NamedTuple):
     """What a reader must know of where the plan comes from."""
     bounds: tuple[int, int] | None = None
     """The least and the most that the peak can be; None for a plan that is exact."""
+    space: int | None = None
+    """The memory space that the plan is of; None for all of them together."""
 
     def totals_by(self, groups: Sequence[int]) -> dict[int, list[int]]:
         """For each group of values that has some, the bytes that live in each step. `groups` has the group of each value, as `values.kinds` does."""
@@ -147,3 +153,81 @@ class Plan(NamedTuple):
             change[begin] += sizes[value]
             change[end + 1] -= sizes[value]
         return {group: list(accumulate(changes[group]))[:steps] for group in sorted(changes)}
+
+
+def in_space(plan: Plan, space: int) -> Plan:
+    """The part of a plan that is in one memory space. Raises NotFoundError where nothing is in it."""
+    values, lives = plan.values, plan.lives
+    known = sorted({*values.spaces, *[each.space for each in plan.allocations]})
+    if space not in known:
+        names = ", ".join([f"{each} ({SPACES[each]})" if each in SPACES else str(each) for each in known])
+        raise NotFoundError(
+            f"nothing of the program is in memory space {space}; there is {names or 'none'}",
+            kind="memory space",
+            name=str(space),
+        )
+    kept = [life for life, value in enumerate(lives.values) if values.spaces[value] == space]
+    number = {life: position for position, life in enumerate(kept)}
+    position = {
+        each: count for count, each in enumerate([n for n, own in enumerate(plan.allocations) if own.space == space])
+    }
+    steps = len(plan.steps.totals)
+    totals = plan.totals_by(values.spaces).get(space, [0] * steps)
+    made = plan._replace(
+        allocations=tuple([plan.allocations[each] for each in position]),
+        values=values._replace(allocations=[position.get(each, -1) for each in values.allocations]),
+        lives=Lives(
+            [lives.values[life] for life in kept],
+            [lives.begins[life] for life in kept],
+            [lives.ends[life] for life in kept],
+            {number[life]: heirs for life, heirs in lives.heirs.items() if life in number},
+        ),
+        steps=plan.steps._replace(totals=totals),
+        space=space,
+    )
+    if plan.unpadded_peak is not None:
+        made = made._replace(unpadded_peak=_unpadded_peak(made))
+    if plan.bounds is not None:
+        elsewhere = plan.steps.totals[0] - totals[0]
+        made = made._replace(bounds=(totals[0], max(max(totals), plan.bounds[1] - elsewhere)))
+    return made
+
+
+def _unpadded_peak(plan: Plan) -> int:
+    sizes = list(plan.values.sizes)
+    for value in set(plan.lives.values):
+        shape = plan.values.place(value).shape
+        if shape is not None and (shape.is_array or shape.is_buffer) and not shape.is_unbounded_dynamic:
+            sizes[value] = min(sizes[value], byte_size_of(shape))
+    return max(plan._replace(values=plan.values._replace(sizes=sizes)).totals_by([0] * len(sizes)).get(0, [0]))
+
+
+def holder_of(plan: Plan, life: int, step: int) -> Place:
+    """Where the value is made that is in the memory of a life in a step: the last that took it over and that says where it comes from."""
+    values, lives = plan.values, plan.lives
+    number = lives.values[life]
+    for begin, heir in reversed(lives.heirs.get(life, ())):
+        if begin <= step and values.sizes[heir] == values.sizes[number]:
+            place = values.place(heir)
+            if place.instruction is not None and place.instruction.opcode not in MERGES:
+                return place
+    return values.place(number)
+
+
+def origin_of(instruction: HloInstruction) -> HloInstruction:
+    """The instruction whose metadata says where a value comes from: the instruction itself, or what stands for it where it has none.
+
+    For a fusion that is the last fused instruction with metadata, for another instruction, such as a copy of the compiler's, its first operand.
+    """
+    found = instruction
+    for _ in range(_MOST_STEPS_TO_ORIGIN):
+        if found.proto.HasField("metadata") and found.proto.metadata.op_name:
+            return found
+        if found.opcode == Opcode.FUSION and found.called_computations:
+            for fused in reversed(found.called_computations[0].instructions):
+                if fused.proto.HasField("metadata") and fused.proto.metadata.op_name:
+                    return fused
+        if not found.operands:
+            break
+        found = found.operands[0]
+    return instruction

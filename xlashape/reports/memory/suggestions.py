@@ -1,34 +1,50 @@
 """What would make a program's peak smaller: changes that a person can write in JAX, each with the peak that it gives, or the bounds of that.
 
-    donate       an argument whose memory an output of the same shape can take
-    recompute    what lives across the peak without being used there: jax.checkpoint
+    donate       arguments whose memory outputs of the same shape can take
+    recompute    what a function keeps for the backward pass, or what lives across the peak without being used there: jax.checkpoint
     precision    f32 temporaries as bf16
     padding      another layout where tiles pad what lives at the peak
-    copy         copies that live at the peak
-    smaller      half of the dimension that most of the peak grows with
+    copy         copies at the peak that an edit of the program removes, by the report on copies
+    smaller      a dimension of the arguments, such as the batch, at half its size, or at the largest that is within the limit
 
 A change is simulated on the plan: the schedule stays, lives and sizes change. A compiler that has the change before it may schedule and fuse otherwise. So only a
-donation is exact, and only where no copy can become necessary; all else has bounds, of which the upper one is the present peak.
+donation is exact, and only where no copy can become necessary; all else has bounds.
+
+With a limit, a list of changes is looked for that is certain to bring the peak within it: donations first, which cost nothing, then a smaller dimension.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from functools import cached_property
+from heapq import nlargest
+from itertools import accumulate
+from typing import Final, NamedTuple, TypeAlias
 
+from xlashape.errors import XlashapeError
 from xlashape.hlo.module import HloInstruction, HloModule
+from xlashape.hlo.module_proto.stack_frames import Frame
 from xlashape.hlo.ops.opcode import Opcode
+from xlashape.limits import spend
+from xlashape.reports.copies import copies
 from xlashape.reports.memory.liveness import keeps_positions, plan_of_module
-from xlashape.reports.memory.plan import PARAMETER, TEMPORARY, Plan
-from xlashape.reports.memory.schedule import leaf_bytes
+from xlashape.reports.memory.plan import PARAMETER, TEMPORARY, Plan, holder_of, in_space, origin_of
+from xlashape.reports.memory.schedule import array_bytes, leaf_bytes
+from xlashape.reports.text import short_bytes
 from xlashape.reports.why import why
 from xlashape.shape import PrimitiveType, Shape
 
 _LEAST_SHARE: Final = 0.01
 """Changes that save a smaller part of the peak are not listed."""
 _MOST_OF_A_KIND: Final = 5
-_MOST_DONATIONS: Final = 40
+_MOST_DONORS: Final = 40
+_MOST_PLANNED: Final = 100_000
+"""The most instructions whose lives are computed again for the sake of donations, and the least number of times that this is done."""
+_LEAST_PLANNED: Final = 3
+_SLACK: Final = 0.1
+"""Of the temporaries: how far from our prediction those of a program with another size are at most. Compilers choose fusions and loops by sizes."""
 _GIVES_ON: Final = frozenset(
     [
         Opcode.TUPLE,
@@ -41,7 +57,19 @@ _GIVES_ON: Final = frozenset(
     ]
 )
 """What reads or makes a value here is another instruction, in another computation or behind this one."""
-_ELEMENT_OF_PEAK: Final = frozenset([Opcode.PARAMETER, Opcode.CONSTANT])
+_NOT_COMPUTED: Final = frozenset(
+    [*_GIVES_ON, Opcode.CONSTANT, Opcode.COPY, Opcode.INFEED, Opcode.RECV, Opcode.RNG, Opcode.IOTA]
+)
+"""What cannot be computed a second time, or takes no time worth a word."""
+
+
+_ARGUMENT: Final = re.compile(r"[.\[]")
+"""What ends the name of an argument in the name of one of its arrays: `ws[0]`."""
+_AGAIN: Final = re.compile(r"transpose\(|checkpoint|remat")
+"""In names of operations: those of a backward pass, and those that are computed again already."""
+_LOOP: Final = re.compile(r"/while/body/")
+_Aliases: TypeAlias = tuple[tuple[tuple[int, ...], int], ...]
+"""Pairs of the index of an output and the number of the parameter whose memory it takes."""
 
 
 class Suggestion(NamedTuple):
@@ -63,13 +91,34 @@ class Suggestion(NamedTuple):
     """Floating-point operations that the change adds."""
     name: str | None
     """The instruction that it is about."""
+    together_bytes: int | None = None
+    """Of a change in the list that is certain to bring the peak within the limit: what the peak is at most with it and those before it."""
 
 
 def suggestions(plan: Plan, limit: int | None) -> tuple[Suggestion, ...]:
-    """The changes for a plan, the one with the lowest peak first."""
+    """The changes for a plan: first the list that brings the peak within the limit, then the others, the one with the lowest peak first."""
     if plan.module is None or not plan.module.computations:
         return ()
     return _Suggestions(plan, plan.module, limit).all()
+
+
+class _Residual(NamedTuple):
+    """A value that lives across the peak and can be computed again."""
+
+    life: int
+    instruction: HloInstruction
+    origin: HloInstruction
+    size: int
+    begin: int
+    end: int
+
+
+class _Smaller(NamedTuple):
+    """The peak with another size of a dimension."""
+
+    peak: int
+    lower: int
+    upper: int
 
 
 class _Suggestions:
@@ -78,12 +127,17 @@ class _Suggestions:
         self._module = module
         self._limit = limit
         self._peak = max(plan.steps.totals)
-        self._at_peak = list(plan.lives.at(plan.steps.peak))
+        self._peak_step = plan.steps.peak
+        self._at_peak = list(plan.lives.at(self._peak_step))
+        self._donated: dict[_Aliases, Plan] = {}
+        count = sum([len(computation.instructions) for computation in module.computations])
+        self._may_plan = max(_LEAST_PLANNED, _MOST_PLANNED // max(1, count))
 
     def all(self) -> tuple[Suggestion, ...]:
+        donations = self._donations()
         found: list[Suggestion] = []
         for each in (
-            self._donations(),
+            [suggestion for suggestion, _ in donations],
             self._recomputed(),
             self._precision(),
             self._padding(),
@@ -91,8 +145,41 @@ class _Suggestions:
             self._smaller(),
         ):
             made = [one for one in each if one.saved_bytes >= _LEAST_SHARE * self._peak]
-            found += sorted(made, key=lambda one: one.new_peak_bytes)[:_MOST_OF_A_KIND]
-        return tuple(sorted(found, key=lambda one: (one.new_peak_bytes, not one.is_exact, one.text)))
+            found += sorted(made, key=lambda one: (one.new_peak_bytes, not one.is_exact))[:_MOST_OF_A_KIND]
+        found.sort(key=lambda one: (one.new_peak_bytes, not one.is_exact, one.text))
+        first = self._certain_list(donations)
+        texts = {one.text for one in first}
+        is_smaller = any(one.change == "smaller" for one in first)
+        return (
+            *first,
+            *[one for one in found if one.text not in texts and not (is_smaller and one.change == "smaller")],
+        )
+
+    def _certain_list(self, donations: Sequence[tuple[Suggestion, _Aliases]]) -> list[Suggestion]:
+        """The changes that together bring the peak within the limit for certain; none where there are no such, or where it is within it already."""
+        limit = self._limit
+        if limit is None or self._peak <= limit:
+            return []
+        chosen: list[Suggestion] = []
+        parameters: set[int] = set()
+        peak = self._peak
+        for suggestion, aliases in sorted(donations, key=lambda each: (each[0].new_peak_bytes, each[0].text)):
+            given = parameters | {parameter for _, parameter in aliases}
+            if peak <= limit or not suggestion.is_exact or given == parameters or not self._may_plan:
+                continue
+            together = self._aliases(given)
+            with_it = self._peak_of(together)
+            if with_it < peak and self._is_exact(together):
+                peak, parameters = with_it, given
+                chosen.append(suggestion._replace(together_bytes=peak))
+        if peak > limit:
+            # What the donations save depends on sizes too: the smaller program is that with them.
+            smaller = self._smallest_change(self._aliases(parameters), limit)
+            if smaller is None:
+                return []
+            together_bytes = self._with_size(self._aliases(parameters), *smaller).upper
+            chosen.append(self._smaller_of(*smaller)._replace(together_bytes=together_bytes))
+        return chosen
 
     def _made(
         self,
@@ -100,71 +187,203 @@ class _Suggestions:
         text: str,
         new_peak: int,
         *,
-        is_exact: bool = False,
+        bounds: tuple[int, int] | None = None,
         flops: int | None = None,
         name: str | None = None,
     ) -> Suggestion:
-        upper = new_peak if is_exact else self._peak
+        """A suggestion; without bounds it is exact."""
+        lower, upper = (new_peak, new_peak) if bounds is None else bounds
         fits = None if self._limit is None else upper <= self._limit
-        return Suggestion(change, text, new_peak, self._peak - new_peak, new_peak, upper, is_exact, fits, flops, name)
+        return Suggestion(
+            change,
+            text,
+            new_peak,
+            self._peak - new_peak,
+            min(lower, new_peak),
+            max(upper, new_peak),
+            bounds is None,
+            fits,
+            flops,
+            name,
+        )
 
     # -- donation -----------------------------------------------------------------------------
 
-    def _donations(self) -> Iterator[Suggestion]:
-        """Arguments whose memory an output can take: the first output of the same shape that no other argument has, as JAX chooses it."""
-        entry = self._module.entry
-        root = entry.root
-        aliases = self._module.proto.input_output_alias.entries
-        taken = {tuple(alias.output_shape_index) for alias in aliases}
-        given = {alias.parameter_number for alias in aliases}
-        is_tuple = root.shape.is_tuple
-        outputs = list(enumerate(root.shape.tuple_shapes)) if is_tuple else [(0, root.shape)]
-        present: int | None = None
-        for parameter in entry.parameters[:_MOST_DONATIONS]:
+    def _donations(self) -> list[tuple[Suggestion, _Aliases]]:
+        """Arrays of arguments, and whole arguments of several arrays, whose memory outputs can take."""
+        given = {alias.parameter_number for alias in self._module.proto.input_output_alias.entries}
+        groups: dict[tuple[int, ...], str] = {}
+        parts: dict[str, list[int]] = {}
+        for parameter in self._module.entry.parameters:
             number = parameter.proto.parameter_number
-            size = leaf_bytes(parameter.shape)
-            if number in given or parameter.shape.is_tuple or size < _LEAST_SHARE * self._peak:
+            if number in given or parameter.shape.is_tuple or not self._aliases({number}):
                 continue
-            for output, shape in outputs:
-                index = (output,) if is_tuple else ()
-                if index in taken or shape != parameter.shape:
-                    continue
-                if present is None:
-                    present = max(plan_of_module(self._module).steps.totals)
-                changed = HloModule.from_proto(self._module.to_proto())
-                changed.proto.input_output_alias.entries.add(output_shape_index=index, parameter_number=number, kind=1)
-                saved = present - max(plan_of_module(changed).steps.totals)
-                is_exact = _needs_no_copy(parameter, _made_by(root, output if is_tuple else None))
-                name = parameter.metadata.op_name or parameter.name
-                where = f"output {output}" if is_tuple else "the output"
-                text = (
-                    f"jax.jit(f, donate_argnums=…) with argument {name} (parameter {number}): {where} takes its memory"
-                )
-                yield self._made("donate", text, self._peak - max(0, saved), is_exact=is_exact, name=parameter.name)
+            parts.setdefault(_ARGUMENT.split(parameter.metadata.op_name, 1)[0], []).append(number)
+            if len(groups) < _MOST_DONORS and leaf_bytes(parameter.shape) >= _LEAST_SHARE * self._peak:
+                groups[number,] = ""
+        for argument, numbers in parts.items():
+            if argument and len(numbers) > 1:
+                groups[tuple(numbers)] = argument
+        found: list[tuple[Suggestion, _Aliases]] = []
+        # The largest first, as long as their lives may be computed again.
+        for numbers, argument in sorted(groups.items(), key=lambda item: -self._bytes_of(item[0])):
+            aliases = self._aliases(set(numbers))
+            if not self._may_plan and aliases not in self._donated:
                 break
+            new_peak = min(self._peak, self._peak_of(aliases))
+            first = self._module.entry.parameters[numbers[0]]
+            if argument:
+                which = f"{argument} (parameters {', '.join([str(number) for number in numbers])})"
+                takes = ", ".join([f"output {output[0]} of {parameter}" for output, parameter in aliases if output])
+                text = f"jax.jit(f, donate_argnames='{argument}'), all of {which}: outputs take their memory, {takes}"
+            else:
+                output = aliases[0][0]
+                takes = f"output {output[0]}" if output else "the output"
+                which = f"{first.metadata.op_name or first.name} (parameter {numbers[0]})"
+                text = f"jax.jit(f, donate_argnums=…) with argument {which}: {takes} takes its memory"
+            bounds = None if self._is_exact(aliases) else (new_peak, self._peak)
+            found.append(
+                (self._made("donate", text, new_peak, bounds=bounds, name=None if argument else first.name), aliases)
+            )
+        return found
+
+    def _bytes_of(self, numbers: Iterable[int]) -> int:
+        parameters = self._module.entry.parameters
+        return sum([leaf_bytes(parameters[number].shape) for number in numbers])
+
+    def _aliases(self, numbers: set[int]) -> _Aliases:
+        """Which output takes the memory of which of these parameters: each output the first of its shape that is left, as JAX chooses."""
+        root = self._module.entry.root
+        taken = {tuple(alias.output_shape_index) for alias in self._module.proto.input_output_alias.entries}
+        outputs = (
+            [((number,), shape) for number, shape in enumerate(root.shape.tuple_shapes)]
+            if root.shape.is_tuple
+            else [((), root.shape)]
+        )
+        left: dict[Shape, deque[int]] = {}
+        for number in sorted(numbers):
+            left.setdefault(self._module.entry.parameters[number].shape, deque()).append(number)
+        return tuple(
+            [(index, left[shape].popleft()) for index, shape in outputs if index not in taken and left.get(shape)]
+        )
+
+    def _plan_with(self, aliases: _Aliases) -> Plan:
+        """The estimated plan of the module with donations."""
+        known = self._donated.get(aliases)
+        if known is None:
+            changed = self._module
+            if aliases:
+                self._may_plan -= 1
+                changed = HloModule.from_proto(self._module.to_proto())
+                for output, parameter in aliases:
+                    changed.proto.input_output_alias.entries.add(
+                        output_shape_index=output, parameter_number=parameter, kind=1
+                    )
+            known = plan_of_module(changed)
+            known = self._donated[aliases] = known if self._plan.space is None else in_space(known, self._plan.space)
+        return known
+
+    def _peak_of(self, aliases: _Aliases) -> int:
+        """The peak with donations: the present one less what they save by our estimate, which knows no heap of XLA's."""
+        saved = max(self._plan_with(()).steps.totals) - max(self._plan_with(aliases).steps.totals)
+        return self._peak - saved
+
+    def _is_exact(self, aliases: _Aliases) -> bool:
+        entry = self._module.entry
+        return all(
+            _needs_no_copy(entry.parameters[parameter], _made_by(entry.root, output[0] if output else None))
+            for output, parameter in aliases
+        )
 
     # -- what lives long ----------------------------------------------------------------------
 
     def _recomputed(self) -> Iterator[Suggestion]:
-        """Temporaries that live across the peak, each computed again after it."""
+        """What a function keeps for the backward pass; of what is kept for another reason, each value."""
+        kept: dict[tuple[str, str], list[_Residual]] = {}
+        alone: list[_Residual] = []
+        for each in self._residuals():
+            op_name = each.origin.metadata.op_name
+            if "jvp(" in op_name and not _AGAIN.search(op_name):
+                kept.setdefault(_function(each.origin), []).append(each)
+            elif "transpose(" not in op_name:
+                alone.append(each)
+        for each in nlargest(_MOST_OF_A_KIND, alone, key=lambda each: each.size):
+            text = f"compute {_where(each.origin)} again where it is used after the peak, from jax.lax.optimization_barrier(…) of its inputs"
+            yield self._without([each], text)
+        for (function, _), group in nlargest(
+            _MOST_OF_A_KIND, kept.items(), key=lambda item: sum([each.size for each in item[1]])
+        ):
+            group.sort(key=lambda each: -each.size)
+            size = short_bytes(sum([each.size for each in group]))
+            many = f"{len(group)} values of {size}" if len(group) > 1 else f"a value of {size}"
+            name = group[0].origin.metadata.op_name
+            text = f"jax.checkpoint({function}): the backward pass computes {many}, such as {name}, again instead of keeping them"
+            yield self._without(group, text.replace("keeping them", "keeping it") if len(group) == 1 else text)
+
+    def _residuals(self) -> Iterator[_Residual]:
+        """The temporaries that live across the peak and can be computed again."""
         plan = self._plan
-        peak = plan.steps.peak
+        peak = self._peak_step
         for life in self._at_peak:
             value = plan.lives.values[life]
-            if plan.values.kinds[value] != TEMPORARY:
-                continue
             begin, end = plan.lives.begins[life], plan.lives.ends[life]
-            place = plan.values.place(value)
-            if place.instruction is None or place.instruction.opcode in _ELEMENT_OF_PEAK or not begin < peak < end:
+            if plan.values.kinds[value] != TEMPORARY or not begin < peak < end:
                 continue
-            size = plan.values.sizes[value]
-            instruction = place.instruction
-            is_used_at_end = self._instruction_of(end) in instruction.users
-            new = self._peak_without({life: size}, begin + 1, end - is_used_at_end)
-            what = instruction.metadata.op_name or instruction.name
-            source = f" ({instruction.metadata.source})" if instruction.metadata.source else ""
-            text = f"jax.checkpoint around what computes {what}{source}: it is computed again where it is used after the peak"
-            yield self._made("recompute", text, new, flops=_flops(instruction), name=instruction.name)
+            instruction = holder_of(plan, life, peak).instruction
+            if instruction is None or instruction.opcode in _NOT_COMPUTED:
+                continue
+            origin = origin_of(instruction)
+            name = origin.metadata.op_name
+            if origin.opcode == Opcode.PARAMETER or (name and "/" not in name):  # it only moves an argument
+                continue
+            last = self._instruction_of(end)
+            end -= last is not None and last in instruction.users
+            yield _Residual(life, instruction, origin, plan.values.sizes[value], begin + 1, end)
+
+    def _without(self, group: Sequence[_Residual], text: str) -> Suggestion:
+        """The peak without these values. What they are computed from has to be there, and while they are computed again both may be."""
+        totals = self._plan.steps.totals
+        less = [0] * (len(totals) + 1)
+        for each in group:
+            if each.begin <= each.end:
+                less[each.begin] += each.size
+                less[each.end + 1] -= each.size
+        without = [total - part for total, part in zip(totals, accumulate(less), strict=False)]
+        own = {each.instruction for each in group}
+        operands = {
+            operand
+            for instruction in own
+            for operand in instruction.operands
+            if operand not in own and operand not in self._alive and operand.opcode not in _NOT_COMPUTED
+        }
+        lowest = max(without)
+        new_peak = min(self._peak, lowest + sum([leaf_bytes(operand.shape) for operand in operands]))
+        upper = self._peak + sum([each.size for each in group])
+        flops = sum([_flops(instruction) for instruction in own])
+        return self._made(
+            "recompute",
+            text,
+            new_peak,
+            bounds=(min(lowest, self._floor()), upper),
+            flops=flops,
+            name=group[0].instruction.name,
+        )
+
+    @cached_property
+    def _alive(self) -> set[HloInstruction | None]:
+        """The instructions whose values live at the peak."""
+        return {holder_of(self._plan, life, self._peak_step).instruction for life in self._at_peak}
+
+    def _floor(self) -> int:
+        """What a program of the same arguments, outputs and constants takes at least: that, and the result of one instruction."""
+        plan = self._plan
+        return sum(
+            [
+                plan.values.sizes[plan.lives.values[life]]
+                for life in self._at_peak
+                if plan.values.kinds[plan.lives.values[life]] != TEMPORARY
+            ]
+        )
 
     def _instruction_of(self, step: int) -> HloInstruction | None:
         """The instruction that runs in a step."""
@@ -174,33 +393,28 @@ class _Suggestions:
         value = steps.values[step]
         return None if value < 0 else self._plan.values.place(value).instruction
 
-    def _peak_without(self, less: dict[int, int], begin: int, end: int) -> int:
-        """The peak if values took so many bytes less from one step to another."""
-        saved = sum(less.values())
+    def _peak_without(self, life: int, less: int) -> int:
+        """The peak if a life took so many bytes less."""
+        begin, end = self._plan.lives.begins[life], self._plan.lives.ends[life]
         totals = self._plan.steps.totals
-        inside = max(totals[begin : end + 1], default=0) - saved
+        inside = max(totals[begin : end + 1], default=0) - less
         return max([inside, *totals[:begin], *totals[end + 1 :]])
-
-    def _peak_with(self, sizes: Sequence[int]) -> int:
-        """The peak if values had other sizes."""
-        changed = self._plan._replace(values=self._plan.values._replace(sizes=sizes))
-        totals = changed.totals_by([0] * len(sizes)).get(0, [0])
-        return max(totals)
 
     # -- sizes --------------------------------------------------------------------------------
 
     def _precision(self) -> Iterator[Suggestion]:
+        """All f32 temporaries as bf16. Where a device has no bf16, it converts each to f32 and back, and both live for a while."""
         plan = self._plan
         sizes = list(plan.values.sizes)
-        changed = False
         for value in set(plan.lives.values):
-            shape = plan.values.place(value).shape
-            if plan.values.kinds[value] == TEMPORARY and shape is not None and _is_f32(shape):
+            if plan.values.kinds[value] == TEMPORARY and _is_f32(plan.values.place(value).shape):
                 sizes[value] -= sizes[value] // 2
-                changed = True
-        if changed:
-            text = "bf16 instead of f32 for temporaries: x.astype(jnp.bfloat16) where they begin, or a policy of mixed precision; results change"
-            yield self._made("precision", text, self._peak_with(sizes))
+        new_peak = max(_totals(plan, sizes))
+        if new_peak < self._peak:
+            values = [plan.lives.values[life] for life in self._at_peak]
+            both = sum([plan.values.sizes[value] for value in values if _is_f32(plan.values.place(value).shape)])
+            text = "bf16 instead of f32 for temporaries: x.astype(jnp.bfloat16) where they begin, or a policy of mixed precision; results change, and a device without bf16 saves less or nothing"
+            yield self._made("precision", text, new_peak, bounds=(min(new_peak, self._floor()), self._peak + both // 2))
 
     def _padding(self) -> Iterator[Suggestion]:
         plan = self._plan
@@ -212,59 +426,205 @@ class _Suggestions:
             advice = next((each for each in why(shape).suggestions if each.is_lossless and each.saved_bytes > 0), None)
             if advice is not None:
                 name = plan.values.place(value).name
-                begin, end = plan.lives.begins[life], plan.lives.ends[life]
-                new = self._peak_without({life: min(advice.saved_bytes, plan.values.sizes[value])}, begin, end)
+                new_peak = self._peak_without(life, min(advice.saved_bytes, plan.values.sizes[value]))
                 how = f"{advice.jax}, {advice.text}" if advice.jax else advice.text
-                yield self._made("padding", f"{name} as x: {how}", new, name=name)
+                yield self._made("padding", f"{name} as x: {how}", new_peak, bounds=(new_peak, self._peak), name=name)
 
     def _copies(self) -> Iterator[Suggestion]:
-        plan = self._plan
-        for life in self._at_peak:
-            value = plan.lives.values[life]
-            place = plan.values.place(value)
-            if (
-                place.instruction is None
-                or place.instruction.opcode != Opcode.COPY
-                or plan.values.kinds[value] == PARAMETER
-            ):
-                continue
-            new = self._peak_without({life: plan.values.sizes[value]}, plan.lives.begins[life], plan.lives.ends[life])
-            text = f"without the copy {place.name}: `xlashape copies` says what forces it and what would remove it"
-            yield self._made("copy", text, new, name=place.name)
+        """Copies that live at the peak and that an edit of the program removes."""
+        lives = {name: life for life in self._at_peak if (name := self._copied(life)) is not None}
+        if not lives:
+            return
+        try:
+            report = copies(self._module)
+        except XlashapeError:  # of a module that is no program yet
+            return
+        for each in report.suggestions:
+            removed = [lives[name] for name in each.removes if name in lives]
+            if removed and "donate" not in each.kinds:
+                life = max(removed, key=lambda one: self._plan.values.sizes[self._plan.lives.values[one]])
+                size = self._plan.values.sizes[self._plan.lives.values[life]]
+                new_peak = self._peak_without(life, size)
+                name = self._plan.values.place(self._plan.lives.values[life]).name
+                yield self._made(
+                    "copy",
+                    f"{each.text}: {name} is not needed then",
+                    new_peak,
+                    bounds=(new_peak, self._peak),
+                    name=name,
+                )
+
+    def _copied(self, life: int) -> str | None:
+        """The name of a copy, or of a fusion, whose memory is not a parameter's."""
+        value = self._plan.lives.values[life]
+        instruction = self._plan.values.place(value).instruction
+        if instruction is None or self._plan.values.kinds[value] == PARAMETER:
+            return None
+        return instruction.name if instruction.opcode in (Opcode.COPY, Opcode.TRANSPOSE, Opcode.FUSION) else None
+
+    # -- a smaller program --------------------------------------------------------------------
 
     def _smaller(self) -> Iterator[Suggestion]:
-        """Half of the dimension that most of the peak grows with, of those that begin an argument and that no array at the peak has twice."""
-        plan = self._plan
-        sizes_at_peak: Counter[int] = Counter()
-        squared: set[int] = set()
-        candidates = {
-            each.shape.dimensions[0]
+        """Of a batch, and of a sequence: with a limit the largest size that is within it for certain, else half."""
+        for dimensions in self._dimensions():
+            sized: list[tuple[int, int]] = []
+            if self._limit is not None and self._peak > self._limit:
+                sized = [
+                    found for each in dimensions if (found := self._largest_size((), each, self._limit)) is not None
+                ]
+            sized = sized or [(dimension, dimension // 2) for dimension in dimensions]
+            made = [self._smaller_of(dimension, size) for dimension, size in sized]
+            if made:
+                yield min(made, key=lambda each: (each.new_peak_bytes, each.text))
+
+    def _smallest_change(self, aliases: _Aliases, limit: int) -> tuple[int, int] | None:
+        """The dimension that has to shrink least for the peak to be within the limit for certain, a batch's before a sequence's, and its new size."""
+        for dimensions in self._dimensions():
+            found = [size for each in dimensions if (size := self._largest_size(aliases, each, limit)) is not None]
+            if found:
+                return max(found, key=lambda each: (each[1] / each[0], each))
+        return None
+
+    def _largest_size(self, aliases: _Aliases, dimension: int, limit: int) -> tuple[int, int] | None:
+        """A dimension, and the largest size of it whose peak is within the limit for certain; None where there is none."""
+        if self._with_size(aliases, dimension, 1).upper > limit:
+            return None
+        low, high = 1, dimension
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._with_size(aliases, dimension, middle).upper <= limit:
+                low = middle
+            else:
+                high = middle
+        return dimension, low
+
+    def _dimensions(self) -> tuple[list[int], list[int]]:
+        """The sizes of dimensions that are a batch's, and those that are a sequence's, as far as one can tell.
+
+        A batch's is the first one of an argument, a sequence's the second one of three or more. Sizes of features, which are the last of other arguments, and
+        those of arguments that an output is like, such as weights, are neither. Where nothing is left, those that any argument begins with count as a batch's.
+        """
+        entry = self._module.entry
+        shape = entry.root.shape
+        outputs = set(shape.tuple_shapes) if shape.is_tuple else {shape}
+        arrays = [each.shape for each in entry.parameters if each.shape.is_array and each.shape.rank]
+        inputs = [each for each in arrays if each not in outputs] or arrays
+        last = {each.dimensions[-1] for each in arrays if each.rank > 1}
+        last |= {size for each in arrays if each not in inputs for size in each.dimensions}
+        batch = {each.dimensions[0] for each in inputs} - last
+        sequence = {each.dimensions[1] for each in inputs if each.rank > 2} - last - batch
+        if not batch and not sequence:
+            first = {each.dimensions[0] for each in arrays}
+            batch = first - {each.dimensions[-1] for each in arrays if each.rank > 1} or first
+        return sorted([size for size in batch if size > 1]), sorted([size for size in sequence if size > 1])
+
+    def _with_size(self, aliases: _Aliases, dimension: int, size: int) -> _Smaller:
+        """The peak with another size of each dimension of this one.
+
+        Temporaries may be a part more or less, and what a library's fusion computes inside may get memory, since XLA chooses fusions by sizes.
+        """
+        plan = self._plan_with(aliases) if aliases else self._plan
+        offset = self._peak - max(self._plan_with(()).steps.totals) if aliases else 0
+        scales: dict[Shape, float] = {}
+
+        def scale(shape: Shape) -> float:
+            found = scales.get(shape)
+            if found is None:
+                found = scales[shape] = _scale(shape, dimension, size)
+            return found
+
+        sizes = list(plan.values.sizes)
+        for value in set(plan.lives.values):
+            shape = plan.values.place(value).shape
+            if shape is not None and shape.is_array and dimension in shape.dimensions:
+                sizes[value] = round(sizes[value] * scale(shape))
+        spend(len(plan.lives.values))
+        totals = _totals(plan, sizes)
+        peak = max(totals) + offset
+        static = sum([sizes[plan.lives.values[life]] for life in plan.lives.at(0)])
+        inside = max(
+            [sum([array_bytes(shape) * scale(shape) for shape in shapes]) for shapes in self._inside], default=0
+        )
+        return _Smaller(peak, min(peak, static), peak + round(_SLACK * max(0, peak - static) + inside))
+
+    @cached_property
+    def _inside(self) -> list[list[Shape]]:
+        """Of each fusion that a library runs, the two largest arrays that it computes inside."""
+        found: list[list[Shape]] = []
+        for computation in self._module.computations:
+            for fusion in computation.instructions:
+                if (
+                    fusion.opcode == Opcode.FUSION
+                    and fusion.proto.fusion_kind == "kCustom"
+                    and fusion.called_computations
+                ):
+                    fused = fusion.called_computations[0]
+                    shapes = [
+                        each.shape
+                        for each in fused.instructions
+                        if each is not fused.root
+                        and each.shape.is_array
+                        and each.opcode not in _NOT_COMPUTED
+                        and each.opcode != Opcode.BROADCAST
+                    ]
+                    found.append(sorted(shapes, key=array_bytes, reverse=True)[:2])
+        return found
+
+    def _smaller_of(self, dimension: int, size: int) -> Suggestion:
+        found = self._with_size((), dimension, size)
+        at_peak = [self._plan.values.place(self._plan.lives.values[life]).shape for life in self._at_peak]
+        is_line = all(shape is None or not shape.is_array or shape.dimensions.count(dimension) < 2 for shape in at_peak)
+        having = [
+            each.metadata.op_name or each.name
             for each in self._module.entry.parameters
-            if each.shape.is_array and each.shape.rank
-        }
-        shapes: dict[int, Shape | None] = {
-            life: plan.values.place(plan.lives.values[life]).shape for life in self._at_peak
-        }
-        for life, shape in shapes.items():
-            if shape is not None and shape.is_array:
-                squared |= {size for size in shape.dimensions if shape.dimensions.count(size) > 1}
-                for size in set(shape.dimensions) & candidates:
-                    sizes_at_peak[size] += plan.values.sizes[plan.lives.values[life]]
-        linear = [item for item in sizes_at_peak.items() if item[0] not in squared]
-        dimension, bytes_ = max(linear, key=lambda item: (item[1], item[0]), default=(0, 0))
-        if dimension < 2:
-            return
-        each = bytes_ / dimension
-        fixed = self._peak - bytes_
-        half = fixed + round(each * (dimension // 2))
-        text = f"a dimension of {dimension} as {dimension // 2}: the peak is about {fixed:,} bytes and {each:,.0f} for each of its {dimension}"
-        if self._limit is not None and fixed < self._limit < self._peak and each:
-            text += f"; {int((self._limit - fixed) // each)} fit"
-        yield self._made("smaller", text, half)
+            if each.shape.is_array and dimension in each.shape.dimensions
+        ]
+        of = f" (of {', '.join(having[:3])}{', …' if len(having) > 3 else ''})" if having else ""
+        text = f"a dimension of {dimension}{of} as {size}"
+        if is_line:
+            each = (self._peak - found.peak) / (dimension - size)
+            fixed = max(0, round(self._peak - each * dimension))
+            text += f": the peak is about {fixed:,} bytes and {each:,.0f} for each of its {dimension}"
+        return self._made("smaller", text, found.peak, bounds=(found.lower, found.upper))
 
 
-def _is_f32(shape: Shape) -> bool:
-    return shape.is_array and shape.element_type == PrimitiveType.F32
+def _totals(plan: Plan, sizes: Sequence[int]) -> Sequence[int]:
+    """The bytes that live in each step if values had other sizes."""
+    changed = plan._replace(values=plan.values._replace(sizes=sizes))
+    return changed.totals_by([0] * len(sizes)).get(0, [0])
+
+
+def _scale(shape: Shape, dimension: int, size: int) -> float:
+    """How much larger an array is with another size of its dimensions of this one."""
+    before = array_bytes(shape)
+    changed = shape.replace(dimensions=[size if each == dimension else each for each in shape.dimensions])
+    return array_bytes(changed) / before if before else 1.0
+
+
+def _function(origin: HloInstruction) -> tuple[str, str]:
+    """The function that has to be wrapped for an instruction's value not to be kept, and what tells it from others of this name."""
+    metadata = origin.metadata
+    if _LOOP.search(metadata.op_name):
+        return (
+            f"the body of the loop at {metadata.source}" if metadata.source else "the body of the loop",
+            metadata.op_name,
+        )
+    frame = next(iter(metadata.frames), None)
+    function = frame.function.rpartition(".")[2] if frame is not None else ""
+    if frame is not None and function.isidentifier():
+        return f"{function} of {Frame(frame.file).source}", frame.file
+    return f"the function at {metadata.source}" if metadata.source else f"the function of {metadata.op_name}", ""
+
+
+def _where(instruction: HloInstruction) -> str:
+    """What a person knows an instruction by: its operation, and the line of the program."""
+    metadata = instruction.metadata
+    name = metadata.op_name or instruction.name
+    return f"{name} ({metadata.source})" if metadata.source else name
+
+
+def _is_f32(shape: Shape | None) -> bool:
+    return shape is not None and shape.is_array and shape.element_type == PrimitiveType.F32
 
 
 def _made_by(root: HloInstruction, output: int | None) -> HloInstruction:

@@ -60,18 +60,25 @@ class ReportMethods(Methods):
 
     @answer
     async def memory(
-        self, module: AnyModule, *, sections: Iterable[str] = ("",), argument: str = "", timeout: float | None = None
+        self,
+        module: AnyModule,
+        *,
+        space: int | None = None,
+        sections: Iterable[str] = ("",),
+        argument: str = "",
+        timeout: float | None = None,
     ) -> Received:
         """The peak of a program's memory and what lives then: the answer of `xlashape.memory`, with plain values.
 
-        `sections` are the tables whose rows are fetched: "" is the main table, others are those of the report, such as "timeline".
-        `argument` is what "by" groups by, or the instruction of "at". `timeout` bounds each of the calls that fetch a part of the rows.
+        `space` is a memory space by XLA's number, whose memory alone counts. `sections` are the tables whose rows are fetched: "" is the main table, others are those of the report, such as "timeline".
+        `argument` is what "by" groups by, the instruction of "at", or the limit of "fit" in bytes. `timeout` bounds each of the calls that fetch a part of the rows.
 
         >>> report = client.memory(MODULE, sections=("", "by"), argument="opcode")
         >>> report.peak_bytes, report.is_estimate, report[0].name
         (156, True, 'p')
         """
-        inputs = {"module": await self._transport.module_input(module, timeout)}
+        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
+        inputs |= {"space": space} if space is not None else {}
         return await _received(
             self._transport, "memory", v1.MemoryRequest, v1.MemoryResponse, inputs, sections, argument, timeout
         )

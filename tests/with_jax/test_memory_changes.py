@@ -1,0 +1,115 @@
+"""What `memory` suggests, proved by compiling again: donations are exact, other changes lie within their bounds, and a list that fits does fit."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+
+import xlashape as xs
+from xlashape.reports.memory import Suggestion
+
+jax = pytest.importorskip("jax", reason="JAX is not installed")
+if tuple(int(part) for part in jax.__version_info__[:2]) < (0, 7):
+    pytest.skip("one executable of older versions cannot be dumped by itself", allow_module_level=True)
+
+import jax.numpy as jnp  # noqa: E402 - it needs JAX
+from changed_programs import PROGRAMS, Change, Program  # noqa: E402 - it imports JAX
+from moving_programs import programs as moving_programs  # noqa: E402 - it imports JAX
+
+pytestmark = pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
+SHARES = (0.9, 0.6)
+"""The limits that lists are asked for, as parts of the peak."""
+MOVING = {program.name: program for program in moving_programs()}
+MOVED = ("dot_all", "attention", "fft_columns", "triangular")
+"""Programs with a copy that lives at the peak and that an edit removes."""
+
+
+def arrays_of(suggestion: Suggestion) -> list[int]:
+    """The numbers of the arrays that a suggestion donates."""
+    match = re.search(r"\(parameters? ([\d, ]+)\)", suggestion.text)
+    return [int(number) for number in match[1].split(", ")]
+
+
+@cache
+def memory_of(name: str) -> xs.reports.memory.ProgramMemory:
+    return PROGRAMS[name].memory()
+
+
+def size_of(suggestion: Suggestion) -> dict[str, int]:
+    match = re.match(r"a dimension of (\d+) .*?as (\d+)(?:$|:)", suggestion.text)
+    return {"dimension": int(match[1]), "size": int(match[2])}
+
+
+def changed(program: Program, suggestion: Suggestion) -> int | None:
+    """The peak of the program with a change; None for a change that cannot be made here by itself."""
+    if suggestion.change == "donate":
+        return program.memory(donated=tuple(arrays_of(suggestion))).peak_bytes
+    if suggestion.change == "smaller":
+        return program.memory(**size_of(suggestion)).peak_bytes
+    if suggestion.change == "precision":
+        return program.memory(Change(dtype=jnp.bfloat16)).peak_bytes
+    if suggestion.text.startswith("jax.checkpoint("):
+        return program.memory(Change(keep=jax.checkpoint)).peak_bytes
+    return None
+
+
+def test_there_are_enough_programs():
+    assert len(PROGRAMS) == 20
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_changes_give_what_they_promise(name: str):
+    program = PROGRAMS[name]
+    before = memory_of(name)
+    assert not before.is_estimate
+    compared = 0
+    for suggestion in before.suggest():
+        peak = changed(program, suggestion)
+        if peak is None:
+            continue
+        compared += 1
+        assert suggestion.lower_bytes <= peak <= suggestion.upper_bytes, suggestion
+        assert suggestion.is_exact <= (peak == suggestion.new_peak_bytes), suggestion
+    assert compared > 0
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_list_that_fits_does_fit(name: str, share: float):
+    program = PROGRAMS[name]
+    before = memory_of(name)
+    limit = int(before.peak_bytes * share)
+    listed = [each for each in before.suggest(limit) if each.together_bytes is not None]
+    if not listed:
+        assert all(not each.fits for each in before.suggest(limit) if each.is_exact)
+        return
+    options: dict[str, Any] = {
+        "donated": tuple(sorted({n for each in listed if each.change == "donate" for n in arrays_of(each)}))
+    }
+    for each in listed:
+        options |= size_of(each) if each.change == "smaller" else {}
+    assert program.memory(**options).peak_bytes <= listed[-1].together_bytes <= limit
+
+
+def test_lists_are_found_for_most_programs():
+    found = 0
+    for name in PROGRAMS:
+        before = memory_of(name)
+        found += any(each.together_bytes is not None for each in before.suggest(int(before.peak_bytes * SHARES[0])))
+    assert found >= 18
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_copies_that_need_not_be(name: str):
+    program = MOVING[name]
+    before = xs.memory(program.compile())
+    edits = {each.text: each.edits for each in xs.copies(before.module).suggestions}
+    found = [each for each in before.suggest() if each.change == "copy"]
+    assert found or jax.__version_info__ < (0, 12)
+    for suggestion in found:
+        (text,) = [text for text in edits if suggestion.text.startswith(f"{text}: ")]
+        after = xs.memory(program.edited(edits[text]).compile())
+        assert suggestion.lower_bytes <= after.peak_bytes <= suggestion.upper_bytes
