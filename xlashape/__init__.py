@@ -9,6 +9,7 @@ The names of this module are imported on first use, so that `import xlashape` ta
 
 - `shape`, `symbolic`, `hlo`, `indexing`: shapes; expressions and maps; HLO modules; the indexing analysis.
 - `reports`: answers about whole programs as tables: why buffers are as large as they are, …
+- `scan`: many dumps as tables, in Parquet or on an engine.
 - `drawing`, `cli`, `pytest_plugin`: pictures of layouts; the command line; tests that a program has not become worse.
 - `proto`, `text`: the compiled schema and the wire format; what parsers are built on. `data`: an example module.
 - `tables`: named columns, for pandas, polars, Arrow, CSV and JSON lines.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from xlashape import limits as limits
     from xlashape import proto as proto
     from xlashape import reports as reports
+    from xlashape import scan as scan
     from xlashape import shape as shape
     from xlashape import symbolic as symbolic
     from xlashape.drawing import draw as draw
@@ -91,6 +93,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "proto": ("xlashape.proto", ""),
     "reads": ("xlashape.reports.reads", "reads"),
     "reports": ("xlashape.reports", ""),
+    "scan": ("xlashape.scan", ""),
     "shape": ("xlashape.shape", ""),
     "shape_util": ("xlashape.shape.xla_util.shape_util", ""),
     "symbolic": ("xlashape.symbolic", ""),
@@ -128,6 +131,7 @@ __all__ = [
     "proto",
     "reads",
     "reports",
+    "scan",
     "shape",
     "shape_util",
     "symbolic",

@@ -15,6 +15,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "pandas": ("pandas",),
     "png": ("resvg_py",),
     "polars": ("polars",),
+    "ray": ("ray", "ray.data", "pyarrow", "obstore"),
+    "scan": ("pyarrow", "obstore"),
     "server": (*_CLIENT, "grpc_health", "grpc_reflection", "grpc_status"),
     "store": ("obstore",),
     "tables": ("pyarrow",),
@@ -28,6 +30,8 @@ _NEEDS = {
     "pandas": "pandas",
     "png": "the renderer resvg",
     "polars": "polars",
+    "ray": "Ray Data",
+    "scan": "pyarrow and the client of buckets obstore",
     "store": "the client of buckets obstore",
     "tables": "pyarrow",
     "telemetry": "prometheus_client and OpenTelemetry",
@@ -36,7 +40,7 @@ _NEEDS = {
 
 
 def is_installed(extra: str) -> bool:
-    """Whether every package of the extra is installed: `auth`, `client`, `pandas`, `png`, `polars`, `server`, `store`, `tables`, `telemetry` or `web`. Imports none."""
+    """Whether every package of the extra is installed: `auth`, `client`, `pandas`, `png`, `polars`, `ray`, `scan`, `server`, `store`, `tables`, `telemetry` or `web`. Imports none."""
     return _first_missing(extra) is None
 
 

@@ -4,6 +4,7 @@ shapes       `shape`, `index`: one shape
 drawing      `draw`: pictures
 comparing    `diff`, `fingerprint`: modules beside each other
 converting   `convert`: modules from one form to another
+scanning     `scan`: many dumps as tables
 serving      `serve`, `demo`: the server
 health       `health`: whether a server answers
 documenting  `protos`, `schemas`: the schemas of messages and of JSON
@@ -34,6 +35,7 @@ from xlashape.cli.drawing import draw
 from xlashape.cli.health import health
 from xlashape.cli.output import echo
 from xlashape.cli.reporting import report_command
+from xlashape.cli.scanning import scan
 from xlashape.cli.serving import demo, serve
 from xlashape.cli.shapes import index, shape
 
@@ -67,12 +69,12 @@ main.sections = (
     ("Memory", ("size", "why", "memory", "copies")),
     ("Whole programs", ("copies", "cost", "profile", "diff", "fingerprint")),
     ("What instructions read", ("reads", "explain", "map", "tile")),
-    ("Modules", ("convert", "verify")),
+    ("Modules", ("convert", "verify", "scan")),
     ("Server", ("serve", "health", "demo")),
     ("Shells and programs", ("completion", "protos", "schemas")),
 )
 
 for _command in (
-    shape, index, convert, draw, serve, health, demo, completion, protos, schemas, diff, fingerprint,
+    shape, index, convert, draw, serve, health, demo, completion, protos, schemas, diff, fingerprint, scan,
 ):  # fmt: skip
     main.add_command(_command)

@@ -14,12 +14,12 @@ import click
 
 from xlashape.cli.completing import complete_files
 from xlashape.cli.connection import ServerAddress, answer_options, connected, query_options
-from xlashape.cli.many import inputs
 from xlashape.cli.modules import loaded, naming
 from xlashape.cli.output import echo, one_line, print_json
 from xlashape.cli.progress import progress
 from xlashape.cli.rows import write_rows
 from xlashape.errors import InvalidArgumentError, XlashapeError
+from xlashape.hlo.files.inputs import inputs
 from xlashape.reports.selection import Selection
 from xlashape.reports.text import table_text
 from xlashape.tables import Column, Kind

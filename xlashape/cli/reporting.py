@@ -20,12 +20,13 @@ from click.shell_completion import CompletionItem
 
 from xlashape.cli.completing import complete_files, computation_names, instruction_names
 from xlashape.cli.connection import ServerAddress, connected, query_options
-from xlashape.cli.many import inputs, is_many, many_columns, many_rows
+from xlashape.cli.many import many_columns, many_rows
 from xlashape.cli.modules import loaded, naming
 from xlashape.cli.output import echo, print_json
 from xlashape.cli.progress import progress
 from xlashape.cli.rows import row_options, write_rows
 from xlashape.errors import InvalidArgumentError
+from xlashape.hlo.files.inputs import inputs, is_many
 from xlashape.math import byte_text
 from xlashape.reports.messages import Received
 from xlashape.reports.register import REPORTS, report_of

@@ -57,6 +57,7 @@ __all__ = [
     "FileKind",
     "Format",
     "decode",
+    "decode_all",
     "detect",
     "encode",
     "format_of_name",
@@ -354,15 +355,17 @@ def modules(path: str | os.PathLike[str]) -> Iterator[tuple[str, Document]]:
     """
     name = os.fspath(path)
     for file in map(str, dumps.module_files(Path(name))) if Path(name).is_dir() else (name,):
-        data = _file_content(file, None)
-        if data.startswith(_GZIP):
-            data = _decompress(data)
-        held = dumps.modules_in(data)
-        if held is None:
-            yield file, decode(data, file)
-            continue
-        for module in held:
-            yield (f"{file}#{module.name}" if len(held) > 1 else file), decode(module.data, file)
+        yield from decode_all(_file_content(file, None), file)
+
+
+def decode_all(data: bytes, name: str) -> Iterator[tuple[str, Document]]:
+    """Every module in the content of a file, each with its name as `modules` gives it; lazily. Raises as `decode` does."""
+    held = dumps.modules_in(_decompress(data) if data.startswith(_GZIP) else data)
+    if held is None:
+        yield name, decode(data, name)
+        return
+    for module in held:
+        yield (f"{name}#{module.name}" if len(held) > 1 else name), decode(module.data, name)
 
 
 def _file_content(name: str, progress: Progress | None) -> bytes:

@@ -1,0 +1,176 @@
+"""Engines give the rows that processes of this machine give: Ray, Daft. DuckDB answers questions as a walk over the modules does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import xlashape as xs
+from tests.support.corpus import write_corpus
+from xlashape import scan
+
+pa = pytest.importorskip("pyarrow", reason="the extra `scan` is not installed")
+ray = pytest.importorskip("ray", reason="Ray is not installed")
+daft = pytest.importorskip("daft", reason="Daft is not installed")
+duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
+
+COUNT = 200
+NAMES = ("modules", "computations", "instructions", "buffers", "copies", "errors")
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dumps")
+    write_corpus(folder, COUNT, seed=5)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def out(dumps: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("out")
+    scan.scan(str(dumps), folder, jobs=2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+    yield
+    ray.shutdown()
+
+
+def rows_of(out: Path) -> dict[str, Counter[str]]:
+    opened = scan.open(out)
+    return {name: Counter(map(repr, opened[name].to_table().drop_columns(["hash"]).to_pylist())) for name in NAMES}
+
+
+def selected(rows: Any) -> dict[str, Counter[str]]:
+    return {name: Counter(map(repr, scan.select(rows, name).to_pylist())) for name in NAMES}
+
+
+@pytest.mark.usefixtures("cluster")
+def test_ray_data_gives_the_rows_of_the_pool(dumps: Path, out: Path) -> None:
+    dataset = scan.on_ray(str(dumps))
+    rows = pa.concat_tables(ray.get(dataset.to_arrow_refs()))
+    assert selected(rows) == rows_of(out)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_scan_on_ray_survives_workers_that_are_killed(dumps: Path, out: Path, tmp_path: Path) -> None:
+    killed: list[int] = []
+    over = threading.Event()
+
+    def kill() -> None:
+        while not over.wait(0.05) and len(killed) < 3:
+            found = subprocess.run(["pgrep", "-f", "^ray::_do"], capture_output=True, text=True, check=False).stdout
+            for pid in found.split()[:1]:
+                os.kill(int(pid), signal.SIGKILL)
+                killed.append(int(pid))
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    scan.scan(str(dumps), tmp_path, jobs=2, engine="ray")
+    over.set()
+    thread.join()
+    assert killed
+    assert rows_of(tmp_path) == rows_of(out)
+
+
+def test_daft_gives_the_rows_of_the_pool(dumps: Path, out: Path) -> None:
+    row = daft.DataType.from_arrow_type(pa.list_(pa.struct(list(scan.schema()))))
+
+    @daft.func.batch(return_dtype=row)
+    def answered(paths: Any, contents: Any) -> list[list[dict[str, Any]]]:
+        found: list[list[dict[str, Any]]] = []
+        for path, content in zip(paths.to_pylist(), contents.to_pylist(), strict=True):
+            files = pa.record_batch({"path": [path], "bytes": pa.array([content], pa.binary())})
+            found.append([row for batch in scan.batches([files]) for row in batch.to_pylist()])
+        return found
+
+    files = daft.from_glob_path(f"{dumps}/**/*.*").with_column("bytes", daft.col("path").download())
+    rows = files.select(answered(daft.col("path"), daft.col("bytes")).alias("row")).explode("row").to_arrow()
+    flat = pa.Table.from_pylist(
+        [{**row, "path": row["path"].removeprefix("file://")} for row in rows["row"].to_pylist()], schema=scan.schema()
+    )
+    assert selected(flat) == rows_of(out)
+
+
+@pytest.fixture(scope="module")
+def modules(dumps: Path) -> dict[str, xs.HloModule]:
+    found: dict[str, xs.HloModule] = {}
+    for path in sorted(dumps.rglob("*.*")):
+        try:
+            found[str(path)] = xs.HloModule.load(path)
+        except xs.XlashapeError:
+            continue
+    return found
+
+
+def asked(out: Path, question: str) -> list[tuple[Any, ...]]:
+    """What DuckDB answers; `{name}` stands for a data set."""
+    tables = {name: f"read_parquet('{out}/{name}/**/*.parquet')" for name in NAMES}
+    return duckdb.sql(question.format(**tables)).fetchall()
+
+
+def test_copies_over_a_size_by_cause(out: Path, modules: dict[str, xs.HloModule]) -> None:
+    wanted: Counter[str] = Counter()
+    for module in modules.values():
+        wanted.update({copy.cause_kind: 1 for copy in xs.copies(module) if copy.bytes > 16_384})
+    found = asked(out, "SELECT cause_kind, count(*) FROM {copies} WHERE bytes > 16384 GROUP BY 1")
+    assert dict(found) == dict(wanted)
+    assert wanted
+
+
+def test_the_largest_peak_of_each_team(out: Path, modules: dict[str, xs.HloModule]) -> None:
+    wanted: dict[str, int] = {}
+    for path, module in modules.items():
+        team = Path(path).parent.name
+        wanted[team] = max(wanted.get(team, 0), xs.memory(module).peak_bytes)
+    question = "SELECT regexp_extract(path, 'team[0-9]+'), max(peak_bytes) FROM {modules} GROUP BY 1"
+    assert dict(asked(out, question)) == wanted
+
+
+def test_modules_that_are_the_same_but_for_names(out: Path, modules: dict[str, xs.HloModule]) -> None:
+    groups: dict[str, int] = defaultdict(int)
+    for module in modules.values():
+        groups[module.fingerprint()] += 1
+    wanted = {name: count for name, count in groups.items() if count > 1}
+    question = "SELECT fingerprint, count(*) FROM {modules} GROUP BY 1 HAVING count(*) > 1"
+    assert dict(asked(out, question)) == wanted
+    assert wanted
+
+
+def test_computations_that_several_modules_share(out: Path, modules: dict[str, xs.HloModule]) -> None:
+    found: dict[str, set[str]] = defaultdict(set)
+    for path, module in modules.items():
+        for computation in module.computations:
+            found[computation.fingerprint()].add(path)
+    wanted = {name: len(paths) for name, paths in found.items() if len(paths) > 1}
+    question = "SELECT fingerprint, count(DISTINCT path) FROM {computations} GROUP BY 1 HAVING count(DISTINCT path) > 1"
+    assert dict(asked(out, question)) == wanted
+
+
+def test_padding_by_layout(out: Path, modules: dict[str, xs.HloModule]) -> None:
+    wanted: Counter[str] = Counter()
+    for module in modules.values():
+        for buffer in xs.reports.report_of("size").run(module).buffers:
+            wanted[str(buffer.shape)] += buffer.bytes
+    assert dict(asked(out, "SELECT shape, sum(bytes)::BIGINT FROM {buffers} GROUP BY 1")) == dict(wanted)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_time_of_the_cluster_is_given_back() -> None:
+    """No task of a scan is left when it has ended."""
+    end = time.monotonic() + 20
+    while ray.available_resources().get("CPU", 0) < 2 and time.monotonic() < end:
+        time.sleep(0.2)
+    assert ray.available_resources()["CPU"] == 2

@@ -1,0 +1,246 @@
+"""Scans of folders: their rows are those of the modules one by one, whatever ends a scan in between."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import xlashape as xs
+from tests.support.corpus import text_of, write_corpus
+from tests.support.optional import needed_in_ci
+from xlashape import scan
+from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.scan.worker import Worker
+
+pa = needed_in_ci("pyarrow")
+needed_in_ci("obstore")
+
+
+COUNT = 150
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dumps")
+    write_corpus(folder, COUNT, seed=3)
+    return folder
+
+
+def rows_of(out: Path) -> dict[str, Counter[Any]]:
+    """The rows of each data set, as a multiset."""
+    found: dict[str, Counter[Any]] = {}
+    for name, dataset in scan.open(out).items():
+        rows = dataset.to_table().drop_columns(["hash"]).to_pylist()
+        found[name] = Counter([repr(sorted(row.items(), key=lambda item: item[0])) for row in rows])
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(dumps: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("whole")
+    summary = scan.scan(str(dumps), out, jobs=1)
+    assert summary.files == COUNT
+    assert summary.skipped == 0
+    return out
+
+
+def test_rows_are_those_of_the_modules(dumps: Path, whole: Path) -> None:
+    found = scan.open(whole)
+    modules = {row["path"]: row for row in found["modules"].to_table().to_pylist()}
+    instructions = Counter(found["instructions"].to_table()["path"].to_pylist())
+    copied = found["copies"].to_table().to_pylist()
+    refused = {row["path"] for row in found["errors"].to_table().to_pylist()}
+    assert len(modules) + len(refused) == COUNT
+    assert not set(modules) & refused
+    for path in dumps.rglob("*.*"):
+        try:
+            module = xs.HloModule.load(path)
+        except xs.XlashapeError:
+            assert str(path) in refused
+            continue
+        row = modules[str(path)]
+        assert row["module"] == module.name
+        assert row["fingerprint"] == module.fingerprint()
+        assert row["peak_bytes"] == xs.memory(module).peak_bytes
+        assert row["flops"] == xs.cost(module).flops
+        assert row["file_bytes"] == path.stat().st_size
+        assert instructions[str(path)] == row["instructions"] == len(list(module.instructions()))
+        assert [each["bytes"] for each in copied if each["path"] == str(path)] == [c.bytes for c in xs.copies(module)]
+
+
+def test_errors_say_what_and_where(whole: Path) -> None:
+    rows = scan.open(whole)["errors"].to_table().to_pylist()
+    assert {row["step"] for row in rows} == {"read"}
+    assert {"ParseError", "DecodeError"} <= {row["error"] for row in rows}
+    assert all(row["message"] for row in rows)
+    assert any(row["line"] and row["line"] > 1 for row in rows if row["error"] == "ParseError")
+
+
+def test_more_jobs_and_a_second_scan_change_nothing(dumps: Path, whole: Path, tmp_path: Path) -> None:
+    assert scan.scan(str(dumps), tmp_path, jobs=3).files == COUNT
+    assert rows_of(tmp_path) == rows_of(whole)
+    again = scan.scan(str(dumps), tmp_path, jobs=3)
+    assert (again.files, again.skipped) == (0, COUNT)
+    assert rows_of(tmp_path) == rows_of(whole)
+
+
+def test_other_data_sets_are_made_anew(dumps: Path, tmp_path: Path) -> None:
+    scan.scan(str(dumps), tmp_path, jobs=2, datasets=["modules"])
+    found = scan.open(tmp_path)
+    assert found["modules"].count_rows() > 0
+    assert found["instructions"].count_rows() == 0
+    summary = scan.scan(str(dumps), tmp_path, jobs=2, datasets=["maps"])
+    assert summary.files == COUNT
+    found = scan.open(tmp_path)
+    assert found["modules"].count_rows() == 0
+    assert any("(d0, d1) -> (d0, d1)" in str(each) for each in found["maps"].to_table()["map"])
+
+
+def test_a_changed_file_is_scanned_again(tmp_path: Path) -> None:
+    dump = tmp_path / "dumps" / "m.hlo"
+    dump.parent.mkdir()
+    dump.write_text(text_of(1))
+    scan.scan(str(dump.parent), tmp_path / "out")
+    dump.write_text(text_of(2))
+    assert scan.scan(str(dump.parent), tmp_path / "out").files == 1
+    rows = scan.open(tmp_path / "out")["modules"].to_table().to_pylist()
+    assert sorted(row["module"] for row in rows) == ["jit_f1", "jit_f2"]
+    assert len({row["key"] for row in rows}) == 2
+
+
+@pytest.mark.parametrize("after", [0, 2, 5])
+def test_a_killed_scan_goes_on(dumps: Path, whole: Path, tmp_path: Path, after: int) -> None:
+    code = "import sys; from xlashape import scan; scan.scan(sys.argv[1], sys.argv[2], jobs=2)"
+    process = subprocess.Popen([sys.executable, "-c", code, str(dumps), str(tmp_path)], start_new_session=True)
+    end = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < end and len(list(tmp_path.glob("_done/*"))) < after:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    (tmp_path / "modules").mkdir(exist_ok=True)
+    (tmp_path / "modules" / "0123456789abcdef01234567.parquet").write_bytes(b"the file of a unit that was interrupted")
+    scan.scan(str(dumps), tmp_path, jobs=2)
+    assert rows_of(tmp_path) == rows_of(whole)
+
+
+def test_a_worker_that_somebody_kills_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(text_of(1))
+    with Worker() as worker:
+        first = worker.tables(str(path), None, ["modules", "errors"])
+        process = worker._process
+        assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+        assert worker.tables(str(path), None, ["modules", "errors"]) == first
+
+
+def test_a_file_that_takes_too_long_is_a_row() -> None:
+    chain = "\n".join([f"n{i} = f32[4] negate({'p' if i == 0 else f'n{i - 1}'})" for i in range(150_000)])
+    large = f"HloModule large ENTRY e {{ p = f32[4] parameter(0)\n{chain}\nROOT r = f32[4] negate(n149999) }}".encode()
+    with Worker(seconds=1.0) as worker:
+        error = worker.tables("large.hlo", large, ["modules", "errors"])["errors"].to_pylist()
+        assert [(row["error"], row["message"]) for row in error] == [
+            ("LimitExceededError", "took more than 1 s of the processor's time")
+        ]
+        next_file = worker.tables("m.hlo", b"", ["errors"])["errors"].to_pylist()
+        assert [row["error"] for row in next_file] == ["ParseError"]
+
+
+def test_a_file_that_takes_too_much_memory_is_a_row() -> None:
+    large = gzip.compress(b"HloModule m\n" + b" " * (900 << 20), 1, mtime=0)
+    with Worker(memory_bytes=600 << 20) as worker:
+        rows = worker.tables("large.hlo.gz", large, ["modules", "errors"])["errors"].to_pylist()
+        assert len(rows) == 1
+        assert rows[0]["key"]
+        assert rows[0]["error"] in ("LimitExceededError", "UnavailableError"), rows
+        assert len(worker.tables("m.hlo", text_of(1).encode(), ["modules", "errors"])["modules"]) == 1
+
+
+def test_batches_of_files_give_batches_of_rows(dumps: Path, whole: Path) -> None:
+    """The function that engines run, with the bytes of the files and with their paths alone."""
+    paths = sorted(str(path) for path in dumps.rglob("*.*"))[:40]
+    contents = [None if number % 2 else Path(path).read_bytes() for number, path in enumerate(paths)]
+    files = pa.record_batch({"path": paths, "bytes": pa.array(contents, pa.binary())})
+    made = pa.Table.from_batches(list(scan.batches([files.slice(0, 10), files.slice(10)])), schema=scan.schema())
+    assert set(made["path"].to_pylist()) <= set(paths)
+    for name, dataset in scan.open(whole).items():
+        if name == "maps":
+            continue
+        wanted = [row for row in dataset.to_table().drop_columns(["hash"]).to_pylist() if row["path"] in paths]
+        found = scan.select(made, name).to_pylist()
+        assert Counter(map(repr, found)) == Counter(map(repr, wanted))
+
+
+def test_the_store_of_a_server_is_scanned(tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="the extra `server` is not installed")
+    from xlashape_server import Config, Server
+
+    store = tmp_path / "store"
+    with Server(Config(address="127.0.0.1:0", workers=1, log_level="error", store_directory=str(store))) as server:
+        from xlashape_client import Client
+
+        with Client(server.address) as client:
+            client.upload_module(text_of(3).encode())
+    scan.scan(f"file:{store}", tmp_path / "out")
+    rows = scan.open(tmp_path / "out")["modules"].to_table().to_pylist()
+    assert [row["module"] for row in rows] == ["jit_f3"]
+    assert rows[0]["path"].endswith(rows[0]["key"])
+
+
+def test_mistakes_of_callers(tmp_path: Path) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(text_of(1))
+    with pytest.raises(InvalidArgumentError, match="there is no data set 'modulse'.*did you mean 'modules'"):
+        scan.scan(str(path), tmp_path / "out", datasets=["modulse"])
+    with pytest.raises(InvalidArgumentError, match="there is no engine 'spark'; there are local, ray"):
+        scan.scan(str(path), tmp_path / "out", engine="spark")
+    with pytest.raises(NotFoundError, match="there is no such file"):
+        scan.scan(str(tmp_path / "absent.hlo"), tmp_path / "out")
+    with pytest.raises(NotFoundError, match=r"is not what a scan wrote: it has no scan\.json"):
+        scan.open(tmp_path / "nothing")
+    with pytest.raises(InvalidArgumentError, match="batches have the columns path and bytes, and this one has x"):
+        list(scan.batches([pa.record_batch({"x": [1]})]))
+
+
+def test_the_file_names_may_be_any_bytes(tmp_path: Path) -> None:
+    (tmp_path / "dumps").mkdir()
+    Path(os.fsdecode(os.fsencode(tmp_path / "dumps") + b"/\xff.hlo")).write_text(text_of(1))
+    scan.scan(str(tmp_path / "dumps"), tmp_path / "out")
+    assert scan.open(tmp_path / "out")["modules"].to_table()["path"].to_pylist() == [f"{tmp_path}/dumps/\\udcff.hlo"]
+
+
+def test_names_are_dictionary_encoded(whole: Path) -> None:
+    pq = importlib.import_module("pyarrow.parquet")
+    path = next((whole / "instructions").rglob("*.parquet"))
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    for number in range(group.num_columns):
+        column = group.column(number)
+        if column.path_in_schema in ("path", "key", "module", "opcode", "computation"):
+            assert any("DICTIONARY" in each for each in column.encodings)
+
+
+def test_the_documented_columns_are_those_of_the_data_sets() -> None:
+    path = Path(__file__).resolve().parents[3] / "docs" / "generate_reports.py"
+    spec = importlib.util.spec_from_file_location("generate_reports", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.datasets_page() == module.DATASETS_PAGE.read_text(encoding="utf-8"), "run docs/generate_reports.py"
+
+
+def test_columns_of_parquet_say_their_meaning_and_unit(whole: Path) -> None:
+    field = scan.open(whole)["modules"].schema.field("peak_bytes")
+    assert field.metadata[b"unit"] == b"bytes"
+    assert field.metadata[b"meaning"]

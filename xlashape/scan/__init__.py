@@ -1,0 +1,20 @@
+"""Many dumps as tables: what hundreds of thousands of modules hold, in Parquet or in the engine that is there.
+
+    summary = xlashape.scan.scan(["dumps/"], "corpus")     Parquet data sets in a directory or a bucket; also `xlashape scan`
+    corpus = xlashape.scan.open("corpus")                  {"modules": Dataset, "instructions": Dataset, …}
+    rows = xlashape.scan.batches(record_batches)           the function that engines run: Spark's mapInArrow, Daft, Ray Data
+    dataset = xlashape.scan.on_ray(["s3://dumps/"])        a Dataset of Ray Data
+
+datasets    the data sets: their columns, and the rows of one file
+worker      a process that answers files, and may die of one
+batches     record batches of files in, record batches of rows out
+corpus      a scan that ends as Parquet and can be gone on with
+engines     Ray Data
+"""
+
+from xlashape.scan.batches import batches, schema, select
+from xlashape.scan.corpus import Summary, open, scan  # noqa: A004 - `xlashape.scan.open`
+from xlashape.scan.datasets import DATASETS, DataSet
+from xlashape.scan.engines import on_ray
+
+__all__ = ["DATASETS", "DataSet", "Summary", "batches", "on_ray", "open", "scan", "schema", "select"]

@@ -1,0 +1,145 @@
+"""The function that every engine runs: batches of files in, batches of rows out, in the form of Spark's mapInArrow.
+
+    Iterator[RecordBatch(path, bytes)] → Iterator[RecordBatch(dataset, path, key, module, and a struct for each data set)]
+
+A row belongs to one data set, which `dataset` names; its values are in the struct of that name, and the structs of the others are null. So one stream
+holds all data sets, and engines filter it: `SELECT copies.* FROM rows WHERE dataset = 'copies'`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Final
+
+from xlashape.errors import InvalidArgumentError, XlashapeError
+from xlashape.extras import require
+from xlashape.hlo.files.inputs import Input, content
+from xlashape.scan.datasets import DATASETS, KEYS, chosen, failed_file
+from xlashape.scan.worker import DEFAULT_MEMORY_BYTES, DEFAULT_SECONDS, Worker, shown_path
+
+_ROWS: Final = 65_536
+_idle: Final[dict[tuple[float, int], list[Worker]]] = {}
+"""Workers of calls that have ended. Engines call the function often in one process, and a worker takes half a second to start."""
+_idle_lock: Final = threading.Lock()
+
+
+def schema(datasets: Iterable[str] | None = None) -> Any:
+    """The Arrow schema of the batches that `batches` gives for these data sets. Raises as `batches` does."""
+    pa = _arrow()
+    fields = [pa.field("dataset", pa.string(), nullable=False)]
+    fields += [pa.field(each.name, pa.string()) for each in KEYS]
+    for name in chosen(datasets):
+        whole = DATASETS[name].table().to_arrow().schema
+        fields.append(pa.field(name, pa.struct(list(whole)[len(KEYS) :])))
+    return pa.schema(fields)
+
+
+def batches(
+    batches: Iterable[Any],
+    *,
+    datasets: Iterable[str] | None = None,
+    seconds: float = DEFAULT_SECONDS,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+) -> Iterator[Any]:
+    """The rows of the files in `batches`, record batches with the columns `path` and `bytes`; lazily.
+
+    A file whose `bytes` are null is read from its path, which may be that of an object in a bucket. datasets: their names, see `xlashape.scan.DATASETS`; None makes all but the maps. seconds and
+    memory_bytes bound each file, in a process of its own. A file that is broken, too large or too slow is a row of `errors`.
+
+    Raises InvalidArgumentError for batches without these columns and for a data set that is not there, UnavailableError without the extra `tables`.
+
+    >>> import pyarrow as pa
+    >>> files = pa.record_batch({"path": ["m.hlo"], "bytes": [b"HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }"]})
+    >>> [row["dataset"] for batch in batches([files], datasets=["modules", "instructions"]) for row in batch.to_pylist()]
+    ['modules', 'instructions', 'instructions']
+    """
+    wanted = chosen(datasets)
+    whole = schema(wanted)
+    with borrowed_worker(seconds, memory_bytes) as worker:
+        for batch in batches:
+            for path, data in _files(batch):
+                for name, table in tables_of(worker, path, data, wanted).items():
+                    yield from _tall(name, table, whole)
+
+
+def tables_of(worker: Worker, path: str, data: bytes | None, datasets: Sequence[str]) -> dict[str, Any]:
+    """The Arrow table of each of these data sets for a file, whose content is read where `data` is None: by the worker, or from a bucket."""
+    each = Input(path, "")
+    try:
+        return worker.tables(path, content(each) if data is None and each.is_remote else data, datasets)
+    except XlashapeError as error:
+        return {"errors": failed_file(shown_path(path), None, error).to_arrow()}
+
+
+def select(rows: Any, dataset: str) -> Any:
+    """The rows of one data set as a table with its own columns, from a table or record batch that `batches` gave.
+
+    Raises InvalidArgumentError for a data set that is not there.
+    """
+    pa = _arrow()
+    compute: Any = import_module("pyarrow.compute")
+    name = next(each for each in chosen([dataset]) if each == dataset)
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+    table = table.filter(compute.equal(table["dataset"], name))
+    target = DATASETS[name].table().to_arrow().schema
+    values = [table[each.name] for each in KEYS]
+    values += [compute.struct_field(table[name], field.name) for field in list(target)[len(KEYS) :]]
+    return pa.table(values, schema=target)
+
+
+def _files(batch: Any) -> Iterator[tuple[str, bytes | None]]:
+    names = batch.schema.names
+    if "path" not in names or "bytes" not in names:
+        raise InvalidArgumentError(
+            f"batches have the columns path and bytes, and this one has {', '.join(names) or 'none'}", field="batches"
+        )
+    for path, data in zip(batch.column("path"), batch.column("bytes"), strict=True):
+        # One value at a time: a batch may have many large files.
+        yield path.as_py(), data.as_py()
+
+
+def _tall(name: str, table: Any, whole: Any) -> Iterator[Any]:
+    """The rows of a data set's table as batches of the schema for all data sets."""
+    pa = _arrow()
+    for batch in table.to_batches(max_chunksize=_ROWS):
+        own = batch.schema.names[len(KEYS) :]
+        arrays: list[Any] = [pa.array([name] * len(batch), pa.string())]
+        arrays += [batch.column(each.name) for each in KEYS]
+        for field in list(whole)[1 + len(KEYS) :]:
+            if field.name == name:
+                arrays.append(pa.StructArray.from_arrays([batch.column(each) for each in own], fields=list(field.type)))
+            else:
+                arrays.append(pa.nulls(len(batch), field.type))
+        yield pa.RecordBatch.from_arrays(arrays, schema=whole)
+
+
+@contextmanager
+def borrowed_worker(seconds: float, memory_bytes: int) -> Generator[Worker, None, None]:
+    """A worker that nobody else uses meanwhile. It goes on to live for the next call."""
+    require("tables", "a scan")
+    with _idle_lock:
+        workers = _idle.get((seconds, memory_bytes))
+        worker = workers.pop() if workers else Worker(seconds, memory_bytes)
+    try:
+        yield worker
+    finally:
+        with _idle_lock:
+            _idle.setdefault((seconds, memory_bytes), []).append(worker)
+
+
+def _close_all() -> None:
+    for workers in _idle.values():
+        for worker in workers:
+            worker.close()
+
+
+atexit.register(_close_all)
+
+
+def _arrow() -> Any:
+    require("tables", "a scan")
+    return import_module("pyarrow")  # an extra, without types

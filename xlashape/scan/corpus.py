@@ -1,0 +1,451 @@
+"""A scan that ends as Parquet data sets in a directory or a bucket, and can be killed at any moment and gone on with.
+
+    OUT/modules/hash=3/5fa0….parquet       a file of each data set for each unit, by the first digits of the content's hash
+    OUT/scan.json                          how many digits
+    OUT/_done/5fa0….json                   what a unit has done: version, data sets, inputs and files
+
+A unit is some inputs of equal first digits. Its files come first and are whole or absent, its line in `_done` last. Files without such a line are
+those of a unit that was interrupted; the next scan deletes them and does the unit again. One scan writes into a directory at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple
+
+from xlashape import __version__
+from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, UnavailableError, XlashapeError
+from xlashape.extras import require
+from xlashape.hlo.files.inputs import Input, content, inputs
+from xlashape.scan.batches import borrowed_worker, tables_of
+from xlashape.scan.datasets import DATASETS, chosen, key_of
+from xlashape.scan.worker import DEFAULT_MEMORY_BYTES, DEFAULT_SECONDS, shown_path
+from xlashape.similar import did_you_mean
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many files are done, and of how many."""
+
+_UNIT_FILES: Final = 512
+_UNIT_BYTES: Final = 64 << 20
+_UNITS_PER_JOB: Final = 8
+_ROWS: Final = 65_536
+ENGINES: Final = ("local", "ray")
+
+
+class Summary(NamedTuple):
+    """What a scan has done."""
+
+    files: int
+    """Files that were scanned now."""
+    skipped: int
+    """Files that an earlier scan has done."""
+    rows: dict[str, int]
+    """The rows that were written, of each data set."""
+
+    @property
+    def errors(self) -> int:
+        """The rows of `errors` that were written."""
+        return self.rows.get("errors", 0)
+
+
+class _Item(NamedTuple):
+    """A file to scan."""
+
+    input: Input
+    stamp: str
+    key: str
+    size: int
+
+
+class _Unit(NamedTuple):
+    """Files that one task scans. Everything about it can be sent to another process."""
+
+    name: str
+    part: str
+    """The first digits of the hashes of its content."""
+    items: tuple[_Item, ...]
+
+
+class _Settings(NamedTuple):
+    out: str
+    datasets: tuple[str, ...]
+    seconds: float
+    memory_bytes: int
+
+
+def scan(
+    names: str | Sequence[str],
+    out: str | os.PathLike[str],
+    *,
+    datasets: Iterable[str] | None = None,
+    stage: str = "last",
+    jobs: int | None = None,
+    seconds: float = DEFAULT_SECONDS,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    engine: str = "local",
+    ray_address: str | None = None,
+    progress: Progress | None = None,
+) -> Summary:
+    """Writes the data sets of many dumps as Parquet into `out`, a directory or the prefix of a bucket.
+
+    names: files, directories, patterns, prefixes of buckets. datasets: None makes all but the maps. stage: which dumps of a module count, as the commands'
+    `--stage`. jobs: processes that scan; None is one per processor. seconds, memory_bytes: bounds of one file. engine: "local", or "ray" for the tasks of
+    a Ray cluster, whose machines must read the names and write `out`.
+
+    What `out` has of an unchanged file from this version of the library is not done again. A file that is broken, too large or too slow is a row of
+    `errors`. Raises NotFoundError for a name that stands for no file, InvalidArgumentError for a data set or an engine that is not there,
+    UnavailableError without the extra `scan`.
+    """
+    require("scan", "a scan")
+    if engine not in ENGINES:
+        raise InvalidArgumentError(
+            f"there is no engine {engine!r}; there are {', '.join(ENGINES)}{did_you_mean(engine, ENGINES)}",
+            field="engine",
+        )
+    jobs = jobs or os.cpu_count() or 1
+    say = progress or _say_nothing
+    settings = _Settings(os.fspath(out), chosen(datasets), seconds, memory_bytes)
+    target = _Target(settings.out)
+    wanted = [names] if isinstance(names, str) else list(names)
+    found = list({each.name: each for each in inputs(wanted, stage)}.values())
+    for name in wanted:
+        if any(each.name == name and not each.is_remote and not Path(name).is_file() for each in found):
+            raise NotFoundError(f"cannot read {name!r}: there is no such file", kind="file", name=name)
+    digits = _digits(target, len(found))
+    known = _resumed(target, settings)
+    stamped = [(each, each.stamp or _stamp(each.name)) for each in found]
+    items = _hashed([pair for pair in stamped if (pair[0].name, pair[1]) not in known], jobs, say)
+    units = list(_units(items, digits, jobs))
+    rows: Counter[str] = Counter()
+    done = 0
+    run = _on_ray(ray_address) if engine == "ray" else _locally(jobs)
+    for unit, counts in run(partial(_do, settings), units):
+        rows.update(counts)
+        done += len(unit.items)
+        say("scanning", done, len(items))
+    return Summary(len(items), len(found) - len(items), {name: rows[name] for name in settings.datasets})
+
+
+def open(out: str | os.PathLike[str]) -> dict[str, Any]:  # noqa: A001 - `xlashape.scan.open`
+    """The data sets that a scan wrote, each as a pyarrow.dataset.Dataset, by name. A data set that was not made has no rows.
+
+    Raises NotFoundError where no scan has written, UnavailableError without the extra `tables`.
+    """
+    require("tables", "a corpus")
+    pa: Any = import_module("pyarrow")  # an extra, without types
+    dataset: Any = import_module("pyarrow.dataset")
+    target = _Target(os.fspath(out))
+    target.read("scan.json")
+    parts = dataset.partitioning(pa.schema([("hash", pa.string())]), flavor="hive")
+    found: dict[str, Any] = {}
+    names = {name for each in target.names("_done") for name in _document(target, each)["files"]}
+    for name, declared in DATASETS.items():
+        schema = declared.table().to_arrow().schema
+        whole = schema.append(pa.field("hash", pa.string()))
+        files = sorted(each for each in names if each.startswith(f"{name}/"))
+        if files:
+            system, root = target.filesystem()
+            paths = [f"{root}/{each}" for each in files]
+            found[name] = dataset.dataset(
+                paths, schema=whole, filesystem=system, partitioning=parts, partition_base_dir=f"{root}/{name}"
+            )
+        else:
+            found[name] = dataset.dataset(whole.empty_table())
+    return found
+
+
+# -- what is to be done ---------------------------------------------------------------------------
+
+
+def _digits(target: _Target, count: int) -> int:
+    """How many digits of a hash name a part: so many that a part has some thousand files. It stays what the first scan has chosen."""
+    known = target.read("scan.json", missing=b"")
+    if known:
+        return int(json.loads(known)["digits"])
+    digits = 0 if count < 10_000 else 1 if count < 1_000_000 else 2
+    target.write("scan.json", json.dumps({"digits": digits}).encode())
+    return digits
+
+
+def _say_nothing(what: str, done: int, total: int) -> None:
+    """The progress of callers who want none."""
+
+
+def _document(target: _Target, name: str) -> dict[str, Any]:
+    try:
+        return json.loads(target.read(name))
+    except ValueError:
+        raise DecodeError(
+            f"{target.about(name)} is damaged: delete it, and what it was about is scanned again"
+        ) from None
+
+
+def _resumed(target: _Target, settings: _Settings) -> set[tuple[str, str]]:
+    """The names and stamps of inputs that are done. The files of others are deleted: of units that were interrupted, or of other versions or data sets."""
+    known: set[tuple[str, str]] = set()
+    kept: set[str] = set()
+    for name in target.names("_done"):
+        document = _document(target, name)
+        if document["version"] == __version__ and document["datasets"] == list(settings.datasets):
+            known.update((path, stamp) for path, stamp in document["inputs"])
+            kept.update(document["files"])
+        else:
+            target.delete([name])
+    for dataset in DATASETS:
+        target.delete([name for name in target.names(dataset) if name not in kept])
+    return known
+
+
+def _stamp(name: str) -> str:
+    try:
+        status = os.stat(name)  # noqa: PTH116 - a name as it was given
+    except OSError:
+        return ""
+    return f"{status.st_size}:{status.st_mtime_ns}"
+
+
+def _hashed(found: Sequence[tuple[Input, str]], jobs: int, say: Progress) -> list[_Item]:
+    """The inputs with the hashes of their content. One that cannot be read has the hash of its name: the scan says what is wrong with it."""
+    items: list[_Item] = []
+    with ThreadPoolExecutor(jobs) as pool:
+        for each in pool.map(_item, found):
+            items.append(each)
+            say("reading", len(items), len(found))
+    return items
+
+
+def _item(pair: tuple[Input, str]) -> _Item:
+    each, stamp = pair
+    try:
+        data = content(each)
+        return _Item(each, stamp, key_of(each.name, data), len(data))
+    except (OSError, XlashapeError):
+        return _Item(each, stamp, hashlib.sha256(each.name.encode("utf-8", "surrogateescape")).hexdigest(), 0)
+
+
+def _units(items: Iterable[_Item], digits: int, jobs: int) -> Iterator[_Unit]:
+    ordered = sorted(items, key=lambda item: (item.key, item.input.name))
+    most = max(1, min(_UNIT_FILES, len(ordered) // (jobs * _UNITS_PER_JOB)))
+    for part, group in groupby(ordered, key=lambda item: item.key[:digits]):
+        taken: list[_Item] = []
+        size = 0
+        for item in group:
+            is_full = len(taken) >= most or size + item.size > _UNIT_BYTES
+            if taken and is_full and item.key != taken[-1].key:  # equal content is scanned once
+                yield _unit(part, taken)
+                taken, size = [], 0
+            taken.append(item)
+            size += item.size
+        yield _unit(part, taken)
+
+
+def _unit(part: str, items: Sequence[_Item]) -> _Unit:
+    about = "\n".join([f"{item.key} {item.stamp} {item.input.name}" for item in items])
+    return _Unit(hashlib.sha256(about.encode("utf-8", "surrogateescape")).hexdigest()[:24], part, tuple(items))
+
+
+# -- doing it -------------------------------------------------------------------------------------
+
+
+def _do(settings: _Settings, unit: _Unit) -> dict[str, int]:
+    """Scans a unit and writes its files. Returns the rows of each data set."""
+    target = _Target(settings.out)
+    counts: dict[str, int] = {}
+    files: list[str] = []
+    with TemporaryDirectory(prefix="xlashape-") as folder:
+        writers = {name: _Writer(Path(folder, f"{name}.parquet")) for name in settings.datasets}
+        with borrowed_worker(settings.seconds, settings.memory_bytes) as worker:
+            for _, group in groupby(unit.items, key=lambda item: item.key):
+                same = list(group)
+                tables = tables_of(worker, same[0].input.name, None, settings.datasets)
+                for item in same:
+                    for name, table in tables.items():
+                        writers[name].add(_named(table, item.input.name))
+        for name, writer in writers.items():
+            counts[name] = writer.close()
+            if counts[name]:
+                part = f"hash={unit.part}/" if unit.part else ""
+                files.append(f"{name}/{part}{unit.name}.parquet")
+                target.write(files[-1], writer.path)
+    document = {
+        "version": __version__,
+        "datasets": list(settings.datasets),
+        "inputs": [[item.input.name, item.stamp] for item in unit.items],
+        "files": files,
+    }
+    target.write(f"_done/{unit.name}.json", json.dumps(document).encode())
+    return counts
+
+
+def _named(table: Any, path: str) -> Any:
+    """The rows of another file with the same content."""
+    pa: Any = import_module("pyarrow")
+    return table.set_column(0, table.schema.field(0), pa.array([shown_path(path)] * len(table), pa.string()))
+
+
+class _Writer:
+    """A Parquet file whose rows come in many small tables. Names are dictionary-encoded, which is how Parquet writes text that repeats."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._waiting: list[Any] = []
+        self._waiting_rows = self._rows = 0
+        self._file: Any = None
+
+    def add(self, table: Any) -> None:
+        self._waiting.append(table)
+        self._waiting_rows += len(table)
+        if self._waiting_rows >= _ROWS:
+            self._flush()
+
+    def close(self) -> int:
+        self._flush()
+        if self._file is not None:
+            self._file.close()
+        return self._rows
+
+    def _flush(self) -> None:
+        if not self._waiting_rows:
+            return
+        table = import_module("pyarrow").concat_tables(self._waiting)
+        if self._file is None:
+            self._file = import_module("pyarrow.parquet").ParquetWriter(self.path, table.schema, compression="zstd")
+        self._file.write_table(table)
+        self._rows += self._waiting_rows
+        self._waiting, self._waiting_rows = [], 0
+
+
+_Run = Callable[[Callable[[_Unit], dict[str, int]], Sequence[_Unit]], Iterator[tuple[_Unit, dict[str, int]]]]
+
+
+def _locally(jobs: int) -> _Run:
+    """Runs units in threads, each of which waits for a worker process of its own."""
+
+    def run(do: Callable[[_Unit], dict[str, int]], units: Sequence[_Unit]) -> Iterator[tuple[_Unit, dict[str, int]]]:
+        with ThreadPoolExecutor(jobs) as pool:
+            waiting: dict[Future[dict[str, int]], _Unit] = {}
+            left = iter(units)
+            try:
+                while True:
+                    for unit in left:
+                        waiting[pool.submit(do, unit)] = unit
+                        if len(waiting) >= 2 * jobs:
+                            break
+                    if not waiting:
+                        return
+                    for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                        yield waiting.pop(future), future.result()
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+    return run
+
+
+def _on_ray(address: str | None) -> _Run:
+    """Runs units as tasks of Ray, which are done again elsewhere when a machine or a process ends."""
+    require("ray", "the engine ray")
+    ray: Any = import_module("ray")
+
+    def run(do: Callable[[_Unit], dict[str, int]], units: Sequence[_Unit]) -> Iterator[tuple[_Unit, dict[str, int]]]:
+        if not ray.is_initialized():
+            ray.init(address=address, log_to_driver=False)
+        task = ray.remote(max_retries=5, num_cpus=1)(do.func if isinstance(do, partial) else do)
+        arguments = do.args if isinstance(do, partial) else ()
+        most = max(2, 2 * int(ray.cluster_resources().get("CPU", 1)))
+        waiting: dict[Any, _Unit] = {}
+        left = iter(units)
+        while True:
+            for unit in left:
+                waiting[task.remote(*arguments, unit)] = unit
+                if len(waiting) >= most:
+                    break
+            if not waiting:
+                return
+            done, _ = ray.wait(list(waiting))
+            for each in done:
+                yield waiting.pop(each), ray.get(each)
+
+    return run
+
+
+# -- where it is written --------------------------------------------------------------------------
+
+
+class _Target:
+    """The directory or the prefix of a bucket that a scan writes to. An object is whole or absent."""
+
+    def __init__(self, out: str) -> None:
+        require("store", "what a scan writes")
+        stores: Any = import_module("obstore.store")  # an extra, without types
+        self._failure: type[Exception] = import_module("obstore.exceptions").BaseError
+        self._obstore: Any = import_module("obstore")
+        self._out = out
+        self._is_local = "://" not in out or out.startswith("file://")
+        path = out.removeprefix("file://").removeprefix("file:") if self._is_local else out
+        self._root = os.path.abspath(path) if self._is_local else out.rstrip("/")  # noqa: PTH100 - of text
+        try:
+            self._store: Any = (
+                stores.LocalStore(self._root, mkdir=True) if self._is_local else stores.from_url(f"{self._root}/")
+            )
+        except (self._failure, OSError) as error:
+            raise self._error("write to", error) from None
+
+    def about(self, name: str) -> str:
+        """The name of an object for people."""
+        return f"{self._root}/{name}"
+
+    def filesystem(self) -> tuple[Any, str]:
+        """The file system of Arrow, and the root in it."""
+        fs: Any = import_module("pyarrow.fs")
+        if self._is_local:
+            return fs.LocalFileSystem(), self._root
+        return fs.FileSystem.from_uri(self._root)
+
+    def names(self, folder: str) -> list[str]:
+        """The names of the objects in a folder."""
+        try:
+            found = [entry["path"] for page in self._store.list(f"{folder}/") for entry in page]
+        except self._failure as error:
+            raise self._error("read", error) from None
+        return found
+
+    def read(self, name: str, missing: bytes | None = None) -> bytes:
+        """The content of an object; `missing` where there is none. Raises NotFoundError."""
+        try:
+            return bytes(self._obstore.get(self._store, name).bytes())
+        except FileNotFoundError:
+            if missing is None:
+                message = f"{self._out} is not what a scan wrote: it has no {name}"
+                raise NotFoundError(message, kind="file", name=name) from None
+            return missing
+        except self._failure as error:
+            raise self._error("read", error) from None
+
+    def write(self, name: str, data: bytes | Path) -> None:
+        """Makes or replaces an object."""
+        try:
+            self._obstore.put(self._store, name, data)
+        except self._failure as error:
+            raise self._error("write to", error) from None
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Deletes objects."""
+        try:
+            for name in names:
+                self._obstore.delete(self._store, name)
+        except self._failure as error:
+            raise self._error("delete in", error) from None
+
+    def _error(self, what: str, error: Exception) -> UnavailableError:
+        return UnavailableError(f"cannot {what} {self._out}: {str(error).partition(chr(10))[0]}")

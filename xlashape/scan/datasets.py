@@ -1,0 +1,284 @@
+"""The data sets of a scan: their columns, and the rows that one file has in each.
+
+    modules        a row per module: sizes, fingerprint, memory, bytes and FLOPs, copies
+    computations   a row per computation, with its fingerprint
+    instructions   a row per instruction
+    buffers        a row per buffer, with its padding: the rows of the report `size`
+    accesses       a row per operand that an instruction reads: the rows of the report `reads`
+    copies         a row per instruction that only moves data: the rows of the report `copies`
+    maps           a row per indexing map: the rows of the report `map`, only where asked for
+    errors         a row per file, or step of a file, that could not be answered
+
+Every row begins with `path`, `key` and `module`. A row is named by its key, the SHA-256 of the file's content, together with the path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from xlashape.errors import InvalidArgumentError, ParseError, XlashapeError
+from xlashape.hlo import HloModule
+from xlashape.hlo.files.convert import decode_all, detect
+from xlashape.hlo.files.inputs import STORED
+from xlashape.hlo.module_proto.instruction_table import INSTRUCTION_COLUMNS
+from xlashape.reports import Answer, report_of
+from xlashape.similar import did_you_mean
+from xlashape.tables import Column, Kind, Table
+from xlashape_server.stored_file import content_of
+
+KEYS: Final = (
+    Column("path", Kind.TEXT, "the file, or the object of a bucket"),
+    Column("key", Kind.TEXT, "the SHA-256 of its content, in hexadecimal"),
+    Column("module", Kind.TEXT, "the name of the module"),
+)
+"""The columns with which the rows of every data set begin."""
+
+_FILE: Final = "the file"
+"""Its name in messages: the rows of two files with the same content are equal but for their paths."""
+
+_TOTALS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "memory": (
+        ("peak_bytes", "peak_bytes"),
+        ("peak_is_estimate", "is_estimate"),
+        ("argument_bytes", "argument_bytes"),
+        ("output_bytes", "output_bytes"),
+        ("alias_bytes", "alias_bytes"),
+        ("temp_bytes", "temp_bytes"),
+        ("constant_bytes", "constant_bytes"),
+    ),
+    "size": (("buffer_bytes", "bytes"), ("padding_bytes", "padding_bytes")),
+    "cost": (
+        ("flops", "flops"),
+        ("transcendentals", "transcendentals"),
+        ("bytes_read", "bytes_read"),
+        ("bytes_written", "bytes_written"),
+        ("cost_is_exact", "is_exact"),
+    ),
+    "copies": (("copies", "copies"), ("copied_bytes", "total_bytes")),
+}
+"""The totals of reports that are columns of `modules`: of each report, the names of the column and of the total."""
+
+
+class Subject:
+    """A module that is scanned. What several data sets need of it is computed once."""
+
+    def __init__(self, module: HloModule, form: str, file_bytes: int) -> None:
+        self.module = module
+        self.form = form
+        self.file_bytes = file_bytes
+        self.failures: list[tuple[str, BaseException]] = []
+        """The steps that failed, each with its error."""
+        self._answers: dict[str, Answer | None] = {}
+
+    def answer(self, report: str) -> Answer | None:
+        """The answer of a report about the module; None where it raises, which is among the failures then."""
+        if report not in self._answers:
+            self._answers[report] = self.attempt(report, partial(report_of(report).run, self.module))
+        return self._answers[report]
+
+    def attempt(self, step: str, compute: Callable[[], Any]) -> Any:
+        """What `compute` returns; None where it raises."""
+        try:
+            return compute()
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever is wrong with one module must not end the scan of the others
+            self.failures.append((step, error))
+            return None
+
+
+class DataSet(NamedTuple):
+    """The declaration of a data set."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    """Without KEYS, with which its rows begin."""
+    rows: Callable[[Subject], Iterable[Sequence[Any]]]
+    """The rows of a module, with the values of `columns`."""
+
+    @property
+    def all_columns(self) -> tuple[Column, ...]:
+        """KEYS and the columns."""
+        return (*KEYS, *self.columns)
+
+    def table(self, rows: Iterable[Sequence[Any]] = ()) -> Table:
+        """Rows with all columns."""
+        return Table(self.all_columns, rows)
+
+
+def _total_columns() -> Iterator[Column]:
+    for report, names in _TOTALS.items():
+        declared = {column.name: column for column in report_of(report).totals}
+        for name, total in names:
+            yield declared[total]._replace(name=name)
+
+
+def _module_rows(subject: Subject) -> Iterator[Sequence[Any]]:
+    module = subject.module
+    totals: list[Any] = []
+    for report, names in _TOTALS.items():
+        answer = subject.answer(report)
+        known = {} if answer is None else answer.totals
+        totals += [known.get(total) for _, total in names]
+    yield (
+        subject.form,
+        subject.file_bytes,
+        subject.attempt("fingerprint", module.fingerprint),
+        len(module.computations),
+        sum(len(each.proto.instructions) for each in module.computations),
+        module.proto.HasField("schedule"),
+        *totals,
+    )
+
+
+def _computation_rows(subject: Subject) -> Iterator[Sequence[Any]]:
+    entry = subject.module.entry
+    for each in subject.module.computations:
+        yield (
+            each.name,
+            subject.attempt("fingerprint", each.fingerprint),
+            len(each.proto.instructions),
+            each.root.proto.opcode,
+            each is entry,
+        )
+
+
+def _instruction_rows(subject: Subject) -> Iterator[Sequence[Any]]:
+    for row in subject.module.table():
+        yield tuple(row.values())
+
+
+def _report_rows(report: str) -> Callable[[Subject], Iterable[Sequence[Any]]]:
+    def rows(subject: Subject) -> Iterable[Sequence[Any]]:
+        answer = subject.answer(report)
+        return () if answer is None else answer.rows_of()
+
+    return rows
+
+
+def _no_rows(_subject: Subject) -> tuple[()]:
+    return ()
+
+
+def _of_report(name: str, report: str, meaning: str) -> DataSet:
+    taken = {column.name for column in KEYS}
+    assert not taken & {column.name for column in report_of(report).columns}
+    return DataSet(name, meaning, report_of(report).columns, _report_rows(report))
+
+
+DATASETS: Final[dict[str, DataSet]] = {
+    each.name: each
+    for each in (
+        DataSet(
+            "modules",
+            "a row per module",
+            (
+                Column("format", Kind.TEXT, "the form of its file: hlo, pb, hlo.pb, pbtxt or json, with .gz where compressed"),
+                Column("file_bytes", Kind.INTEGER, "the size of the file", "bytes"),
+                Column("fingerprint", Kind.TEXT, "equal for modules that differ in names, ids and metadata only"),
+                Column("computations", Kind.INTEGER, "the number of its computations"),
+                Column("instructions", Kind.INTEGER, "the number of its instructions"),
+                Column("is_scheduled", Kind.BOOLEAN, "whether it has a schedule"),
+                *_total_columns(),
+            ),
+            _module_rows,
+        ),
+        DataSet(
+            "computations",
+            "a row per computation",
+            (
+                Column("computation", Kind.TEXT, "its name"),
+                Column("fingerprint", Kind.TEXT, "equal for computations that differ in names, ids and metadata only"),
+                Column("instructions", Kind.INTEGER, "the number of its instructions"),
+                Column("root_opcode", Kind.TEXT, "the opcode of its root"),
+                Column("is_entry", Kind.BOOLEAN, "whether the module begins there"),
+            ),
+            _computation_rows,
+        ),
+        DataSet("instructions", "a row per instruction", INSTRUCTION_COLUMNS, _instruction_rows),
+        _of_report("buffers", "size", "a row per buffer, those with the most padding first"),
+        _of_report("accesses", "reads", "a row per operand that an instruction reads, the most wasteful first"),
+        _of_report("copies", "copies", "a row per instruction that only moves data"),
+        _of_report("maps", "map", "a row per indexing map from the result of an instruction to an operand"),
+        DataSet(
+            "errors",
+            "a row per file, or step of a file, that could not be answered",
+            (
+                Column("step", Kind.TEXT, "what failed: `read`, or a report or data set of the module"),
+                Column("error", Kind.TEXT, "the class of the error"),
+                Column("message", Kind.TEXT, "what is wrong"),
+                Column("line", Kind.INTEGER, "the line of the mistake in text, from 1"),
+                Column("column", Kind.INTEGER, "the column of the mistake in text, from 1"),
+            ),
+            _no_rows,
+        ),
+    )
+}  # fmt: skip
+"""The data sets by name."""
+
+BY_DEFAULT: Final = tuple(name for name in DATASETS if name not in ("maps", "errors"))
+"""The data sets that are made where none are named. `errors` is always made."""
+
+
+def chosen(names: Iterable[str] | None) -> tuple[str, ...]:
+    """The data sets of these names in the order of DATASETS, with `errors`. Raises InvalidArgumentError for a name that none has."""
+    wanted = set(BY_DEFAULT if names is None else names)
+    for name in sorted(wanted):
+        if name not in DATASETS:
+            message = f"there is no data set {name!r}; there are {', '.join(DATASETS)}{did_you_mean(name, DATASETS)}"
+            raise InvalidArgumentError(message, field="datasets")
+    return tuple(name for name in DATASETS if name in wanted or name == "errors")
+
+
+def rows_of_file(path: str, content: bytes, names: Sequence[str]) -> dict[str, Table]:
+    """The rows that a file has in each of these data sets. Whatever is wrong with it is a row of `errors`. Raises MemoryError alone.
+
+    >>> tables = rows_of_file("m.hlo", b"HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }", ["modules", "errors"])
+    >>> tables["modules"]["instructions"], len(tables["errors"])
+    ([2], 0)
+    """
+    key = key_of(path, content)
+    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in names}
+    failures = rows.setdefault("errors", [])
+    try:
+        if STORED.search(path):
+            content = content_of(content, key)
+        form = str(detect(content))
+        modules = [HloModule.of_document(document) for _, document in decode_all(content, _FILE)]
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever is wrong with one file must not end the scan of the others
+        failures.append((path, key, None, *_failure("read", error)))
+        modules, form = [], ""
+    for module in modules:
+        subject = Subject(module, form, len(content))
+        about = (path, key, module.name)
+        for name in names:
+            rows[name] += [(*about, *row) for row in subject.attempt(name, partial(_rows_of, name, subject)) or ()]
+        failures += [(*about, *_failure(step, error)) for step, error in subject.failures]
+    return {name: DATASETS[name].table(found) for name, found in rows.items()}
+
+
+def key_of(path: str, content: bytes) -> str:
+    """The SHA-256 of a file's content; of a file in the store of a server that of the module, which is the file's name."""
+    stored = STORED.search(path)
+    return hashlib.sha256(content).hexdigest() if stored is None else stored[1]
+
+
+def _rows_of(name: str, subject: Subject) -> list[Sequence[Any]]:
+    return list(DATASETS[name].rows(subject))
+
+
+def failed_file(path: str, key: str | None, error: BaseException) -> Table:
+    """The row of `errors` of a file that could not be answered at all."""
+    return DATASETS["errors"].table([(path, key, None, *_failure("read", error))])
+
+
+def _failure(step: str, error: BaseException) -> tuple[Any, ...]:
+    position = (error.line, error.column) if isinstance(error, ParseError) else (None, None)
+    message = error.message if isinstance(error, XlashapeError) else str(error)
+    return step, type(error).__name__, message, *position

@@ -1,0 +1,216 @@
+"""A process that answers files one after the other, and may die of one: of its time, of its memory, of a fault in compiled code.
+
+The process reads requests from its standard input and writes tables to its standard output. It ends itself by a timer when a file takes longer than it
+may, whatever it is doing then; an allocation beyond its memory fails. Seconds are those of the processor, so that a busy machine refuses no file; a file
+may take ten times as long in all, for a file system that hangs. Worker, the other end, starts a new process for the next file.
+
+    request     <I> size, JSON: {"path": …, "datasets": […], "seconds": …, "content": bytes of content or null}, content
+    answer      <I> size, JSON: {"tables": [[name, bytes], …]}, each table as an Arrow IPC stream
+
+Without content the process reads the path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from importlib import import_module
+from types import TracebackType
+from typing import IO, Any, Final
+
+from xlashape.errors import LimitExceededError, UnavailableError
+from xlashape.extras import require
+from xlashape.math import byte_text
+from xlashape.scan.datasets import BY_DEFAULT, failed_file, key_of, rows_of_file
+
+DEFAULT_SECONDS: Final = 120.0
+DEFAULT_MEMORY_BYTES: Final = 1 << 30
+
+_PATIENCE: Final = 10
+_TIMERS: Final = (-signal.SIGPROF, -signal.SIGALRM)
+"""The exit codes of a process that has ended itself by a timer."""
+
+_SIZE: Final = struct.Struct("<I")
+_MEMORY: Final = "XLASHAPE_SCAN_MEMORY"
+_START: Final = "from xlashape.scan.worker import serve; serve()"
+
+
+class Worker:
+    """A process for files. It starts with the first file, and again after one that ended it. Close it, or use it in a `with`.
+
+    seconds: the most time of the processor that a file may take. memory_bytes: the most memory that the process may have for its data.
+    """
+
+    def __init__(self, seconds: float = DEFAULT_SECONDS, memory_bytes: int = DEFAULT_MEMORY_BYTES) -> None:
+        require("tables", "a scan")
+        self._seconds = seconds
+        self._memory_bytes = memory_bytes
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def tables(self, path: str, content: bytes | None, datasets: Sequence[str]) -> dict[str, Any]:
+        """The Arrow table of each of these data sets for a file, which is read where `content` is None. Raises nothing for what is wrong with the file."""
+        request = {
+            "path": path,
+            "datasets": list(datasets),
+            "seconds": self._seconds,
+            "content": None if content is None else len(content),
+        }
+        with self._lock:
+            code = 0
+            for _ in range(2):
+                process = self._process = self._process or self._started()
+                assert process.stdin is not None
+                assert process.stdout is not None
+                try:
+                    _write(process.stdin, json.dumps(request).encode(), content or b"")
+                    answer = json.loads(_read(process.stdout))
+                    return {name: _arrow(_exactly(process.stdout, size)) for name, size in answer["tables"]}
+                except (EOFError, BrokenPipeError):
+                    self.close()
+                    code = process.returncode
+                if code in _TIMERS:
+                    break
+                # Somebody else may have killed it, such as a system that is short of memory: the file has a second chance.
+            return {"errors": failed_file(shown_path(path), _key(path, content), self._reason(code)).to_arrow()}
+
+    def _reason(self, code: int) -> Exception:
+        if code in _TIMERS:
+            what = "of the processor's time" if code == -signal.SIGPROF else "in all"
+            seconds = self._seconds if code == -signal.SIGPROF else self._seconds * _PATIENCE
+            return LimitExceededError(f"took more than {seconds:g} s {what}", limit="seconds", maximum=int(seconds))
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        return UnavailableError(
+            f"the process that read it {how}; it may have {byte_text(self._memory_bytes)} of memory"
+        )
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, _MEMORY: str(self._memory_bytes)}
+        environment["PYTHONPATH"] = os.pathsep.join([path for path in sys.path if path])
+        return subprocess.Popen(
+            [sys.executable, "-c", _START], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        )
+
+    def close(self) -> None:
+        """Ends the process."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for stream in (process.stdin, process.stdout):
+            assert stream is not None
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+        try:
+            process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def shown_path(path: str) -> str:
+    r"""A path as rows have it: bytes that are no text, which names of files may have, as `\\udc80`."""
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def _key(path: str, content: bytes | None) -> str | None:
+    """The key of a file that could not be answered, so that its row names its content, too."""
+    try:
+        return key_of(path, _content(path) if content is None else content)
+    except OSError:
+        return None
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:  # noqa: PTH123 - a path as it was given
+        return file.read()
+
+
+def serve() -> None:
+    """Answers requests on standard input until it ends: what the process does."""
+    requests = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print must not get between the answers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it ends it
+    import_module("pyarrow")
+    rows_of_file(
+        "", b"HloModule m ENTRY e { ROOT p = f32[1] parameter(0) }", BY_DEFAULT
+    )  # imports what files need, outside their time
+    most = int(os.environ[_MEMORY])
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    while True:
+        try:
+            request = json.loads(_read(requests))
+        except EOFError:
+            return
+        size = request["content"]
+        content = None if size is None else _exactly(requests, size)
+        signal.setitimer(signal.ITIMER_PROF, request["seconds"])
+        signal.setitimer(signal.ITIMER_REAL, request["seconds"] * _PATIENCE)
+        parts = _answer(request["path"], content, request["datasets"])
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        header = {"tables": [[name, len(data)] for name, data in parts.items()]}
+        try:
+            _write(answers, json.dumps(header).encode(), *parts.values())
+        except BrokenPipeError:
+            os._exit(0)
+
+
+def _answer(path: str, content: bytes | None, datasets: Sequence[str]) -> dict[str, bytes]:
+    shown = shown_path(path)
+    try:
+        data = _content(path) if content is None else content
+        return {name: _ipc(table.to_arrow()) for name, table in rows_of_file(shown, data, datasets).items()}
+    except OSError as error:
+        return {"errors": _ipc(failed_file(shown, None, error).to_arrow())}
+    except MemoryError:
+        message = f"needs more than {byte_text(int(os.environ[_MEMORY]))} of memory"
+        error = LimitExceededError(message, limit="memory_bytes", maximum=int(os.environ[_MEMORY]))
+        return {"errors": _ipc(failed_file(shown, _key(path, content), error).to_arrow())}
+
+
+def _ipc(table: Any) -> bytes:
+    pa: Any = import_module("pyarrow")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _arrow(data: bytes) -> Any:
+    return import_module("pyarrow").ipc.open_stream(data).read_all()
+
+
+def _write(stream: IO[bytes], header: bytes, *rest: bytes) -> None:
+    stream.write(_SIZE.pack(len(header)))
+    stream.write(header)
+    for part in rest:
+        stream.write(part)
+    stream.flush()
+
+
+def _read(stream: IO[bytes]) -> bytes:
+    return _exactly(stream, _SIZE.unpack(_exactly(stream, _SIZE.size))[0])
+
+
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
