@@ -10,7 +10,7 @@ from hlo_builder import Builder, fused
 
 from xlashape import indexing
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, InvalidModuleError, LimitExceededError
-from xlashape.hlo import HloModule
+from xlashape.hlo import HloInstruction, HloModule, verifier
 from xlashape.indexing.walk import path_limits
 from xlashape.limits import budget
 from xlashape.symbolic import IndexingMap
@@ -275,6 +275,21 @@ LATE = {
         state = ((f32[4,8]), f32[4,6], u32[]) get-tuple-element(pair), index=0
         update = ((f32[4,8], f32[8,6]), f32[4,6], u32[]) dot-update(state, b)""",
 }
+WITHOUT_RESULT = {
+    "until the update": f"""
+        start = ((), (), u32[]) dot-start(), {DOT}
+        update = ((f32[4,8], f32[8,6]), f32[4,6], u32[]) dot-update(start, a, b)""",
+    "until the second update": f"""
+        start = ((f32[4,8]), (), u32[]) dot-start(a), {DOT}
+        update = ((f32[4,8], f32[8,6]), f32[4,6], u32[]) dot-update(start, b)""",
+    "until the end": f"""
+        start = ((f32[4,8]), (), u32[]) dot-start(a), {DOT}
+        update = ((f32[4,8], f32[8,6]), (), u32[]) dot-update(start, b)""",
+    "until an update without operands": f"""
+        start = ((), (), u32[]) dot-start(), {DOT}
+        brought = ((f32[4,8], f32[8,6]), (), u32[]) dot-update(start, a, b)
+        update = ((f32[4,8], f32[8,6]), f32[4,6], u32[]) dot-update(brought)""",
+}
 ENTRY = "HloModule m ENTRY e {{ a = f32[4,8] parameter(0)\n b = f32[8,6] parameter(1)\n {} }}"
 
 
@@ -294,6 +309,30 @@ def test_operands_of_updates_are_read_as_those_of_the_operation(steps: str) -> N
         assert forwards[2] == result
         (handed_on,) = indexing.output_to_input(update, output=late.parameters.index(operand))[number]
         assert str(handed_on.map).startswith("(d0, d1) -> (d0, d1), ")
+
+
+@pytest.mark.parametrize("steps", WITHOUT_RESULT.values(), ids=WITHOUT_RESULT)
+def test_states_without_a_result_are_read_as_the_operation(steps: str) -> None:
+    whole = HloModule.parse(ENTRY.format(f"ROOT d = f32[4,6] dot(a, b), {DOT}")).entry
+    late = HloModule.parse(ENTRY.format(f"{steps}\n ROOT d = f32[4,6] dot-done(update)")).entry
+    verifier.check(late.module)
+    for number in (0, 1):
+        assert indexing.output_to_ancestor(late.root, late.parameters[number]) == indexing.output_to_ancestor(
+            whole.root, whole.parameters[number]
+        )
+    # Forwards the steps compose to the same maps.
+    for operand in late.parameters:
+        reached: dict[HloInstruction, dict[int, IndexingMap]] = {
+            operand: {0: IndexingMap.identity(operand.shape.dimensions)}
+        }
+        for instruction in late.instructions:
+            for number, source in enumerate(instruction.operands):
+                for leaf, map_ in reached.get(source, {}).items():
+                    for output, writes in enumerate(indexing.input_to_output(instruction, number, leaf)):
+                        for write in writes:
+                            reached.setdefault(instruction, {})[output] = map_.compose(write.map)
+        (direct,) = indexing.input_to_output(whole.root, whole.parameters.index(whole.instruction(operand.name)))
+        assert str(reached[late.root][0]) == str(direct.map.simplify())
 
 
 def test_asynchronous_copies_and_collectives() -> None:

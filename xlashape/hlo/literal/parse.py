@@ -110,6 +110,8 @@ def parse_literal(
     elided = Elided() if elided is None else elided
     literal_shape = literal.shape
     literal_shape.CopyFrom(shape)
+    if literal_shape.element_type == xla.BUFFER and literal_shape.tuple_shapes:
+        literal_shape.CopyFrom(shape.tuple_shapes[0])  # XLA makes an array of it
     if literal_shape.element_type == xla.TUPLE:
         return _parse_tuple(source, at, literal_shape, 0, elided)
     _make_static(literal_shape)

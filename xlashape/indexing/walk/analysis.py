@@ -106,7 +106,7 @@ class Analysis:
             opcode = instruction.proto.opcode
             registered = OUTPUT_TO_INPUT.get(opcode)
             known = None if registered is None else signature(instruction, registered)
-            if known is None or instruction.shape.is_tuple:
+            if known is None or instruction.shape.is_tuple or opcode == Opcode.ASYNC_DONE:
                 if has_no_arrays(instruction, output):
                     return (NOT_ACCESSED,) * len(instruction.operands)
                 if calls_computation(instruction):
@@ -209,7 +209,7 @@ class Analysis:
             return (yield from self._repeated_computation(instruction).from_output(output))
         if opcode == Opcode.SORT:
             return sort_from_output(instruction, output, self._contents)
-        if opcode in (Opcode.ASYNC_START, Opcode.ASYNC_UPDATE):
+        if opcode in (Opcode.ASYNC_START, Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE):
             return (yield from async_from_output(instruction, output))
         (computation,) = _called(instruction, 1)
         self._check_call(instruction, computation, operands, instruction.shape)
@@ -237,7 +237,7 @@ class Analysis:
         if opcode in (Opcode.WHILE, Opcode.SCAN):
             repeated = self._repeated_computation(instruction)
             return (yield from repeated.from_operand(leaf if opcode == Opcode.WHILE else operand))
-        if opcode in (Opcode.ASYNC_START, Opcode.ASYNC_UPDATE):
+        if opcode in (Opcode.ASYNC_START, Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE):
             return (yield from async_from_operand(instruction, operand, leaf))
         (computation,) = _called(instruction, 1)
         self._check_call(instruction, computation, operands, instruction.shape)

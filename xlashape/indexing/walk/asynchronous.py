@@ -1,22 +1,30 @@
-"""The maps of async-start, and of an async-update that brings operands which the start does not have.
+"""The maps of the steps of asynchronous operations, where they come from the computation that runs.
 
-The result of both is the tuple (operands so far, what the called computation returns, contexts that hold no element):
+The result of a start or update is its state, the tuple (operands so far, what the called computation returns, contexts that hold no element):
 
     start  = ((f32[4]), f32[4], u32[]) add-start(a)                      result: reads a through the computation
     update = ((f32[4], f32[4]), f32[4], u32[]) add-update(start, b)      result: that of `start`, and b through the computation
 
-What a start reads and what its updates read is together what the computation reads.
+What a start reads and what its updates read is together what the computation reads. A state may lack the result, or elements of it, as long as no
+later step adds them. The step that adds them reads the operands in the state through the computation:
+
+    start  = ((), (), u32[]) add-start()
+    update = ((f32[4], f32[4]), (), u32[]) add-update(start, a, b)       hands a and b on
+    done   = f32[4] add-done(update)                                     reads the a and b of the state through the computation
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import NamedTuple, TypeAlias
 
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.hlo.ops.async_chain import find_origin
-from xlashape.indexing.answers.leaves import leaf_count, leaf_sizes
+from xlashape.indexing.answers.leaves import dims_of, first_leaves, leaf_count, leaf_sizes, leaves
+from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.answers.operand_indexing_set import NOT_ACCESSED, OperandIndexingSet, set_of
 from xlashape.indexing.ops import CALLS
 from xlashape.indexing.ops.build import identity
@@ -26,54 +34,84 @@ from xlashape.shape import Shape
 
 
 def calls_computation(instruction: HloInstruction) -> bool:
-    """Whether the maps of an instruction come from a computation."""
+    """Whether the maps of an instruction come from a computation: those of an async-update or async-done do if it adds to the state."""
     opcode = instruction.proto.opcode
-    return opcode in CALLS or (opcode == Opcode.ASYNC_UPDATE and len(instruction.operands) > 1)
+    if opcode not in (Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE):
+        return opcode in CALLS
+    operands = instruction.operands
+    if not operands or len(operands[0].shape.tuple_shapes) < 2:
+        return False
+    state = operands[0].shape
+    if opcode == Opcode.ASYNC_DONE:
+        return leaf_count(state.tuple_shapes[1]) != leaf_count(instruction.shape)
+    return len(operands) > 1 or leaf_count(state) != leaf_count(instruction.shape)
 
 
 def async_from_output(instruction: HloInstruction, output: int) -> MapsCoroutine:
-    """One set for each operand of an async-start, or of an async-update with further operands."""
+    """One set for each operand of a step whose maps come from a computation."""
     operands = instruction.operands
-    parts = _Parts.of(instruction)
-    if parts is None:
+    step = _Step.of(instruction)
+    if step is None:
         return unknown_from_output(instruction)
     answer = [NOT_ACCESSED] * len(operands)
-    if parts.is_update and (leaf := parts.leaf_before(output)) is not None:
-        answer[0] = _passed(parts.before[leaf], leaf)
-    for number, start in parts.positions():
-        leaf = output - start
-        sizes = leaf_sizes(operands[number].shape)
-        if 0 <= leaf < len(sizes):
-            answer[number] = _passed(sizes[leaf], leaf)
-    result = output - parts.first_result
-    if 0 <= result < parts.results:
-        maps = yield ComputationRequest(parts.computation, FROM_RESULT, result, gives_up=True)
-        for number, access in zip(range(parts.is_update, len(operands)), maps[parts.first_parameter :], strict=False):
-            answer[number] = access
-        return seen_from_caller(tuple(answer), parts.arguments(operands))
+    part = step.after[output]
+    sizes = leaf_sizes(instruction.shape)[output]
+    before = step.index_before(part)
+    if before is not None and leaf_sizes(operands[0].shape)[before] == sizes:
+        answer[0] = _passed(sizes, before)
+    if part.kind is _Kind.OPERAND:
+        bringing = step.bringing(part.number)
+        if bringing is not None:
+            answer[bringing[0]] = _passed(sizes, bringing[1])
+    if part.kind is not _Kind.RESULT:
+        return tuple(answer)
+    maps = yield ComputationRequest(step.computation, FROM_RESULT, part.number, gives_up=True)
+    maps = seen_from_caller(maps, step.arguments(operands))
+    through_state: list[OperandIndexing] = []
+    for parameter, accesses in enumerate(maps):
+        operand = step.operand_of(parameter)
+        if operand is not None:
+            answer[operand] = accesses
+        elif before is None:
+            for access in accesses:
+                leaf = step.index_before(_Part(_Kind.OPERAND, step.first_leaves[parameter] + access.leaf))
+                if leaf is not None:
+                    through_state.append(access.with_leaf(leaf))
+    if through_state:
+        answer[0] = OperandIndexingSet(through_state)
     return tuple(answer)
 
 
 def async_from_operand(instruction: HloInstruction, operand: int, leaf: int) -> MapsCoroutine:
-    """One set for each leaf of the result of an async-start, or of an async-update with further operands."""
+    """One set for each leaf of the result of a step whose maps come from a computation."""
     operands = instruction.operands
-    parts = _Parts.of(instruction)
-    if parts is None:
+    step = _Step.of(instruction)
+    if step is None:
         return unknown_from_operand(instruction)
-    answer = [NOT_ACCESSED] * leaf_count(instruction.shape)
-    if parts.is_update and operand == 0:
-        for output in range(len(answer)):
-            if parts.leaf_before(output) == leaf:
-                answer[output] = _passed(parts.before[leaf], 0)
+    is_state = step.takes_state and operand == 0
+    sizes = leaf_sizes(operands[operand].shape)[leaf]
+    part = step.before[leaf] if is_state else _Part(_Kind.OPERAND, step.number_of(operand, leaf))
+    answer = [
+        _passed(sizes, 0) if each == part and dims_of(shape) == sizes else NOT_ACCESSED
+        for each, shape in zip(step.after, leaves(instruction.shape), strict=True)
+    ]
+    if part.kind is not _Kind.OPERAND:
         return tuple(answer)
-    start = dict(parts.positions())[operand]
-    answer[start + leaf] = _passed(leaf_sizes(operands[operand].shape)[leaf], 0)
-    parameter = parts.first_parameter + operand - parts.is_update
-    if parameter < len(parts.computation.parameters):
-        maps: Sequence[OperandIndexingSet] = yield ComputationRequest(parts.computation, parameter, leaf, gives_up=True)
-        answer[parts.first_result : parts.first_result + parts.results] = seen_from_caller(
-            tuple(maps), parts.arguments(operands)
+    # Of what is in the state, the results in the state have been read by an earlier step.
+    results = [
+        (output, each.number)
+        for output, each in enumerate(step.after)
+        if each.kind is _Kind.RESULT and not (is_state and step.index_before(each) is not None)
+    ]
+    parameter = bisect_right(step.first_leaves, part.number) - 1
+    if results and parameter < len(step.computation.parameters):
+        request = ComputationRequest(
+            step.computation, parameter, part.number - step.first_leaves[parameter], gives_up=True
         )
+        maps: Sequence[OperandIndexingSet] = yield request
+        maps = seen_from_caller(tuple(maps), step.arguments(operands))
+        for output, number in results:
+            answer[output] = maps[number]
     return tuple(answer)
 
 
@@ -81,75 +119,113 @@ def _passed(sizes: tuple[int, ...], leaf: int) -> OperandIndexingSet:
     return set_of(identity(sizes)[0].map, leaf)
 
 
-class _Parts(NamedTuple):
-    """The leaves of the result of an async-start or async-update, and the computation that runs."""
+class _Kind(Enum):
+    """What a leaf of a state belongs to."""
 
-    instruction: HloInstruction
-    computation: HloComputation
-    is_update: bool
-    before: list[tuple[int, ...]]
-    """Of an update: the sizes of the leaves of the state that it takes."""
-    held_before: int
-    """Of an update: how many of those are operands."""
-    first_parameter: int
-    """The parameter of the computation that the first operand takes, the state not counted."""
-    first_result: int
-    """The number of the first leaf of what the computation returns."""
-    results: int
-    """How many leaves the computation returns."""
+    OPERAND = "an operand of the computation"
+    RESULT = "what the computation returns"
+    CONTEXT = "a context"
+
+
+class _Part(NamedTuple):
+    """A leaf of a state, by what it is: two states of one operation have the same parts at different leaves."""
+
+    kind: _Kind
+    number: int
+    """Of the leaf among all leaves of the parameters, of the result, or of the contexts."""
+
+
+_Parts: TypeAlias = "list[_Part]"
+
+
+def _parts_of(part: Shape, whole: Shape, kind: _Kind, first: int = 0) -> Iterator[_Part]:
+    """The leaves of a part of `whole` that a state has so far: tuples may lack their last elements. ValueError where it does not fit."""
+    if not part.is_tuple:
+        if whole.is_tuple or dims_of(part) != dims_of(whole):
+            raise ValueError
+        yield _Part(kind, first)
+    elif part.tuple_shapes:
+        if len(part.tuple_shapes) > len(whole.tuple_shapes):
+            raise ValueError
+        for each, its_whole in zip(part.tuple_shapes, whole.tuple_shapes, strict=False):
+            yield from _parts_of(each, its_whole, kind, first)
+            first += leaf_count(its_whole)
+
+
+def _state_parts(state: Shape, parameters: Shape, result: Shape) -> _Parts:
+    """What each leaf of a state is. ValueError where the state does not fit the computation."""
+    elements = state.tuple_shapes
+    if len(elements) < 2 or not elements[0].is_tuple:
+        raise ValueError
+    contexts = sum([leaf_count(each) for each in elements[2:]])
+    return [
+        *_parts_of(elements[0], parameters, _Kind.OPERAND),
+        *_parts_of(elements[1], result, _Kind.RESULT),
+        *(_Part(_Kind.CONTEXT, number) for number in range(contexts)),
+    ]
+
+
+class _Step:
+    """A start, update or end, the computation that runs, and what the leaves of its operand and of its result are."""
+
+    def __init__(self, instruction: HloInstruction, computation: HloComputation) -> None:
+        """Raises ValueError where shapes do not fit."""
+        opcode, operands = instruction.proto.opcode, instruction.operands
+        shapes = tuple([parameter.shape for parameter in computation.parameters])
+        parameters, result = Shape.tuple(shapes), computation.root.shape
+        self.computation = computation
+        self.takes_state = opcode != Opcode.ASYNC_START
+        self.first_leaves = first_leaves(shapes)
+        """The number of the first leaf of each parameter among the leaves of all."""
+        self.before = _state_parts(operands[0].shape, parameters, result) if self.takes_state else []
+        """What each leaf of the state that it takes is."""
+        self.after = (
+            list(_parts_of(instruction.shape, result, _Kind.RESULT))
+            if opcode == Opcode.ASYNC_DONE
+            else _state_parts(instruction.shape, parameters, result)
+        )
+        """What each leaf of its result is."""
+        self._leaves_before = {part: leaf for leaf, part in enumerate(self.before)}
+        self._first = len(operands[0].shape.tuple_shapes[0].tuple_shapes) if self.takes_state else 0
+        self._brought = len(operands) - self.takes_state
+        for operand, shape in zip(operands[self.takes_state :], shapes[self._first :], strict=False):
+            if leaf_sizes(operand.shape) != leaf_sizes(shape):
+                raise ValueError
 
     @classmethod
-    def of(cls, instruction: HloInstruction) -> _Parts | None:
+    def of(cls, instruction: HloInstruction) -> _Step | None:
         """None where the computation is not known. Raises InvalidModuleError where shapes do not fit."""
         computation = _computation(instruction)
         if computation is None:
             return None
-        is_update = instruction.proto.opcode == Opcode.ASYNC_UPDATE
-        operands = instruction.operands
-        elements = instruction.shape.tuple_shapes
-        # What a start takes is a state without operands.
-        state = operands[0].shape if is_update else Shape.tuple([Shape.tuple([]), *elements[1:2]])
-        if len(elements) < 2 or len(state.tuple_shapes) < 2:
-            raise _does_not_fit(instruction)
-        operands_before, result_before = state.tuple_shapes[:2]
-        held, before = leaf_sizes(elements[0]), leaf_sizes(operands_before)
-        given = [sizes for operand in operands[is_update:] for sizes in leaf_sizes(operand.shape)]
-        first_parameter = len(operands_before.tuple_shapes)
-        results = leaf_sizes(computation.root.shape)
-        parameters = computation.parameters[first_parameter : first_parameter + len(operands) - is_update]
-        taken = [sizes for parameter in parameters for sizes in leaf_sizes(parameter.shape)]
-        if (
-            held[: len(before) + len(given)] != before + given
-            or taken != given[: len(taken)]
-            or leaf_sizes(elements[1]) != results
-            or leaf_sizes(result_before) != results
-        ):
-            raise _does_not_fit(instruction)
-        whole = leaf_sizes(state)
-        return cls(instruction, computation, is_update, whole, len(before), first_parameter, len(held), len(results))
+        try:
+            return cls(instruction, computation)
+        except ValueError:
+            raise _does_not_fit(instruction) from None
 
-    def positions(self) -> list[tuple[int, int]]:
-        """For each operand but the state, its number and the leaf of the result at which it is handed on."""
-        found: list[tuple[int, int]] = []
-        start = self.held_before
-        for number in range(self.is_update, len(self.instruction.operands)):
-            found.append((number, start))
-            start += leaf_count(self.instruction.operands[number].shape)
-        return found
+    def index_before(self, part: _Part) -> int | None:
+        """The leaf of the state that it takes; None if the state does not have it."""
+        return self._leaves_before.get(part)
 
-    def leaf_before(self, output: int) -> int | None:
-        """The leaf of the state that an update hands on as a leaf of its own result; None if there is none."""
-        if output < self.held_before:
-            return output
-        leaf = output - self.first_result + self.held_before
-        if leaf < self.held_before or leaf >= len(self.before):
-            return None
-        return leaf if leaf_sizes(self.instruction.shape)[output] == self.before[leaf] else None
+    def operand_of(self, parameter: int) -> int | None:
+        """The operand that brings a parameter; None if the instruction does not bring it."""
+        brought = parameter - self._first
+        return brought + self.takes_state if 0 <= brought < self._brought else None
+
+    def bringing(self, number: int) -> tuple[int, int] | None:
+        """The operand that brings a leaf of the parameters, and the leaf of that operand."""
+        parameter = bisect_right(self.first_leaves, number) - 1
+        operand = self.operand_of(parameter)
+        return None if operand is None else (operand, number - self.first_leaves[parameter])
+
+    def number_of(self, operand: int, leaf: int) -> int:
+        """The number among the leaves of all parameters of a leaf of an operand that is brought."""
+        parameter = self._first + operand - self.takes_state
+        return self.first_leaves[min(parameter, len(self.first_leaves) - 1)] + leaf
 
     def arguments(self, operands: Sequence[HloInstruction]) -> dict[HloInstruction, HloInstruction]:
         """Which operand each parameter of the computation takes, as far as the instruction has them."""
-        parameters = self.computation.parameters[self.first_parameter :]
-        return dict(zip(parameters, operands[self.is_update :], strict=False))
+        return dict(zip(self.computation.parameters[self._first :], operands[self.takes_state :], strict=False))
 
 
 def _does_not_fit(instruction: HloInstruction) -> InvalidModuleError:
@@ -161,7 +237,8 @@ def _does_not_fit(instruction: HloInstruction) -> InvalidModuleError:
 def _computation(instruction: HloInstruction) -> HloComputation | None:
     """The computation that an asynchronous instruction runs; None if it is not known where it was started."""
     if not instruction.called_computations:
-        origin = find_origin(_Views(), instruction, {})
+        is_end = instruction.proto.opcode == Opcode.ASYNC_DONE
+        origin = find_origin(_Views(), instruction.operands[0] if is_end else instruction, {})
         if origin is None:
             return None
         instruction = origin

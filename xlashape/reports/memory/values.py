@@ -203,6 +203,8 @@ class _Values:
             return self._element(operands[0], instruction.proto.tuple_index, count)
         if opcode in _PASSES and operands and len(self._of[operands[0]]) == count:
             return self._of[operands[0]]
+        if opcode == Opcode.ASYNC_UPDATE and operands:
+            return self._updated(instruction, time)
         if opcode == Opcode.ALL_REDUCE_START or not isinstance(opcode, Opcode):
             return self._made(instruction, time)
         if opcode in _ELEMENT_OF_START and operands:
@@ -227,6 +229,25 @@ class _Values:
             return values if count is None else values[:count]
         first = sum([len(self.leaves(each)) for each in shape.tuple_shapes[:number]])
         return values[first : first + len(self.leaves(shape.tuple_shapes[number]))]
+
+    def _updated(self, update: HloInstruction, time: int) -> tuple[int, ...]:
+        """The values of a state to which an async-update adds operands, or elements of the result: only the latter are new."""
+        state = update.operands[0]
+        brought = [value for operand in update.operands[1:] for value in self._of[operand]]
+        known = {
+            0: [*self._element(state, 0, None), *brought],
+            1: [*self._element(state, 1, None)],
+            2: [
+                value
+                for number in range(2, len(state.shape.tuple_shapes))
+                for value in self._element(state, number, None)
+            ],
+        }
+        found: list[int] = []
+        for number, (index, _) in enumerate(self.leaves(update.shape)):
+            values = known[min(index[0], 2)] if index else []
+            found.append(values.pop(0) if values else self._new(update, number, time))
+        return tuple(found)
 
     def _made(self, instruction: HloInstruction, time: int) -> tuple[int, ...]:
         """New values, but for what an asynchronous start repeats of its operands; those computed in place share their operand's memory."""

@@ -137,3 +137,20 @@ def test_deep_programs_end():
         others="call0 { p = f32[16] parameter(0) ROOT k = f32[16] sine(p) }\n" + nested,
     )
     assert answer.peak_bytes == 128
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        """s = ((), (), u32[]) custom-call-start(), custom_call_target="x"
+           u = ((f32[64], f32[64]), f32[64], u32[]) custom-call-update(s, p, q)""",
+        """s = ((f32[64]), (), u32[]) custom-call-start(p), custom_call_target="x"
+           u = ((f32[64], f32[64]), (), u32[]) custom-call-update(s, q)""",
+    ],
+)
+def test_operands_that_an_update_binds_take_no_memory_of_their_own(steps: str):
+    text = "HloModule m, is_scheduled=true\nENTRY e {{ p = f32[64] parameter(0)\n q = f32[64] parameter(1)\n {}\n ROOT d = f32[64] {} }}"
+    late = memory(HloModule.parse(text.format(steps, "custom-call-done(u)")))
+    assert (late.argument_bytes, late.output_bytes) == (512, 256)
+    arrays = {buffer.name for buffer in late.peak_buffers if buffer.opcode in ("async-update", "async-start")}
+    assert sum(buffer.bytes for buffer in late.peak_buffers if buffer.name in arrays and buffer.kind != "output") <= 4

@@ -11,7 +11,7 @@ stem.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xlashape.hlo.module_proto.order import post_order, roots
 from xlashape.hlo.text.reader.stack_frames import StackFrames
@@ -110,6 +110,15 @@ def program_shape(computation: ParsedComputation, names: Sequence[str]) -> bytes
     return b"".join(pieces)
 
 
+def _executed(computation: ParsedComputation) -> Iterable[int]:
+    """The instructions of a computation in the order in which they run: that of the text, except that the root of a computation which is made for
+    an asynchronous operation comes after the parameters that later steps have added."""
+    count, root = len(computation.instructions), computation.root
+    if max(computation.instructions[root].operands, default=0) < root:
+        return range(count)
+    return (*range(root), *range(root + 1, count), root)
+
+
 def emit_computations(
     computations: Sequence[ParsedComputation], frames: StackFrames | None, *, scheduled: bool, single: bool = False
 ) -> tuple[bytes, list[str]]:
@@ -135,7 +144,7 @@ def emit_computations(
         pieces += (_COMPUTATIONS, varint(len(data)), data)
         if scheduled and not computation.is_fusion:
             first = computation_id << 32
-            instruction_ids = range(first, first + len(computation.instructions))
+            instruction_ids = [first + index for index in _executed(computation)]
             schedule.sequences[computation_id].instruction_ids.extend(instruction_ids)
         computation.instructions = []
     pieces += [_MODULE.message("payloads", payload) for payload in tables.payloads]

@@ -70,6 +70,8 @@ class ParsedShape:
         """The shape of a literal of this shape, which is also that of the constant."""
         if self._of_literal is None:
             proto = self.proto()
+            if proto.element_type == xla.BUFFER:
+                proto = proto.tuple_shapes[0]
             make_static(proto)
             self._of_literal = ParsedShape(Shape.from_proto(proto))
         return self._of_literal
