@@ -3,7 +3,7 @@ r"""What all parsers of the library are built on. The grammars are in the packag
 - `Source`: a text, with the line and column of each offset for error messages.
 - `Cursor`: an offset in a source that moves forward token by token. Spaces and comments between tokens are skipped.
 
-    space   := ' ' | '\t' | '\r' | '\n' | '/*' … '*/' | '//' … end of line
+    space   := ' ' | '\t' | '\r' | '\n' | '/*' … '*/' | '//' … '\r' or '\n'
     integer := '-'? digit+          word := letter (letter | digit | '_')*
 
 `parse_x` consumes a token or raises; `accept` consumes a token or returns False. Errors say what was expected, what was found and where.
@@ -82,6 +82,7 @@ class Source:
 
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_LINE_END = re.compile(r"[\r\n]")
 _MAY_SKIP = frozenset(" \t\r\n/")
 _INTEGER = re.compile(r"-?[0-9]+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -113,8 +114,8 @@ class Cursor:
                     raise self.error("this comment is never closed", at=at, expected="*/")
                 at = end + 2
             elif text.startswith("//", at):
-                end = text.find("\n", at)
-                at = len(text) if end < 0 else end
+                end = _LINE_END.search(text, at)
+                at = len(text) if end is None else end.start()
             else:
                 self.at = at
                 return

@@ -13,10 +13,12 @@ from xlashape.hlo.ops.collective_rules import (
     check_all_to_all,
     check_broadcast,
     check_collective_reduce,
+    check_first_operand,
     check_permute,
     check_permute_start,
     check_ragged,
     check_reduce_scatter,
+    check_second_element,
 )
 from xlashape.hlo.ops.inference import exactly_one_dimension
 from xlashape.hlo.ops.opcode import Opcode
@@ -160,5 +162,6 @@ OPERATIONS: Final = (
     ),
     _collective_permute(Opcode.COLLECTIVE_PERMUTE, check_permute),
     _collective_permute(Opcode.COLLECTIVE_PERMUTE_START, check_permute_start),
-    *rows((Opcode.ALL_GATHER_DONE, Opcode.ALL_REDUCE_DONE, Opcode.COLLECTIVE_PERMUTE_DONE), operands=exactly(1)),
+    *rows((Opcode.ALL_GATHER_DONE, Opcode.COLLECTIVE_PERMUTE_DONE), operands=exactly(1), verify=check_second_element),
+    Operation(Opcode.ALL_REDUCE_DONE, operands=exactly(1), verify=check_first_operand),
 )

@@ -41,6 +41,9 @@ def _groups_of(message: xla.HloInstructionProto) -> _Groups:
 def _listed_groups(message: xla.HloInstructionProto) -> list[list[int]]:
     """The replica groups that are listed one by one. Compact forms are valid by the way they are written."""
     form = message.WhichOneof("replica_group_list")
+    if form == "mesh_axes_replica_group_list" and not message.mesh_axes_replica_group_list.mesh.axes:
+        devices = list(message.mesh_axes_replica_group_list.mesh.device_ids)
+        return [devices] if devices else []
     if form not in (None, "collective_device_list"):
         return []
     return [list(group) for group in ReplicaGroups.of_proto(message).groups]
@@ -104,8 +107,8 @@ def check_ragged(result: Result) -> str | None:
         return problem
     if offsets[0].rank not in (1, 2):
         return f"its offsets and sizes must have one or two dimensions, found {offsets[0]}"
-    if any(not compatible_shapes(each, offsets[0]) for each in offsets):
-        return f"its offsets and sizes must have the same shape, found {', '.join(map(str, offsets))}"
+    if any(not _same_but_memory(each, offsets[0]) for each in offsets):
+        return f"its offsets and sizes must have the same shape and layout, found {', '.join(map(str, offsets))}"
     return None
 
 
@@ -218,6 +221,19 @@ def check_permute_start(result: Result) -> str | None:
     data = _together(operands)
     counters = shape.tuple_shapes[2:] if shape.is_tuple else ()
     return check_shape(shape, Shape.tuple([data, data, *counters]))
+
+
+def check_second_element(result: Result) -> str | None:
+    """The rule of the end of an operation that gives its operands and its results."""
+    parts = result.operands[0].tuple_shapes
+    if len(parts) < 2:
+        return f"its operand must be a tuple of operands and results, found {result.operands[0]}"
+    return check_shape(result.shape, parts[1])
+
+
+def check_first_operand(result: Result) -> str | None:
+    """The rule of the end of an operation that gives its results alone."""
+    return check_shape(result.shape, result.operands[0])
 
 
 def check_broadcast(result: Result) -> str | None:

@@ -149,6 +149,16 @@ def _verify_dynamic_reshape(result: Result) -> str | None:
     return None if count == expected else f"{shape} has {count} elements, its operand {operand} has {expected}"
 
 
+def _check_dynamic_reshape(written: Written) -> None:
+    shape, operand, sizes = written.shape, written.operands[0], written.operands[1:]
+    if shape is None or not shape.is_array or not operand.is_array:
+        return
+    if product(shape.dimensions) != product(operand.dimensions):
+        raise CannotComplete(f"its shape {shape} must have as many elements as its operand {operand}")
+    if len(sizes) != shape.rank:
+        raise CannotComplete(f"it needs a size for each dimension of {shape}, found {len(sizes)}")
+
+
 def _infer_shuffle(given: Given) -> Shape:
     message = given.message
     shape, dims = array(given.operands[0]), list(message.dimensions)
@@ -209,7 +219,12 @@ OPERATIONS: Final = (
         check=_check_reshape,
         verify=_verify_reshape,
     ),
-    Operation(Opcode.DYNAMIC_RESHAPE, operands=at_least(1), verify=_verify_dynamic_reshape),
+    Operation(
+        Opcode.DYNAMIC_RESHAPE,
+        operands=at_least(1),
+        check=_check_dynamic_reshape,
+        verify=_verify_dynamic_reshape,
+    ),
     Operation(Opcode.TRANSPOSE, operands=exactly(1), attributes=(required(DIMENSIONS),), infer=_infer_transpose),
     Operation(
         Opcode.SHUFFLE,

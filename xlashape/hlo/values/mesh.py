@@ -90,8 +90,24 @@ def parse_mesh(cursor: HloCursor) -> Mesh:
     return mesh
 
 
+def accept_single_device(cursor: HloCursor) -> bool:
+    """Consumes the word for a mesh of one device, `single_device` or, until jaxlib 0.10.2, `maximal_mesh`, if it comes next."""
+    return cursor.accept("single_device") or cursor.accept("maximal_mesh")
+
+
+def parse_device_id(cursor: HloCursor) -> int:
+    """The device of such a mesh: `[device_id=3]`."""
+    cursor.expect("[")
+    cursor.expect("device_id=")
+    device = cursor.parse_int("a device")
+    cursor.expect("]")
+    return device
+
+
 def mesh_text(mesh: xla.MeshProto) -> str:
-    """`mesh['a'=2,'b'=4]` and its devices where they are not 0, 1, 2, …"""
+    """`mesh['a'=2,'b'=4]` and its devices where they are not 0, 1, 2, …; `single_device[device_id=3]` for a mesh without axes that has a device."""
+    if not mesh.axes and len(mesh.device_ids) == 1:
+        return f"single_device[device_id={mesh.device_ids[0]}]"
     axes = ",".join([f"'{axis.name}'={axis.size}" for axis in mesh.axes])
     text = f"mesh[{axes}]"
     if mesh.HasField("iota_transform"):

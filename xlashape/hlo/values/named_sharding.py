@@ -1,11 +1,12 @@
 r"""Shardings over the named axes of a mesh.
 
-named       := mesh ','? (whole | '[' (dim (',' dim)*)? ']') (',' list)*
+named       := mesh ','? (whole | '[' (dim (',' dim)*)? ']' (',' list)*) (',' 'metadata=' metadata)?
              | ('single_device' | 'maximal_mesh') '[' 'device_id=' INT ']'              maximal_mesh: until jaxlib 0.10.2
-whole       := 'replicated' | 'manual' | 'unreduced' ('=' reduction)?                   over all axes of the mesh
+whole       := 'replicated' | 'manual' | 'unreduced' ('=' reduction)? axes?             over all axes of the mesh, or these
+axes        := '{' (axis (',' axis)*)? '}'
 reduction   := 'sum' | 'max' | 'min' | 'unknown_' INT
 dim         := '{' (axis (',' axis)* (',' '?')? | '?')? '}'         '?' where further axes may be added
-list        := ('replicated' | 'unreduced' | 'manual') '=' reduction? '{' axis (',' axis)* '}' | 'metadata=' metadata
+list        := ('replicated' | 'unreduced' | 'manual') '=' reduction? '{' axis (',' axis)* '}'
 
 Only `unreduced` has a reduction. Without one, values are summed.
 """
@@ -16,7 +17,14 @@ from typing import Final
 
 from xlashape.hlo.tokens.hlo_cursor import HloCursor
 from xlashape.hlo.values.enums import EnumWords, lower_case
-from xlashape.hlo.values.mesh import Mesh, axis_texts, mesh_text, parse_mesh
+from xlashape.hlo.values.mesh import (
+    Mesh,
+    accept_single_device,
+    axis_texts,
+    mesh_text,
+    parse_device_id,
+    parse_mesh,
+)
 from xlashape.hlo.values.metadata import metadata_texts, parse_metadata_messages
 from xlashape.proto import xla
 
@@ -28,11 +36,8 @@ def parse_named_sharding(cursor: HloCursor) -> xla.OpSharding | None:
     at = cursor.at
     sharding = xla.OpSharding(type=xla.OpSharding.REPLICATED)
     named = sharding.named_sharding
-    if cursor.accept("single_device") or cursor.accept("maximal_mesh"):
-        cursor.expect("[")
-        cursor.expect("device_id=")
-        named.mesh.device_ids.append(cursor.parse_int("a device"))
-        cursor.expect("]")
+    if accept_single_device(cursor):
+        named.mesh.device_ids.append(parse_device_id(cursor))
     elif cursor.accept("mesh"):
         mesh = parse_mesh(cursor)
         named.mesh.CopyFrom(mesh.message)
@@ -69,26 +74,34 @@ def _parse_dimensions_and_lists(cursor: HloCursor, mesh: Mesh, named: xla.NamedS
                 cursor.expect("}")
                 return
 
+    is_whole = True
     if cursor.accept("manual"):
         named.manual_axes.extend(mesh.all_axes())
     elif cursor.accept("unreduced"):
-        named.unreduced_axes.extend(mesh.all_axes())
         if cursor.accept("="):
             named.reduction_op = _REDUCTIONS.parse(cursor)
+        if cursor.looking_at("{"):
+            named.unreduced_axes.extend(cursor.parse_list(axis))
+        else:
+            named.unreduced_axes.extend(mesh.all_axes())
     elif not cursor.accept("replicated"):
         cursor.parse_list(dimension, "[", "]")
+        is_whole = False
     lists = {"replicated": named.replicated_axes, "unreduced": named.unreduced_axes, "manual": named.manual_axes}
     while cursor.accept(","):
         at = cursor.at
         name = cursor.parse_attribute_name()
         if name == "metadata":
             named.metadata.extend(parse_metadata_messages(cursor))
-        elif name in lists:
+        elif name in lists and not is_whole:
             if name == "unreduced" and not cursor.looking_at("{"):
                 named.reduction_op = _REDUCTIONS.parse(cursor)
             lists[name].extend(cursor.parse_list(axis))
         else:
-            raise cursor.error(f"expected replicated, unreduced, manual or metadata, found {name!r}", at=at)
+            raise cursor.error(
+                f"expected {'metadata' if is_whole else 'replicated, unreduced, manual or metadata'}, found {name!r}",
+                at=at,
+            )
     return used
 
 
@@ -99,7 +112,7 @@ def named_sharding_text(named: xla.NamedShardingProto, *, metadata: bool) -> str
     if metadata and named.metadata:
         tail = f", metadata={{{', '.join(metadata_texts(named.metadata))}}}"
     if not mesh.axes and len(mesh.device_ids) == 1:
-        return f"single_device[device_id={mesh.device_ids[0]}]{tail}"
+        return mesh_text(mesh) + tail
     reduction = _REDUCTIONS.text(named.reduction_op) if named.reduction_op else ""
     if not named.dim_shardings:
         whole = _whole(named)

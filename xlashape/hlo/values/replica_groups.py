@@ -1,6 +1,6 @@
 r"""Which replicas or devices a collective exchanges data between: `replica_groups={{0,1},{2,3}}`.
 
-groups      := '{' ('{' ints '}' (',' …)*)? '}' | '[' groups ',' size ']' '<=' iota | mesh '{' axis (',' axis)* '}'
+groups      := '{' ('{' ints '}' (',' …)*)? '}' | '[' groups ',' size ']' '<=' iota | (mesh | single_device) '{' axis (',' axis)* '}'
 
 The three forms are three fields. A fourth field, a plain list of groups, is what protos had first; it is written as the first form.
 The second form in an older field (xlashape.hlo.module_proto.schema_compat) is written as the second form.
@@ -20,7 +20,15 @@ from xlashape.hlo.tokens.formatting import ints
 from xlashape.hlo.tokens.hlo_cursor import HloCursor
 from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Codec, Context, whole
 from xlashape.hlo.values.device_lists import MAX_DEVICES, Iota
-from xlashape.hlo.values.mesh import axis_texts, mesh_devices_along, mesh_text, parse_mesh
+from xlashape.hlo.values.mesh import (
+    Mesh,
+    accept_single_device,
+    axis_texts,
+    mesh_devices_along,
+    mesh_text,
+    parse_device_id,
+    parse_mesh,
+)
 from xlashape.math import product
 from xlashape.proto import xla
 
@@ -33,8 +41,9 @@ def parse_replica_groups(cursor: HloCursor) -> bytes:
             "collective_device_list",
             xla.CollectiveDeviceListProto(replica_groups=[xla.ReplicaGroup(replica_ids=group) for group in groups]),
         )
-    if cursor.accept("mesh"):
-        mesh = parse_mesh(cursor)
+    is_single = accept_single_device(cursor)
+    if is_single or cursor.accept("mesh"):
+        mesh = Mesh(xla.MeshProto(device_ids=[parse_device_id(cursor)]), {}) if is_single else parse_mesh(cursor)
         axes = cursor.parse_list(lambda: mesh.parse_axis(cursor))
         return FIELDS.message(
             "mesh_axes_replica_group_list", xla.MeshAxesReplicaGroupListProto(mesh=mesh.message, axes=axes)

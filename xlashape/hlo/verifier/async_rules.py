@@ -283,7 +283,7 @@ def _transfer_problem(done: HloInstruction, started: HloInstruction) -> str | No
     if started.proto.opcode not in _TRANSFERS:
         return None
     of_done, of_start = done.proto.channel_id, started.proto.channel_id
-    if of_done and of_start and of_done != of_start:
+    if of_done != of_start:
         return f"ends channel {of_done}, {started.name!r} has started channel {of_start}"
     if done.proto.is_host_transfer != started.proto.is_host_transfer:
         return f"it and {started.name!r} must both transfer to the host or neither"

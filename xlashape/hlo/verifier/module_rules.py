@@ -151,7 +151,7 @@ def _aliases(module: HloModule) -> Iterator[Problem]:
             yield Problem("", "", f"input_output_alias names {what}, which does not exist")
         elif (number, index) in aliased:
             yield Problem("", "", f"input_output_alias names parameter {number} at {list(index)} twice")
-        elif given.is_tuple or output.is_tuple:
+        elif not given.is_array or not output.is_array:
             yield Problem("", "", f"input_output_alias must join arrays, found output {output} and parameter {given}")
         elif alias.kind == xla.MUST_ALIAS and not _same_memory(given, output):
             yield Problem("", "", f"input_output_alias joins output {output} with parameter {number}, {given}")
@@ -235,8 +235,9 @@ def _devices_problem(sharding: xla.OpSharding, num_partitions: int) -> str | Non
 
 def _array_sharding_problem(sharding: xla.OpSharding, shape: Shape) -> str | None:
     if sharding.HasField("named_sharding"):
-        count = len(sharding.named_sharding.dim_shardings)
-        if count and count != shape.rank:
+        dims = sharding.named_sharding.dim_shardings
+        count = len(dims)
+        if count != shape.rank and any(dim.axes for dim in dims):  # XLA lets dimensions that are not divided be any number
             return f"its sharding divides {count} dimensions, {shape} has {shape.rank}"
         return None
     if sharding.type != xla.OpSharding.OTHER:

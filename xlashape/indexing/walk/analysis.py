@@ -118,7 +118,10 @@ class Analysis:
         return answer_of_signature(instruction, output, known)
 
     def input_to_output(self, instruction: HloInstruction, operand: int, leaf: int) -> Answer:
-        """One set for each leaf of the result."""
+        """One set for each leaf of the result. An operand without arrays, `()`, has an answer for leaf 0: no element of it is read."""
+        operands = instruction.operands
+        if leaf == 0 and 0 <= operand < len(operands) and has_no_arrays(operands[operand], 0):
+            return (NOT_ACCESSED,) * leaf_count(instruction.shape)
         if calls_computation(instruction):
             return self._run(self._call_from_operand(instruction, operand, leaf))
         return answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(instruction.proto.opcode))

@@ -63,6 +63,8 @@ def complete_wrapped_start(
     if shape is None:
         raise state.cursor.error(f"the shape of {wrapped}-start must be written", at=at)
     _check_shape(state, shape, at)
+    if "parameter_replication" in attributes:
+        raise state.cursor.error(f"{wrapped}-start is not a parameter, so it has no parameter_replication", at=at)
     wrapped_row, row = OPERATIONS[wrapped], OPERATIONS[Opcode.ASYNC_START]
     # What both may have besides the common attributes, such as output_to_operand_aliasing, is the wrapped operation's.
     inner = {key: value for key, value in attributes.items() if key in wrapped_row.readable and key not in COMMON}
