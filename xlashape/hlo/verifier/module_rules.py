@@ -237,7 +237,9 @@ def _array_sharding_problem(sharding: xla.OpSharding, shape: Shape) -> str | Non
     if sharding.HasField("named_sharding"):
         dims = sharding.named_sharding.dim_shardings
         count = len(dims)
-        if count != shape.rank and any(dim.axes for dim in dims):  # XLA lets dimensions that are not divided be any number
+        if count != shape.rank and any(
+            dim.axes for dim in dims
+        ):  # XLA lets dimensions that are not divided be any number
             return f"its sharding divides {count} dimensions, {shape} has {shape.rank}"
         return None
     if sharding.type != xla.OpSharding.OTHER:
