@@ -5,10 +5,12 @@ Each is a function from a proto and a random generator to a new proto.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
+from typing import Any
 
-from xlashape.hlo import HloModule, ReplicaGroups
+from xlashape.hlo import HloModule, ReplicaGroups, convert
 from xlashape.proto import xla
 
 Rewrite = Callable[[xla.HloModuleProto, random.Random], xla.HloModuleProto]
@@ -135,6 +137,141 @@ def with_other_channels(proto: xla.HloModuleProto, rng: random.Random) -> xla.Hl
     return proto
 
 
+def through_json(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
+    """Written as JSON and read back."""
+    return HloModule.of(convert.encode(proto, "json", lossy=True)).proto
+
+
+def through_protobuf_text(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
+    """Written as protobuf text and read back."""
+    return HloModule.of(convert.encode(proto, "pbtxt.gz", lossy=True)).proto
+
+
+def as_dumped(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
+    """In an HloProto, as XLA dumps it."""
+    return HloModule.of(xla.HloProto(hlo_module=proto).SerializeToString()).proto
+
+
+def with_small_ids(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
+    """With the ids that jaxlib 0.4.35 loads."""
+    return HloModule.from_proto(proto).to_proto(for_version="0.4.35")
+
+
+def without_default_layouts(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
+    """No layouts where they are the default ones."""
+    proto = _copy(proto)
+
+    def strip(shape: xla.ShapeProto) -> None:
+        for part in shape.tuple_shapes:
+            strip(part)
+        if shape.HasField("layout"):
+            rank = len(shape.dimensions)
+            plain = xla.LayoutProto(minor_to_major=range(rank - 1, -1, -1))
+            own = _bare(shape.layout)
+            if rank and own == plain:
+                shape.ClearField("layout")
+
+    for computation in proto.computations:
+        for instruction in computation.instructions:
+            strip(instruction.shape)
+    return proto
+
+
+def _bare(layout: xla.LayoutProto) -> xla.LayoutProto:
+    """A layout without the number that says that there is no tail padding."""
+    bare = xla.LayoutProto()
+    bare.CopyFrom(layout)
+    if bare.tail_padding_alignment_in_elements == 1:
+        bare.ClearField("tail_padding_alignment_in_elements")
+    return bare
+
+
+def with_defaults_written(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
+    """Precisions, counts of groups and threads that say the default."""
+    proto = _copy(proto)
+    for computation in proto.computations:
+        computation.execution_thread = computation.execution_thread or "main"
+        for instruction in computation.instructions:
+            if instruction.opcode in ("dot", "convolution") and not instruction.precision_config.operand_precision:
+                instruction.precision_config.operand_precision[:] = [0, 0]
+            if instruction.opcode == "convolution":
+                instruction.feature_group_count = instruction.feature_group_count or 1
+                instruction.batch_group_count = instruction.batch_group_count or 1
+    return proto
+
+
+def with_iota_groups(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
+    """Replica groups that count up as an iota, the form of newer versions."""
+    proto = _copy(proto)
+    for computation in proto.computations:
+        for instruction in computation.instructions:
+            groups = ReplicaGroups.from_instruction(instruction).groups
+            counted = [device for group in groups for device in group] if groups else []
+            if groups and counted == list(range(len(counted))) and len({len(group) for group in groups}) == 1:
+                for name in ("replica_groups", "iota_collective_device_list", "mesh_axes_replica_group_list"):
+                    instruction.ClearField(name)
+                instruction.ClearField("collective_device_list")
+                iota = instruction.iota_collective_device_list
+                iota.num_replica_groups, iota.num_devices_per_group = len(groups), len(groups[0])
+                iota.iota_reshape_dims.append(len(counted))
+                iota.iota_transpose_perm.append(0)
+    return proto
+
+
+def with_other_configs(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModuleProto:
+    """Backend configurations with their keys in another order, and with spaces."""
+    proto = _copy(proto)
+
+    def shuffled(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: shuffled(value[key]) for key in rng.sample(sorted(value), len(value))}
+        return [shuffled(each) for each in value] if isinstance(value, list) else value
+
+    for computation in proto.computations:
+        for instruction in computation.instructions:
+            try:
+                config = json.loads(instruction.backend_config)
+            except ValueError:
+                continue
+            if isinstance(config, dict):
+                instruction.backend_config = json.dumps(shuffled(config), indent=1).encode()
+    return proto
+
+
+def of_another_run(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModuleProto:
+    """Another id of the module, another profile, other notes of the compiler."""
+    proto = _copy(proto)
+    proto.id = rng.randrange(1 << 30)
+    proto.profile_info.add(fingerprint="other", profile_generation_strategy=0)
+    proto.frontend_attributes.map["fingerprint_before_lhs"] = str(rng.random())
+    return proto
+
+
+def unscheduled(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
+    """Without a schedule."""
+    proto = _copy(proto)
+    proto.ClearField("schedule")
+    return proto
+
+
+def with_stack_frames(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModuleProto:
+    """Lines as stack frames, as newer versions of JAX write them."""
+    proto = _copy(proto)
+    proto.ClearField("stack_frame_index")
+    index = proto.stack_frame_index
+    index.file_names.append(f"/home/{rng.randrange(99)}/model.py")
+    index.function_names.append("loss")
+    for line in range(1, 4):
+        index.file_locations.add(file_name_id=1, function_name_id=1, line=line)
+        index.stack_frames.add(file_location_id=line)
+    for computation in proto.computations:
+        for instruction in computation.instructions:
+            instruction.metadata.ClearField("source_file")
+            instruction.metadata.ClearField("source_line")
+            instruction.metadata.stack_frame_id = rng.randrange(1, 4)
+    return proto
+
+
 def all_at_once(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModuleProto:
     """Every rewrite after the other."""
     for rewrite in (
@@ -161,6 +298,17 @@ REWRITES: dict[str, Rewrite] = {
         through_text,
         through_short_text,
         with_other_channels,
+        through_json,
+        through_protobuf_text,
+        as_dumped,
+        with_small_ids,
+        without_default_layouts,
+        with_defaults_written,
+        with_iota_groups,
+        with_other_configs,
+        of_another_run,
+        unscheduled,
+        with_stack_frames,
         all_at_once,
     )
 }

@@ -24,7 +24,12 @@ class Seeded(NamedTuple):
     a: str | None
     """The name on both sides; None on both where either fusion may stand for the change."""
     b: str | None
-    delta_bytes: int
+    delta_bytes: int | None
+    """None where it is not asked for: of several rows."""
+    then: Callable[[xla.HloModuleProto], None] | None = None
+    """What makes the module afterwards of the one that was changed. Without it, that is the one afterwards."""
+    is_before: bool = False
+    """Whether the module that was changed is the one before."""
 
 
 Regression = Callable[[xla.HloModuleProto, random.Random], "Seeded | None"]
@@ -47,6 +52,17 @@ def _entry(module: xla.HloModuleProto) -> xla.HloComputationProto:
     return next(c for c in module.computations if c.id == module.entry_computation_id)
 
 
+def _place(module: xla.HloModuleProto) -> xla.HloComputationProto:
+    """Where instructions are changed: the entry computation, or the largest one that it calls where it does nothing but call, and so on."""
+    place = _entry(module)
+    by_id = {c.id: c for c in module.computations}
+    while True:
+        called = [by_id[i] for each in place.instructions if each.opcode == "call" for i in each.called_computation_ids]
+        if not called or any(i.opcode not in _NOT_COPIED for i in place.instructions):
+            return place
+        place = max(called, key=lambda computation: len(computation.instructions))
+
+
 def _bytes(shape: xla.ShapeProto) -> int:
     return shape_util.byte_size_of(Shape.from_proto(shape))
 
@@ -57,7 +73,7 @@ def _is_array(instruction: xla.HloInstructionProto) -> bool:
 
 def _arrays(module: xla.HloModuleProto, rng: random.Random, rank: int = 1) -> Iterator[xla.HloInstructionProto]:
     """Instructions of the entry computation whose results are buffers of arrays and are used, in random order."""
-    entry = _entry(module)
+    entry = _place(module)
     used = {operand for i in entry.instructions for operand in i.operand_ids}
     found = [
         i
@@ -66,14 +82,15 @@ def _arrays(module: xla.HloModuleProto, rng: random.Random, rank: int = 1) -> It
         and i.opcode not in _NOT_COPIED
         and i.id in used
         and len(i.shape.dimensions) >= rank
-        and all(size > 1 for size in i.shape.dimensions)
+        and sum(size > 1 for size in i.shape.dimensions) >= rank
     ]
     rng.shuffle(found)
-    yield from found
+    # Arrays with dimensions of size 1 are the last choice.
+    yield from sorted(found, key=lambda i: min(i.shape.dimensions) < 2)
 
 
 def _new(module: xla.HloModuleProto, like: xla.HloInstructionProto, opcode: str) -> xla.HloInstructionProto:
-    entry = _entry(module)
+    entry = _place(module)
     made = xla.HloInstructionProto(name=f"{opcode}.9999", opcode=opcode, shape=like.shape, operand_ids=[like.id])
     made.id = max(i.id for i in entry.instructions) + 1
     made.metadata.CopyFrom(like.metadata)
@@ -82,10 +99,10 @@ def _new(module: xla.HloModuleProto, like: xla.HloInstructionProto, opcode: str)
 
 def _insert_behind(module: xla.HloModuleProto, like: xla.HloInstructionProto, made: xla.HloInstructionProto) -> None:
     """Has all users of an instruction take a new one instead."""
-    for instruction in _entry(module).instructions:
+    for instruction in _place(module).instructions:
         instruction.operand_ids[:] = [made.id if i == like.id else i for i in instruction.operand_ids]
     module.ClearField("schedule")
-    _entry(module).instructions.append(made)
+    _place(module).instructions.append(made)
 
 
 def new_copy(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
@@ -106,9 +123,9 @@ def new_convert_and_back(module: xla.HloModuleProto, rng: random.Random) -> Seed
         _insert_behind(module, like, narrow)
         back = _new(module, narrow, "convert")
         back.shape.element_type = xla.F32
-        for instruction in _entry(module).instructions:
+        for instruction in _place(module).instructions:
             instruction.operand_ids[:] = [back.id if i == narrow.id else i for i in instruction.operand_ids]
-        _entry(module).instructions.append(back)
+        _place(module).instructions.append(back)
         return Seeded("added", "", "convert", None, narrow.name, 2 * _bytes(like.shape))
     return None
 
@@ -171,7 +188,7 @@ def extra_all_gather(module: xla.HloModuleProto, rng: random.Random) -> Seeded |
 
 
 def recomputed(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
-    entry = _entry(module)
+    entry = _place(module)
     for like in _arrays(module, rng):
         users = [i for i in entry.instructions if like.id in i.operand_ids]
         if like.called_computation_ids or len(users) < 2:
@@ -186,7 +203,28 @@ def recomputed(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
 
 
 def lost_donation(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
-    """The module is given a donation before it loses it: `module` is then the one that has it. Returns what losing it costs."""
+    """The module loses a donation. One without is given one first: `module` is then the one that has it. Returns what losing it costs."""
+    entry = _entry(module)
+    root = next(i for i in entry.instructions if i.id == entry.root_id)
+    by_id = {i.id: i for i in entry.instructions}
+    entries = list(module.input_output_alias.entries)
+    rng.shuffle(entries)
+    for alias in entries:
+        if root.opcode != "tuple" or len(alias.output_shape_index) != 1:
+            continue
+        output = by_id[root.operand_ids[alias.output_shape_index[0]]]
+        if output.opcode in _NOT_COPIED or not _is_array(output):
+            continue
+        left = [each for each in module.input_output_alias.entries if each != alias]
+        del module.input_output_alias.entries[:]
+        module.input_output_alias.entries.extend(left)
+        return Seeded("changed", "donation", output.opcode, output.name, output.name, _bytes(output.shape))
+    if entries:
+        return None
+    return _given_donation(module)
+
+
+def _given_donation(module: xla.HloModuleProto) -> Seeded | None:
     entry = _entry(module)
     root = next(i for i in entry.instructions if i.id == entry.root_id)
     by_id = {i.id: i for i in entry.instructions}
@@ -197,7 +235,9 @@ def lost_donation(module: xla.HloModuleProto, rng: random.Random) -> Seeded | No
         alias = module.input_output_alias.entries.add(parameter_number=0, kind=xla.MAY_ALIAS)
         if root.opcode == "tuple":
             alias.output_shape_index.append(number)
-        return Seeded("changed", "donation", output.opcode, output.name, output.name, _bytes(output.shape))
+        return Seeded(
+            "changed", "donation", output.opcode, output.name, output.name, _bytes(output.shape), is_before=True
+        )
     return None
 
 
@@ -227,7 +267,7 @@ def changed_opcode(module: xla.HloModuleProto, rng: random.Random) -> Seeded | N
 
 def control_dependency(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
     for like in _arrays(module, rng):
-        first = next((i for i in _entry(module).instructions if i.opcode == "parameter" and i.id != like.id), None)
+        first = next((i for i in _place(module).instructions if i.opcode == "parameter" and i.id != like.id), None)
         if first is None:
             return None
         like.control_predecessor_ids.append(first.id)
@@ -236,7 +276,7 @@ def control_dependency(module: xla.HloModuleProto, rng: random.Random) -> Seeded
 
 
 def removed_instruction(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
-    entry = _entry(module)
+    entry = _place(module)
     for like in _arrays(module, rng):
         before = {i.id: i for i in entry.instructions}
         same = [before[i] for i in like.operand_ids if before[i].shape == like.shape]
@@ -257,7 +297,7 @@ def removed_instruction(module: xla.HloModuleProto, rng: random.Random) -> Seede
 
 def split_fusion(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
     """The root of a fusion gets a fusion of its own, which reads what the first one writes."""
-    entry = _entry(module)
+    entry = _place(module)
     by_id = {c.id: c for c in module.computations}
     for like in _arrays(module, rng):
         if like.opcode != "fusion":
@@ -312,6 +352,112 @@ def split_fusion(module: xla.HloModuleProto, rng: random.Random) -> Seeded | Non
     return None
 
 
+def missing_alias(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    """A call that wrote its result over its operand has a buffer for it: `module` is the one with the alias."""
+    for like in _arrays(module, rng):
+        made = _new(module, like, "custom-call")
+        made.custom_call_target = "update"
+        made.output_operand_aliasing.add(operand_index=0)
+        _insert_behind(module, like, made)
+        return Seeded("changed", "aliasing", "custom-call", made.name, made.name, _bytes(like.shape), _without_alias)
+    return None
+
+
+def _without_alias(module: xla.HloModuleProto) -> None:
+    for each in _place(module).instructions:
+        if each.custom_call_target == "update":
+            each.ClearField("output_operand_aliasing")
+
+
+def other_groups(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    """A collective exchanges among other devices."""
+    for like in _arrays(module, rng):
+        made = _new(module, like, "collective-broadcast")
+        made.channel_id = 78
+        made.collective_device_list.replica_groups.add(replica_ids=[0, 1])
+        made.collective_device_list.replica_groups.add(replica_ids=[2, 3])
+        _insert_behind(module, like, made)
+        return Seeded(
+            "changed", "replica groups", "collective-broadcast", made.name, made.name, 0, _with_crossed_groups
+        )
+    return None
+
+
+def _with_crossed_groups(module: xla.HloModuleProto) -> None:
+    for each in _place(module).instructions:
+        if each.opcode == "collective-broadcast":
+            for group, ids in zip(each.collective_device_list.replica_groups, ([0, 2], [1, 3]), strict=True):
+                group.replica_ids[:] = ids
+
+
+def other_constant(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    """A scalar has another value."""
+    found = [
+        i
+        for c in module.computations
+        for i in c.instructions
+        if i.opcode == "constant"
+        and len(i.literal.f32s) == 1
+        and not i.shape.dimensions
+        and abs(i.literal.f32s[0]) < 99
+    ]
+    if not found:
+        return None
+    like = rng.choice(found)
+    like.literal.f32s[0] += 0.25
+    return Seeded("changed", "value", "constant", like.name, like.name, 0)
+
+
+def new_transposes(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    """An array is transposed and transposed back: two buffers more."""
+    for like in _arrays(module, rng, rank=2):
+        rank = len(like.shape.dimensions)
+        if list(like.shape.layout.minor_to_major) != list(range(rank - 1, -1, -1)) or like.shape.layout.tiles:
+            continue
+        there = _new(module, like, "transpose")
+        there.name = "transpose.9998"
+        there.dimensions[:] = range(rank - 1, -1, -1)
+        there.shape.dimensions[:] = list(like.shape.dimensions)[::-1]
+        there.shape.is_dynamic_dimension[:] = list(like.shape.is_dynamic_dimension)[::-1]
+        _insert_behind(module, like, there)
+        back = _new(module, there, "transpose")
+        back.shape.CopyFrom(like.shape)
+        back.dimensions[:] = range(rank - 1, -1, -1)
+        for instruction in _place(module).instructions:
+            instruction.operand_ids[:] = [back.id if i == there.id else i for i in instruction.operand_ids]
+        _place(module).instructions.append(back)
+        return Seeded("added", "", "transpose", None, None, None)
+    return None
+
+
+def new_fusion(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
+    """An instruction gets a fusion of its own."""
+    for like in _arrays(module, rng):
+        if like.opcode not in ("add", "multiply", "subtract", "maximum", "exponential", "negate", "tanh", "convert"):
+            continue
+        place = _place(module)
+        by_id = {i.id: i for i in place.instructions}
+        body = module.computations.add(name="made.9", id=max(c.id for c in module.computations) + 1)
+        inner = xla.HloInstructionProto()
+        inner.CopyFrom(like)
+        for number, operand in enumerate(like.operand_ids):
+            body.instructions.add(
+                name=f"made_p{number}",
+                id=number + 1,
+                opcode="parameter",
+                parameter_number=number,
+                shape=by_id[operand].shape,
+            )
+        inner.id, inner.name = len(like.operand_ids) + 1, "made_root"
+        inner.operand_ids[:] = range(1, len(like.operand_ids) + 1)
+        body.instructions.append(inner)
+        body.root_id = inner.id
+        like.opcode, like.fusion_kind = "fusion", "kLoop"
+        like.called_computation_ids[:] = [body.id]
+        return Seeded("changed", "fused", "fusion", None, None, 0)
+    return None
+
+
 REGRESSIONS: dict[str, Regression] = {
     regression.__name__: regression
     for regression in (
@@ -331,6 +477,11 @@ REGRESSIONS: dict[str, Regression] = {
         control_dependency,
         removed_instruction,
         split_fusion,
+        missing_alias,
+        other_groups,
+        other_constant,
+        new_transposes,
+        new_fusion,
     )
 }
 
@@ -342,5 +493,8 @@ def seed(module: HloModule, regression: Regression, rng: random.Random) -> tuple
     if done is None:
         return None
     changed = HloModule.from_proto(proto)
-    # Donations are given to a module to be lost.
-    return (changed, module, done) if regression is lost_donation else (module, changed, done)
+    if done.then is not None:
+        after = changed.to_proto()
+        done.then(after)
+        return changed, HloModule.from_proto(after), done
+    return (changed, module, done) if done.is_before else (module, changed, done)
