@@ -15,7 +15,7 @@ from xlashape.reports.diff.graph import Side
 from xlashape.reports.diff.matching import match
 from xlashape.reports.diff.measures import ModuleMeasures
 from xlashape.reports.diff.rows import Change, changes
-from xlashape.reports.diff.text import answer_text, beside, measure_lines, verdict
+from xlashape.reports.diff.text import answer_text, beside, counted, measure_lines, verdict
 from xlashape.reports.diff.units import Member, Units
 from xlashape.reports.memory import ProgramMemory, memory
 from xlashape.reports.report import Answer, Option, Report, Section
@@ -274,7 +274,7 @@ def _other_schedules(one: HloModule, other: HloModule) -> bool:
 def _with_schedule(
     rows: tuple[Change, ...], one: Side, other: Side, rescheduled: Sequence[tuple[Member, int, int]], peak: Measure
 ) -> tuple[Change, ...]:
-    """The rows with one for a schedule that makes another peak: the first row where nothing else costs bytes, else the last."""
+    """The rows with one for a schedule that makes another peak: behind the rows that cost bytes."""
     (first, second), moved, count = max(rescheduled, key=lambda each: each[1])
     assert first is not None and second is not None and peak.a is not None and peak.b is not None
     a, b = one.computations[first[0]], other.computations[second[0]]
@@ -284,9 +284,10 @@ def _with_schedule(
         f"; the peak of memory is {short_bytes(peak.a)} → {short_bytes(peak.b)}"
     )
     if len(rescheduled) > 1:
-        details += f"; {len(rescheduled) - 1:,} more computations have other schedules"
+        details += f"; {counted(len(rescheduled) - 1, 'more computation')} with another schedule"
     row = Change("changed", ("schedule",), "computation", *names, 1, details, names=(names,))
-    return (*rows, row) if any(each.delta_bytes for each in rows) else (row, *rows)
+    costly = sum([each.cost > 0 for each in rows])
+    return (*rows[:costly], row, *rows[costly:])
 
 
 def _other_order(modules: tuple[HloModule, HloModule]) -> Change:

@@ -447,28 +447,37 @@ def _kin(computation: Computation, i: int) -> Hashable | None:
 
 
 def _match_moved(matching: Matching) -> None:
-    """Matches what is left across computations, by what it is, with its op_name and without."""
-    for with_name in (True, False):
+    """Matches what is left across computations, by what it is, with its op_name, with the end of it, and without.
+
+    The end of an op_name stays where a call is inlined: `…/while/body/closed_call/mul` and `…/while/body/mul`.
+    """
+    for name_of in (str, _end_of_name, None):
         free: dict[Hashable, list[NodeId]] = defaultdict(list)
-        for key, node in _left(matching.b, matching.of_b, with_name):
+        for key, node in _left(matching.b, matching.of_b, name_of):
             free[key].append(node)
         for each in free.values():
             each.reverse()
-        counts = Counter([key for key, _ in _left(matching.a, matching.of_a, with_name)])
-        for key, node in list(_left(matching.a, matching.of_a, with_name)):
+        counts = Counter([key for key, _ in _left(matching.a, matching.of_a, name_of)])
+        for key, node in list(_left(matching.a, matching.of_a, name_of)):
             others = free.get(key)
             # Without op_names, only what is the same number of times on both sides.
-            if others and (with_name or counts[key] == len(others) == 1):
+            if others and (name_of is not None or counts[key] == len(others) == 1):
                 matching.put(node, others.pop())
 
 
-def _left(side: Side, matched: list[list[NodeId | None]], with_name: bool) -> Iterable[tuple[Hashable, NodeId]]:
+def _end_of_name(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _left(
+    side: Side, matched: list[list[NodeId | None]], name_of: Callable[[str], str] | None
+) -> Iterable[tuple[Hashable, NodeId]]:
     for computation in side.computations:
         rows = matched[computation.index]
         for i in computation.canonical.order:
             if rows[i] is None and computation.opcode(i) not in _TRIVIAL:
                 name = computation.op_names[i]
-                if not with_name:
+                if name_of is None:
                     yield computation.rich[i], (computation.index, i)
                 elif name:
-                    yield (computation.rich[i], name), (computation.index, i)
+                    yield (computation.rich[i], name_of(name)), (computation.index, i)

@@ -8,10 +8,11 @@ each iteration of a loop.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from xlashape.errors import InvalidModuleError, XlashapeError
-from xlashape.hlo.analysis.buffers import executed_computations, instruction_buffers
+from xlashape.hlo.analysis.buffers import donated_buffers, executed_computations, instruction_buffers
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep
@@ -130,6 +131,14 @@ class ModuleMeasures:
                 elif count:
                     rows[number] = rows[number]._replace(flops=min(count, INT64_MAX))
             self.of.append(rows)
+        for each in donated_buffers(module):
+            # What an output has more than the parameter whose memory it takes over.
+            places = ((each.instruction, each.shape_index), (each.parameter, each.parameter_index))
+            own, taken = [self._sizes.of(_part(maker.shape, index))[0] for maker, index in places]
+            if own > taken:
+                row = self.of[each.instruction.computation.index]
+                found = row[each.instruction.index]
+                row[each.instruction.index] = found._replace(bytes=found.bytes + own - taken)
         for (index, number), size in copied.items():
             self.of[index][number] = self.of[index][number]._replace(copies=1, copy_bytes=size)
 
@@ -182,3 +191,12 @@ class ModuleMeasures:
             # (operand, result, contexts…), in a copy-start (result, operand, context).
             return self._sizes.of(shape.tuple_shapes[1 - repeated])[0]
         return self._sizes.of(shape)[0]
+
+
+def _part(shape: Shape, index: Iterable[int]) -> Shape:
+    """The part of a shape at an index, as far as it has such parts."""
+    for number in index:
+        if not (shape.is_tuple and 0 <= number < len(shape.tuple_shapes)):
+            break
+        shape = shape.tuple_shapes[number]
+    return shape

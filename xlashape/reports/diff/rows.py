@@ -187,6 +187,9 @@ def _change(a: Side, b: Side, unit: Unit, computed_twice: set[bytes]) -> Change:
             if all(y is None for _, y in unit.members)
             else "changed"
         )
+    elif unit.kind is not None and not only_words:
+        kind = unit.kind
+        words = [word for word in words if word != "operands"]
     elif words == ["moved"] and (left is None or right is None):
         # A call that was made around instructions, or taken away.
         kind, words = ("added", ["outlined"]) if left is None else ("removed", ["inlined"])
@@ -256,15 +259,15 @@ def _members_text(a: Side, b: Side, members: Iterable[Member]) -> str:
 def _nature(side: Side, node: NodeId | None, view: HloInstruction, computed_twice: set[bytes]) -> list[str]:
     """What an added or removed instruction is."""
     row = operation_of(view.proto.opcode)
+    words: list[str] = []
     if view.opcode in (Opcode.COPY, Opcode.COPY_START) or (node and side.measures.of[node[0]][node[1]].copies):
-        return ["copy"]
+        words.append("copy")
     if row.exchanges_with_replicas:
-        return ["collective"]
-    assert node is not None
+        words.append("collective")
     is_value = view.operands and not row.moves_no_data
-    if is_value and side.computations[node[0]].canonical.up[node[1]] in computed_twice:
-        return ["recomputed"]
-    return []
+    if node and is_value and side.computations[node[0]].canonical.up[node[1]] in computed_twice:
+        words.append("recomputed")
+    return words
 
 
 def _costliest(a: Side, b: Side, members: list[Member]) -> Member:

@@ -33,12 +33,14 @@ DonationKey = tuple[Member, Member, tuple[int, ...], tuple[int, ...], str]
 class Unit:
     """One change."""
 
-    __slots__ = ("aspects", "delta", "leading", "members", "words")
+    __slots__ = ("aspects", "delta", "kind", "leading", "members", "words")
 
     def __init__(self, member: Member, delta: Measures, words: Iterable[str] = ()) -> None:
         self.members: list[Member] = [member]
         self.leading: Member | None = None
         """The member that stands for the unit, where it is not the one that costs most."""
+        self.kind: str | None = None
+        """`added` or `removed`, where that is so of the leading member alone."""
         self.delta = delta
         self.words: dict[str, None] = dict.fromkeys(words)
         """What has changed."""
@@ -96,6 +98,7 @@ class Units:
             kept.delta = kept.delta.plus(gone.delta)
             kept.words.update(gone.words)
             kept.aspects.update(gone.aspects)
+            kept.kind = kept.kind or gone.kind
             gone.members, gone.words, gone.aspects = [], {}, {}
             self._parents[second] = first
         return first
@@ -302,9 +305,27 @@ class Units:
         """Outputs that take over a parameter in one of the modules only."""
         one = {self._donation(self.a, each): each for each in donated_buffers(self.a.module)}
         other = {self._donation(self.b, each): each for each in donated_buffers(self.b.module)}
-        for key in one.keys() - other.keys():
-            self._donation_changed(key[0], "donated", "")
-        for key in other.keys() - one.keys():
+        lost, gained = [key for key in one if key not in other], [key for key in other if key not in one]
+        places = {(other[key].output_index, *key[1:2], *key[3:]): key for key in gained}
+        for key in lost:
+            heir = places.get((one[key].output_index, *key[1:2], *key[3:]))
+            pairs = (
+                [] if heir is None else [(heir[0], key[0], heir[0][0] is None), (key[0], heir[0], key[0][1] is None)]
+            )
+            lead = next((pair for pair in pairs if pair[2]), None) or next(
+                (pair for pair in pairs if pair[0][0] in self._of_a), None
+            )
+            if heir is not None and lead is not None:
+                # Another instruction makes the output, which takes over the same memory: one change with what made it so.
+                leading, rest, is_alone = lead
+                number = self._unite(self._unit_of(*leading), self._unit_of(*rest))
+                self._units[number].leading = leading
+                if is_alone:
+                    self._units[number].kind = "added" if leading[0] is None else "removed"
+                gained.remove(heir)
+            else:
+                self._donation_changed(key[0], "donated", "")
+        for key in gained:
             self._donation_changed(key[0], "", "donated")
 
     def _donation(self, side: Side, each: DonatedBuffer) -> DonationKey:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import os
 import random
 from pathlib import Path
 
 import pytest
 from neutral_rewrites import REWRITES, Rewrite
-from seeded_regressions import REGRESSIONS, Regression, seed
+from seeded_regressions import REGRESSIONS, Regression, Seeded, seed
 
 import xlashape as xs
 from xlashape.errors import InvalidArgumentError
@@ -68,13 +69,54 @@ def test_a_seeded_regression_is_the_first_row(name: str, regression: Regression)
         return  # the next test counts how often that is
     a, b, done = found
     made = diff(a, b)
+    check_first(made, done)
+    check_sums(made, a, b)
+    assert not made.same
+
+
+def check_first(made: Diff, done: Seeded) -> None:
+    """The first row says what was seeded."""
     first = made.changes[0]
     assert (first.kind, str(first.opcode)) == (done.kind, done.opcode)
     assert (first.a, first.b) == (done.a, done.b) or done.a is done.b is None
     assert first.delta_bytes == done.delta_bytes or done.delta_bytes is None
     assert not done.word or done.word in first.what
-    check_sums(made, a, b)
-    assert not made.same
+
+
+SHARED = Path(os.environ.get("XLASHAPE_SHARED", VECTORS.parents[2] / "shared")) / "hlo" / "models"
+LARGE = {
+    "mobilenet_v2": REGRESSIONS,
+    "resnet50_keras_jax_f32": REGRESSIONS,
+    "gemma2_2b_keras_jax": ("flipped_layout", "missing_alias", "new_fusion"),
+    "hlo_llama31_8b_bf16_1x8": ("widened_type", "lost_donation", "other_groups"),
+}
+"""Whole models, and what is seeded into them."""
+
+
+def large(name: str) -> HloModule:
+    path = SHARED / f"{name}.hlo"
+    if not path.is_file():
+        pytest.skip(f"{path} is not here")
+    return HloModule.load(path)
+
+
+@pytest.mark.parametrize(("name", "regression"), [(name, each) for name, all_ in LARGE.items() for each in all_])
+def test_a_regression_seeded_into_a_whole_model_is_the_first_row(name: str, regression: str):
+    found = seed(large(name), REGRESSIONS[regression], random.Random(f"{name} {regression}"))
+    if found is None:
+        assert regression in ("split_fusion", "lost_donation")  # no fusions; every output of the entry is an input
+        return
+    a, b, done = found
+    check_first(diff(a, b), done)
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_whole_models_written_down_otherwise_are_the_same(name: str):
+    module = large(name)
+    some = REWRITES if len(LARGE[name]) == len(REGRESSIONS) else ("all_at_once",)
+    for each in some:
+        again = HloModule.from_proto(REWRITES[each](module.proto, random.Random(each)))
+        assert again.fingerprint() == module.fingerprint() and diff(module, again).same, each
 
 
 def test_nearly_all_models_have_a_place_for_each_regression():
@@ -144,6 +186,71 @@ def test_fusions_that_change_their_members_are_one_row(texts: list[str], word: s
             delta,
         )
         check_sums(made, HloModule.parse(one), HloModule.parse(other))
+
+
+def test_a_loop_that_runs_more_often_is_one_row():
+    text = """HloModule m
+body { p = (s32[], f32[64]) parameter(0) i = s32[] get-tuple-element(p), index=0 x = f32[64] get-tuple-element(p), index=1
+one = s32[] constant(1) n = s32[] add(i, one) c = f32[64] copy(x) y = f32[64] multiply(c, c) ROOT r = (s32[], f32[64]) tuple(n, y) }
+cond { p = (s32[], f32[64]) parameter(0) i = s32[] get-tuple-element(p), index=0 k = s32[] constant(5) ROOT l = pred[] compare(i, k), direction=LT }
+ENTRY e { x = f32[64] parameter(0) z = s32[] constant(0) t = (s32[], f32[64]) tuple(z, x) ROOT l = (s32[], f32[64]) while(t), condition=cond, body=body }"""
+    longer = text.replace("constant(5)", "constant(7)")
+    made = diff(text, longer)
+    first = made.changes[0]
+    assert (first.what, str(first.opcode), first.details) == (("iterations",), "while", "iterations 5 → 7")
+    # Two more iterations: a copy that reads and writes 256 bytes, 64 products and the counter.
+    assert (first.delta_copy_bytes, first.delta_flops) == (2 * 512, 2 * (64 + 1) + 2)
+    assert [(change.what, change.delta_flops) for change in made.changes[1:]] == [(("value",), 0)]
+    check_sums(made, HloModule.parse(text), HloModule.parse(longer))
+
+
+def test_a_schedule_is_a_row_where_the_peak_is_another():
+    lines = [
+        "p = f32[1024] parameter(0)",
+        "a = f32[4096] pad(p, p0), padding=0_3072",
+        "b = f32[4] slice(a), slice={[0:4]}",
+        "c = f32[4096] pad(p, p0), padding=1_3071",
+        "d = f32[4] slice(c), slice={[0:4]}",
+    ]
+
+    def scheduled(order: str) -> str:
+        chosen = " ".join([line for name in order for line in lines if line.startswith(f"{name} ")])
+        return (
+            f"HloModule m, is_scheduled=true\nENTRY e {{ p0 = f32[] constant(0) {chosen} ROOT s = f32[4] add(b, d) }}"
+        )
+
+    made = diff(scheduled("pabcd"), scheduled("pacbd"))
+    assert [(change.kind, change.what, change.delta_bytes) for change in made.changes] == [
+        ("changed", ("schedule",), 0)
+    ]
+    assert made.fingerprint_a == made.fingerprint_b and made.delta_peak_bytes > 16_000
+    assert made.changes[0].details.startswith("1 of 7 instructions run at another place, first ")
+    # Another order that costs nothing is no change, and can be ignored where it is one.
+    assert diff(scheduled("pabcd"), scheduled("pcdab")).same
+    assert diff(scheduled("pabcd"), scheduled("pacbd"), ignore=["schedule"]).same
+
+
+def test_an_inlined_call_moves_what_it_called():
+    body = "c { x = f32[64] parameter(0) m = f32[64] multiply(x, x) ROOT t = f32[64] tanh(m) }"
+    called = (
+        f"{HEAD}{body} ENTRY e {{ p = f32[64] parameter(0) a = f32[64] abs(p) ROOT c = f32[64] call(a), to_apply=c }}"
+    )
+    inlined = f"{HEAD}ENTRY e {{ p = f32[64] parameter(0) a = f32[64] abs(p) m = f32[64] multiply(a, a) ROOT t = f32[64] tanh(m) }}"
+    made = diff(called, inlined)
+    assert {change.kind for change in made.changes if str(change.opcode) in ("multiply", "tanh")} <= {"moved"}
+    assert not any(change.kind == "added" for change in made.changes)
+
+
+def test_peaks_are_compared_like_with_like():
+    """A dump with XLA's assignment of buffers, and the same module without: both are estimated, and the same."""
+    dump = Path(__file__).parents[3] / "vectors" / "memory" / "mlp_loss_grad.hlo.pb"
+    exact = HloModule.load(dump)
+    bare = HloModule.from_proto(exact.proto)
+    peak = diff(exact, bare).measure("peak_bytes")
+    assert (peak.delta, peak.note) == (0, "estimated")
+    assert peak.a == xs.memory(bare).peak_bytes and xs.memory(bare).is_estimate and not xs.memory(exact).is_estimate
+    both = diff(exact, exact).measure("peak_bytes")
+    assert (both.a, both.note) == (xs.memory(exact).peak_bytes, None)
 
 
 def test_a_missing_alias_costs_a_buffer():
