@@ -6,6 +6,7 @@ import configparser
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from packaging.version import Version
 
 import xlashape
 from tests.support.server_processes import ServerProcess
+from xlashape.cli.scanning import scan
 from xlashape_server import Config
 from xlashape_server.readiness import NAMES
 from xlashape_server.settings import of_file, read_value
@@ -51,6 +53,23 @@ def test_objects_fit_the_schemas_of_kubernetes(name: str) -> None:
     validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
     for version in ("1.29", validate.latest_version()):
         validate.validate(read_yaml(name), version, strict=True)
+
+
+def test_the_job_of_ray_fits_the_schemas_and_the_command_line() -> None:
+    """The schema of a RayJob is not in Kubernetes; those of the pods in it are."""
+    validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    job = read_yaml("../ray/scan.yaml")
+    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
+    cluster = job["spec"]["rayClusterSpec"]
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        assert "rayStartParams" in group
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": group["template"]["spec"]}
+        validate.validate(pod, validate.latest_version(), strict=True)
+    program, command, *arguments = shlex.split(job["spec"]["entrypoint"])
+    assert (program, command) == ("xlashape", "scan")
+    parsed = scan.make_context("scan", arguments)
+    assert parsed.params["uri"] == ("s3://dumps/",)
+    assert (parsed.params["engine"], parsed.params["ray_address"]) == ("ray", "auto")
 
 
 def test_the_schemas_find_mistakes() -> None:

@@ -20,6 +20,7 @@ from xlashape.extras import require
 from xlashape.hlo.files.inputs import Input, content
 from xlashape.scan.datasets import DATASETS, KEYS, chosen, failed_file
 from xlashape.scan.worker import DEFAULT_MEMORY_BYTES, DEFAULT_SECONDS, Worker, shown_path
+from xlashape.tables import arrow_schema
 
 _ROWS: Final = 65_536
 _idle: Final[dict[tuple[float, int], list[Worker]]] = {}
@@ -33,7 +34,7 @@ def schema(datasets: Iterable[str] | None = None) -> Any:
     fields = [pa.field("dataset", pa.string(), nullable=False)]
     fields += [pa.field(each.name, pa.string()) for each in KEYS]
     for name in chosen(datasets):
-        whole = DATASETS[name].table().to_arrow().schema
+        whole = arrow_schema(DATASETS[name].all_columns)
         fields.append(pa.field(name, pa.struct(list(whole)[len(KEYS) :])))
     return pa.schema(fields)
 
@@ -85,7 +86,7 @@ def select(rows: Any, dataset: str) -> Any:
     name = next(each for each in chosen([dataset]) if each == dataset)
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
     table = table.filter(compute.equal(table["dataset"], name))
-    target = DATASETS[name].table().to_arrow().schema
+    target = arrow_schema(DATASETS[name].all_columns)
     values = [table[each.name] for each in KEYS]
     values += [compute.struct_field(table[name], field.name) for field in list(target)[len(KEYS) :]]
     return pa.table(values, schema=target)

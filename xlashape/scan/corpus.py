@@ -31,6 +31,7 @@ from xlashape.scan.batches import borrowed_worker, tables_of
 from xlashape.scan.datasets import DATASETS, chosen, key_of
 from xlashape.scan.worker import DEFAULT_MEMORY_BYTES, DEFAULT_SECONDS, shown_path
 from xlashape.similar import did_you_mean
+from xlashape.tables import arrow_schema
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many files are done, and of how many."""
@@ -150,7 +151,7 @@ def open(out: str | os.PathLike[str]) -> dict[str, Any]:  # noqa: A001 - `xlasha
     found: dict[str, Any] = {}
     names = {name for each in target.names("_done") for name in _document(target, each)["files"]}
     for name, declared in DATASETS.items():
-        schema = declared.table().to_arrow().schema
+        schema = arrow_schema(declared.all_columns)
         whole = schema.append(pa.field("hash", pa.string()))
         files = sorted(each for each in names if each.startswith(f"{name}/"))
         if files:

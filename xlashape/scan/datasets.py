@@ -25,6 +25,7 @@ from xlashape.hlo.files.convert import decode_all, detect
 from xlashape.hlo.files.inputs import STORED
 from xlashape.hlo.module_proto.instruction_table import INSTRUCTION_COLUMNS
 from xlashape.reports import Answer, report_of
+from xlashape.reports.report import plain
 from xlashape.similar import did_you_mean
 from xlashape.tables import Column, Kind, Table
 from xlashape_server.stored_file import content_of
@@ -122,8 +123,9 @@ def _module_rows(subject: Subject) -> Iterator[Sequence[Any]]:
     totals: list[Any] = []
     for report, names in _TOTALS.items():
         answer = subject.answer(report)
-        known = {} if answer is None else answer.totals
-        totals += [known.get(total) for _, total in names]
+        declared = {column.name: column for column in report_of(report).totals}
+        # One by one: the totals that are no columns would be computed, too.
+        totals += [None if answer is None else plain(declared[total], getattr(answer, total)) for _, total in names]
     yield (
         subject.form,
         subject.file_bytes,

@@ -5,25 +5,33 @@ from __future__ import annotations
 import gzip
 import importlib
 import importlib.util
+import io
+import logging
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+import urllib.request
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import xlashape as xs
+from tests.support.bucket_stores import no_cloud
 from tests.support.corpus import text_of, write_corpus
+from tests.support.faulty_proxy import FaultyProxy
 from tests.support.optional import needed_in_ci
 from xlashape import scan
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.scan.worker import Worker
 
 pa = needed_in_ci("pyarrow")
+pq = needed_in_ci("pyarrow.parquet")
 needed_in_ci("obstore")
 
 
@@ -198,6 +206,61 @@ def test_the_store_of_a_server_is_scanned(tmp_path: Path) -> None:
     assert rows[0]["path"].endswith(rows[0]["key"])
 
 
+@pytest.fixture
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy]:
+    """A bucket of S3 behind a proxy that goes wrong on demand."""
+    moto = needed_in_ci("moto.server")
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    signed = {"Authorization": "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/s3/aws4_request"}
+    create = urllib.request.Request(f"http://{host}:{port}/bucket", method="PUT", headers=signed)
+    urllib.request.urlopen(create, timeout=20).close()
+    with FaultyProxy(host, port) as running:
+        no_cloud(monkeypatch)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", running.url)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+        yield running
+    server.stop()
+
+
+def test_a_bucket_that_goes_wrong_now_and_then_is_scanned(proxy: FaultyProxy, tmp_path: Path) -> None:
+    obstore = needed_in_ci("obstore")
+    stores = needed_in_ci("obstore.store")
+    bucket = stores.from_url("s3://bucket/dumps/")
+    for number in range(24):
+        obstore.put(bucket, f"m{number}.hlo", text_of(number).encode())
+    over = threading.Event()
+
+    def disturb() -> None:
+        while not over.wait(0.1):
+            proxy.fault = "errors" if proxy.fault == "" else "cut" if proxy.fault == "errors" else ""
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    try:
+        summary = scan.scan("s3://bucket/dumps/", "s3://bucket/corpus", jobs=2)
+    finally:
+        over.set()
+        thread.join()
+        proxy.fault = ""
+    assert (summary.files, summary.errors) == (24, 0)
+    assert scan.scan("s3://bucket/dumps/", "s3://bucket/corpus", jobs=2).skipped == 24
+    found = stores.from_url("s3://bucket/corpus/")
+    tables = [
+        pq.read_table(io.BytesIO(bytes(obstore.get(found, each["path"]).bytes())))
+        for page in found.list("modules/")
+        for each in page
+    ]
+    rows = [row for table in tables for row in table.to_pylist()]
+    assert sorted(row["module"] for row in rows) == sorted(f"jit_f{number}" for number in range(24))
+    assert all(row["path"].startswith("s3://bucket/dumps/m") for row in rows)
+
+
 def test_mistakes_of_callers(tmp_path: Path) -> None:
     path = tmp_path / "m.hlo"
     path.write_text(text_of(1))
@@ -221,7 +284,6 @@ def test_the_file_names_may_be_any_bytes(tmp_path: Path) -> None:
 
 
 def test_names_are_dictionary_encoded(whole: Path) -> None:
-    pq = importlib.import_module("pyarrow.parquet")
     path = next((whole / "instructions").rglob("*.parquet"))
     group = pq.ParquetFile(path).metadata.row_group(0)
     for number in range(group.num_columns):
