@@ -16,12 +16,14 @@ from xlashape.drawing.picture import Picture
 from xlashape.drawing.writers.memory_page import page_text
 from xlashape.drawing.writers.png import svg_as_png
 from xlashape.drawing.writers.style import DARK, FONT, LIGHT, THEMES
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.frozen import set_field
 from xlashape.limits import spend
 from xlashape.math import byte_text
 from xlashape.reports.memory import LiveBuffer, ProgramMemory
 from xlashape.reports.text import cut_middle, short_bytes
+from xlashape.reports.why import ArrayMemory, why
+from xlashape.shape import Shape
 
 KINDS: Final = ("parameter", "constant", "output", "temporary")
 """In the order in which they stand, from the bottom."""
@@ -176,11 +178,25 @@ def _data(memory: ProgramMemory, found: MemoryMap) -> dict[str, Any]:
     def text(value: object) -> int:
         return texts.setdefault("" if value is None else str(value), len(texts))
 
+    known: dict[Shape, str] = {}
+
+    def causes(buffer: LiveBuffer) -> str:
+        shape = buffer.shape
+        if not buffer.padding_bytes or shape is None or not shape.is_array:
+            return ""
+        if shape not in known:
+            try:
+                told = why(shape)
+                known[shape] = "; ".join([each.text for each in told.causes]) if isinstance(told, ArrayMemory) else ""
+            except XlashapeError:  # of a shape whose layout has no explanation
+                known[shape] = ""
+        return known[shape]
+
     rows = [
         [
             each.buffer.begin, each.buffer.end, each.bottom, each.buffer.bytes, KINDS.index(each.buffer.kind), text(each.buffer.name),
             text(each.buffer.opcode), text(each.buffer.shape), text(each.buffer.op_name), text(each.buffer.source),
-            -1 if each.buffer.padding_bytes is None else each.buffer.padding_bytes,
+            -1 if each.buffer.padding_bytes is None else each.buffer.padding_bytes, text(causes(each.buffer)),
         ]
         for each in found.rectangles
     ]  # fmt: skip

@@ -89,3 +89,12 @@ def test_a_large_program_keeps_its_svg_small():
     assert len(picture.svg()) < 700_000
     assert "The 1,500 largest of 3," in picture.svg()
     assert len(gzip.compress(picture.html().encode())) < 200_000
+
+
+def test_the_page_says_why_values_are_padded():
+    text = "HloModule m ENTRY e { p = f32[64,3]{1,0:T(8,128)} parameter(0) ROOT n = f32[64,3]{1,0:T(8,128)} negate(p) }"
+    page = draw(memory(HloModule.parse(text))).html()
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
+    assert {data["texts"][row[-1]].partition(":")[0] for row in data["rows"]} == {
+        "tile (8,128) pads dimension 1 from 3 to 128"
+    }
