@@ -59,6 +59,40 @@ _SHOWN: Final = 5  # names in an error
 _PLANE_TYPES: Final = {1: VARINT, 2: BYTES, 3: BYTES, 4: BYTES, 5: BYTES, 6: BYTES}
 
 
+_ASSIGNMENTS: Final = re.compile(
+    r"(?P<base>.*?)-(?P<kind>buffer-assignment-values\.txt|buffer-assignment\.txt|memory-usage-report\.(?:txt|pb)|live-range\.txt)"
+)
+_ASSIGNMENT_CONTENT: Final = re.compile(
+    rb"\s*(?:BufferAssignment:|allocation \d+: size|Total bytes used:|Memory Space: |Memory usage report|HloLiveRange)"
+)
+_BESIDE: Final = (".hlo.pb", ".hlo.pb.gz", ".txt", ".hlo", ".txt.gz")
+
+
+class AssignmentFile(NamedTuple):
+    """A file that XLA writes beside a module about the module's memory."""
+
+    base: str
+    """The name of the module's file without its end."""
+    kind: str
+    """The end of the name, such as `buffer-assignment.txt`."""
+    module: Path | None
+    """The file of the module, if it is in the same directory."""
+
+
+def assignment_file(file: Path) -> AssignmentFile | None:
+    """What a file is about by its name, such as `NAME-buffer-assignment.txt`; None for the name of another file."""
+    match = _ASSIGNMENTS.fullmatch(file.name.removesuffix(".gz"))
+    if match is None:
+        return None
+    beside = [found for end in _BESIDE if (found := file.with_name(match["base"] + end)).is_file()]
+    return AssignmentFile(match["base"], match["kind"], beside[0] if beside else None)
+
+
+def is_assignment_text(data: bytes) -> bool:
+    """Whether some text is what XLA writes about a module's memory, by its beginning."""
+    return _ASSIGNMENT_CONTENT.match(data) is not None
+
+
 class HeldModule(NamedTuple):
     """A module in a file that holds more than a module."""
 

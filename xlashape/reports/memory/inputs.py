@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +19,10 @@ from typing import Any, Final, NamedTuple, cast
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 from google.protobuf.message import Message
 
-from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
+from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, XlashapeError
+from xlashape.hlo.files.dumps import assignment_file, is_assignment_text
 from xlashape.hlo.module import HloModule
+from xlashape.limits import MAX_TEXT_CHARACTERS
 from xlashape.proto import coerce, xla
 from xlashape.reports.memory.answer import ProgramMemory
 from xlashape.reports.memory.assignment import plan_of_assignment
@@ -29,14 +30,8 @@ from xlashape.reports.memory.liveness import plan_of_module
 from xlashape.reports.memory.plan import Plan
 from xlashape.reports.memory.texts import TextAssignment, read_text, read_usage_report
 from xlashape.reports.memory.untraced import is_untraced, with_temporaries
+from xlashape.reports.why.oom_text import is_report
 
-_TEXTS: Final = re.compile(
-    r"(?P<base>.*?)-(?P<kind>buffer-assignment-values\.txt|buffer-assignment\.txt|memory-usage-report\.(?:txt|pb)|live-range\.txt)"
-)
-_MODULES: Final = (".hlo.pb", ".hlo.pb.gz", ".txt", ".hlo", ".txt.gz")
-_CONTENT: Final = re.compile(
-    rb"\s*(?:BufferAssignment:|allocation \d+: size|Total bytes used:|Memory Space: |Memory usage report|HloLiveRange)"
-)
 _MOST_BYTES: Final = (1 << 31) - 1
 _HOW_TO_DUMP: Final = (
     "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto' writes DIR/….hlo.pb, whose assignment has the traces"
@@ -72,13 +67,32 @@ def _memory(x: Any) -> ProgramMemory:
             return answer
     elif isinstance(x, (bytes, bytearray, memoryview)):
         data = bytes(cast("bytes", x))
-        if _CONTENT.match(data):
+        if is_assignment_text(data):
             return _of_text(read_text(data.decode("utf-8", "replace"), "the text"), None, "the text")
     elif not isinstance(x, (HloModule, type, list, tuple)):
         stats = _stats_of(x)
         if stats is not None:
             return _of_stats(x, stats)
-    return _of_module(HloModule.of(x))
+    try:
+        module = HloModule.of(x)
+    except XlashapeError as error:
+        if _is_report(x):
+            message = "this is a report about memory that has run out, and no program: `why` explains it"
+            raise InvalidArgumentError(message, field="x") from error
+        raise
+    return _of_module(module)
+
+
+def _is_report(x: Any) -> bool:
+    """Whether text, or the text in a file, is a report about memory that has run out."""
+    try:
+        if isinstance(x, (str, os.PathLike)) and "\n" not in os.fspath(x):
+            file = Path(os.fspath(x))
+            x = file.read_bytes() if file.stat().st_size <= MAX_TEXT_CHARACTERS else b""
+        text = bytes(x).decode("utf-8", "replace") if isinstance(x, (bytes, bytearray, memoryview)) else x
+        return isinstance(text, str) and is_report(text)
+    except (OSError, ValueError, TypeError, XlashapeError):
+        return False
 
 
 def _of_module(module: HloModule, notes: tuple[str, ...] = ()) -> ProgramMemory:
@@ -158,34 +172,26 @@ def _of_path(path: str) -> ProgramMemory | None:
     """The memory that a text or report of XLA says; None for another file, and for text that is a module itself."""
     if "\n" in path or len(path) > 4096:
         data = path.encode("utf-8", "surrogatepass")
-        return _of_text(read_text(path, "the text"), None, "the text") if _CONTENT.match(data) else None
+        return _of_text(read_text(path, "the text"), None, "the text") if is_assignment_text(data) else None
     file = Path(path)
-    match = _TEXTS.fullmatch(file.name.removesuffix(".gz"))
-    if match is None:
+    about = assignment_file(file)
+    if about is None:
         return None
-    module, beside = _module_beside(file, match["base"])
+    module = None if about.module is None else HloModule.load(about.module)
+    beside = "" if about.module is None else about.module.name
     if module is not None and _has_assignment(module):
         return _of_module(module, (f"The assignment is that of {beside}.",))
-    if match["kind"] in ("buffer-assignment-values.txt", "live-range.txt") and module is not None:
+    if about.kind in ("buffer-assignment-values.txt", "live-range.txt") and module is not None:
         return _of_module(module, (f"The module is that of {beside}.",))
-    if match["kind"] == "buffer-assignment-values.txt":
+    if about.kind == "buffer-assignment-values.txt":
         raise InvalidArgumentError(
-            f"{file.name} has no sizes of its values: put {match['base']}.hlo.pb or {match['base']}.txt beside it, or pass that"
+            f"{file.name} has no sizes of its values: put {about.base}.hlo.pb or {about.base}.txt beside it, or pass that"
         )
     data = _content(file)
-    if match["kind"] == "memory-usage-report.pb":
+    if about.kind == "memory-usage-report.pb":
         return _of_text(read_usage_report(data, file.name), None, file.name)
-    has_values = match["kind"] == "buffer-assignment.txt"
+    has_values = about.kind == "buffer-assignment.txt"
     return _of_text(read_text(data.decode("utf-8", "replace"), file.name), module if has_values else None, file.name)
-
-
-def _module_beside(file: Path, base: str) -> tuple[HloModule | None, str]:
-    """The module that a text is about, if it is in the same directory, and the name of its file."""
-    for suffix in _MODULES:
-        beside = file.with_name(base + suffix)
-        if beside.is_file():
-            return HloModule.load(beside), beside.name
-    return None, ""
 
 
 def _content(file: Path) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from xlashape.errors import InvalidArgumentError, NotFoundError, ParseError, XlashapeError
+from xlashape.hlo.files.dumps import assignment_file, is_assignment_text
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.reports.why.oom import ReportMemory, report_memory, shapes_memory
 from xlashape.reports.why.oom_text import clean, is_report, read_totals
@@ -100,6 +101,8 @@ def _text(text: str, device: Target | None, *, is_content: bool = False) -> Memo
             return _file(Path(text), device)
     if _MODULE.match(text):
         return module_memory(HloModule.parse(text), device)
+    if is_assignment_text(text[:200].encode("utf-8", "replace")):
+        raise _no_module("this text")
     if is_report(text):
         return report_memory(text, device)
     try:
@@ -133,7 +136,12 @@ def _is_one_shape(text: str) -> bool:
 
 
 def _file(path: Path, device: Target | None) -> Memory:
-    """Explains a module, or text with a report or with shapes."""
+    """Explains a module, or text with a report or with shapes. Of what XLA writes about a module's memory, the module beside it."""
+    about = assignment_file(path)
+    if about is not None and path.is_file():
+        if about.module is None:
+            raise _no_module(path.name)
+        return module_memory(HloModule.load(about.module), device, path)
     try:
         is_small = path.is_file() and path.stat().st_size <= _MOST_REPORT_BYTES
         data = path.read_bytes() if is_small else None
@@ -152,6 +160,8 @@ def _file(path: Path, device: Target | None) -> Memory:
 def _content(data: bytes, device: Target | None) -> Memory:
     """The content of a file."""
     text = _as_text(data)
+    if text is not None and is_assignment_text(data):
+        raise _no_module("this text")
     if text is not None and not _MODULE.match(text) and (is_report(text) or len(text) < 4_096):
         return _text(text.strip(), device, is_content=True)
     try:
@@ -159,6 +169,13 @@ def _content(data: bytes, device: Target | None) -> Memory:
     except XlashapeError as error:
         return _shapes_or(error, text, device)
     return module_memory(module, device)
+
+
+def _no_module(name: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{name} says where a module's values lie, without the module: `memory` reads it; put the module beside it, NAME.hlo.pb or NAME.txt, or pass that",
+        field="x",
+    )
 
 
 def _shapes_or(error: XlashapeError, text: str | None, device: Target | None) -> Memory:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import xlashape as xs
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, ParseError
 from xlashape.hlo import HloModule
 from xlashape.proto import xla
@@ -166,3 +167,34 @@ def test_files_that_say_nothing(tmp_path):
         memory(stats)
     with pytest.raises(InvalidArgumentError, match="a value of type int holds no module"):
         memory(3)
+
+
+REPORT = """Ran out of memory in memory space hbm. Used 17.21G of 15.48G hbm. Exceeded hbm capacity by 1.73G.
+Total hbm usage >= 17.21G:
+    program 17.21G
+  1. Size: 2.00G
+     Shape: f32[32,4096,4096]{1,2,0:T(8,128)}
+     Unpadded size: 2.00G
+"""
+
+
+def test_a_report_about_memory_that_has_run_out_is_for_why(tmp_path):
+    file = tmp_path / "oom.txt"
+    file.write_text(REPORT)
+    for x in (file, str(file), REPORT, REPORT.encode()):
+        with pytest.raises(InvalidArgumentError, match="no program: `why` explains it"):
+            memory(x)
+
+
+@pytest.mark.parametrize("kind", ["buffer-assignment.txt", "memory-usage-report.txt"])
+def test_why_and_size_of_an_assignment_are_those_of_its_module(tmp_path, kind):
+    content = (VECTORS / f"hessian-{kind}").read_bytes()
+    alone = tmp_path / f"hessian-{kind}"
+    alone.write_bytes(content)
+    for ask in (xs.why, xs.size):
+        for x in (alone, content, content.decode()):
+            with pytest.raises(InvalidArgumentError, match="says where a module's values lie, without the module"):
+                ask(x)
+    (tmp_path / "hessian.hlo.pb").write_bytes((VECTORS / "hessian.hlo.pb").read_bytes())
+    assert xs.why(alone).peak_bytes == xs.size(alone).peak_bytes == memory(VECTORS / "hessian.hlo.pb").peak_bytes
+    assert xs.why(alone).buffer_bytes == xs.why(VECTORS / "hessian.hlo.pb").buffer_bytes
