@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from xlashape.caches import CacheUsage
 from xlashape.hlo import HloModule
+from xlashape.reports.report import Answer
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -51,9 +52,13 @@ class _Kept(Generic[K, V]):
             self._values[key] = size, value
             self._bytes += size
             while self._bytes > self._max_bytes:
-                _, (freed, _) = self._values.popitem(last=False)
+                dropped, (freed, _) = self._values.popitem(last=False)
                 self._bytes -= freed
                 self.evictions += 1
+                self._was_dropped(dropped)
+
+    def _was_dropped(self, key: K) -> None:
+        """Called where a value has made room for others, under the lock."""
 
     def clear(self) -> None:
         """Forgets all values."""
@@ -68,9 +73,54 @@ class _Kept(Generic[K, V]):
 
 
 class ModuleCache(_Kept[str, HloModule]):
-    """Modules, which count with all of their views."""
+    """Modules, which count with all of their views, and with the reports about them that are kept."""
 
     what = "decoded modules"
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(max_bytes)
+        self._reports: dict[str, dict[bytes, Answer]] = {}
+        self._sizes: dict[tuple[str, bytes], int] = {}
+
+    def report(self, module: HloModule, question: bytes) -> Answer | None:
+        """The report about a module that was kept for a question, or None: its further pages are not computed again."""
+        with self._lock:
+            key = self._key_of(module)
+            return None if key is None else self._reports.get(key, {}).get(question)
+
+    def put_report(self, module: HloModule, question: bytes, size: int, answer: Answer) -> None:
+        """Keeps a report about a kept module, for as long as that is kept, and as a part of its size."""
+        with self._lock:
+            key = self._key_of(module)
+            if key is None or question in self._reports.get(key, {}):
+                return
+            weight, value = self._values[key]
+            if size > self._max_bytes - self._bytes:
+                # The reports of this module go first: others follow from it again.
+                kept = self._reports.pop(key, {})
+                freed = sum([self._sizes.pop((key, each), 0) for each in kept])
+                weight -= freed
+                self._bytes -= freed
+                self._values[key] = weight, value
+            if size > self._max_bytes - self._bytes:
+                return
+            self._reports.setdefault(key, {})[question] = answer
+            self._sizes[key, question] = size
+            self._values[key] = weight + size, value
+            self._bytes += size
+
+    def _key_of(self, module: HloModule) -> str | None:
+        return next((key for key, (_, value) in self._values.items() if value is module), None)
+
+    def _was_dropped(self, key: str) -> None:
+        for question in self._reports.pop(key, {}):
+            self._sizes.pop((key, question), None)
+
+    def clear(self) -> None:
+        super().clear()
+        with self._lock:
+            self._reports.clear()
+            self._sizes.clear()
 
 
 class AnswerCache(_Kept[bytes, bytes]):

@@ -9,10 +9,13 @@ import pytest
 from xlashape import caches
 from xlashape.errors import NotFoundError
 from xlashape.hlo import HloModule
-from xlashape.proto import v1
+from xlashape.proto import services, v1
+from xlashape.reports.memory import memory
+from xlashape.reports.register import report_of
 from xlashape_server.config import Config
 from xlashape_server.handlers.hlo import HloHandlers
 from xlashape_server.handlers.indexing import IndexingHandlers
+from xlashape_server.handlers.reports import ReportHandlers
 from xlashape_server.module_cache import ModuleCache
 from xlashape_server.modules import Modules
 from xlashape_server.store import Store
@@ -37,12 +40,62 @@ def test_the_least_recently_used_modules_go_first() -> None:
     assert cache.get("a") is None
 
 
+def test_reports_are_kept_with_their_modules() -> None:
+    other = HloModule.parse("HloModule n\n\nENTRY e { ROOT x = f32[2] parameter(0) }\n")
+    cache = ModuleCache(100)
+    cache.put("a", 30, MODULE)
+    answer, second = memory(MODULE), memory(MODULE)
+    cache.put_report(MODULE, b"memory", 20, answer)
+    cache.put_report(other, b"memory", 20, second)  # of a module that is not kept
+    assert cache.report(MODULE, b"memory") is answer
+    assert cache.report(other, b"memory") is cache.report(MODULE, b"why") is None
+    assert cache.usage()[1:] == (1, 50, 100)
+    cache.put_report(MODULE, b"why", 80, second)  # there is room for one of them, but not beside the module
+    assert cache.report(MODULE, b"memory") is cache.report(MODULE, b"why") is None
+    assert cache.usage()[1:] == (1, 30, 100)
+    cache.put_report(MODULE, b"why", 70, second)
+    assert cache.usage()[1:] == (1, 100, 100)
+    cache.put("b", 40, other)  # the module goes with what is kept of it
+    assert cache.report(MODULE, b"why") is None
+    assert cache.usage()[1:] == (1, 40, 100)
+    cache.clear()
+    assert cache.usage()[1:] == (0, 0, 100)
+
+
+def test_the_pages_of_a_report_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = Config(store_directory=str(tmp_path))
+    handlers = ReportHandlers(config, Modules(config, Store.of(config)))
+    (method,) = [
+        each
+        for service in services()
+        if service.name == "ReportService"
+        for each in service.methods
+        if each.name == "Memory"
+    ]
+    handle = handlers.handler(method)
+
+    def page(**fields: object) -> v1.MemoryResponse:
+        module = v1.ModuleInput(text=MODULE.to_text())
+        return v1.MemoryResponse.FromString(
+            handle(v1.MemoryRequest(module=module, **fields).SerializeToString(), NEVER)
+        )
+
+    whole = page()
+    monkeypatch.setattr(type(report_of("memory")), "run", None)
+    assert page() == whole
+    assert page(first_row=1).row_count == len(whole.peak_buffers)
+    assert page(section="timeline", max_rows=1).timeline[0].step == 0
+    with pytest.raises(TypeError):  # another question
+        page(space=0)
+
+
 def test_a_worker_registers_the_cache_of_its_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     registered: list[caches.Cache] = []
     monkeypatch.setattr(caches, "register", registered.append)
     server, _, _ = make_server(Config(address="127.0.0.1:0", store_directory=str(tmp_path), module_cache_bytes=1234))
     server.stop(None)
-    modules, answers = registered
+    # Modules that are imported for the first time register caches, too.
+    modules, answers = [each for each in registered if each.usage()[0].startswith("xlashape_server")]
     assert modules.usage() == ("xlashape_server: decoded modules", 0, 0, 1234)
     assert answers.usage() == ("xlashape_server: answers", 0, 0, 1234 // 16)
 

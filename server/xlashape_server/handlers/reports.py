@@ -56,7 +56,7 @@ class ReportHandlers:
                 raise InvalidArgumentError(f"{field} is negative", field=field)
             with budget(self._config.max_analysis_steps, deadline, report.name):
                 _check_section(report, message)
-                answer = self._answer(report, message, inputs)
+                answer = self._kept_answer(report, message, inputs)
                 reserve(_ROW_BYTES * min(message.max_rows or MOST_ROWS, MOST_ROWS))
                 try:
                     made = response_of(
@@ -68,6 +68,26 @@ class ReportHandlers:
             return made.SerializeToString()
 
         return handle
+
+    def _kept_answer(self, report: Report, message: Any, inputs: list[str]) -> Answer:
+        """The answer, which is kept with the module that it is about, since callers ask for it page by page."""
+        if inputs != ["module"] and not (report.inputs[:1] == ("module",) and message.HasField("module")):
+            return self._answer(report, message, inputs)
+        question = type(message)()
+        question.CopyFrom(message)
+        for name in ("first_row", "max_rows", "section", "argument", "module"):
+            question.ClearField(name)
+        key = report.name.encode() + b" " + question.SerializeToString(deterministic=True)
+        module = self._input(message, "module") if message.HasField("module") else None
+        if module is None:
+            return self._answer(report, message, inputs)
+        kept = self._modules.cache.report(module, key)
+        if kept is None:
+            kept = self._answer(report, message, inputs)
+            # Tables that are made on demand have at most a row for each instruction.
+            instructions = sum([len(computation.instructions) for computation in module.computations])
+            self._modules.cache.put_report(module, key, _ROW_BYTES * (len(kept) + instructions), kept)
+        return kept
 
     def _answer(self, report: Report, message: Any, inputs: list[str]) -> Answer:
         given = [name for name in inputs if message.HasField(name)]

@@ -89,8 +89,9 @@ def _is_report(x: Any) -> bool:
         if isinstance(x, (str, os.PathLike)) and "\n" not in os.fspath(x):
             file = Path(os.fspath(x))
             x = file.read_bytes() if file.stat().st_size <= MAX_TEXT_CHARACTERS else b""
-        text = bytes(x).decode("utf-8", "replace") if isinstance(x, (bytes, bytearray, memoryview)) else x
-        return isinstance(text, str) and is_report(text)
+        if isinstance(x, (bytes, bytearray, memoryview)):
+            x = bytes(cast("bytes", x)).decode("utf-8", "replace")
+        return isinstance(x, str) and is_report(x)
     except (OSError, ValueError, TypeError, XlashapeError):
         return False
 

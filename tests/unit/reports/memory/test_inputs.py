@@ -13,6 +13,7 @@ from xlashape.hlo import HloModule
 from xlashape.proto import xla
 from xlashape.proto.wire import BYTES, sized, tag
 from xlashape.reports.memory import memory
+from xlashape.reports.size import size
 
 VECTORS = Path(__file__).parents[3] / "vectors" / "memory"
 NAMES = sorted([path.name.removesuffix(".hlo.pb") for path in VECTORS.glob("*.hlo.pb")])
@@ -191,10 +192,10 @@ def test_why_and_size_of_an_assignment_are_those_of_its_module(tmp_path, kind):
     content = (VECTORS / f"hessian-{kind}").read_bytes()
     alone = tmp_path / f"hessian-{kind}"
     alone.write_bytes(content)
-    for ask in (xs.why, xs.size):
+    for ask in (xs.why, size):
         for x in (alone, content, content.decode()):
             with pytest.raises(InvalidArgumentError, match="says where a module's values lie, without the module"):
                 ask(x)
     (tmp_path / "hessian.hlo.pb").write_bytes((VECTORS / "hessian.hlo.pb").read_bytes())
-    assert xs.why(alone).peak_bytes == xs.size(alone).peak_bytes == memory(VECTORS / "hessian.hlo.pb").peak_bytes
+    assert xs.why(alone).peak_bytes == size(alone).peak_bytes == memory(VECTORS / "hessian.hlo.pb").peak_bytes
     assert xs.why(alone).buffer_bytes == xs.why(VECTORS / "hessian.hlo.pb").buffer_bytes
