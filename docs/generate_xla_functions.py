@@ -146,13 +146,13 @@ NOTES = {
         "ExtentProduct": "Raises SizeOverflowError where XLA returns true as the second value of a pair",
         "ByteSizeOf": "The default of the pointer size is 8; XLA has no default and requires a pointer size for tuples. `target` gives what the "
         "backend for a device reserves",
-        "ForEachIndex": "Raises for a step of 0, with which XLA repeats the same indices until the visitor stops it",
+        "ForEachIndex": "Raises for a step of 0 and a count above 0, with which XLA repeats the same indices until the visitor stops it",
         "TryGetSubshape": "Raises where XLA returns an error; `get_subshape` raises where XLA aborts",
         "InsertDimensionsAtIndex": "As in XLA, dynamic flags are dropped, and of the layout only the order of the dimensions is kept",
         "MoveDimToMajor": "As in XLA, only the order of the dimensions is kept of the layout",
         "ChangeElementType": "Raises for tokens and opaques; XLA returns scalars",
         "MakeShapeWithType": "Takes a NumPy type",
-        "GetNormalizedLogicalTransposeShape": "The permutation of a transpose that moves no dimension is (0,), not empty",
+        "GetNormalizedLogicalTransposeShape": "The permutation of a transpose that moves no dimension is (0,), not empty. Raises for layouts that do not descend",
     },
     "LayoutUtil": {
         "LinearIndex": "Differs: takes all tiles and combined dimensions into account. XLA uses the first tile only, and returns an "

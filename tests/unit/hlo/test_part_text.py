@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,3 +68,18 @@ def test_a_scheduled_computation_is_written_in_the_order_of_its_schedule():
     )
     assert module.entry.to_text() in module.to_text()
     assert [line.split()[0] for line in module.entry.to_text().splitlines()[1:-1]] == ["%p", "%b", "%a", "ROOT"]
+
+
+LINES = [
+    json.loads(line) for line in (FILES[0].parents[1] / "hlo_lines.jsonl").read_text(encoding="utf-8").splitlines()
+]
+
+
+@pytest.mark.parametrize("row", LINES, ids=range(len(LINES)))
+def test_an_instruction_alone_is_written_as_xla_writes_it(row: dict[str, Any]):
+    """`lines` has what HloInstruction::ToString of jaxlib 0.12.0.1 says, by computation, instruction and style."""
+    module = HloModule.parse(row["text"])
+    assert len(row["lines"]) > 3
+    for key, expected in row["lines"].items():
+        computation, instruction, style = key.split("|")
+        assert module.computation(computation).instruction(instruction).to_text(style) == expected, key

@@ -67,10 +67,22 @@ def test_for_each_index() -> None:
         base = [r.randrange(size) for size in a.dimensions]
         count = [r.randint(0, size - start) for size, start in zip(a.dimensions, base, strict=True)]
         incr = [r.randint(1, 3) for _ in a.dimensions]
-        wanted = itertools.product(*[range(b, b + c, i) for b, c, i in zip(base, count, incr, strict=True)])
+        wanted = itertools.product(
+            *[range(b, b + c, i) if c else [b] for b, c, i in zip(base, count, incr, strict=True)]
+        )
         assert sorted(shape_util.for_each_index(a, base, count, incr)) == sorted(wanted)
     assert list(shape_util.for_each_index(parse("f32[]"))) == [()]
     assert list(shape_util.for_each_index(parse("f32[2,0]"))) == []
+    # What jaxlib 0.12.0.1 visits where a count is 0.
+    for base, count, incr, visited in (
+        ((0, 0), (0, 2), (0, 1), [(0, 0), (0, 1)]),
+        ((0, 0), (2, 0), (1, 0), [(0, 0), (1, 0)]),
+        ((0, 0), (0, 0), (0, 0), [(0, 0)]),
+        ((0, 0), (0, 2), (1, 1), [(0, 0), (0, 1)]),
+        ((1, 0), (0, 2), (0, 1), [(1, 0), (1, 1)]),
+    ):
+        assert list(shape_util.for_each_index(parse("f32[2,2]"), base, count, incr)) == visited
+    assert list(shape_util.for_each_index(parse("f32[2,0]"), (0, 0), (2, 0), (1, 0))) == []
     huge = shape_util.for_each_index(parse("f32[1000000,1000000]"))
     assert next(huge) == (0, 0)
     with budget(steps=1_000), pytest.raises(LimitExceededError):

@@ -132,6 +132,9 @@ def test_normalized_transposes() -> None:
         assert all(second != first + 1 for first, second in itertools.pairwise(short))
     with pytest.raises(InvalidShapeError):
         shape_util.get_normalized_logical_transpose_shape(parse("f32[2,3]"), parse("f32[2,3]"), (1, 0))
+    for a, b in (("f32[2,3]{0,1}", "f32[3,2]{1,0}"), ("f32[2,3]{1,0}", "f32[3,2]{0,1}")):
+        with pytest.raises(InvalidShapeError, match="layout must descend"):
+            shape_util.get_normalized_logical_transpose_shape(parse(a), parse(b), (1, 0))
 
 
 def test_unmodified_dimensions() -> None:

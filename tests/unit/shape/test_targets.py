@@ -145,14 +145,6 @@ def test_the_only_split() -> None:
         layout_util.get_split_config(Shape.parse("f32[8,4]{0,1:SC(0:3)(1:2)}"))
 
 
-def test_normalized_transposes_take_all_layouts() -> None:
-    expected = ((32, 110), (1, 0))
-    for operand in ("{3,2,1,0}", "{0,1,2,3}", "{1,3,0,2:T(2,2)}"):
-        for output in ("{3,2,1,0}", "{0,2,1,3}"):
-            a, b = Shape.parse(f"f32[10,1,11,32]{operand}"), Shape.parse(f"f32[32,1,10,11]{output}")
-            assert shape_util.get_normalized_logical_transpose_shape(a, b, (3, 1, 0, 2)) == expected
-
-
 def test_a_step_of_0_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="would have no end"):
         shape_util.for_each_index(Shape.parse("f32[2,2]"), (0, 0), (2, 2), (0, 1))

@@ -28,11 +28,19 @@ class ComputationWriter:
         self._bodies = 0
 
     def lines(
-        self, index: int, *, is_entry: bool, order: list[int] | None = None, level: int = 0, nested: bool = False
+        self,
+        index: int,
+        *,
+        is_entry: bool,
+        order: list[int] | None = None,
+        level: int = 0,
+        nested: bool = False,
+        frontend: bool = True,
     ) -> list[str]:
         """The lines of a computation, each indented, from its header to its closing brace.
 
-        `order` is its schedule, `level` its depth among bodies that are written within bodies.
+        `order` is its schedule, `level` its depth among bodies that are written within bodies. `frontend` says whether
+        frontend attributes are written.
         """
         module = self._module
         options = module.options
@@ -44,7 +52,7 @@ class ComputationWriter:
         head = "ENTRY " if is_entry else ""
         if not nested and not options.is_in_nested_computation:
             head += f"{module.names[index]} " if options.print_ids else module.percent
-        writer = LineWriter(module, computation, names, own_names, level, self._body)
+        writer = LineWriter(module, computation, names, own_names, level, self._body, frontend=frontend)
         lines = [""]
         with _errors_name_instruction(computation, writer):
             writer.write(order, f"{tab}  ", lines)
@@ -57,18 +65,30 @@ class ComputationWriter:
         return lines
 
     def line(self, index: int, instruction: int, order: list[int] | None = None) -> str:
-        """One instruction of a computation, by their indices, without `ROOT`. `order` is as for `lines`."""
+        """One instruction of a computation, by their indices, without `ROOT`. `order` is as for `lines`.
+
+        As in XLA, an instruction alone has no names in place of which numbers could be written.
+        """
         module = self._module
         computation = module.computations[index]
         own_names = module.kept_names(index)
         names = own_names
         if module.options.canonicalize_instruction_names:
             names = self._names(own_names, module.order(index) if order is None else order)
-        writer = LineWriter(module, computation, names, own_names, 0, self._body)
+        shows_names = not module.options.canonicalize_instruction_names or module.options.is_in_nested_computation
+        # The bodies of computations that it calls are indented as it is.
+        writer = LineWriter(module, computation, names, own_names, -1, self._body, shows_names=shows_names)
         lines: list[str] = []
         with _errors_name_instruction(computation, writer):
             writer.write([instruction], "  " * module.options.indent_amount, lines)
-        return "\n".join(lines).replace("ROOT ", "", 1) if instruction == computation.root else "\n".join(lines)
+        text = "\n".join(lines)
+        indent = "  " * module.options.indent_amount
+        text = text.removeprefix(indent)
+        if instruction == computation.root:
+            text = text.removeprefix("ROOT ")
+        if not shows_names:
+            text = text.removeprefix(f"{names[instruction]} = ")
+        return indent + text
 
     def _names(self, own_names: list[str], order: list[int]) -> list[str]:
         """The names to write, by index."""
@@ -92,7 +112,7 @@ class ComputationWriter:
         result = shapes[templates[computation.root].shape] if computation.root >= 0 else ""
         return f"({', '.join([text for _, text in parameters])}) -> {result} "
 
-    def _body(self, computation_id: int, level: int) -> str:
+    def _body(self, computation_id: int, level: int, frontend: bool) -> str:
         """The body of a called computation, from its opening brace on, as it is written within another computation."""
         self._bodies += 1
         if level > _MAX_BODY_LEVELS:
@@ -106,7 +126,8 @@ class ComputationWriter:
             raise LimitExceededError(
                 f"more than {_MAX_BODIES} bodies within bodies", limit="bodies", maximum=_MAX_BODIES, value=self._bodies
             )
-        return "\n".join(self.lines(self._module.index_of(computation_id), is_entry=False, level=level, nested=True))
+        index = self._module.index_of(computation_id)
+        return "\n".join(self.lines(index, is_entry=False, level=level, nested=True, frontend=frontend))
 
 
 @contextmanager

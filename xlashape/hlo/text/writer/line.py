@@ -87,6 +87,7 @@ class LineWriter:
     __slots__ = (
         "_body",
         "_computation",
+        "_frontend",
         "_level",
         "_max_plain_operands",
         "_module",
@@ -103,17 +104,22 @@ class LineWriter:
         names: list[str],
         own_names: list[str],
         level: int,
-        body: Callable[[int, int], str],
+        body: Callable[[int, int, bool], str],
+        *,
+        frontend: bool = True,
+        shows_names: bool = True,
     ) -> None:
         """`names` are those to write, by index, `own_names` the instructions' own. `level` is the depth among bodies within bodies.
-        `body` writes the body of a computation of an id at a level."""
+        `body` writes the body of a computation of an id at a level. `frontend` says whether frontend attributes are written, there too,
+        `shows_names` whether the names of instructions and operands are."""
         self._module = module
         self._computation = computation
         self._names = names
         self._own_names = own_names
         options = module.options
         shows_operand_names = options.print_operand_names or options.canonicalize_instruction_names
-        self._operand_names = names if shows_operand_names else [""] * len(names)
+        self._operand_names = names if shows_names and shows_operand_names else [""] * len(names)
+        self._frontend = frontend
         # As many operands are written as a list of names and nothing else.
         self._max_plain_operands = 0 if options.print_operand_shape else min(_COMPACT, options.operand_index_interval)
         self._level = level
@@ -130,7 +136,7 @@ class LineWriter:
         root = computation.root
         for index in order:
             template = templates[index]
-            if not template.is_written:
+            if not template.is_written or not self._frontend:
                 self.index = index
                 self._write_template(template)
             targets = operands[index]
@@ -184,7 +190,7 @@ class LineWriter:
         elif row.contents is Contents.LITERAL:
             template.inside = constant_text(message.literal, options)
         template.backend_config = BACKEND_CONFIG.write(message, self) if options.print_backend_config else ""
-        template.is_written = not depends_on_instruction
+        template.is_written = self._frontend and not depends_on_instruction
 
     def _attributes(self, template: InstructionTemplate) -> str:
         """The attributes of the opcode, and the computations that are called."""
@@ -210,11 +216,11 @@ class LineWriter:
         text = with_index_comments(parts, options.operand_index_interval)
         return text if len(shown) == len(operands) else f"{text}, ...(+{len(operands) - len(shown)})"
 
-    def _common(self, template: InstructionTemplate, *, frontend: bool = True) -> str:
+    def _common(self, template: InstructionTemplate) -> str:
         """What any instruction may have, between the attributes of its opcode and its metadata."""
         message = template.message
         text = SHARDING.write(message, self)
-        if frontend:
+        if self._frontend:
             text += FRONTEND_ATTRIBUTES.write(message, self)
         if template.predecessors and self._module.options.print_control_dependencies:
             names = [self._own_names[self._computation.index_of(i, self.index)] for i in template.predecessors]
@@ -246,14 +252,14 @@ class LineWriter:
         """The name of a called computation, or its body where the options ask for bodies."""
         module = self._module
         if module.options.print_computation_bodies:
-            return "\n" + self._body(called, self._level + 1)
+            return "\n" + self._body(called, self._level + 1, self._frontend)
         return module.names[module.index_of(called)]
 
     def _targets(self, called: Sequence[int]) -> str:
         module = self._module
         if module.options.print_computation_bodies:
             # XLA does not indent the brace that closes the list.
-            return "{\n" + ",\n".join([self._body(i, self._level + 1) for i in called]) + "\n}"
+            return "{\n" + ",\n".join([self._body(i, self._level + 1, self._frontend) for i in called]) + "\n}"
         return f"{{{', '.join([module.names[module.index_of(i)] for i in called])}}}"
 
     def _async(self, template: InstructionTemplate, step: AsyncStep) -> tuple[str, str]:
@@ -281,12 +287,15 @@ class LineWriter:
         return opcode, attributes
 
     def _wrapped_attributes(self, computation: PrintedComputation, index: int, *, frontend: bool) -> str:
-        """The attributes of a wrapped instruction. Its frontend attributes are left out where the start has some of its own."""
+        """The attributes of a wrapped instruction. Its frontend attributes are left out where the start has some of its own, and so are those
+        in bodies of computations that it calls."""
         names = self._module.instruction_names(computation)
-        writer = LineWriter(self._module, computation, names, names, self._level, self._body)
+        writer = LineWriter(
+            self._module, computation, names, names, self._level, self._body, frontend=frontend and self._frontend
+        )
         writer.index = index
         template = computation.templates[index]
-        return writer._attributes(template) + writer._common(template, frontend=frontend)
+        return writer._attributes(template) + writer._common(template)
 
     # -- what attributes may ask for: see Context ----------------------------------------------
 

@@ -326,9 +326,9 @@ def get_normalized_logical_transpose_shape(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The transpose in as few dimensions as possible: the sizes of its output, and its permutation.
 
-    Dimensions of size 1 are dropped, and dimensions that stay neighbours are merged. The answer is about the logical dimensions, so
-    the arrays may have any layouts; it is the same for all. A transpose that moves nothing becomes one dimension with the permutation (0,). InvalidShapeError unless the two shapes are those of
-    a transpose with these `dimensions`.
+    Dimensions of size 1 are dropped, and dimensions that stay neighbours are merged. A transpose that moves nothing becomes one dimension with
+    the permutation (0,). InvalidShapeError unless the two shapes are those of a transpose with these `dimensions`, and for layouts that do not
+    descend, for which XLA gives no answer.
 
     >>> get_normalized_logical_transpose_shape(Shape.parse("f32[10,1,11,32]"), Shape.parse("f32[32,1,10,11]"), (3, 1, 0, 2))
     ((32, 110), (1, 0))
@@ -339,6 +339,9 @@ def get_normalized_logical_transpose_shape(
         raise InvalidShapeError(
             f"{brief(target)} is not a transpose of {brief(source)} by {tuple(mapping)}", field="output_shape"
         )
+    for field, array in (("operand_shape", source), ("output_shape", target)):
+        if array.layout is not None and list(array.layout.minor_to_major) != list(range(array.rank))[::-1]:
+            raise InvalidShapeError(f"the layout must descend, found {brief(array)}", field=field)
     kept = [d for d in range(source.rank) if source.dimensions[d] != 1]
     number = {d: i for i, d in enumerate(kept)}
     sizes: list[int] = []

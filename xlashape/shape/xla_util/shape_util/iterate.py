@@ -24,14 +24,16 @@ def for_each_index(
     """The indices of an array in the order of its layout, the most minor dimension fastest.
 
     Dimension d goes from `base[d]` up to, not with, `base[d] + count[d]` in steps of `incr[d]`; by default it
-    covers all indices. An array without elements has no indices; a scalar has one. InvalidArgumentError for arguments of the wrong
-    length, a range beyond the array, or a step below 1: with a step of 0 XLA visits the same indices again and again until the
-    visitor stops it, which an iterator does not offer.
+    covers all indices. As in XLA, a dimension with a count of 0 has one index, `base[d]`, whatever its step. An array without elements has
+    no indices; a scalar has one. InvalidArgumentError for arguments of the wrong length, a range beyond the array, or a step below 1: with a
+    step of 0 XLA visits several indices again and again until the visitor stops it, which an iterator does not offer.
 
     >>> list(for_each_index(Shape.parse("f32[2,2]{0,1}")))
     [(0, 0), (1, 0), (0, 1), (1, 1)]
     >>> list(for_each_index(Shape.parse("f32[4]"), (0,), (4,), (3,)))
     [(0,), (3,)]
+    >>> list(for_each_index(Shape.parse("f32[2,2]"), (1, 0), (0, 2), (0, 1)))
+    [(1, 0), (1, 1)]
     """
     array = array_of(shape)
     if UNBOUNDED_SIZE in array.dimensions:
@@ -41,17 +43,17 @@ def for_each_index(
     span = span if count is None else _entries(array, count, 0, "count")
     step = _entries(array, incr, 1, "incr")
     for d, size in enumerate(array.dimensions):
-        if step[d] < 1:
+        if step[d] < 1 and not (step[d] == 0 and span[d] == 0):
             endless = ": the indices would have no end" if step[d] == 0 else ""
             raise InvalidArgumentError(f"a step is 1 or more, not {shown(step[d])}{endless}", field=("incr", d))
-        if first[d] < 0 or span[d] < 0 or first[d] + span[d] > size:
+        if first[d] < 0 or span[d] < 0 or first[d] + (span[d] or min(size, 1)) > size:
             end = shown(first[d] + span[d])
             raise InvalidArgumentError(
                 f"{shown(first[d])} to {end} is not inside dimension {d} of {brief(array)}", field="count"
             )
-    if 0 in array.dimensions or 0 in span:
+    if 0 in array.dimensions:
         return iter(())
-    ranges = [range(first[d], first[d] + span[d], step[d]) for d in range(array.rank)]
+    ranges = [range(first[d], first[d] + (span[d] or 1), step[d] or 1) for d in range(array.rank)]
     return _indices(ranges, list(minor_to_major_of(array)))
 
 
