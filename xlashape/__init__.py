@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from xlashape.reports.diff import diff as diff
     from xlashape.reports.memory import memory as memory
     from xlashape.reports.profile import profile as profile
-    from xlashape.reports.reads import reads as explain
     from xlashape.reports.reads import reads as reads
     from xlashape.reports.why import why as why
     from xlashape.shape import Layout as Layout
@@ -59,8 +58,10 @@ if TYPE_CHECKING:
     from xlashape.shape import index_util as index_util
     from xlashape.shape import layout_util as layout_util
     from xlashape.shape import shape_util as shape_util
-    from xlashape.shape import tiling
+    from xlashape.shape import tiling as tiling
     from xlashape.symbolic import IndexingMap as IndexingMap
+
+    explain = reads
 
 # public name → (module, name in it); for a module itself, the second part is empty
 _HOMES: dict[str, tuple[str, str]] = {
@@ -101,43 +102,8 @@ _HOMES: dict[str, tuple[str, str]] = {
     "why": ("xlashape.reports.why", "why"),
 }
 
-__all__ = [
-    "HloComputation",
-    "HloInstruction",
-    "HloModule",
-    "IndexingMap",
-    "Layout",
-    "PrimitiveType",
-    "ProgramShape",
-    "Shape",
-    "ShapeIndex",
-    "Tile",
-    "XlashapeError",
-    "caches",
-    "copies",
-    "cost",
-    "diff",
-    "draw",
-    "drawing",
-    "errors",
-    "explain",
-    "hlo",
-    "index_util",
-    "indexing",
-    "layout_util",
-    "limits",
-    "memory",
-    "profile",
-    "proto",
-    "reads",
-    "reports",
-    "scan",
-    "shape",
-    "shape_util",
-    "symbolic",
-    "tiling",
-    "why",
-]
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the table is above
+
 
 __version__ = "0.1.0"
 

@@ -5,11 +5,9 @@ settings        where settings come from: a file, variables, options
 precount        the memory that a message will take, computed before it is decoded
 store           modules by digest, in a directory
 bucket          modules in a bucket that servers share, with a store as cache
-stored_file     the file of a module, and how it is checked
+stored_file     the file of a module, how it is checked, and from an error of the file system to an error of the library
 upload          content on its way into the store
-store_faults    from an error of the file system to an error of the library
-modules         from the bytes of a module to the module
-module_cache    decoded modules of one worker, and answers about them
+modules         from the bytes of a module to the module; decoded modules of one worker, and answers about them
 handlers        request → library call → response, without gRPC
 memory          the memory budget of a worker, from which calls reserve
 callers         identities and connections of callers, and how many places each may hold
@@ -28,13 +26,12 @@ health          grpc.health.v1 in threads of its own
 readiness       the health names for liveness and readiness probes
 reflection      gRPC reflection: the schema of the server
 access          a log line for each call
-logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT
+logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT, notifications to systemd
 telemetry       metrics for Prometheus, and spans of OpenTelemetry
 sockets         the connections of a worker: how many there may be, and how many of one caller
 placement       spreads new connections over the workers
 tls             certificates: checked at the start, and reloaded when their files change
 scratch         temporary directories, and removal of those that killed servers left
-service_manager notifications to systemd
 web             the same RPCs over HTTP: Connect, gRPC-Web and gRPC
 worker          one process that answers calls
 worker_process  the process of a worker as the server sees it: started, watched, replaced, stopped

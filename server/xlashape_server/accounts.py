@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from xlashape.errors import LimitExceededError
-from xlashape_server.store_faults import faults
+from xlashape_server.stored_file import faults
 
 _BURST_SECONDS = 10.0  # an identity may use this many seconds' worth of its rate at once
 _LOCK, _PENDING = ".lock", "pending"  # of the names of files

@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING, Any
 
 from xlashape.errors import LimitExceededError, UnavailableError
 from xlashape.extras import require
-from xlashape_server import auth, logs, placement, service_manager, tls
+from xlashape_server import auth, logs, placement, tls
 from xlashape_server.config import Config
 from xlashape_server.scratch import ScratchDirectory, remove_orphans
-from xlashape_server.signals import StopSignals
+from xlashape_server.signals import StopSignals, tell
 from xlashape_server.sockets import allow_descriptors
 from xlashape_server.store import Store
-from xlashape_server.telemetry.files import allocate
+from xlashape_server.telemetry.catalogue import allocate
 from xlashape_server.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Server:
             last = now
             for worker in self._workers:
                 worker.watch(absent)
-            service_manager.tell("WATCHDOG=1")
+            tell("WATCHDOG=1")
 
     def _on_event(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
         """Keeps the order of the workers' sockets, and directs new connections to the workers with the fewest."""
@@ -297,9 +297,9 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
                 sys.stdout.flush()
             else:
                 announce(server)
-            service_manager.tell(f"READY=1\nSTATUS=Serving at {server.address}")
+            tell(f"READY=1\nSTATUS=Serving at {server.address}")
             signals.wait()
-            service_manager.tell("STOPPING=1")
+            tell("STOPPING=1")
             _log.info("stopping; calls in flight have %g seconds", config.grace_seconds)
             stopper = threading.Thread(target=server.stop, daemon=True)
             stopper.start()

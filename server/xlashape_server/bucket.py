@@ -34,8 +34,7 @@ from xlashape.extras import require
 from xlashape_server.config import Config
 from xlashape_server.scratch import is_scratch
 from xlashape_server.store import Store
-from xlashape_server.store_faults import faults
-from xlashape_server.stored_file import DamagedError, Stored, check_whole, read_file
+from xlashape_server.stored_file import DamagedError, Stored, check_whole, faults, read_file
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig

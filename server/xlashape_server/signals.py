@@ -1,15 +1,21 @@
-"""Waits for SIGTERM, SIGINT and SIGHUP without losing one.
+"""Signals, and the service manager that sends them.
+
+Waits for SIGTERM, SIGINT and SIGHUP without losing one.
 
 A Python signal handler runs between two bytecodes of the main thread. It can therefore deadlock on a lock that the main thread holds
 (threading.Event.set during Event.wait), and it does not run while the main thread sleeps in a system call that began just before. So the
 interpreter's own handler writes the number of the signal to a pipe, and the main thread waits on the pipe.
+
+Notifies systemd, if it started the server, of readiness, stopping and liveness by the protocol of sd_notify(3).
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
+import socket
 import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
@@ -68,3 +74,17 @@ class StopSignals:
 
 def _nothing(number: int, frame: FrameType | None) -> None:
     pass
+
+
+# -- service manager ---------------------------------------------------------------------------
+
+
+def tell(state: str) -> None:
+    """Sends a state such as "READY=1" to the socket that the variable NOTIFY_SOCKET names. Does nothing if the variable is not set."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if not path.startswith(("/", "@")):
+        return
+    address = "\0" + path[1:] if path[0] == "@" else path
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.setblocking(False)
+        sender.sendto(state.encode(), address)

@@ -26,8 +26,16 @@ from typing import IO
 from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, NotFoundError, UnavailableError
 from xlashape_server.config import Config
 from xlashape_server.scratch import is_scratch
-from xlashape_server.store_faults import fault, faults
-from xlashape_server.stored_file import DamagedError, ModuleFile, Stored, check_whole, module_name, read_file
+from xlashape_server.stored_file import (
+    DamagedError,
+    ModuleFile,
+    Stored,
+    check_whole,
+    fault,
+    faults,
+    module_name,
+    read_file,
+)
 from xlashape_server.upload import Upload, remove_unlocked
 
 _log = logging.getLogger("xlashape_server.store")

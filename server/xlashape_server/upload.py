@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from xlashape.errors import LimitExceededError
-from xlashape_server.store_faults import faults
-from xlashape_server.stored_file import Blocks, Stored, ending
+from xlashape_server.stored_file import Blocks, Stored, ending, faults
 
 
 class Upload:

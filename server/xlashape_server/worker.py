@@ -41,7 +41,7 @@ from xlashape_server.modules import Modules
 from xlashape_server.services import add_services, count_unknown_methods
 from xlashape_server.signals import StopSignals
 from xlashape_server.sockets import Crowd
-from xlashape_server.telemetry.files import allocate, begin_anew
+from xlashape_server.telemetry.catalogue import allocate, begin_anew
 from xlashape_server.telemetry.recorder import Recorder
 from xlashape_server.telemetry.spans import Traces
 

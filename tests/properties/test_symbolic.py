@@ -22,7 +22,7 @@ from xlashape.symbolic import (
     minimum,
     same_function,
 )
-from xlashape.symbolic.map.image import domain_blocks
+from xlashape.symbolic.map.transforms import domain_blocks
 
 BOUNDED = settings(max_examples=60, deadline=None, derandomize=True)
 FACTORS = st.sampled_from([-11, -3, -1, 2, 3, 4, 6, 8, 10, 16])

@@ -16,8 +16,7 @@ from xlashape_server.config import Config
 from xlashape_server.handlers.hlo import HloHandlers
 from xlashape_server.handlers.indexing import IndexingHandlers
 from xlashape_server.handlers.reports import ReportHandlers
-from xlashape_server.module_cache import ModuleCache
-from xlashape_server.modules import Modules
+from xlashape_server.modules import ModuleCache, Modules
 from xlashape_server.store import Store
 from xlashape_server.worker import make_server
 
@@ -131,7 +130,7 @@ def test_the_caches_of_handlers_and_client_are_listed() -> None:
 
     owners = [usage.owner for usage in caches.report()]
     for owner in (
-        "xlashape_client.results.indexing._small_map",
+        "xlashape_client.results._small_map",
         "xlashape_server.handlers.shapes.size_of",
         "xlashape_server: maps of responses",
     ):

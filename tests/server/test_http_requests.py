@@ -14,7 +14,7 @@ from xlashape_server import Config, Server
 pytest.importorskip("connectrpc", reason="connectrpc needs Python 3.11")
 pytest.importorskip("hypercorn", reason="hypercorn is not installed")
 
-from xlashape_server.web.origins import Hosts
+from xlashape_server.web.messages import Hosts
 
 BODY = json.dumps(QUESTION).encode()
 

@@ -136,7 +136,7 @@ import sys
 from pathlib import Path
 from google.rpc import code_pb2
 from xlashape.proto import services
-from xlashape_server.telemetry.files import allocate
+from xlashape_server.telemetry.catalogue import allocate
 from xlashape_server.telemetry.recorder import Recorder
 directory = Path(sys.argv[1])
 allocate(directory, 0)

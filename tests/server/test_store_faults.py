@@ -22,8 +22,7 @@ from xlashape.errors import LimitExceededError, NotFoundError, UnavailableError,
 from xlashape_client import Client
 from xlashape_server import Config
 from xlashape_server.store import Store
-from xlashape_server.store_faults import fault, faults
-from xlashape_server.stored_file import BLOCK_BYTES, Stored
+from xlashape_server.stored_file import BLOCK_BYTES, Stored, fault, faults
 
 FACTS: dict[str, str | int] = {"format": "text", "instruction_count": 3}
 

@@ -15,10 +15,8 @@ connection   the options --server, --timeout and --json, and the connection that
 local        the service in this process
 reporting    the commands of reports, made of their declarations
 many         several inputs of one command: directories, patterns, buckets
-rows         --filter, --sort, --limit and --format
-tables       tables for people
-output       JSON, facts and text
-progress     the progress bar
+rows         --filter, --sort, --limit and --format; tables for people
+output       JSON, facts and text; the progress bar
 """
 
 from __future__ import annotations

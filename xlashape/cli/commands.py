@@ -15,8 +15,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from xlashape.cli import progress
-from xlashape.cli.output import allow_any_encoding
+from xlashape.cli.output import allow_any_encoding, clear, shown
 from xlashape.errors import ParseError, XlashapeError
 from xlashape.reports.register import ALIASES, REPORTS
 from xlashape.similar import did_you_mean
@@ -86,7 +85,7 @@ class Commands(click.Group):
         try:
             if not names or names[0] in _NO_PROGRESS:
                 return super().invoke(ctx)
-            with progress.shown():
+            with shown():
                 return super().invoke(ctx)
         except BrokenPipeError:  # click would end with 1, as after an error
             _leave_output()
@@ -128,7 +127,7 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 def _leave_output() -> None:
     """Points standard output at nothing, so that the interpreter does not write the rest at its end."""
-    progress.clear()
+    clear()
     with suppress(OSError, ValueError, AttributeError):  # it is not a file, or it is closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -147,7 +146,7 @@ def _fail(
     field: str | None = None,
     details: dict[str, str] | None = None,
 ) -> NoReturn:
-    progress.clear()
+    clear()
     if as_json:
         error = {"code": kind, "message": message, "field": field, "details": details or {}}
         document = {"schema": "xlashape.error.v1", "error": error, "exit_code": code}

@@ -15,8 +15,7 @@ import click
 from xlashape.cli.completing import complete_files
 from xlashape.cli.connection import ServerAddress, answer_options, connected, query_options
 from xlashape.cli.modules import loaded, naming
-from xlashape.cli.output import echo, one_line, print_json
-from xlashape.cli.progress import progress
+from xlashape.cli.output import echo, one_line, print_json, progress
 from xlashape.cli.rows import write_rows
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.hlo.files.inputs import inputs

@@ -7,8 +7,7 @@ import click
 from xlashape.cli.completing import complete_files
 from xlashape.cli.connection import ServerAddress, answer_options
 from xlashape.cli.modules import document_of
-from xlashape.cli.output import print_json
-from xlashape.cli.progress import progress
+from xlashape.cli.output import print_json, progress
 from xlashape.errors import InvalidArgumentError, LossyConversionError
 
 

@@ -13,8 +13,7 @@ import click
 from xlashape.cli.completing import complete_files, instruction_names
 from xlashape.cli.connection import ServerAddress, answer_options
 from xlashape.cli.modules import is_module, loaded, naming
-from xlashape.cli.output import echo, print_json
-from xlashape.cli.progress import progress
+from xlashape.cli.output import echo, print_json, progress
 from xlashape.cli.shapes import numbers_of
 from xlashape.errors import InvalidArgumentError
 

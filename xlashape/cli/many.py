@@ -9,8 +9,7 @@ from itertools import islice
 from multiprocessing import get_context
 from typing import Any, Final, NamedTuple
 
-from xlashape.cli.output import one_line
-from xlashape.cli.progress import progress
+from xlashape.cli.output import one_line, progress
 from xlashape.errors import UnavailableError, XlashapeError
 from xlashape.hlo.files.inputs import Input, content
 from xlashape.reports.register import report_of

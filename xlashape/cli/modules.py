@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xlashape.cli.connection import ServerAddress, connected
-from xlashape.cli.progress import progress
+from xlashape.cli.output import progress
 from xlashape.errors import DecodeError, ParseError
 
 if TYPE_CHECKING:

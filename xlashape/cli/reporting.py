@@ -22,8 +22,7 @@ from xlashape.cli.completing import complete_files, computation_names, instructi
 from xlashape.cli.connection import ServerAddress, connected, query_options
 from xlashape.cli.many import many_columns, many_rows
 from xlashape.cli.modules import loaded, naming
-from xlashape.cli.output import echo, print_json
-from xlashape.cli.progress import progress
+from xlashape.cli.output import echo, print_json, progress
 from xlashape.cli.rows import row_options, write_rows
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.files.inputs import inputs, is_many

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from xlashape.cli.output import echo, print_json
-from xlashape.cli.progress import progress
+from xlashape.cli.output import echo, print_json, progress
 from xlashape.reports.selection import amount_of
 
 

@@ -6,11 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from xlashape.drawing.marks.arrays import array_scene
-from xlashape.drawing.marks.options import Options, Space, options_of
-from xlashape.drawing.marks.relayout import relayout_scene
-from xlashape.drawing.marks.scene import Scene
-from xlashape.drawing.marks.tuples import tuple_scene
+from xlashape.drawing.marks.arrays import array_scene, relayout_scene, tuple_scene
+from xlashape.drawing.marks.cells import Options, Scene, Space, options_of
 from xlashape.drawing.picture import Picture
 from xlashape.errors import InvalidArgumentError
 from xlashape.shape import COMBINE, Layout, Shape

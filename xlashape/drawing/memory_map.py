@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 from xlashape.drawing.marks import colours
 from xlashape.drawing.picture import Picture
 from xlashape.drawing.writers.memory_page import page_text
-from xlashape.drawing.writers.png import svg_as_png
-from xlashape.drawing.writers.style import DARK, FONT, LIGHT, THEMES
+from xlashape.drawing.writers.panels import DARK, FONT, LIGHT, THEMES
+from xlashape.drawing.writers.svg import svg_as_png
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.frozen import set_field
 from xlashape.limits import spend

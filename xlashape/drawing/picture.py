@@ -8,12 +8,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from xlashape.drawing.marks.options import SCREEN, Space
-from xlashape.drawing.marks.scene import Scene
+from xlashape.drawing.marks.cells import SCREEN, Scene, Space
 from xlashape.drawing.writers.html import html_text
-from xlashape.drawing.writers.png import png_bytes
-from xlashape.drawing.writers.style import THEMES
-from xlashape.drawing.writers.svg import MAX_BYTES, svg_text
+from xlashape.drawing.writers.panels import THEMES
+from xlashape.drawing.writers.svg import MAX_BYTES, png_bytes, svg_text
 from xlashape.drawing.writers.terminal import DEPTHS, space_of, terminal_text
 from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import Frozen, set_field

@@ -46,18 +46,18 @@ if TYPE_CHECKING:
     from xlashape.hlo.module_proto.stack_frames import Frame as Frame
     from xlashape.hlo.module_proto.stack_frames import Metadata as Metadata
     from xlashape.hlo.ops.instruction_attributes import Attributes as Attributes
-    from xlashape.hlo.text.writer.options import PrintOptions as PrintOptions
-    from xlashape.hlo.values.convolution_numbers import ConvolutionDimensionNumbers as ConvolutionDimensionNumbers
-    from xlashape.hlo.values.dot_numbers import DotDimensionNumbers as DotDimensionNumbers
-    from xlashape.hlo.values.dot_numbers import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
-    from xlashape.hlo.values.gather_numbers import GatherDimensionNumbers as GatherDimensionNumbers
-    from xlashape.hlo.values.padding import PaddingConfig as PaddingConfig
+    from xlashape.hlo.text.writer.printed_module import PrintOptions as PrintOptions
+    from xlashape.hlo.values.dimension_numbers import ConvolutionDimensionNumbers as ConvolutionDimensionNumbers
+    from xlashape.hlo.values.dimension_numbers import DotDimensionNumbers as DotDimensionNumbers
+    from xlashape.hlo.values.dimension_numbers import GatherDimensionNumbers as GatherDimensionNumbers
+    from xlashape.hlo.values.dimension_numbers import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
+    from xlashape.hlo.values.dimension_numbers import ScatterDimensionNumbers as ScatterDimensionNumbers
     from xlashape.hlo.values.replica_groups import ReplicaGroups as ReplicaGroups
-    from xlashape.hlo.values.scatter_numbers import ScatterDimensionNumbers as ScatterDimensionNumbers
+    from xlashape.hlo.values.replica_groups import SourceTarget as SourceTarget
     from xlashape.hlo.values.sharding import Shard as Shard
     from xlashape.hlo.values.sharding import Sharding as Sharding
-    from xlashape.hlo.values.slices import SliceDimension as SliceDimension
-    from xlashape.hlo.values.source_target_pairs import SourceTarget as SourceTarget
+    from xlashape.hlo.values.window import PaddingConfig as PaddingConfig
+    from xlashape.hlo.values.window import SliceDimension as SliceDimension
     from xlashape.hlo.values.window import Window as Window
     from xlashape.hlo.values.window import WindowDimension as WindowDimension
     from xlashape.hlo.verifier import Problem as Problem
@@ -67,22 +67,22 @@ if TYPE_CHECKING:
 # Imported on first use, for start-up time: name → the module it is in; a module where the second part is empty.
 _LAZY: dict[str, tuple[str, str]] = {
     "Attributes": ("xlashape.hlo.ops.instruction_attributes", "Attributes"),
-    "ConvolutionDimensionNumbers": ("xlashape.hlo.values.convolution_numbers", "ConvolutionDimensionNumbers"),
-    "DotDimensionNumbers": ("xlashape.hlo.values.dot_numbers", "DotDimensionNumbers"),
+    "ConvolutionDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "ConvolutionDimensionNumbers"),
+    "DotDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "DotDimensionNumbers"),
     "Editor": ("xlashape.hlo.editing.editor", "Editor"),
     "Frame": ("xlashape.hlo.module_proto.stack_frames", "Frame"),
-    "GatherDimensionNumbers": ("xlashape.hlo.values.gather_numbers", "GatherDimensionNumbers"),
+    "GatherDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "GatherDimensionNumbers"),
     "Metadata": ("xlashape.hlo.module_proto.stack_frames", "Metadata"),
-    "PaddingConfig": ("xlashape.hlo.values.padding", "PaddingConfig"),
-    "PrintOptions": ("xlashape.hlo.text.writer.options", "PrintOptions"),
+    "PaddingConfig": ("xlashape.hlo.values.window", "PaddingConfig"),
+    "PrintOptions": ("xlashape.hlo.text.writer.printed_module", "PrintOptions"),
     "Problem": ("xlashape.hlo.verifier", "Problem"),
-    "RaggedDotDimensionNumbers": ("xlashape.hlo.values.dot_numbers", "RaggedDotDimensionNumbers"),
+    "RaggedDotDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "RaggedDotDimensionNumbers"),
     "ReplicaGroups": ("xlashape.hlo.values.replica_groups", "ReplicaGroups"),
-    "ScatterDimensionNumbers": ("xlashape.hlo.values.scatter_numbers", "ScatterDimensionNumbers"),
+    "ScatterDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "ScatterDimensionNumbers"),
     "Shard": ("xlashape.hlo.values.sharding", "Shard"),
     "Sharding": ("xlashape.hlo.values.sharding", "Sharding"),
-    "SliceDimension": ("xlashape.hlo.values.slices", "SliceDimension"),
-    "SourceTarget": ("xlashape.hlo.values.source_target_pairs", "SourceTarget"),
+    "SliceDimension": ("xlashape.hlo.values.window", "SliceDimension"),
+    "SourceTarget": ("xlashape.hlo.values.replica_groups", "SourceTarget"),
     "Window": ("xlashape.hlo.values.window", "Window"),
     "WindowDimension": ("xlashape.hlo.values.window", "WindowDimension"),
     "check": ("xlashape.hlo.verifier", "check"),
@@ -91,37 +91,7 @@ _LAZY: dict[str, tuple[str, str]] = {
     "verify": ("xlashape.hlo.verifier", "verify"),
 }
 
-__all__ = [
-    "Attributes",
-    "ConvolutionDimensionNumbers",
-    "DotDimensionNumbers",
-    "Editor",
-    "Frame",
-    "GatherDimensionNumbers",
-    "HloComputation",
-    "HloInstruction",
-    "HloModule",
-    "Metadata",
-    "ModuleConfig",
-    "Opcode",
-    "PaddingConfig",
-    "PrintOptions",
-    "Problem",
-    "RaggedDotDimensionNumbers",
-    "ReplicaGroups",
-    "ScatterDimensionNumbers",
-    "Shard",
-    "Sharding",
-    "SliceDimension",
-    "SourceTarget",
-    "UnknownOpcode",
-    "Window",
-    "WindowDimension",
-    "check",
-    "convert",
-    "literal",
-    "verify",
-]
+__all__ = [*_LAZY, "HloComputation", "HloInstruction", "HloModule", "ModuleConfig", "Opcode", "UnknownOpcode"]  # pyright: ignore[reportUnsupportedDunderAll] - the table is above
 
 
 def __getattr__(name: str) -> Any:

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from xlashape.hlo.files.convert import Document
     from xlashape.hlo.module_proto.stack_frames import Metadata, ModuleFrames
     from xlashape.hlo.ops.instruction_attributes import Attributes
-    from xlashape.hlo.text.writer.options import PrintOptions
-    from xlashape.hlo.text.writer.printed_module import PrintedModule
+    from xlashape.hlo.text.writer.printed_module import PrintedModule, PrintOptions
     from xlashape.hlo.values.replica_groups import ReplicaGroups
     from xlashape.hlo.values.sharding import Sharding
 
@@ -278,7 +277,7 @@ class HloModule(Displayed, Tabular):
     def printed(self, style: str | PrintOptions, options: dict[str, Any]) -> PrintedModule:
         """What the texts of its parts share, kept for the options that were asked for last."""
         from xlashape.hlo.text.writer.module import printed_module  # start-up time: 30 ms
-        from xlashape.hlo.text.writer.options import PrintOptions
+        from xlashape.hlo.text.writer.printed_module import PrintOptions
 
         wanted = PrintOptions.of(style, **options)
         printed = self._last_printed
@@ -372,14 +371,14 @@ class HloModule(Displayed, Tabular):
         return instruction
 
     def table(self) -> Table:
-        """A row for each instruction: `xlashape.hlo.module_proto.instruction_table` lists the columns.
+        """A row for each instruction: `xlashape.hlo.module_proto.structure` lists the columns.
 
         >>> module = HloModule.parse("HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }")
         >>> module.table()["opcode"], module.table()["bytes"]
         (['parameter', 'negate'], [16, 16])
         """
         # start-up time: few programs make tables
-        from xlashape.hlo.module_proto.instruction_table import instruction_table
+        from xlashape.hlo.module_proto.structure import instruction_table
 
         return instruction_table(self.proto, self.proto.computations, self.shape_of)
 
@@ -557,7 +556,7 @@ class HloComputation(Displayed, Tabular):
 
     def table(self) -> Table:
         """A row for each instruction, as `HloModule.table` has it."""
-        from xlashape.hlo.module_proto.instruction_table import instruction_table  # start-up time, as above
+        from xlashape.hlo.module_proto.structure import instruction_table  # start-up time, as above
 
         return instruction_table(self.module.proto, [self.proto], self.module.shape_of)
 

@@ -58,8 +58,14 @@ Limits of what a map says
   only are named too; from the kernel to the output they are not.
 """
 
-from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing, ReplicaIndexing, RuntimeVariable
-from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet, SeveralMaps
+from xlashape.indexing.answers.operand_indexing import (
+    Knowledge,
+    OperandIndexing,
+    OperandIndexingSet,
+    ReplicaIndexing,
+    RuntimeVariable,
+    SeveralMaps,
+)
 from xlashape.indexing.queries import (
     InstructionIndexing,
     input_to_output,
@@ -76,7 +82,6 @@ from xlashape.indexing.reports.fusion_tiles import (
     TileParameter,
     tile_fusion,
 )
-from xlashape.indexing.reports.operand_tiles import OperandTile, operand_tiles
 from xlashape.indexing.reports.physical import logical_to_physical, output_to_input_physical, physical_to_logical
 from xlashape.indexing.reports.reads import (
     InstructionReads,
@@ -85,9 +90,10 @@ from xlashape.indexing.reports.reads import (
     module_reads,
     operand_reads,
 )
-from xlashape.indexing.reports.tiles import SymbolicTile, TileBox, push_tile, symbolic_tile
+from xlashape.indexing.reports.tiles import OperandTile, operand_tiles, push_tile
 from xlashape.indexing.reports.utilisation import OperandUtilisation, operand_utilisation
 from xlashape.indexing.walk.analysis import Analysis
+from xlashape.symbolic import SymbolicTile, TileBox, symbolic_tile
 
 __all__ = [
     "Analysis",

@@ -24,7 +24,7 @@ from xlashape.errors import (
 )
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.indexing.answers.leaves import leaf_count
-from xlashape.indexing.answers.operand_indexing_set import NOT_ACCESSED, Answer, OperandIndexingSet
+from xlashape.indexing.answers.operand_indexing import NOT_ACCESSED, Answer, OperandIndexingSet
 from xlashape.indexing.ops import OUTPUT_TO_INPUT
 from xlashape.indexing.walk.analysis import Analysis
 from xlashape.indexing.walk.asynchronous import calls_computation

@@ -23,7 +23,7 @@ from xlashape.errors import InvalidArgumentError, ParseError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.hlo.files.convert import decode_all, detect
 from xlashape.hlo.files.inputs import STORED
-from xlashape.hlo.module_proto.instruction_table import INSTRUCTION_COLUMNS
+from xlashape.hlo.module_proto.structure import INSTRUCTION_COLUMNS
 from xlashape.reports import Answer, report_of
 from xlashape.reports.report import plain
 from xlashape.similar import did_you_mean

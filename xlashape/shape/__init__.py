@@ -27,8 +27,13 @@ from xlashape.shape.value.shape import Layout, Shape
 from xlashape.shape.value.shape_index import ShapeIndex
 
 if TYPE_CHECKING:
-    from xlashape.shape import legacy, tiling, tpu_layout
-    from xlashape.shape.xla_util import index_util, layout_util, primitive_util, shape_util
+    from xlashape.shape import legacy as legacy
+    from xlashape.shape import tiling as tiling
+    from xlashape.shape import tpu_layout as tpu_layout
+    from xlashape.shape.xla_util import index_util as index_util
+    from xlashape.shape.xla_util import layout_util as layout_util
+    from xlashape.shape.xla_util import primitive_util as primitive_util
+    from xlashape.shape.xla_util import shape_util as shape_util
 
 # Imported on first use, for start-up time: name → the module that it is.
 _LAZY = {
@@ -42,8 +47,8 @@ _LAZY = {
 }
 
 __all__ = [
+    *_LAZY,
     "COMBINE",
-    "UNBOUNDED_SIZE",
     "Layout",
     "PrimitiveType",
     "ProgramShape",
@@ -52,14 +57,8 @@ __all__ = [
     "SplitConfig",
     "Target",
     "Tile",
-    "index_util",
-    "layout_util",
-    "legacy",
-    "primitive_util",
-    "shape_util",
-    "tiling",
-    "tpu_layout",
-]
+    "UNBOUNDED_SIZE",
+]  # pyright: ignore[reportUnsupportedDunderAll] - the table is above
 
 
 def __getattr__(name: str) -> Any:

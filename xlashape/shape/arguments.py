@@ -100,7 +100,12 @@ def guarded(function: _Function) -> _Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except (AttributeError, TypeError):
+        except (
+            AttributeError,
+            TypeError,
+            InvalidShapeError,
+            InvalidArgumentError,
+        ):  # the last two by a guarded function inside
             mistake = next(_mistakes(function, args, kwargs), None)
             if mistake is None:
                 raise

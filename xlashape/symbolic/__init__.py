@@ -30,16 +30,24 @@ from xlashape.symbolic.expr.expression import (
     rt,
 )
 from xlashape.symbolic.expr.folding import ceil_div, floor_div, maximum, minimum, modulo
-from xlashape.symbolic.expr.interval import Interval
+from xlashape.symbolic.expr.ranges import Interval
 from xlashape.symbolic.expr.substitute import replace
-from xlashape.symbolic.map.image import domain_blocks, domain_size, image_bounds, image_size, same_function
 from xlashape.symbolic.map.indexing_map import IndexingMap, WithoutUnused, parse_with_producers
-from xlashape.symbolic.map.inverse import inverse
 from xlashape.symbolic.map.parts import MapParts, Producer, Var
-from xlashape.symbolic.map.transforms import join_digits, ranges_to_dims, rescale_symbols, select_results
-from xlashape.symbolic.tile.box import TileBox
+from xlashape.symbolic.map.transforms import (
+    domain_blocks,
+    domain_size,
+    image_bounds,
+    image_size,
+    inverse,
+    join_digits,
+    ranges_to_dims,
+    rescale_symbols,
+    same_function,
+    select_results,
+)
 from xlashape.symbolic.tile.constraints import Divides, InRange, TileConstraints
-from xlashape.symbolic.tile.symbolic_tile import SymbolicTile, symbolic_tile
+from xlashape.symbolic.tile.symbolic_tile import SymbolicTile, TileBox, symbolic_tile
 
 __all__ = [
     "Add",

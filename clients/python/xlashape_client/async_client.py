@@ -27,9 +27,8 @@ from xlashape_client.connection import (
     metadata_of,
     until_ready,
 )
-from xlashape_client.early_status import keep_status
 from xlashape_client.methods import AsyncServiceMethods
-from xlashape_client.status import exception_of
+from xlashape_client.status import exception_of, keep_status
 
 _MAX_SENDING = 32  # streams of requests at a time
 

@@ -1,7 +1,18 @@
-"""What connections to a server have in common, whether their calls block or are awaited: channels, tokens, and the wait until the server is ready."""
+"""Connections: channels, their service config, and the context of traces.
+
+gRPC's service config for clients: retries, and the distribution of calls over replicas.
+
+The trace of the caller: a call tells the server which span of the program it belongs to, by the W3C's header traceparent.
+
+A program that makes spans has loaded OpenTelemetry. In any other there is nothing to tell, and nothing is loaded for it.
+
+What connections to a server have in common, whether their calls block or are awaited: channels, tokens, and the wait until the server is ready.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,8 +21,57 @@ import grpc
 
 from xlashape.errors import InvalidArgumentError, UnavailableError
 from xlashape.proto import services
-from xlashape_client.service_config import service_config
-from xlashape_client.trace_context import trace_headers
+
+_POLICY = {
+    "initialBackoff": "0.1s",
+    "maxBackoff": "2s",
+    "backoffMultiplier": 2,
+    "retryableStatusCodes": ["UNAVAILABLE"],
+}
+_TRIED_ONCE = ("DeleteModule",)  # a second attempt could report that the module is missing
+
+
+def service_config(attempts: int) -> str:
+    """The config in JSON: each call with one answer is tried so often while the server is unavailable, and replicas answer in turn.
+
+    Calls that are answered by a stream are tried once. With a policy for these, calls whose server was killed never ended in gRPC 1.85, not at
+    their deadlines either: one of a thousand.
+
+    >>> service_config(1)
+    '{"loadBalancingConfig": [{"round_robin": {}}]}'
+    """
+    config: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
+    if attempts > 1:
+        names = [
+            {"service": service.full_name, "method": method.name}
+            for service in services()
+            for method in service.methods
+            if method.name not in _TRIED_ONCE and not method.server_streaming
+        ]
+        config["methodConfig"] = [{"name": names, "retryPolicy": {"maxAttempts": attempts, **_POLICY}}]
+    return json.dumps(config)
+
+
+# -- traces ------------------------------------------------------------------------------------
+
+
+def trace_headers() -> tuple[tuple[str, str], ...]:
+    """The headers of the current span of OpenTelemetry, by the propagators that the program uses; none without a span.
+
+    >>> trace_headers()
+    ()
+    """
+    if "opentelemetry.trace" not in sys.modules:
+        return ()
+    from opentelemetry import propagate  # not a package of the client: the program has loaded it
+
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier)
+    return tuple((name.lower(), value) for name, value in carrier.items())
+
+
+# -- connections -------------------------------------------------------------------------------
+
 
 _MAX_ATTEMPTS = 5  # gRPC's own bound
 _PAUSE_SECONDS = 0.05  # between two questions whether the server is ready

@@ -20,8 +20,7 @@ from typing import Any
 
 from google.rpc import code_pb2
 
-from xlashape_server.telemetry.catalogue import BUCKETS, METRICS, OTHER
-from xlashape_server.telemetry.files import paths
+from xlashape_server.telemetry.catalogue import BUCKETS, METRICS, OTHER, paths
 
 _MAX_LIMITS = 64  # names of limits; further ones would be "other"
 

@@ -29,16 +29,22 @@ from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc
 from xlashape_server.web.answers import Send, refuse, send_answer, with_headers
 from xlashape_server.web.exchanges import ConnectionEndedError, Exchange
-from xlashape_server.web.headers import (
+from xlashape_server.web.messages import (
+    CODECS,
+    COMPRESSIONS,
     ENCODINGS,
     UNARY_TYPES,
+    Hosts,
+    Origins,
+    Received,
     accepts_gzip,
+    compressed,
     encodings_header,
+    json_to_proto,
     mistake_of,
+    proto_to_json,
     timeout_of,
 )
-from xlashape_server.web.messages import CODECS, COMPRESSIONS, Received, compressed, json_to_proto, proto_to_json
-from xlashape_server.web.origins import Hosts, Origins
 
 _log = logging.getLogger("xlashape_server.web")
 

@@ -22,7 +22,7 @@ from xlashape_server.auth import Credentials
 from xlashape_server.callers import Caller, Places
 from xlashape_server.calls import Call
 from xlashape_server.guard import Guard
-from xlashape_server.web.refusals import connect_error
+from xlashape_server.web.messages import connect_error
 
 T = TypeVar("T")
 Message = dict[str, Any]  # types of ASGI

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib import resources
@@ -24,9 +25,13 @@ from xlashape_server import Config, Server
 
 MODULE = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))
 FUSION = "transpose_copy_fusion.1"
-QUERIES = sorted(
-    {"shape", "index", "size", "why", "map", "reads", "tile", "convert", "verify", "draw", "diff", "fingerprint"}
-)
+QUERIES = [
+    name
+    for name in main.list_commands(click.Context(main))
+    if name not in ("scan", "explain")
+    and any("--json" in each.opts for each in main.get_command(click.Context(main), name).params)
+]
+"""The commands that answer with a document. `scan` writes files, and `explain` is another name of `reads`."""
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +54,16 @@ def test_every_query_takes_a_server_and_json(name):
     command = main.get_command(click.Context(main), name)
     options = {option for each in command.params for option in each.opts}
     assert {"--server", "--timeout", "--json"} <= options
+
+
+def test_the_queries_are_known():
+    assert {"shape", "index", "size", "why", "map", "reads", "tile", "verify", "draw", "diff", "memory"} <= set(QUERIES)
+
+
+@pytest.mark.parametrize("name", main.list_commands(click.Context(main)))
+def test_every_option_says_what_it_does(name):
+    for each in main.get_command(click.Context(main), name).params:
+        assert not isinstance(each, click.Option) or each.help, f"{name} {each.opts[0]} has no help"
 
 
 @pytest.mark.parametrize(
@@ -181,5 +196,12 @@ def test_the_end_of_a_pipe_is_no_error(arguments, tmp_path):
 
 def test_the_documents_of_all_queries_have_schemas():
     folder = Path(str(resources.files("xlashape.cli").joinpath("schemas")))
-    names = {path.name.split(".")[0] for path in folder.glob("*.json")}
-    assert set(QUERIES) <= names | set(REPORTS)
+    names = {path.name.split(".")[0] for path in folder.glob("*.json")} | set(REPORTS)
+    missing = [
+        f"{name} --json has no schema xlashape/cli/schemas/{name}.v1.json" for name in QUERIES if name not in names
+    ]
+    assert missing == []
+    printed = re.compile(r'print_json\(\s*"(\w+)\.v1"')
+    for path in folder.parent.glob("*.py"):
+        for name in printed.findall(path.read_text(encoding="utf-8")):
+            assert name in names, f"{path.name} prints {name}.v1, which has no schema in xlashape/cli/schemas"

@@ -12,9 +12,9 @@ MODULE = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))
 
 SCRIPT = """
 import sys, time
-from xlashape.cli import main, progress
-progress.DELAY_SECONDS = float(sys.argv[1])
-if not progress.DELAY_SECONDS:  # the answer waits until the bar has been drawn
+from xlashape.cli import main, output
+output.DELAY_SECONDS = float(sys.argv[1])
+if not output.DELAY_SECONDS:  # the answer waits until the bar has been drawn
     from xlashape.reports.report import Report
     run = Report.run
     def slow(*arguments, **options):

@@ -12,9 +12,9 @@ import command_line
 import pyarrow.parquet
 import pytest
 
-from xlashape.cli.rows import Selection
 from xlashape.reports import report_of
 from xlashape.reports.maps import REPORT as MAP
+from xlashape.reports.selection import Selection
 from xlashape.reports.why.declaration import BUFFER_COLUMNS
 from xlashape.tables import Column, Kind
 

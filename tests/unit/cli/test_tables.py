@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from xlashape.cli import tables
-from xlashape.cli.tables import Heading, TableWriter, print_table
+from xlashape.cli import rows
+from xlashape.cli.rows import Heading, TableWriter, print_table
 
 HEADINGS = [Heading("instruction"), Heading("shape", importance=2), Heading("bytes", is_right=True, importance=1)]
 ROWS = [("add.1", "f32[128,128]{1,0:T(8,128)}", "65,536"), ("a", "≤ (f32[], s32[])", "")]
@@ -32,7 +32,7 @@ def test_no_rows(capsys):
 
 def on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int) -> list[str]:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setattr(tables, "get_terminal_size", lambda: os.terminal_size((columns, 24)))
+    monkeypatch.setattr(rows, "get_terminal_size", lambda: os.terminal_size((columns, 24)))
     monkeypatch.setenv("NO_COLOR", "1")
     print_table(HEADINGS, ROWS)
     return capsys.readouterr().out.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()

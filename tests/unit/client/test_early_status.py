@@ -13,7 +13,7 @@ import pytest
 
 from xlashape.errors import InvalidIndexError, LimitExceededError, XlashapeError
 from xlashape.proto import v1
-from xlashape_client import AsyncClient, early_status
+from xlashape_client import AsyncClient, status
 from xlashape_server import Config, Server
 
 ROUNDS, TOGETHER = 50, 6
@@ -90,11 +90,11 @@ class Call:
 def test_a_call_without_a_status_still_fails(
     monkeypatch: pytest.MonkeyPatch, is_done: bool, comes: bool, told: list[str]
 ) -> None:
-    monkeypatch.setattr(early_status, "_GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(status, "_GRACE_SECONDS", 0.01)
 
     async def scenario() -> None:
         core = Core(is_done=is_done)
-        call = early_status.keep_status(Call(core))
+        call = status.keep_status(Call(core))
         call._cython_call.set_internal_error("x")
         core.is_done = is_done or comes
         await asyncio.sleep(0.1)
@@ -105,7 +105,7 @@ def test_a_call_without_a_status_still_fails(
 
 def test_calls_of_another_kind_stay_as_they_are() -> None:
     other = object()
-    assert early_status.keep_status(other) is other
+    assert status.keep_status(other) is other
 
 
 def test_calls_of_grpc_have_what_is_replaced(address: str) -> None:
@@ -115,7 +115,7 @@ def test_calls_of_grpc_have_what_is_replaced(address: str) -> None:
             call = made(iter([b""]))
             inner = call._cython_call
             assert callable(inner.set_internal_error)
-            assert early_status.keep_status(call) is call
+            assert status.keep_status(call) is call
             assert call._cython_call is not inner
             call.cancel()
 

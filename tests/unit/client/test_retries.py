@@ -16,7 +16,7 @@ from scripted_server import scripted_server
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, NotFoundError, UnavailableError
 from xlashape.proto import services, v1
 from xlashape_client import Client
-from xlashape_client.service_config import service_config
+from xlashape_client.connection import service_config
 from xlashape_server import Config, Server
 
 TILED = "f32[3,5]{1,0:T(2,2)}"

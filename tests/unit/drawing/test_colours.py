@@ -9,8 +9,8 @@ from drawn_pictures import panels
 
 from xlashape.drawing import draw
 from xlashape.drawing.marks import colours
-from xlashape.drawing.marks.scene import Grid
-from xlashape.drawing.writers import style
+from xlashape.drawing.marks.cells import Grid
+from xlashape.drawing.writers import panels as writer
 
 
 def test_every_text_on_a_cell_has_a_contrast_of_4_5():
@@ -18,7 +18,7 @@ def test_every_text_on_a_cell_has_a_contrast_of_4_5():
         assert colours.contrast("#000000", colours.hex_of(fill)) >= 4.5
     assert colours.contrast("#333333", colours.hex_of(colours.PADDING)) >= 4.5
     assert colours.contrast("#333333", "#b3b3ab") >= 4.5  # the hatching
-    for page in (style.LIGHT, style.DARK):
+    for page in (writer.LIGHT, writer.DARK):
         for name in ("text", "muted"):
             assert colours.contrast(page[name], page["ground"]) >= 4.5
 

@@ -9,10 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xlashape.drawing.geometry.axes import axes_of
-from xlashape.drawing.geometry.grids import element_grid, slices_shown, tile_grid
-from xlashape.drawing.geometry.memory import memory_rows, positions_in_a_row
-from xlashape.drawing.geometry.windows import GAP, Window, coordinates_shown, window_of
+from xlashape.drawing.geometry.axes import axes_of, memory_rows, positions_in_a_row
+from xlashape.drawing.geometry.grids import (
+    GAP,
+    Window,
+    coordinates_shown,
+    element_grid,
+    slices_shown,
+    tile_grid,
+    window_of,
+)
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, UnsupportedError
 from xlashape.shape import COMBINE, Layout, Shape, Tile, tiling
 

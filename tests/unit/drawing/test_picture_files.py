@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 import xlashape as xs
 from xlashape.drawing import draw
 from xlashape.drawing.marks import colours
-from xlashape.drawing.marks.options import COLORS, LABELS
-from xlashape.drawing.marks.scene import Grid
-from xlashape.drawing.writers import style
+from xlashape.drawing.marks.cells import COLORS, LABELS, Grid
+from xlashape.drawing.writers import panels as writer
 from xlashape.errors import (
     InvalidArgumentError,
     LimitExceededError,
@@ -171,8 +170,8 @@ def test_a_picture_follows_the_readers_theme():
     assert "prefers-color-scheme:dark" in draw(shape).svg()
     assert "prefers-color-scheme:dark" in draw(shape).html()
     assert "prefers-color-scheme" not in draw(shape, theme="dark").svg()
-    assert style.DARK["ground"] in draw(shape, theme="dark").svg()
-    assert style.DARK["ground"] not in draw(shape, theme="light").svg()
+    assert writer.DARK["ground"] in draw(shape, theme="dark").svg()
+    assert writer.DARK["ground"] not in draw(shape, theme="light").svg()
 
 
 def test_pictures_in_one_page_share_no_ids():
@@ -237,6 +236,6 @@ def test_any_array_is_a_small_well_formed_picture(shape: Shape, data: st.DataObj
 def test_names_of_classes_differ_without_their_case():
     """A page without a doctype does not tell the case of class names apart."""
     names = set(
-        re.findall(r"\.(xs\w+)", style.style_sheet([*colours.SCALE, colours.READ, colours.BLANK], "auto", "root"))
+        re.findall(r"\.(xs\w+)", writer.style_sheet([*colours.SCALE, colours.READ, colours.BLANK], "auto", "root"))
     )
     assert len({name.lower() for name in names}) == len(names) > 20

@@ -14,8 +14,7 @@ from drawn_pictures import ANY, REAL, panels
 import xlashape as xs
 from xlashape.drawing import draw
 from xlashape.drawing.marks import colours
-from xlashape.drawing.marks.options import COLORS, LABELS
-from xlashape.drawing.marks.scene import Grid, Listing, Strip
+from xlashape.drawing.marks.cells import COLORS, LABELS, Grid, Listing, Strip
 from xlashape.errors import (
     InvalidMapError,
     InvalidShapeError,

@@ -14,7 +14,7 @@ from xlashape.errors import InvalidModuleError
 from xlashape.hlo.module import HloInstruction
 from xlashape.hlo.ops.instruction_attributes import attributes_by_name
 from xlashape.hlo.ops.registry import OPERATIONS, operation_of
-from xlashape.hlo.values.dot_numbers import DotDimensionNumbers
+from xlashape.hlo.values.dimension_numbers import DotDimensionNumbers
 from xlashape.hlo.values.window import Window, WindowDimension
 from xlashape.proto import xla
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from xlashape import caches
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExceededError, ParseError, XlashapeError
 from xlashape.hlo.literal import from_numpy, from_raw, literal_text, parse_literal, raw, to_numpy
-from xlashape.hlo.literal.element_types import ELEMENT_TYPES
+from xlashape.hlo.literal.number import ELEMENT_TYPES
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 from xlashape.text import Source

@@ -14,8 +14,7 @@ from xlashape.hlo.ops.registry import OPERATIONS, operation_of, register, unregi
 from xlashape.hlo.ops.verification import check_one_call
 from xlashape.hlo.values.plain import DIMENSIONS, LARGEST
 from xlashape.indexing.reports.reads import executed_readers
-from xlashape.indexing.walk.dependencies.leaf_dependencies import dependencies
-from xlashape.indexing.walk.dependencies.origins import origin
+from xlashape.indexing.walk.dependencies import dependencies, origin
 from xlashape.proto import xla
 from xlashape.shape import Shape
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xlashape.hlo.module_proto.order import post_order, roots
+from xlashape.hlo.module_proto.structure import post_order, roots
 
 
 @st.composite

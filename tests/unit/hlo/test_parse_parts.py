@@ -9,10 +9,9 @@ from xlashape.errors import ParseError
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Given
 from xlashape.hlo.ops.registry import OPERATIONS, operation_of
-from xlashape.hlo.text.reader.emit import UniqueNames, instruction_order
-from xlashape.hlo.text.reader.module import parse_module, parse_text
+from xlashape.hlo.text.reader.module import UniqueNames, instruction_order, parse_module, parse_text
 from xlashape.hlo.text.reader.state import ParsedInstruction
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.tokens import HloCursor
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields, numbered_ids, varint
 from xlashape.shape import Shape

@@ -11,7 +11,7 @@ from jaxlib_versions import Jaxlib
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExceededError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.hlo.text.writer.module import module_text
-from xlashape.hlo.text.writer.options import PrintOptions
+from xlashape.hlo.text.writer.printed_module import PrintOptions
 from xlashape.proto import xla
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors"

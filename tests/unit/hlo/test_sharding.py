@@ -16,8 +16,8 @@ import pytest
 from jaxlib_versions import Jaxlib
 
 from xlashape.errors import InvalidModuleError, LimitExceededError, ParseError
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
-from xlashape.hlo.values.device_lists import Iota, transposed
+from xlashape.hlo.tokens import HloCursor
+from xlashape.hlo.values.devices import Iota, transposed
 from xlashape.hlo.values.sharding import parse_sharding, sharding_text
 from xlashape.hlo.values.tiled_sharding import Tiles
 from xlashape.proto import xla

@@ -5,7 +5,7 @@ import pytest
 from xlashape.errors import InvalidModuleError, ParseError
 from xlashape.hlo import HloModule
 from xlashape.hlo.text.writer.module import module_text
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.tokens import HloCursor
 from xlashape.hlo.values.enums import EnumWords
 from xlashape.proto import xla
 

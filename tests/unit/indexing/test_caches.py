@@ -9,9 +9,8 @@ import pytest
 from xlashape import caches
 from xlashape.hlo import HloModule
 from xlashape.indexing import Analysis, module_indexing, module_reads, output_to_input
-from xlashape.indexing.ops.registry import OUTPUT_TO_INPUT
-from xlashape.indexing.walk.answer_cache import SHARED_SET_BYTES, answers
-from xlashape.indexing.walk.instruction_answers import signature
+from xlashape.indexing.ops.op import OUTPUT_TO_INPUT
+from xlashape.indexing.walk.instruction_answers import SHARED_SET_BYTES, answers, signature
 from xlashape.limits import budget
 
 MIXED = """HloModule m

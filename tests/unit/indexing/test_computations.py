@@ -11,7 +11,7 @@ from hlo_builder import Builder, fused
 from xlashape import indexing
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloInstruction, HloModule, verifier
-from xlashape.indexing.walk import path_limits
+from xlashape.indexing.walk import coroutines
 from xlashape.limits import budget
 from xlashape.symbolic import IndexingMap
 
@@ -82,7 +82,7 @@ def test_a_long_chain() -> None:
 
 def test_too_many_different_accesses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Halves of halves: 2^k different maps after k steps."""
-    monkeypatch.setattr(path_limits, "MAX_ACCESSES", 20)
+    monkeypatch.setattr(coroutines, "MAX_ACCESSES", 20)
     inner = Builder("f")
     size = 64
     at = inner.parameter(f"f32[{size}]")

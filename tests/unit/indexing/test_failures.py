@@ -76,7 +76,7 @@ def test_the_command_line_shows_the_reason_and_goes_on(module, tmp_path: Path):
         "bad (dot, in e)\n  not known: instruction 'bad' (dot) pairs dimensions of 3 and 4 elements\n\nn (negate"
         in text
     )
-    answers = {answer["instruction"]: answer for answer in json.loads(run("map", "--json", str(path)))["maps"]}
+    answers = {row["instruction"]: row for row in json.loads(run("map", "--json", str(path)))["maps"]}
     assert "pairs dimensions" in answers["bad"]["error"]
     assert answers["n"]["error"] is None
     assert "bad is not known: instruction 'bad' (dot)" in run("reads", str(path))

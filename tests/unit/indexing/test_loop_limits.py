@@ -12,9 +12,8 @@ from xlashape.caches import CacheUsage
 from xlashape.errors import DeadlineExceededError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing import Knowledge
-from xlashape.indexing.walk.dependencies import origins as origins_file
-from xlashape.indexing.walk.dependencies.leaf_graph import reachable_from, reaching, successors_first
-from xlashape.indexing.walk.dependencies.origins import origin, origins
+from xlashape.indexing.walk import dependencies as origins_file
+from xlashape.indexing.walk.dependencies import origin, origins, reachable_from, reaching, successors_first
 from xlashape.indexing.walk.repeated import iterations, scan, while_loop
 from xlashape.limits import budget
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,8 @@ import pytest
 from xlashape.cli import main
 from xlashape.proto import services
 from xlashape.reports import REPORTS, Answer, report_of
-from xlashape.reports.messages import differences
+from xlashape.reports.messages import differences, remote_options
+from xlashape_client import Client
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
@@ -64,6 +66,20 @@ def test_the_command_and_the_schema_are_there(name):
     assert any(name in names for _, names in main.sections), "main.sections has the headings of the list of commands"
     schema = json.loads(command_line.run("schemas", f"{name}.v1").stdout)
     jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_its_function_and_the_method_of_the_client_take_its_options(name):
+    report = report_of(name)
+    module, _, function = report.compute.partition(":")
+    of_function = inspect.signature(getattr(import_module(module), function)).parameters
+    method = getattr(Client, name, None)
+    assert method is not None, f"clients/python/xlashape_client/methods/reports.py has no method {name}"
+    of_client = inspect.signature(method).parameters
+    for option in report.options:
+        assert option.name in of_function, f"{report.compute} does not take the option {option.name}"
+    for option in remote_options(report):
+        assert option.name in of_client, f"the client's method {name} does not take the option {option.name}"
 
 
 def test_answers_have_what_their_report_declares():

@@ -16,8 +16,7 @@ from xlashape.errors import (
     UnsupportedError,
 )
 from xlashape.shape import Layout, PrimitiveType, Shape, tiling
-from xlashape.shape.tiling.buffers import pack as buffers
-from xlashape.shape.tiling.buffers import strided_copy
+from xlashape.shape.tiling import buffers, strided_copy
 
 pytest.importorskip("ml_dtypes", reason="element types that NumPy lacks come from ml_dtypes")
 

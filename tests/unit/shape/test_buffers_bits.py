@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from xlashape.shape.tiling.buffers import packed_bits
-from xlashape.shape.tiling.buffers.packed_bits import pack_bits, unpack_bits
+from xlashape.shape.tiling import buffers as packed_bits
+from xlashape.shape.tiling.buffers import pack_bits, unpack_bits
 
 
 @pytest.mark.parametrize("piece", [1, 2, 5, 1 << 15])

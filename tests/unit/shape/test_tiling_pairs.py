@@ -7,7 +7,7 @@ import pytest
 
 from xlashape import Shape
 from xlashape.shape import tiling
-from xlashape.shape.tiling.compiled import index_sums
+from xlashape.shape.tiling.floor_sums import index_sums
 
 SHAPES = {
     "f32[7]{0:T(4)}": True,

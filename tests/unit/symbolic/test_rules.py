@@ -10,7 +10,7 @@ import pytest
 from xlashape.symbolic import IndexingMap
 from xlashape.symbolic.simplify.constrained import ConstrainedSimplifier
 from xlashape.symbolic.simplify.domain import Domain
-from xlashape.symbolic.simplify.rules import floordiv, minmax, mod, product
+from xlashape.symbolic.simplify.rules import floordiv, mod
 from xlashape.symbolic.simplify.rules import sum as sum_rules
 from xlashape.symbolic.simplify.rules.rule import DomainExample, Example
 from xlashape.symbolic.simplify.simplifier import Simplifier
@@ -26,8 +26,8 @@ RULES = [
     *mod.RULES_WITHOUT_BOUNDS,
     *sum_rules.RULES,
     *sum_rules.RULES_WITHOUT_BOUNDS,
-    minmax.fold,
-    product.multiply_forms,
+    sum_rules.fold,
+    sum_rules.multiply_forms,
     *METHODS,
 ]
 NAMED = {f"{rule.__module__.rsplit('.', 1)[1]}.{rule.__name__}": rule for rule in RULES}
@@ -63,6 +63,13 @@ def test_example(name: str, example: Example):
 def test_rules_are_told_apart():
     assert len(NAMED) == len({id(rule) for rule in RULES})
     assert (len(METHODS), len(OF_DOMAINS)) == (10, 6)
+
+
+@pytest.mark.parametrize("file", [floordiv, mod, sum_rules], ids=lambda file: file.__name__.rpartition(".")[2])
+def test_a_rule_is_in_the_list_of_its_file(file):
+    for name, rule in vars(file).items():
+        if hasattr(rule, "examples") and rule.__module__ == file.__name__:
+            assert rule in RULES, f"{name} has a law, and is not in RULES of {file.__name__}: it is never tried"
 
 
 @pytest.mark.parametrize("name", OF_DOMAINS)

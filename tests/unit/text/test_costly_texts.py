@@ -11,7 +11,7 @@ import pytest
 
 from xlashape.errors import ParseError, SizeOverflowError
 from xlashape.symbolic import IndexingMap
-from xlashape.symbolic.map.text import map_text, parse_map_parts
+from xlashape.symbolic.map.parts import map_text, parse_map_parts
 
 SERVER = Path(__file__).parents[3] / "server"
 

@@ -30,7 +30,7 @@ MATCHED_AT_THE_BEGINNING = {("xlashape/hlo/files/dumps.py", "_CONTENTS")}
 MAY_GROW = {
     ("xlashape/hlo/files/dumps.py", r"memory[-_]usage[-_]report[^/]*\.(?:pb|txt)$"): "searched in the name of a file",
     (
-        "xlashape/hlo/tokens/formatting.py",
+        "xlashape/hlo/tokens.py",
         r'[{}]|"(?:[^"\\]|\\.)*"|"',
     ): "the first string without an end ends the search",
     ("xlashape/reports/copies/pass_dumps.py", "_NAME"): "matched with the name of a file, of at most 255 characters",

@@ -1,15 +1,19 @@
-"""An array as its first tile sees it: axes with their padding, and the position in the buffer of any cell, padding included.
+"""Where elements and bytes lie along the axes of a picture.
+
+An array as its first tile sees it: axes with their padding, and the position in the buffer of any cell, padding included.
 
 The first tile may add axes of size 1, and merges dimensions under a `*`. The result is an array of axes, each with a size and a padded size.
 A cell is a coordinate on each axis. Cells inside the sizes are elements; the others are padding. All positions come from `xlashape.shape.tiling`:
 the padded array is itself an array whose dimensions are the padded axes, so that cells of padding have positions, too.
 
 Padding that later tiles or the tail add has no cell, because no coordinate of the array leads to it.
+
+The positions of a buffer, in rows of whole words, with the bits that each element takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from xlashape.errors import UnsupportedError
@@ -180,3 +184,59 @@ def _shown_axes(axes: Sequence[Axis]) -> tuple[int | None, int]:
     a, b = chosen
     # An axis that a tile adds has no dimension, and comes before the axes that have one.
     return (b, a) if axes[b].dimensions[:1] < axes[a].dimensions[:1] else (a, b)
+
+
+# -- memory ------------------------------------------------------------------------------------
+
+
+_WORD_BITS = 32
+"""The unit in which vector registers and memory banks hold small elements."""
+
+
+class MemoryCell(NamedTuple):
+    """A position of a buffer."""
+
+    position: int
+    element: tuple[int, ...] | None
+    """The index of the element at this position; None for padding."""
+    bit: int
+    """Its first bit, counted from the start of the row. Of the bits of a byte, the low-order ones come first."""
+
+
+class MemoryRow(NamedTuple):
+    """Consecutive positions."""
+
+    bit: int
+    """The first bit of the row, counted from the start of the buffer."""
+    cells: tuple[MemoryCell, ...]
+
+
+def positions_in_a_row(bits: int) -> int:
+    """The number of elements of this width in a row: those of a 32-bit word for small elements, four for larger ones.
+
+    >>> positions_in_a_row(4), positions_in_a_row(16), positions_in_a_row(32), positions_in_a_row(6)
+    (8, 2, 4, 4)
+    """
+    if bits < _WORD_BITS and _WORD_BITS % bits == 0:
+        return _WORD_BITS // bits
+    return 4
+
+
+def memory_rows(view: ArrayAxes, starts: Iterable[int], count: int) -> tuple[MemoryRow, ...]:
+    """A row for each of `starts`, of at most `count` positions; rows end with the buffer.
+
+    >>> from xlashape.drawing.geometry.axes import axes_of
+    >>> from xlashape.shape import Shape
+    >>> (row,) = memory_rows(axes_of(Shape.parse("bf16[20,300]{1,0:T(8,128)(2,1)}")), [2], 2)
+    >>> row
+    MemoryRow(bit=32, cells=(MemoryCell(position=2, element=(0, 1), bit=0), MemoryCell(position=3, element=(1, 1), bit=16)))
+    """
+    rows: list[MemoryRow] = []
+    for start in starts:
+        cells = [
+            MemoryCell(position, tiling.multi_index(view.shape, position), (position - start) * view.bits)
+            for position in range(start, min(start + count, view.elements))
+        ]
+        if cells:
+            rows.append(MemoryRow(start * view.bits, tuple(cells)))
+    return tuple(rows)

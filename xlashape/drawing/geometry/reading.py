@@ -10,11 +10,11 @@ import numpy as np
 
 from xlashape import limits
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError
-from xlashape.indexing.reports.tiles import TileBox, push_tile
+from xlashape.indexing.reports.tiles import push_tile
 from xlashape.math import product
 from xlashape.shape import Shape, tiling
 from xlashape.shape.arguments import checked_index
-from xlashape.symbolic import IndexingMap
+from xlashape.symbolic import IndexingMap, TileBox
 
 MAX_READS = 1 << 14
 """The most reads that are enumerated: elements of the output, times the values of the map's range variables."""

@@ -1,18 +1,33 @@
-"""The scene of an array: its tiles, one tile down to its elements, and its memory down to bits. A small array is shown whole."""
+"""Arrays, tuples and relayouts as marks.
+
+The scene of an array: its tiles, one tile down to its elements, and its memory down to bits. A small array is shown whole.
+
+The scene of a tuple: its arrays as a list, each with its size and a small picture.
+
+The scene of an array in two layouts: the same elements have the same colours before and after.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from xlashape.drawing.geometry.axes import ArrayAxes, axes_of
-from xlashape.drawing.geometry.grids import SpotGrid, TileGrid, element_grid, slices_shown, tile_grid
-from xlashape.drawing.geometry.windows import Window
+from xlashape.drawing.geometry.grids import SpotGrid, TileGrid, Window, element_grid, slices_shown, tile_grid
 from xlashape.drawing.marks import colours
-from xlashape.drawing.marks.cells import Brush
-from xlashape.drawing.marks.options import Options, Space
+from xlashape.drawing.marks.cells import (
+    Brush,
+    Grid,
+    Legend,
+    Listing,
+    ListingRow,
+    Options,
+    Panel,
+    Scene,
+    Space,
+    shortened,
+)
 from xlashape.drawing.marks.panels import grid_panel, slice_text, strip_panel, tile_panel
-from xlashape.drawing.marks.scene import Grid, Legend, Panel, Scene, shortened
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import InvalidArgumentError, InvalidShapeError, XlashapeError
 from xlashape.math import byte_text, ceil_div, product, round_up
 from xlashape.shape import Shape, tiling
 
@@ -217,3 +232,129 @@ def notes_of(view: ArrayAxes) -> tuple[str, ...]:
 def has_padding(view: ArrayAxes) -> bool:
     """Whether some position of the buffer holds no element."""
     return view.elements > product(view.shape.dimensions)
+
+
+# -- tuples ------------------------------------------------------------------------------------
+
+
+def tuple_scene(shape: Shape, options: Options, space: Space) -> Scene:
+    """The scene of a tuple, nested ones included, or of any other shape that is not one array."""
+    rows: list[ListingRow] = []
+    total = count = unknown = 0
+    for path, leaf in _leaves(shape, ()):
+        count += 1
+        array = leaf.tuple_shapes[0] if leaf.is_buffer else leaf
+        size = _bytes(array)
+        if array.is_array:
+            total += size or 0
+            unknown += size is None
+        if len(rows) < space.leaves:
+            rows.append(_row(path, leaf, array, options))
+    left_out = count - len(rows)
+    text = str(shape)
+    title = text if len(text) <= 160 else f"{text[:157]}..."
+    facts = [f"{count:,} {'leaf' if count == 1 else 'leaves'}; their buffers take {byte_text(total)}."]
+    if unknown:
+        facts.append(f"The size of {unknown:,} of them is not known.")
+    caption = f"… and {left_out:,} more." if left_out else ""
+    return Scene(title, tuple(facts), ((Listing("leaves", tuple(rows), caption),),) if rows else ())
+
+
+def _leaves(shape: Shape, path: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Shape]]:
+    if not shape.is_tuple:
+        yield path, shape
+        return
+    for number, inner in enumerate(shape.tuple_shapes):
+        yield from _leaves(inner, (*path, number))
+
+
+def _bytes(array: Shape) -> int | None:
+    try:
+        return tiling.physical_bytes(array) if array.is_array else None
+    except XlashapeError:
+        return None
+
+
+def _row(path: tuple[int, ...], leaf: Shape, array: Shape, options: Options) -> ListingRow:
+    text = str(leaf)
+    text = text if len(text) <= 120 else f"{text[:117]}..."
+    name = "{" + ",".join(map(str, path)) + "}"
+    if not array.is_array:
+        return ListingRow(name, text, (), None)
+    try:
+        bits, buffer = tiling.stored_bits(array), tiling.physical_bytes(array)
+    except XlashapeError as error:
+        return ListingRow(name, text, (error.message[:160],), None)
+    elements = ceil_div(product(array.dimensions) * bits, 8)
+    waste = f", {100 * (buffer - elements) / buffer:.1f} % padding" if buffer > elements else ""
+    return ListingRow(name, text, (byte_text(buffer) + waste,), thumbnail(array, options))
+
+
+def thumbnail(shape: Shape, options: Options) -> Grid | None:
+    """A small picture of an array: its tiles, or its elements if it has no tiles. None if it has no elements or cannot be drawn."""
+    try:
+        view = axes_of(shape)
+    except XlashapeError:
+        return None
+    if not view.elements:
+        return None
+    plain = options._replace(color="memory", label="position", path=False, at=None)
+    space = (5, 9)
+    if view.is_tiled and not is_small(view, _TINY):
+        tiles = tile_grid(view, [0] * len(view.outer_axes), space)
+        brush = Brush(view, plain, tuple(sorted([tile.position for row in tiles.tiles for tile in row if tile])))
+        return tile_panel(brush, tiles, "", style="thumbnail")
+    outer = slices_shown(view, 1)[0] or ()
+    grid = element_grid(view, outer, None, None, space)
+    return grid_panel(brush_of(view, plain, [grid], None), grid, "", style="thumbnail")
+
+
+_TINY = Space(5, 9, 1000, 5, 9, 1, 0, 0)
+
+
+# -- relayouts ---------------------------------------------------------------------------------
+
+
+def relayout_scene(before: Shape, after: Shape, options: Options, space: Space) -> Scene:
+    """The scene of two layouts of one array. InvalidShapeError for shapes of different dimensions; other errors as for one array."""
+    first, second = axes_of(before), axes_of(after)
+    before, after = first.shape, second.shape
+    if before.dimensions != after.dimensions:
+        raise InvalidShapeError(
+            f"an array keeps its dimensions when its layout changes: {before} and {after} differ", field="after"
+        )
+    title = f"{title_of(before)} → {title_of(after)}"
+    facts = (
+        *[f"Before: {fact[0].lower()}{fact[1:]}" for fact in facts_of(first)[1:]],
+        *[f"After: {fact[0].lower()}{fact[1:]}" for fact in facts_of(second)[1:]],
+    )
+    notes = (*notes_of(first), *[note for note in notes_of(second) if note not in notes_of(first)])
+    if not first.elements:
+        return Scene(title, (*facts, "The buffers are empty."), (), (), notes)
+    at = None if options.at is None else first.coordinates(options.at)
+    grids = list(open_grids(first, options, space, at))
+    brush = brush_of(first, options, grids, at)._replace(has_two_layouts=True)
+    shown = [spot.element for grid in grids for row in grid.spots for spot in row if spot and spot.element is not None]
+    cells = [second.coordinates(index) for index in shown]
+    plain = options._replace(rows=None, columns=None)
+    other_grids = list(open_grids(second, plain, space, cells[0] if cells else None, cells))
+    marked = None if options.at is None else second.position(second.coordinates(options.at))
+    steps = tuple(sorted([second.position(cell) for cell in cells])) or (0,)
+    other = Brush(second, options, steps, marked, origin=brush, has_two_layouts=True)
+    bands: list[tuple[Panel, ...]] = []
+    for name, view, its_brush, its_grids in (("before", first, brush, grids), ("after", second, other, other_grids)):
+        panels: list[Panel] = []
+        if view.is_tiled and not is_small(view, space):
+            focus = at if view is first else cells[0] if cells else None
+            for panel in tile_maps(view, options, space, focus or (0,) * len(view.axes)):
+                panels.append(panel._replace(title=f"{name}: {panel.title}"))
+        for grid in its_grids:
+            panels.append(grid_panel(its_brush, grid, f"{name}: {grid_title(view, grid, options)}"))
+        start = its_brush.marked if its_brush.marked is not None else its_brush.steps[0]
+        panels.append(strip_panel(its_brush, space, [start], f"{name}: memory"))
+        bands.append(tuple(panels))
+    legends = list(brush.legends())
+    legends[0] = Legend(legends[0].fills, f"{legends[0].text}, before; an element keeps its colour")
+    if has_padding(first) or has_padding(second):
+        legends.append(Legend((colours.PADDING,), "padding"))
+    return Scene(title, facts, tuple(bands), tuple(legends), notes)

@@ -1,16 +1,249 @@
-"""The cells of an array: their labels, their fills, and their hover texts."""
+"""Cells of a picture: how they are labelled and coloured, and the scene that they make.
+
+The options of a picture, and the space that it may take.
+
+The marks of a picture. They have text and fills. Each writer decides how large they are.
+
+The cells of an array: their labels, their fills, and their hover texts.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import NamedTuple, TypeAlias
 
 from xlashape.drawing.geometry.axes import ArrayAxes
-from xlashape.drawing.geometry.grids import Spot
+from xlashape.drawing.geometry.grids import Spot, Window, window_of
 from xlashape.drawing.marks import colours
-from xlashape.drawing.marks.options import Options
-from xlashape.drawing.marks.scene import Cell, Legend, shortened
+from xlashape.errors import InvalidArgumentError
+from xlashape.shape.parts.checks import integer
+
+COLORS = ("memory", "tile", "row", "bank", "segment")
+"""The values of the option `color`: what the fills of cells show."""
+
+LABELS = ("position", "index", "byte", "tile", "bank", "segment")
+"""The values of the option `label`: what is written in cells."""
+
+
+class Options(NamedTuple):
+    """The options of a picture, checked by `options_of`."""
+
+    at: tuple[int, ...] | None = None
+    rows: Window | None = None
+    columns: Window | None = None
+    color: str = "memory"
+    label: str = "position"
+    path: bool = True
+    segment_bytes: int = 128
+    banks: int = 32
+    bank_bytes: int = 4
+
+
+class Space(NamedTuple):
+    """How much a picture can show."""
+
+    rows: int
+    columns: int
+    characters: int
+    """The most characters of all labels in a row together."""
+    tile_rows: int
+    tile_columns: int
+    slices: int
+    """The most slices. Gaps count too, so 5 are the first and the last slice, another one between them, and two gaps."""
+    memory_rows: int
+    leaves: int
+    """The most arrays of a tuple."""
+
+    def columns_for(self, label_length: int) -> int:
+        """The number of columns that fit with labels of this length; at least four."""
+        return max(4, min(self.columns, self.characters // (label_length + 2)))
+
+
+SCREEN = Space(rows=18, columns=16, characters=120, tile_rows=7, tile_columns=7, slices=5, memory_rows=10, leaves=40)
+"""The space of a picture on a screen."""
+
+
+def options_of(
+    at: Sequence[int] | None = None,
+    rows: object = None,
+    columns: object = None,
+    color: str = "memory",
+    label: str = "position",
+    path: bool = True,
+    segment_bytes: int = 128,
+    banks: int = 32,
+    bank_bytes: int = 4,
+) -> Options:
+    """Checked options. InvalidArgumentError, with the name of the option as its field, for a value that an option does not take.
+
+    >>> options_of(color="memroy")
+    Traceback (most recent call last):
+    xlashape.errors.InvalidArgumentError: color: expected memory, tile, row, bank or segment, found 'memroy': did you mean 'memory'?
+    """
+    return Options(
+        None if at is None else _index(at),
+        window_of(rows, "rows"),
+        window_of(columns, "columns"),
+        _one_of(color, COLORS, "color"),
+        _one_of(label, LABELS, "label"),
+        bool(path),
+        _positive(segment_bytes, "segment_bytes"),
+        _positive(banks, "banks"),
+        _positive(bank_bytes, "bank_bytes"),
+    )
+
+
+def _index(at: Sequence[int]) -> tuple[int, ...]:
+    try:
+        if isinstance(at, (str, bytes)):
+            raise TypeError
+        return tuple([integer(number, "at") for number in at])
+    except TypeError:
+        raise InvalidArgumentError(f"at takes an index such as (2, 3), found {at!r:.60}", field="at") from None
+
+
+def _one_of(value: object, known: tuple[str, ...], what: str) -> str:
+    if isinstance(value, str) and value in known:
+        return value
+    close = get_close_matches(value[:40], known, 1) if isinstance(value, str) else []
+    hint = f": did you mean {close[0]!r}?" if close else ""
+    raise InvalidArgumentError(
+        f"{what}: expected {', '.join(known[:-1])} or {known[-1]}, found {str(value)[:40]!r}{hint}", field=what
+    )
+
+
+def _positive(value: object, what: str) -> int:
+    number = integer(value, what)
+    if not 1 <= number < 1 << 31:
+        raise InvalidArgumentError(
+            f"{what}: expected a number from 1 to 2147483647, found {str(value)[:40]}", field=what
+        )
+    return number
+
+
+# -- scenes ------------------------------------------------------------------------------------
+
+
+def shortened(text: str, limit: int) -> str:
+    """A text of at most `limit` characters; a longer text is shortened to its beginning and its end.
+
+    >>> shortened("0,0,0,0,0,0,0,1", 9)
+    '0,0,…,0,1'
+    """
+    if len(text) <= limit:
+        return text
+    head = (limit - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
+
+
+class Cell(NamedTuple):
+    """A cell with a label."""
+
+    label: str
+    fill: int
+    """A fill of `xlashape.drawing.marks.colours`."""
+    tip: str = ""
+    """The hover text."""
+    key: int | None = None
+    """Cells of one scene with the same key are the same element, or the same padding."""
+    block: int = 0
+    """A thick line is drawn between neighbours of different blocks."""
+    group: int = 0
+    """A thin line is drawn between neighbours of different groups."""
+    order: int | None = None
+    """The index of the cell in the path through the grid."""
+    used: tuple[float, float] = (1.0, 1.0)
+    """The fractions of its height and width that hold elements; the rest is hatched as padding."""
+    note: str = ""
+    """A second line below the label."""
+    is_marked: bool = False
+    """Whether the cell has a frame."""
+
+
+class Grid(NamedTuple):
+    """Rows and columns of cells. None stands for cells that are left out."""
+
+    title: str
+    cells: tuple[tuple[Cell | None, ...], ...]
+    row_heads: tuple[str | None, ...]
+    """None for a gap."""
+    column_heads: tuple[str | None, ...]
+    row_name: str
+    column_name: str
+    style: str = "element"
+    """`element`, `tile` or `thumbnail`."""
+    has_path: bool = False
+    caption: str = ""
+
+
+class StripCell(NamedTuple):
+    """An element in memory."""
+
+    cell: Cell
+    bit: int
+    """The first bit of the element, counted from the start of the row."""
+    bits: int
+
+
+class StripRow(NamedTuple):
+    """A row of memory."""
+
+    head: str | None
+    """None for a gap."""
+    cells: tuple[StripCell, ...]
+
+
+class Strip(NamedTuple):
+    """Part of a buffer, in rows; widths are proportional to bits."""
+
+    title: str
+    rows: tuple[StripRow, ...]
+    row_bits: int
+    caption: str = ""
+
+
+class ListingRow(NamedTuple):
+    """An array of a tuple."""
+
+    path: str
+    text: str
+    facts: tuple[str, ...]
+    thumbnail: Grid | None
+
+
+class Listing(NamedTuple):
+    """The arrays of a tuple."""
+
+    title: str
+    rows: tuple[ListingRow, ...]
+    caption: str = ""
+
+
+Panel: TypeAlias = "Grid | Strip | Listing"
+
+
+class Legend(NamedTuple):
+    """An entry of the legend."""
+
+    fills: tuple[int, ...]
+    """The fills; several fills form a scale."""
+    text: str
+
+
+class Scene(NamedTuple):
+    """A picture. Each band of panels begins on a new line; a writer may break a band that is too wide."""
+
+    title: str
+    facts: tuple[str, ...]
+    bands: tuple[tuple[Panel, ...], ...]
+    legends: tuple[Legend, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+# -- cells -------------------------------------------------------------------------------------
+
 
 _LONGEST_LABEL = 36
 _LONGEST_TIP = 120

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from xlashape.drawing.geometry.axes import ArrayAxes, Axis
-from xlashape.drawing.geometry.grids import SpotGrid, TileGrid, TileSpot
-from xlashape.drawing.geometry.memory import memory_rows, positions_in_a_row
-from xlashape.drawing.geometry.windows import coordinates_shown
+from xlashape.drawing.geometry.axes import ArrayAxes, Axis, memory_rows, positions_in_a_row
+from xlashape.drawing.geometry.grids import SpotGrid, TileGrid, TileSpot, coordinates_shown
 from xlashape.drawing.marks import colours
-from xlashape.drawing.marks.cells import Brush, index_text
-from xlashape.drawing.marks.options import Space
-from xlashape.drawing.marks.scene import Cell, Grid, Strip, StripCell, StripRow, shortened
+from xlashape.drawing.marks.cells import Brush, Cell, Grid, Space, Strip, StripCell, StripRow, index_text, shortened
 
 _MAX_PATH = 700  # cells; a longer path cannot be followed by eye
 

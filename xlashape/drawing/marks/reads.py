@@ -10,10 +10,8 @@ from xlashape.drawing.geometry.axes import ArrayAxes, axes_of
 from xlashape.drawing.geometry.reading import Elements, Outputs, elements_read, outputs_of_tile, outputs_of_warp
 from xlashape.drawing.marks import colours
 from xlashape.drawing.marks.arrays import grid_title, has_padding, is_small, open_grids, tile_maps
-from xlashape.drawing.marks.cells import Brush
-from xlashape.drawing.marks.options import Options, Space
+from xlashape.drawing.marks.cells import Brush, Cell, Grid, Legend, Options, Panel, Scene, Space, shortened
 from xlashape.drawing.marks.panels import grid_panel
-from xlashape.drawing.marks.scene import Cell, Grid, Legend, Panel, Scene, shortened
 from xlashape.errors import InvalidArgumentError, InvalidMapError, LimitExceededError, NotFoundError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import is_unbounded, leaves
@@ -22,7 +20,7 @@ from xlashape.math import ceil_div
 from xlashape.shape import Shape
 from xlashape.shape.parts.checks import integer
 from xlashape.symbolic import IndexingMap
-from xlashape.symbolic.map.image import image_bounds
+from xlashape.symbolic.map.transforms import image_bounds
 
 _MAX_OPERANDS = 6
 _MAX_NOTES = 8

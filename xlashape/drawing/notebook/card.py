@@ -6,10 +6,9 @@ from collections.abc import Container, Iterable, Sequence
 from html import escape
 from typing import Final
 
-from xlashape.drawing.marks.options import options_of
-from xlashape.drawing.marks.scene import Scene
-from xlashape.drawing.marks.tuples import thumbnail
-from xlashape.drawing.writers.style import FONT
+from xlashape.drawing.marks.arrays import thumbnail
+from xlashape.drawing.marks.cells import Scene, options_of
+from xlashape.drawing.writers.panels import FONT
 from xlashape.drawing.writers.svg import svg_text
 from xlashape.errors import XlashapeError
 from xlashape.shape import Shape

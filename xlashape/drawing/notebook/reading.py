@@ -6,9 +6,8 @@ from collections.abc import Callable
 from html import escape
 from typing import Final
 
-from xlashape.drawing.marks.options import Space, options_of
+from xlashape.drawing.marks.cells import Grid, Scene, Space, options_of, shortened
 from xlashape.drawing.marks.reads import Readers, instruction_scene, map_scene
-from xlashape.drawing.marks.scene import Grid, Scene, shortened
 from xlashape.drawing.writers.svg import svg_text
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction

@@ -9,8 +9,8 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
-from xlashape.drawing.marks.scene import Scene
-from xlashape.drawing.writers.style import DARK, FONT, LIGHT
+from xlashape.drawing.marks.cells import Scene
+from xlashape.drawing.writers.panels import DARK, FONT, LIGHT
 from xlashape.drawing.writers.svg import svg_text
 
 _SCRIPT: Final = """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, Final
 
-from xlashape.drawing.writers.style import DARK, FONT, LIGHT
+from xlashape.drawing.writers.panels import DARK, FONT, LIGHT
 
 _SCRIPT: Final = r"""
 const data = JSON.parse(document.getElementById("data").textContent), { rows, texts, totals, names } = data;

@@ -7,8 +7,7 @@ from itertools import zip_longest
 from typing import Final
 
 from xlashape.drawing.marks import colours
-from xlashape.drawing.marks.options import Space
-from xlashape.drawing.marks.scene import Cell, Grid, Legend, Listing, Panel, Scene, Strip
+from xlashape.drawing.marks.cells import Cell, Grid, Legend, Listing, Panel, Scene, Space, Strip
 
 DEPTHS: Final = ("none", "256", "full")
 """How many colours a terminal has."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from xlashape.hlo.literal import raw
 from xlashape.hlo.literal.data import element_type, row_major_positions
-from xlashape.hlo.literal.element_types import ELEMENT_TYPES
+from xlashape.hlo.literal.number import ELEMENT_TYPES
 from xlashape.hlo.values.attribute import ABSENT
 from xlashape.limits import spend
 from xlashape.proto import xla

@@ -18,15 +18,14 @@ from typing import Final, NamedTuple
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError, is_a
 from xlashape.hlo.canonical.constants import constant_key
 from xlashape.hlo.canonical.kernels import canonical_config
-from xlashape.hlo.module_proto.order import post_order
-from xlashape.hlo.module_proto.structure import LOCAL_ID
+from xlashape.hlo.module_proto.structure import LOCAL_ID, post_order
 from xlashape.hlo.ops.operation import AsyncStep, Contents
 from xlashape.hlo.text.writer.templates import InstructionTemplate, PrintedComputation, read_computations
 from xlashape.hlo.values.aliasing import ALIAS_KINDS, OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.attribute import ABSENT
-from xlashape.hlo.values.device_lists import Iota
-from xlashape.hlo.values.json_objects import FRONTEND_ATTRIBUTES
+from xlashape.hlo.values.devices import Iota
 from xlashape.hlo.values.metadata import payload_bytes
+from xlashape.hlo.values.plain import FRONTEND_ATTRIBUTES
 from xlashape.hlo.values.sharding import SHARDING
 from xlashape.limits import spend
 from xlashape.math import product

@@ -1,19 +1,26 @@
-"""The module that is being edited: a copy, with what every edit asks of it."""
+"""The module while it is edited: what refers to what, and what lives.
+
+The module that is being edited: a copy, with what every edit asks of it.
+
+What instructions refer to, and what of an instruction stays when it is rewritten.
+
+Which instructions and computations of a module nothing needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.hlo.module import HloModule
-from xlashape.hlo.module_proto.order import post_order
-from xlashape.hlo.module_proto.structure import LOCAL_ID
-from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.tokens.formatting import safe_name
+from xlashape.hlo.module_proto.structure import LOCAL_ID, post_order
+from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
+from xlashape.hlo.ops.registry import operation_of
+from xlashape.hlo.tokens import safe_name
 from xlashape.proto import xla
+from xlashape.shape import Shape
 from xlashape.similar import did_you_mean
-
-__all__ = ["Draft", "check_name", "dependencies", "local"]
 
 _Entry = tuple[xla.HloComputationProto, xla.HloInstructionProto]
 
@@ -277,3 +284,148 @@ def _settled(computation: xla.HloComputationProto, order: list[int]) -> dict[int
     if is_settled:
         return None
     return {order[node]: number for number, node in enumerate(post_order(predecessors, range(len(order))))}
+
+
+# -- references --------------------------------------------------------------------------------
+
+
+def check_independent(
+    computation: xla.HloComputationProto, instruction: xla.HloInstructionProto, ids: Sequence[int]
+) -> None:
+    """Raises InvalidArgumentError if one of the instructions of these ids needs the instruction, or is it."""
+    if local(instruction) not in dependencies(computation, [number & LOCAL_ID for number in ids]):
+        return
+    by_id = {local(other): other for other in computation.instructions}
+    for number in ids:
+        if local(instruction) in dependencies(computation, [number & LOCAL_ID]):
+            name = by_id[number & LOCAL_ID].name
+            what = "is the instruction itself" if name == instruction.name else f"needs {instruction.name!r}"
+            raise InvalidArgumentError(f"{name!r} {what}: it cannot be its operand", field="operands")
+
+
+def keep_unsaid(old: xla.HloInstructionProto, new: xla.HloInstructionProto) -> None:
+    """Gives a rewritten instruction what its text did not say."""
+    if not new.metadata.ByteSize() and old.HasField("metadata"):
+        new.metadata.CopyFrom(old.metadata)
+    if not new.frontend_attributes.ByteSize() and old.HasField("frontend_attributes"):
+        new.frontend_attributes.CopyFrom(old.frontend_attributes)
+    if not new.HasField("sharding") and old.HasField("sharding"):
+        before, after = Shape.from_proto(old.shape), Shape.from_proto(new.shape)
+        if before.is_array and after.is_array and before.dimensions == after.dimensions:
+            new.sharding.CopyFrom(old.sharding)
+    present = {i & LOCAL_ID for i in new.control_predecessor_ids}
+    new.control_predecessor_ids.extend([i for i in old.control_predecessor_ids if i & LOCAL_ID not in present])
+
+
+def pass_on_control_predecessors(computation: xla.HloComputationProto, instruction: xla.HloInstructionProto) -> None:
+    """Replaces an instruction by its control predecessors wherever it is a control predecessor."""
+    inherited = list(instruction.control_predecessor_ids)
+    for other in computation.instructions:
+        kept = [i for i in other.control_predecessor_ids if i & LOCAL_ID != local(instruction)]
+        if len(kept) != len(other.control_predecessor_ids):
+            present = {i & LOCAL_ID for i in kept} | {local(other)}
+            other.control_predecessor_ids[:] = [*kept, *(i for i in inherited if i & LOCAL_ID not in present)]
+
+
+def rename_in_assignment(assignment: xla.BufferAssignmentProto, old: str, new: str) -> None:
+    """Renames an instruction in a buffer assignment."""
+    for location in _locations(assignment):
+        if location.instruction_name == old:
+            location.instruction_name = new
+    for trace in assignment.heap_simulator_traces:
+        for event in trace.events:
+            if event.instruction_name == old:
+                event.instruction_name = new
+
+
+def _locations(assignment: xla.BufferAssignmentProto) -> Iterator[xla.LogicalBufferProto.Location]:
+    for buffer in assignment.logical_buffers:
+        yield buffer.defined_at
+    for alias in assignment.buffer_aliases:
+        yield alias.location
+
+
+# -- what lives --------------------------------------------------------------------------------
+
+
+_EFFECTS: Final = frozenset(
+    (
+        Opcode.INFEED,
+        Opcode.OUTFEED,
+        Opcode.SEND,
+        Opcode.SEND_DONE,
+        Opcode.RECV,
+        Opcode.RECV_DONE,
+        Opcode.RNG,
+        Opcode.RNG_GET_AND_UPDATE_STATE,
+    )
+)
+"""Operations that do more than give a result: they move data in and out, or advance a state."""
+
+
+def dead_instructions(module: xla.HloModuleProto) -> dict[int, set[int]]:
+    """By local id of each computation that has some: the local ids of instructions whose results nothing needs.
+
+    What stays: the root and what it needs, parameters, instructions with an effect, those that exchange data with other
+    replicas, asynchronous ones, those of unknown opcodes, those that a control dependency begins or ends at, and all that these need.
+    """
+    with_effects = _computations_with_effects(module)
+    dead: dict[int, set[int]] = {}
+    for computation in module.computations:
+        by_id = {instruction.id & LOCAL_ID: instruction for instruction in computation.instructions}
+        pending = [computation.root_id & LOCAL_ID]
+        for local_id, instruction in by_id.items():
+            controlled = [i & LOCAL_ID for i in instruction.control_predecessor_ids]
+            if controlled or instruction.opcode == Opcode.PARAMETER or _has_effect(instruction, with_effects):
+                pending += [local_id, *controlled]
+        live: set[int] = set()
+        while pending:
+            local_id = pending.pop()
+            if local_id not in live:
+                live.add(local_id)
+                pending += [i & LOCAL_ID for i in by_id[local_id].operand_ids]
+        if len(live) < len(by_id):
+            dead[computation.id & LOCAL_ID] = by_id.keys() - live
+    return dead
+
+
+def uncalled_computations(module: xla.HloModuleProto) -> set[int]:
+    """The local ids of the computations that the entry does not call, directly or not."""
+    calls = {
+        computation.id & LOCAL_ID: {
+            i & LOCAL_ID for instruction in computation.instructions for i in instruction.called_computation_ids
+        }
+        for computation in module.computations
+    }
+    called: set[int] = set()
+    pending = [module.entry_computation_id & LOCAL_ID]
+    while pending:
+        local_id = pending.pop()
+        if local_id not in called:
+            called.add(local_id)
+            pending += calls[local_id]
+    return calls.keys() - called
+
+
+def _computations_with_effects(module: xla.HloModuleProto) -> set[int]:
+    """The local ids of computations with an instruction that has an effect, also by what it calls."""
+    found: set[int] = set()
+    size = -1
+    while size < len(found):  # once for each level of calls, in modules that have callers before what they call
+        size = len(found)
+        for computation in module.computations:
+            if any(_has_effect(instruction, found) for instruction in computation.instructions):
+                found.add(computation.id & LOCAL_ID)
+    return found
+
+
+def _has_effect(instruction: xla.HloInstructionProto, with_effects: set[int]) -> bool:
+    row = operation_of(instruction.opcode)
+    return (
+        instruction.opcode in _EFFECTS
+        or isinstance(row.opcode, UnknownOpcode)
+        or row.exchanges_with_replicas
+        or row.async_step is not None
+        or instruction.custom_call_has_side_effect
+        or any(i & LOCAL_ID in with_effects for i in instruction.called_computation_ids)
+    )

@@ -20,15 +20,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
-from xlashape.hlo.editing.draft import Draft, check_name, dependencies, local
-from xlashape.hlo.editing.fragment import Fragment, parse_computations, parse_instruction, split_line, words_of
-from xlashape.hlo.editing.layouts import literal_with_layout, shape_with_layout
-from xlashape.hlo.editing.liveness import dead_instructions, uncalled_computations
-from xlashape.hlo.editing.references import (
+from xlashape.hlo.editing.draft import (
+    Draft,
     check_independent,
+    check_name,
+    dead_instructions,
+    dependencies,
     keep_unsaid,
+    local,
     pass_on_control_predecessors,
     rename_in_assignment,
+    uncalled_computations,
+)
+from xlashape.hlo.editing.fragment import (
+    Fragment,
+    literal_with_layout,
+    parse_computations,
+    parse_instruction,
+    shape_with_layout,
+    split_line,
+    words_of,
 )
 from xlashape.hlo.editing.typed_edits import new_instruction, with_attribute, with_opcode
 from xlashape.hlo.module import HloModule
@@ -38,9 +49,7 @@ from xlashape.hlo.ops.registry import operation_of
 from xlashape.hlo.verifier import Problem, verify
 from xlashape.proto import xla
 from xlashape.shape import Layout, Shape
-from xlashape.shape.value.equality import compatible_shapes
-
-__all__ = ["Editor"]
+from xlashape.shape.value.shape import compatible_shapes
 
 _SHOWN = 20  # problems in an error
 

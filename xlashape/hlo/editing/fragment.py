@@ -1,10 +1,14 @@
-"""Instructions and computations that are written as HLO text, read as parts of a module.
+"""Text that an edit puts in, and layouts that it sets.
+
+Instructions and computations that are written as HLO text, read as parts of a module.
 
     line        := 'ROOT'? (name '=')? shape? opcode '(' operands ')' attributes         what a line of HLO text is
     computation := name '{' line+ '}'                                                    one or several; no ENTRY, no HloModule
 
 The text is read where it stands by the reader of modules, which is told the instructions and computations that the text may name. What it makes gets
 the ids and names of the module here.
+
+Other layouts of shapes and literals.
 """
 
 from __future__ import annotations
@@ -13,14 +17,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from xlashape.errors import InvalidArgumentError, ParseError
+from xlashape.errors import InvalidArgumentError, InvalidShapeError, ParseError
 from xlashape.hlo.editing.draft import Draft, local
+from xlashape.hlo.literal.data import from_raw, raw, row_major_positions
 from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.text.reader.scope import Scope, Signature, parse_computations_in, parse_instruction_in
 from xlashape.proto import xla
-
-__all__ = ["Fragment", "Line", "parse_computations", "parse_instruction", "split_line", "words_of"]
+from xlashape.shape import Layout, Shape
 
 _WORD: Final = re.compile(r"[A-Za-z_][\w.\-]*")
 _HEADS: Final = re.compile(r"^[^\S\n]*(?:HloModule|ENTRY)\b", re.MULTILINE)
@@ -209,3 +213,46 @@ def _unused(name: str, names: set[str]) -> str:
         number += 1
         free = f"{name}.{number}"
     return free
+
+
+# -- layouts -----------------------------------------------------------------------------------
+
+
+def shape_with_layout(shape: Shape, layout: Layout, index: tuple[int, ...]) -> Shape:
+    """The shape with another layout of the array at `index`. Raises InvalidShapeError if there is not an array at `index`."""
+    if not index:
+        if not shape.is_array:
+            raise InvalidShapeError(f"{shape} has no layout of its own; `index` names an array within a tuple")
+        return shape.with_layout(layout)
+    if not shape.is_tuple or not 0 <= index[0] < len(shape.tuple_shapes):
+        raise InvalidShapeError(f"{shape} has no element {index[0]}")
+    parts = list(shape.tuple_shapes)
+    parts[index[0]] = shape_with_layout(parts[index[0]], layout, index[1:])
+    return shape.replace(tuple_shapes=tuple(parts))
+
+
+def literal_with_layout(literal: xla.LiteralProto, layout: Layout, index: tuple[int, ...]) -> xla.LiteralProto:
+    """The literal with the elements of the array at `index` in the order of another layout."""
+    if index:
+        copy = xla.LiteralProto()
+        copy.CopyFrom(literal)
+        copy.shape.CopyFrom(shape_with_layout(Shape.from_proto(literal.shape), layout, index).to_proto())
+        part = literal.tuple_literals[index[0]]
+        copy.tuple_literals[index[0]].CopyFrom(literal_with_layout(part, layout, index[1:]))
+        return copy
+    shape = shape_with_layout(Shape.from_proto(literal.shape), layout, ()).to_proto()
+    data = raw(literal)
+    before, after = row_major_positions(literal.shape), row_major_positions(shape)
+    count = len(before or after or ())
+    if count:
+        width = len(data) // count
+        elements = [data[i * width : (i + 1) * width] for i in range(count)]
+        if before is not None:
+            row_major = [b""] * count
+            for position, element in zip(before, elements, strict=True):
+                row_major[position] = element
+            elements = row_major
+        data = b"".join([elements[position] for position in after] if after is not None else elements)
+    result = from_raw(shape, data)
+    result.dynamic_sizes.extend(literal.dynamic_sizes)
+    return result

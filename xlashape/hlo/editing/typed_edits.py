@@ -16,7 +16,7 @@ from xlashape.hlo.ops.instruction_attributes import attributes_by_name, call_nam
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Contents, Given, Operation
 from xlashape.hlo.ops.registry import OPERATIONS, operation_of
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.tokens import HloCursor
 from xlashape.hlo.values.attribute import Attribute
 from xlashape.proto import xla
 from xlashape.shape import Shape

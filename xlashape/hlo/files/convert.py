@@ -49,24 +49,8 @@ from xlashape.similar import did_you_mean, similar
 from xlashape.whole_file import replace_file
 
 if TYPE_CHECKING:
-    from xlashape.hlo.text.writer.options import PrintOptions
+    from xlashape.hlo.text.writer.printed_module import PrintOptions
 
-__all__ = [
-    "MAX_BYTES",
-    "Document",
-    "FileKind",
-    "Format",
-    "decode",
-    "decode_all",
-    "detect",
-    "encode",
-    "format_of_name",
-    "left_out_of_text",
-    "modules",
-    "read",
-    "read_file",
-    "write",
-]
 
 MAX_BYTES: Final = (1 << 31) - 1
 """The most bytes a file may hold once decompressed: the size that protobuf can decode."""
@@ -246,7 +230,7 @@ def encode(
         lost.append(f"{form.kind} has no field for what the text says: {', '.join(config.names())} would be lost")
     if form.kind is FileKind.HLO:
         from xlashape.hlo.text.writer.module import module_text  # start-up time: 30 ms
-        from xlashape.hlo.text.writer.options import PrintOptions
+        from xlashape.hlo.text.writer.printed_module import PrintOptions
 
         print_options = PrintOptions.of(style, **{"print_large_constants": True, **options})
         data = module_text(module, print_options, config=config).encode("utf-8", "surrogatepass")

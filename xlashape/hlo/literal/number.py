@@ -1,15 +1,276 @@
-"""One number of a literal's text → its raw bits. `xlashape.hlo.literal.parse` has the grammar and says what XLA makes of it."""
+"""Numbers of every element type, as text and as bits.
+
+Floating point formats: bits ↔ number ↔ text, as XLA reads and prints the elements of literals.
+
+How XLA prints floats, found by experiment: f32 with 6 digits if they read back to the same value, else with 9; f64 with 15, else 17;
+all narrower formats with as many digits as they may need (f16 5, bf16 4, f8e4m3 3, f8e5m2 2, …). A nan shows its sign, and its payload
+unless only the quiet bit is set: nan, -nan, nan(0x1).
+
+How the elements of each array type lie in a LiteralProto and in text. Matches XLA's literal text (xla/literal.cc).
+
+A LiteralProto holds its elements in the order of its layout, the most minor dimension first, as bytes, varints or fixed-width numbers.
+Here they are always *raw*: little-endian bytes of a fixed width each, types below 8 bits in a byte each.
+
+One number of a literal's text → its raw bits. `xlashape.hlo.literal.parse` has the grammar and says what XLA makes of it.
+"""
 
 from __future__ import annotations
 
 import re
+import struct
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable
 from math import inf
-from typing import Final, NoReturn
+from typing import Final, Literal, NamedTuple, NoReturn
 
-from xlashape.hlo.literal.element_types import ElementType
-from xlashape.hlo.literal.floats import encode_float
-from xlashape.shape.parts.float_format import FloatFormat
+from xlashape import caches
+from xlashape.caches import cached
+from xlashape.proto import xla
+from xlashape.shape.parts.primitive_type import FloatFormat, PrimitiveType
 from xlashape.text import Source
+
+
+def float_format_of(name: str) -> FloatFormat:
+    """The format of a floating-point type, or of the parts of a complex one."""
+    float_format = PrimitiveType.parse(name).float_format
+    assert float_format is not None
+    return float_format
+
+
+_F16, _F32, _F64 = map(float_format_of, ("f16", "f32", "f64"))
+
+
+def f32_text(pattern: int) -> str:
+    """XLA's text of an f32.
+
+    >>> f32_text(0x3DCCCCCD), f32_text(0x3EAAAAAB), f32_text(0x7F800001)
+    ('0.1', '0.333333343', 'nan(0x1)')
+    """
+    (value,) = struct.unpack("<f", pattern.to_bytes(4, "little"))
+    if value != value:
+        return _F32.text(pattern)
+    text = f"{value:.6g}"
+    if struct.pack("<f", float(text)) == struct.pack("<f", value):
+        return text
+    return f"{value:.9g}"
+
+
+def f64_text(pattern: int) -> str:
+    """XLA's text of an f64.
+
+    >>> f64_text(0x3FB999999999999A)
+    '0.1'
+    """
+    (value,) = struct.unpack("<d", pattern.to_bytes(8, "little"))
+    if value != value:
+        return _F64.text(pattern)
+    text = f"{value:.15g}"
+    return text if float(text) == value else f"{value:.17g}"
+
+
+@cached(max_bytes=160 << 10, entry_bytes=10 << 10)
+def _magnitudes(float_format: FloatFormat) -> tuple[float, ...]:
+    """The non-negative finite numbers of a format of at most 8 bits, in order: a pattern is the index of its number."""
+    magnitudes: list[float] = []
+    end = (1 << float_format.bits) if float_format.kind == "exponent" else float_format.sign_bit
+    for pattern in range(end):
+        if float_format.is_nan(pattern) or float_format.value(pattern) == float("inf"):
+            break
+        magnitudes.append(float_format.value(pattern))
+    return tuple(magnitudes)
+
+
+def encode_float(float_format: FloatFormat, value: float) -> int | None:
+    """The bits of a number or infinity in a format, rounded as XLA rounds a literal; None for a number out of the format's range.
+
+    Rounds to nearest, ties to even; f16 and bf16 by way of f32; f8e8m0fnu rounds ties up. Infinity becomes nan in a format that has
+    no infinity, and the largest number in a format that has neither.
+
+    >>> encode_float(float_format_of("bf16"), 1.0) == 0x3F80, encode_float(float_format_of("f4e2m1fn"), 100.0)
+    (True, 7)
+    """
+    if float_format.bits == 64:
+        return int.from_bytes(struct.pack("<d", value), "little")
+    sign = float_format.sign_bit if str(value).startswith("-") else 0
+    magnitude = abs(value)
+    if magnitude == float("inf"):
+        if float_format.kind == "finite":
+            return sign | (float_format.sign_bit - 1)
+        return sign | (float_format.infinity if float_format.kind == "ieee" else float_format.quiet_nan)
+    if float_format.bits >= 16:
+        return _encode_wide(float_format, value)
+    if float_format.kind == "exponent":
+        return _encode_power_of_two(float_format, value)
+    magnitudes = _magnitudes(float_format)
+    pattern = bisect_left(magnitudes, magnitude)
+    if pattern == len(magnitudes):
+        if float_format.kind == "finite":
+            pattern -= 1
+        else:
+            beyond = magnitudes[-1] + (magnitudes[-1] - magnitudes[-2])
+            middle = (magnitudes[-1] + beyond) / 2
+            pattern -= magnitude < middle or (magnitude == middle and pattern & 1 == 1)
+            if pattern == len(magnitudes):
+                return None
+    elif magnitude < magnitudes[pattern]:
+        middle = (magnitudes[pattern - 1] + magnitudes[pattern]) / 2
+        pattern -= magnitude < middle or (magnitude == middle and pattern & 1 == 1)
+    return pattern if float_format.kind == "fnuz" and pattern == 0 else sign | pattern
+
+
+def _encode_wide(float_format: FloatFormat, value: float) -> int | None:
+    """The bits of a finite number in f32, f16 or bf16."""
+    try:
+        packed = struct.pack("<f", value)
+        if float_format.bits == 32:
+            return int.from_bytes(packed, "little")
+        if float_format == _F16:
+            return int.from_bytes(struct.pack("<e", *struct.unpack("<f", packed)), "little")
+    except OverflowError:
+        return None
+    f32 = int.from_bytes(packed, "little")
+    pattern = (f32 + 0x7FFF + ((f32 >> 16) & 1)) >> 16
+    return None if pattern & 0x7FFF == float_format.infinity else pattern
+
+
+def _encode_power_of_two(float_format: FloatFormat, value: float) -> int | None:
+    """The bits of a finite number in a format of kind exponent."""
+    if value <= 0:
+        return None
+    magnitudes = _magnitudes(float_format)
+    pattern = bisect_left(magnitudes, value)
+    if pattern and (pattern == len(magnitudes) or value < magnitudes[pattern]):
+        middle = magnitudes[pattern - 1] * 1.5
+        pattern -= value < middle
+    return None if pattern >= len(magnitudes) else pattern
+
+
+# -- element types -----------------------------------------------------------------------------
+
+
+_MAX_TEXTS: Final = 1 << 15
+_TEXT_BYTES: Final = 200  # of an entry: an int, a text of up to 24 characters, and their place in the dict
+
+
+class _TextCache(dict[int, str]):
+    """Raw bits of a number → its text, computed on first use. Emptied when it holds _MAX_TEXTS entries.
+
+    A dict, because a constant may have a million elements: looking one up takes 30 ns, in a `BoundedCache` 150.
+    """
+
+    def __init__(self, owner: str, text: Callable[[int], str]) -> None:
+        super().__init__()
+        self._owner = owner
+        self._text = text
+        caches.register(self)
+
+    def __missing__(self, bits: int) -> str:
+        text = self._text(bits)
+        if len(self) >= _MAX_TEXTS:
+            self.clear()
+        self[bits] = text
+        return text
+
+    def usage(self) -> caches.CacheUsage:
+        return caches.CacheUsage(self._owner, len(self), len(self) * _TEXT_BYTES, _MAX_TEXTS * _TEXT_BYTES)
+
+
+class ElementType(NamedTuple):
+    """How one element type lies in a LiteralProto and in text."""
+
+    number: int
+    """Of xla.PrimitiveType."""
+    name: str
+    field: str
+    """Of LiteralProto."""
+    storage: Literal["bytes", "varint", "fixed"]
+    """How the field holds the elements."""
+    code: str
+    """The type code of `array` for an element's raw bits; a complex number is two of them."""
+    kind: Literal["pred", "int", "float", "complex"]
+    texts: Callable[[array[int]], list[str]]
+    """Raw bits of elements → their texts inside an array."""
+    lower: int = 0
+    upper: int = 0
+    """The range of an integral type."""
+    float_format: FloatFormat | None = None
+    """Of a floating point type, and of the parts of a complex type."""
+
+    @property
+    def width(self) -> int:
+        """Bytes of an element's raw form."""
+        return array(self.code).itemsize * (2 if self.kind == "complex" else 1)
+
+    @property
+    def field_number(self) -> int:
+        """The number of the field in LiteralProto."""
+        return xla.LiteralProto.DESCRIPTOR.fields_by_name[self.field].number
+
+
+def _integer_texts(values: array[int]) -> list[str]:
+    return [str(value) for value in values]
+
+
+def _narrow_integer_texts(bits: int, *, is_signed: bool) -> Callable[[array[int]], list[str]]:
+    """The texts of integers of less than 8 bits: the upper bits of their bytes do not count."""
+
+    def text(byte: int) -> str:
+        value = byte & ((1 << bits) - 1)
+        return str(value - (1 << bits) if is_signed and value >> (bits - 1) else value)
+
+    table = [text(byte) for byte in range(256)]
+    return lambda raw: [table[byte] for byte in raw]
+
+
+def _float_texts(texts: dict[int, str]) -> Callable[[array[int]], list[str]]:
+    return lambda raw: [texts[bits] for bits in raw]
+
+
+def _complex_texts(texts: dict[int, str]) -> Callable[[array[int]], list[str]]:
+    return lambda raw: [f"({texts[raw[i]]}, {texts[raw[i + 1]]})" for i in range(0, len(raw), 2)]
+
+
+# One for each format: a complex type has that of its parts.
+_FLOAT_TEXTS = {
+    kind.float_format: _TextCache(
+        f"texts of {kind} elements", {32: f32_text, 64: f64_text}.get(kind.float_format.bits, kind.float_format.text)
+    )
+    for kind in PrimitiveType
+    if kind.is_floating and kind.float_format
+}
+
+# Bytes of an element → type code of `array` for a signed and an unsigned integer, and for the bits of a float.
+_SIGNED, _UNSIGNED = {1: "b", 2: "h", 4: "i", 8: "q"}, {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+def _element_type(kind: PrimitiveType) -> ElementType:
+    number, name, field, bits = int(kind), kind.text, f"{kind.text}s", kind.bit_width
+    float_format = kind.float_format
+    if float_format is not None:
+        cache = _FLOAT_TEXTS[float_format]
+        storage = "bytes" if float_format.bits <= 16 else "fixed"
+        code = _UNSIGNED[max(8, float_format.bits) // 8]
+        if kind.is_complex:
+            return ElementType(
+                number, name, field, storage, code, "complex", _complex_texts(cache), float_format=float_format
+            )
+        return ElementType(number, name, field, storage, code, "float", _float_texts(cache), float_format=float_format)
+    if kind is PrimitiveType.PRED:
+        return ElementType(number, name, field, "varint", "B", "pred", _integer_texts, upper=1)
+    is_signed = kind.is_signed_integral
+    texts = _integer_texts if bits >= 8 else _narrow_integer_texts(bits, is_signed=is_signed)
+    code = (_SIGNED if is_signed and bits >= 8 else _UNSIGNED)[max(8, bits) // 8]
+    lower, upper = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if is_signed else (0, (1 << bits) - 1)
+    return ElementType(number, name, field, "varint" if bits >= 32 else "bytes", code, "int", texts, lower, upper)
+
+
+ELEMENT_TYPES: Final = {int(kind): _element_type(kind) for kind in PrimitiveType if kind.is_array_type}
+"""Element types by their number in xla.PrimitiveType."""
+
+
+# -- numbers as text ---------------------------------------------------------------------------
+
 
 NUMBER: Final = r"(?:[0-9]+(?:\.[0-9]*)?|-(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE][-+]?[0-9]+)?"
 TOKEN: Final = re.compile(

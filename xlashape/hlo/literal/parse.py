@@ -24,12 +24,19 @@ from typing import Final
 
 from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo.literal.data import element_count, element_type, from_raw, row_major_positions
-from xlashape.hlo.literal.element_types import ElementType
-from xlashape.hlo.literal.floats import encode_float
-from xlashape.hlo.literal.number import INTEGER, NUMBER, TOKEN, element_bits, fail, skip_space
+from xlashape.hlo.literal.number import (
+    INTEGER,
+    NUMBER,
+    TOKEN,
+    ElementType,
+    element_bits,
+    encode_float,
+    fail,
+    skip_space,
+)
 from xlashape.limits import MAX_SHAPE_DEPTH
 from xlashape.proto import xla
-from xlashape.shape.parts.float_format import FloatFormat
+from xlashape.shape.parts.primitive_type import FloatFormat
 from xlashape.text import Source
 
 MAX_ELIDED_BYTES: Final = 1 << 28

@@ -1,4 +1,6 @@
-"""The rules that an HloModuleProto must follow to be viewed at all: every id it refers to exists, and nothing refers to itself in a cycle.
+"""The structure of a module: ids, operands, calls and order.
+
+The rules that an HloModuleProto must follow to be viewed at all: every id it refers to exists, and nothing refers to itself in a cycle.
 
 The verifier checks the other rules: whether shapes fit operands, and attributes their opcode.
 
@@ -8,16 +10,29 @@ XLA also requires operands before their users and called computations before the
 
 `with_small_ids` gives a module ids that every version of XLA loads: jaxlib 0.4.30 and 0.4.35 refuse a module with ids of the newer form in more than
 one computation; jaxlib 0.10.2 and 0.12 load both kinds.
+
+The order in which XLA prints and numbers: operands before their users, called computations before their callers.
+
+XLA sorts instructions by id when it reads a proto and walks them depth first. The walk starts at each instruction that is not an operand
+of another, in the order of ids. It enters an instruction's control predecessors last to first, then its operands first to last.
+Computations: the walk starts at each that no other calls, in the order of the list, and follows the calls of its instructions in the
+order of their ids. What one instruction calls is seen at once: a condition that a loop shares with a loop in its body follows that body. (A scheduled computation is printed in the order of its schedule instead.)
+
+The table of a module's instructions, made of their protos.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
-from xlashape.errors import InvalidArgumentError, InvalidModuleError
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError
+from xlashape.hlo.module_proto.stack_frames import Metadata, ModuleFrames
 from xlashape.proto import xla
+from xlashape.shape import Shape
+from xlashape.shape.tiling.padding import physical_bytes
+from xlashape.tables import Column, Kind, Table
 
 LOCAL_ID = 0xFFFFFFFF
 """The bits of an id that name an instruction within its computation, or a computation within its module."""
@@ -223,3 +238,144 @@ def with_small_ids(message: xla.HloModuleProto | xla.HloProto) -> xla.HloModuleP
             ident = buffer.defined_at.instruction_id
             buffer.defined_at.instruction_id = whole_ids.get(ident, ident)
     return copy
+
+
+# -- order -------------------------------------------------------------------------------------
+
+
+def post_order(predecessors: Sequence[Sequence[int]], roots: Iterable[int]) -> list[int]:
+    """The nodes that can be reached from `roots`, each after its predecessors, which are walked first to last. No recursion.
+
+    The walk ends on a graph with a cycle too; some node of the cycle is then before one of its predecessors.
+
+    >>> post_order([[2], [], []], [0, 1])
+    [2, 0, 1]
+    """
+    order: list[int] = []
+    state = bytearray(len(predecessors))  # 0 not seen, 1 waiting for its predecessors, 2 done
+    append, stack = order.append, list[int]()
+    push, pop = stack.append, stack.pop
+    for root in roots:
+        push(root)
+        while stack:
+            node = pop()
+            if not state[node]:
+                is_waiting = False
+                for predecessor in reversed(predecessors[node]):
+                    if not state[predecessor]:
+                        if not is_waiting:
+                            is_waiting = True
+                            state[node] = 1
+                            push(node)
+                        push(predecessor)
+                if is_waiting:
+                    continue
+            elif state[node] == 2:
+                continue
+            state[node] = 2
+            append(node)
+    return order
+
+
+def call_order(calls: Sequence[Sequence[Sequence[int]]], roots: Iterable[int]) -> list[int]:
+    """The computations that can be reached from `roots`. `calls` has what each instruction of each computation calls.
+
+    >>> call_order([[], [], [[1, 0]], [[2, 0]]], [3])  # 0 is the condition of both loops
+    [1, 2, 0, 3]
+    """
+    order: list[int] = []
+    seen = bytearray(len(calls))
+    for root in roots:
+        seen[root] = 1
+        stack = [(root, iter(calls[root]))]
+        while stack:
+            computation, left = stack[-1]
+            targets = next(left, None)
+            if targets is None:
+                order.append(computation)
+                stack.pop()
+                continue
+            new: list[int] = []
+            for target in reversed(targets):
+                if not seen[target]:
+                    seen[target] = 1
+                    new.append(target)
+            stack += [(target, iter(calls[target])) for target in new]
+    return order
+
+
+def roots(predecessors: Sequence[Iterable[int]]) -> list[int]:
+    """The nodes that are not predecessors of another node, in order.
+
+    >>> roots([[2], [], []])
+    [0, 1]
+    """
+    is_predecessor = bytearray(len(predecessors))
+    for nodes in predecessors:
+        for node in nodes:
+            is_predecessor[node] = 1
+    return [node for node, flag in enumerate(is_predecessor) if not flag]
+
+
+# -- instructions as a table -------------------------------------------------------------------
+
+
+INSTRUCTION_COLUMNS: Final = (
+    Column("instruction", Kind.TEXT, "its name"),
+    Column("computation", Kind.TEXT, "the computation that it is in"),
+    Column("opcode", Kind.TEXT, "its opcode"),
+    Column("shape", Kind.TEXT, "the shape of its result, with its layout"),
+    Column("bytes", Kind.INTEGER, "the bytes of all arrays of its result, padding included, whether or not they have memory of their own"),
+    Column("operands", Kind.TEXTS, "the names of its operands"),
+    Column("called_computations", Kind.TEXTS, "the names of the computations that it calls"),
+    Column("is_root", Kind.BOOLEAN, "whether its result is that of its computation"),
+    Column("op_name", Kind.TEXT, "the operation of the program that it comes from"),
+    Column("source", Kind.TEXT, "the line of the user's own code that it comes from, as train.py:73"),
+    Column("source_file", Kind.TEXT, "the path of that file"),
+    Column("source_line", Kind.INTEGER, "the line of that file"),
+)  # fmt: skip
+
+
+def instruction_table(
+    module: xla.HloModuleProto,
+    computations: Iterable[xla.HloComputationProto],
+    shape_of: Callable[[xla.ShapeProto], Shape],
+) -> Table:
+    """A row for each instruction of these computations of a module, in their order."""
+    names = {computation.id & LOCAL_ID: computation.name for computation in module.computations}
+    sizes: dict[Shape, int | None] = {}
+    frames = ModuleFrames(module.stack_frame_index)
+    rows: list[tuple[Any, ...]] = []
+    for computation in computations:
+        instructions = {instruction.id & LOCAL_ID: instruction.name for instruction in computation.instructions}
+        for each in computation.instructions:
+            shape = shape_of(each.shape)
+            if shape not in sizes:
+                sizes[shape] = _bytes(shape)
+            metadata = Metadata.of_proto(each.metadata, frames)
+            rows.append(
+                (
+                    each.name,
+                    computation.name,
+                    each.opcode,
+                    str(shape),
+                    sizes[shape],
+                    [instructions[number & LOCAL_ID] for number in each.operand_ids],
+                    [names[number & LOCAL_ID] for number in each.called_computation_ids],
+                    each.id & LOCAL_ID == computation.root_id & LOCAL_ID,
+                    metadata.op_name or None,
+                    metadata.source or None,
+                    metadata.source_file or None,
+                    metadata.source_line or None,
+                )
+            )
+    return Table(INSTRUCTION_COLUMNS, rows)
+
+
+def _bytes(shape: Shape) -> int | None:
+    """None where a dimension has no bound, or the width of the elements is not known."""
+    try:
+        arrays = [leaf.buffer_shape if leaf.is_buffer else leaf for leaf in shape.leaves()]
+        return sum([physical_bytes(array) for array in arrays if array.is_array])
+    except XlashapeError:
+        return None

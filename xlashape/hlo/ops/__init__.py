@@ -19,6 +19,6 @@ What rows of several families share:
     async_chain       where an asynchronous operation was started
 
 The rows, by family:
-    asynchronous, collective, contraction, control, creation, custom, elementwise, indexed, linear_algebra, movement,
-    reduction, slicing, sorting, transfer, windows
+    asynchronous, collective, contraction, control, creation, custom, elementwise, movement, reduction (and windows),
+    slicing (and gathers), sorting (and linear algebra), transfer
 """

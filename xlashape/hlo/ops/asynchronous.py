@@ -24,7 +24,7 @@ from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.attribute import Attribute, Context, scalar_value
 from xlashape.hlo.values.plain import CROSS_PROGRAM_PREFETCH_INDEX
 from xlashape.shape import Shape
-from xlashape.shape.value.equality import compatible_shapes
+from xlashape.shape.value.shape import compatible_shapes
 
 
 def _write_thread(message: Any, _context: Context) -> str:

@@ -33,9 +33,8 @@ from xlashape.hlo.values.plain import (
     HAS_DYNAMIC_ROOT,
     USE_GLOBAL_DEVICE_IDS,
 )
-from xlashape.hlo.values.replica_groups import REPLICA_GROUPS
-from xlashape.hlo.values.slices import PERMUTE_SLICE_SIZES
-from xlashape.hlo.values.source_target_pairs import SOURCE_TARGET_PAIRS
+from xlashape.hlo.values.replica_groups import REPLICA_GROUPS, SOURCE_TARGET_PAIRS
+from xlashape.hlo.values.window import PERMUTE_SLICE_SIZES
 
 
 def _check_reduction(written: Written) -> None:

@@ -8,11 +8,10 @@ from typing import Final, NamedTuple
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Result
 from xlashape.hlo.ops.verification import check_array, check_shape
-from xlashape.hlo.values.replica_groups import ReplicaGroups
-from xlashape.hlo.values.source_target_pairs import SOURCE_TARGET_PAIRS, SourceTarget
+from xlashape.hlo.values.replica_groups import SOURCE_TARGET_PAIRS, ReplicaGroups, SourceTarget
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
-from xlashape.shape.value.equality import compatible_shapes, equal_layouts
+from xlashape.shape.value.shape import compatible_shapes, equal_layouts
 
 # -- groups ---------------------------------------------------------------------------------
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from xlashape.hlo.values.attribute import Attribute, not_written
-from xlashape.hlo.values.json_objects import BACKEND_CONFIG, FRONTEND_ATTRIBUTES
-from xlashape.hlo.values.origin import ORIGIN
-from xlashape.hlo.values.plain import PARAMETER_REPLICATION
+from xlashape.hlo.values.metadata import ORIGIN, STATISTICS
+from xlashape.hlo.values.plain import BACKEND_CONFIG, FRONTEND_ATTRIBUTES, PARAMETER_REPLICATION
 from xlashape.hlo.values.sharding import SHARDING
-from xlashape.hlo.values.statistics import STATISTICS
 
 # The reader reads these itself, and the writer writes them: they belong to a computation's instructions and to a module's tables.
 CONTROL_PREDECESSORS: Final = Attribute("control-predecessors", None, not_written)

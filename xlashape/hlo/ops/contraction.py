@@ -19,8 +19,8 @@ from xlashape.hlo.ops.inference import (
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Operation, Result, at_least, exactly
 from xlashape.hlo.ops.verification import check_array, check_shape
-from xlashape.hlo.values.convolution_numbers import DIM_LABELS, ConvolutionDimensionNumbers
-from xlashape.hlo.values.dot_numbers import (
+from xlashape.hlo.values.dimension_numbers import (
+    DIM_LABELS,
     LHS_BATCH_DIMS,
     LHS_CONTRACTING_DIMS,
     LHS_RAGGED_DIMS,
@@ -31,6 +31,7 @@ from xlashape.hlo.values.dot_numbers import (
     RHS_BATCH_DIMS,
     RHS_CONTRACTING_DIMS,
     RHS_GROUP_DIMS,
+    ConvolutionDimensionNumbers,
     DotDimensionNumbers,
     RaggedDotDimensionNumbers,
 )

@@ -13,7 +13,7 @@ from xlashape.hlo.values.enums import DISTRIBUTION, RNG_ALGORITHM
 from xlashape.hlo.values.plain import DELTA, IOTA_DIMENSION, PARAMETER_REPLICATION
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
-from xlashape.shape.value.equality import compatible_shapes
+from xlashape.shape.value.shape import compatible_shapes
 
 
 def _infer_device_number(_: Given) -> Shape:

@@ -13,7 +13,7 @@ from xlashape.hlo.ops.inference import array, is_floating, is_number, wider_type
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Infer, Operation, Result, exactly, rows
 from xlashape.hlo.ops.verification import check_arrays, check_shape, same_type_or_both_floating
-from xlashape.hlo.values.comparison import (
+from xlashape.hlo.values.enums import (
     COMPARISON_ORDER,
     COMPARISON_TYPE,
     DIRECTION,
@@ -21,7 +21,7 @@ from xlashape.hlo.values.comparison import (
     default_comparison_order,
 )
 from xlashape.hlo.values.plain import EXPONENT_BITS, MANTISSA_BITS
-from xlashape.hlo.values.result_accuracy import RESULT_ACCURACY
+from xlashape.hlo.values.precision import RESULT_ACCURACY
 from xlashape.proto import xla
 from xlashape.shape import Layout, PrimitiveType, Shape
 

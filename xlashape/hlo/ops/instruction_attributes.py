@@ -13,13 +13,15 @@ from xlashape.hlo.ops.common import COMMON, CONTROL_PREDECESSORS, METADATA
 from xlashape.hlo.ops.operation import Operation
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.hlo.values.attribute import Attribute, Codec
-from xlashape.hlo.values.convolution_numbers import DIM_LABELS
-from xlashape.hlo.values.dot_numbers import DOT_DIMENSION_NUMBERS, RAGGED_DOT_DIMENSION_NUMBERS
-from xlashape.hlo.values.gather_numbers import GATHER_DIMENSION_NUMBERS
-from xlashape.hlo.values.json_objects import BACKEND_CONFIG, config_value
+from xlashape.hlo.values.dimension_numbers import (
+    DIM_LABELS,
+    DOT_DIMENSION_NUMBERS,
+    GATHER_DIMENSION_NUMBERS,
+    RAGGED_DOT_DIMENSION_NUMBERS,
+    SCATTER_DIMENSION_NUMBERS,
+)
 from xlashape.hlo.values.metadata import payload_bytes
-from xlashape.hlo.values.plain import PARAMETER_REPLICATION
-from xlashape.hlo.values.scatter_numbers import SCATTER_DIMENSION_NUMBERS
+from xlashape.hlo.values.plain import BACKEND_CONFIG, PARAMETER_REPLICATION, config_value
 from xlashape.proto import xla
 from xlashape.similar import did_you_mean
 

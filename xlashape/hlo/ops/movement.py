@@ -10,9 +10,9 @@ from xlashape.hlo.ops.inference import array, exactly_one_dimension, first_opera
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Given, Operation, Result, at_least, exactly
 from xlashape.hlo.ops.verification import any_shape, check_arrays, check_element_type, check_shape
-from xlashape.hlo.values.padding import PADDING, PaddingConfig
 from xlashape.hlo.values.plain import DIMENSIONS, INFERRED_DIMENSION
 from xlashape.hlo.values.shuffle import SHIFTS, SHUFFLE_KIND
+from xlashape.hlo.values.window import PADDING, PaddingConfig
 from xlashape.math import product
 from xlashape.proto import xla
 from xlashape.shape import Layout, PrimitiveType, Shape

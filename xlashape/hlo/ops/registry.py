@@ -13,14 +13,11 @@ from xlashape.hlo.ops import (
     creation,
     custom,
     elementwise,
-    indexed,
-    linear_algebra,
     movement,
     reduction,
     slicing,
     sorting,
     transfer,
-    windows,
 )
 from xlashape.hlo.ops.opcode import UnknownOpcode
 from xlashape.hlo.ops.operation import Operation, at_least
@@ -33,14 +30,11 @@ _FAMILIES = (
     creation,
     custom,
     elementwise,
-    indexed,
-    linear_algebra,
     movement,
     reduction,
     slicing,
     sorting,
     transfer,
-    windows,
 )
 
 OPERATIONS: Final[dict[str, Operation]] = {}

@@ -13,7 +13,7 @@ from xlashape.hlo.ops.verification import check_shape, check_token
 from xlashape.hlo.values.plain import CHANNEL_ID, INFEED_CONFIG, IS_HOST_TRANSFER, OUTFEED_CONFIG
 from xlashape.hlo.values.shapes import OUTFEED_SHAPE
 from xlashape.shape import Shape
-from xlashape.shape.value.equality import compatible_shapes
+from xlashape.shape.value.shape import compatible_shapes
 
 
 def _outfeed_shape(written: Written, value: bytes | None) -> bytes:

@@ -9,7 +9,7 @@ from xlashape.hlo.ops.operation import Result
 from xlashape.hlo.values.aliasing import OutputOperandAliasing
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
-from xlashape.shape.value.equality import compatible_shapes
+from xlashape.shape.value.shape import compatible_shapes
 
 
 class BufferTarget(str, Enum):

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from xlashape.hlo.tokens.formatting import ints
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.tokens import HloCursor, ints
 from xlashape.hlo.values.attribute import Context, structured_list, whole
 from xlashape.hlo.values.enums import EnumWords, parse_unknown
 from xlashape.proto import xla

@@ -19,8 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
-from xlashape.hlo.tokens.formatting import ints
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.tokens import HloCursor, ints
 from xlashape.limits import INT32_MAX, INT32_MIN
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields

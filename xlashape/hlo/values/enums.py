@@ -1,8 +1,24 @@
-"""Attributes that are a value of an enum: `fft_type=RFFT`, `distribution=rng_uniform`, `schedule=SCHEDULE_EARLIEST`, …
+"""Values that are words.
+
+Attributes that are a value of an enum: `fft_type=RFFT`, `distribution=rng_uniform`, `schedule=SCHEDULE_EARLIEST`, …
 
     word := name of a value | 'unknown_' INT
 
 A number that the schema has no name for, because a newer XLA gave it one, is written as `unknown_77` and read back as that number.
+
+What a compare asks: `direction=LT`, and `order=TOTAL` where the element type does not say it.
+
+direction   := 'EQ' | 'NE' | 'GE' | 'GT' | 'LE' | 'LT'
+order       := 'PARTIAL' | 'TOTAL'
+type        := 'FLOAT' | 'TOTALORDER' | 'SIGNED' | 'UNSIGNED'      instead of an order, in text of jaxlib 0.10.2 and before
+
+The fields are strings. Any other string is written as it is.
+
+The options of a triangular solve and of a Cholesky decomposition, each an attribute of its own.
+
+    left_side=true, lower=true, unit_diagonal=true, transpose_a=NO_TRANSPOSE
+
+Flags are written where they are true.
 """
 
 from __future__ import annotations
@@ -11,11 +27,24 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, cast
 
+from google.protobuf.message import Message
+
 from xlashape.errors import InvalidArgumentError
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
-from xlashape.hlo.values.attribute import FIELDS, Attribute, Codec, Context, not_written, scalar_value
+from xlashape.hlo.tokens import HloCursor
+from xlashape.hlo.values.attribute import (
+    FIELDS,
+    Attribute,
+    Codec,
+    Context,
+    always_written,
+    not_written,
+    scalar_value,
+    submessage,
+)
 from xlashape.limits import INT32_MAX, INT32_MIN
 from xlashape.proto import xla
+from xlashape.proto.wire import Fields
+from xlashape.shape import PrimitiveType
 from xlashape.similar import did_you_mean
 
 _UNKNOWN = re.compile(r"[uU][nN][kK][nN][oO][wW][nN]_(-?[0-9]{1,10})(?![A-Za-z0-9_.\-])")
@@ -233,4 +262,95 @@ IS_ASSOCIATIVE: Final = Attribute(
     _read_is_associative,
     _write_is_associative,
     Codec(_get_is_associative, _put_is_associative, "True or False"),
+)
+
+
+# -- comparisons -------------------------------------------------------------------------------
+
+
+_DIRECTIONS: Final = ("EQ", "NE", "GE", "GT", "LE", "LT")
+_ORDERS: Final = ("PARTIAL", "TOTAL")
+_TYPES: Final = ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")
+
+
+def default_comparison_order(element_type: PrimitiveType) -> str:
+    """How operands of an element type are ordered where nothing is written.
+
+    >>> [default_comparison_order(element_type) for element_type in (PrimitiveType.F32, PrimitiveType.S8, PrimitiveType.PRED)]
+    ['PARTIAL', 'TOTAL', 'TOTAL']
+    """
+    return "PARTIAL" if element_type.is_floating or element_type.is_complex else "TOTAL"
+
+
+def comparison_order(order: str, comparison_type: str) -> str:
+    """The order that an instruction has, from its fields comparison_order and comparison_type; "" where both are empty.
+
+    XLA wrote a type until jaxlib 0.10.2 and writes an order since 0.11.
+
+    >>> comparison_order("", "TOTALORDER"), comparison_order("", "FLOAT"), comparison_order("PARTIAL", "SIGNED")
+    ('TOTAL', 'PARTIAL', 'PARTIAL')
+    """
+    if order or not comparison_type:
+        return order
+    return "PARTIAL" if comparison_type == "FLOAT" else "TOTAL" if comparison_type in _TYPES else comparison_type
+
+
+def _write_order(message: Any, context: Context) -> str:
+    order = comparison_order(message.comparison_order, message.comparison_type)
+    if not order:
+        return ""
+    shape = context.operand_shape(0)
+    return "" if shape is not None and order == default_comparison_order(shape.element_type) else f", order={order}"
+
+
+DIRECTION: Final = word_attribute(
+    "direction",
+    "comparison_direction",
+    _DIRECTIONS,
+    "a direction of comparison",
+    always_written("direction", "comparison_direction"),
+)
+COMPARISON_TYPE: Final = word_attribute("type", "comparison_type", _TYPES, "a type of comparison", not_written)
+COMPARISON_ORDER: Final = word_attribute("order", "comparison_order", _ORDERS, "an order of comparison", _write_order)
+
+
+# -- linear algebra ----------------------------------------------------------------------------
+
+
+_SOLVE: Final = Fields(xla.TriangularSolveOptions)
+_TRANSPOSES: Final = EnumWords(xla.TriangularSolveOptions.Transpose.items(), "a transposition")
+
+
+def _flag(message_class: type[Message], field: str, name: str) -> Attribute:
+    """A flag that is field `name` of the message in field `field` of an instruction."""
+    fields = Fields(message_class)
+
+    def read(cursor: HloCursor) -> bytes:
+        return FIELDS.message(field, fields.integer(name, cursor.parse_bool()))
+
+    def write(message: Any, _context: Context) -> str:
+        options = message_class.FromString(submessage(getattr(message, field)))
+        return f", {name}=true" if getattr(options, name) else ""
+
+    return Attribute(name, read, write, scalar_value(name, "True or False", owner=field))
+
+
+def _read_transpose(cursor: HloCursor) -> bytes:
+    return FIELDS.message("triangular_solve_options", _SOLVE.integer("transpose_a", _TRANSPOSES.parse(cursor)))
+
+
+def _write_transpose(message: Any, _context: Context) -> str:
+    options = xla.TriangularSolveOptions.FromString(submessage(message.triangular_solve_options))
+    return f", transpose_a={_TRANSPOSES.text(options.transpose_a)}"
+
+
+CHOLESKY_LOWER: Final = _flag(xla.CholeskyOptions, "cholesky_options", "lower")
+LEFT_SIDE: Final = _flag(xla.TriangularSolveOptions, "triangular_solve_options", "left_side")
+TRIANGULAR_LOWER: Final = _flag(xla.TriangularSolveOptions, "triangular_solve_options", "lower")
+UNIT_DIAGONAL: Final = _flag(xla.TriangularSolveOptions, "triangular_solve_options", "unit_diagonal")
+TRANSPOSE_A: Final = Attribute(
+    "transpose_a",
+    _read_transpose,
+    _write_transpose,
+    enum_value("transpose_a", _TRANSPOSES, owner="triangular_solve_options"),
 )

@@ -1,22 +1,45 @@
-r"""Where an instruction came from: `metadata={op_name="jit(f)/add" source_file="a.py" source_line=3}`.
+"""Where an instruction comes from: metadata, origins, and what compilers noted of it.
+
+Where an instruction came from: `metadata={op_name="jit(f)/add" source_file="a.py" source_line=3}`.
 
 metadata    := '{' (field (','? field)*)? '}'       field := name '=' (string | INT | '{' INT '}')
 several     := metadata | '{' metadata (',' metadata)* '}'                  as shardings carry them
 
 The proto keeps two fields as numbers into tables of the module: stack_frame_id and the id of metadata_payload. XLA writes nothing at all
 of a message that has only lines, columns and profile types.
+
+The arrays of the unoptimized program that a value was made from: `origin={({"a"}, {"b" {1}})}`.
+
+origin      := '{' (tree (',' tree)*)? (',' call)? '}' | '{' '[synthetic_call]' '}'     of several trees the last holds
+call        := '[' string ']'                                       the calls of the original program that lead to the value
+tree        := '(' (tree (',' tree)*)? ')' | '{' array? '}'         a tree of the same tuples as the value's shape
+array       := string ints?                                         an instruction, and an index into its shape
+
+The debug attributes of a module: how values of arrays are logged.
+
+table       := '{' (entry (',' entry)*)? '}'
+entry       := array ':' '(' (attributes (',' attributes)*)? ')'             array as in `xlashape.hlo.values.metadata`
+attributes  := '{' (field (',' field)*)? '}'
+field       := 'log_mode=' ('default' | 'fusion_debugger') | 'callback_id=' INT | 'partitioned=' bool | 'op_id=' INT
+
+XLA writes no other log modes, and none of the remaining fields of the message.
+
+Numbers that a profiler shows beside an instruction: `statistics={visualizing_index=0,flops=12}`.
+
+statistics  := '{' (name '=' INT (',' name '=' DOUBLE)*)? '}'       the index of the statistic to show, then all statistics
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo.tokens.formatting import escape, ints
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
-from xlashape.limits import INT32_MAX, INT32_MIN
+from xlashape.hlo.module_proto import schema_compat
+from xlashape.hlo.tokens import HloCursor, escape, ints, number
+from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context, message_value, structured, whole
+from xlashape.limits import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 
@@ -151,3 +174,365 @@ def payload_bytes(payload: xla.Payload, payloads: Sequence[bytes]) -> bytes:
     if not 0 <= payload.id < len(payloads):
         raise InvalidModuleError(f"there is no payload {payload.id} in a module of {len(payloads)}")
     return payloads[payload.id]
+
+
+# -- origins -----------------------------------------------------------------------------------
+
+
+_MAX_READ_DEPTH = 200
+_MAX_WRITTEN_DEPTH = 100
+_MAX_ELEMENTS = 1 << 20
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def parse_original_array(cursor: HloCursor) -> xla.OriginalArrayProto | None:
+    """The array in braces; None for empty braces."""
+    cursor.expect("{")
+    array = None
+    if not cursor.looking_at("}"):
+        array = xla.OriginalArrayProto(instruction_name=cursor.parse_text("an instruction's name").decode())
+        if cursor.looking_at("{"):
+            array.shape_index.extend(cursor.parse_ints(what="an index into a shape"))
+    cursor.expect("}")
+    return array
+
+
+def _parse_original_value(cursor: HloCursor) -> xla.OriginalValueProto:
+    value = xla.OriginalValueProto()
+    cursor.expect("{")
+    if cursor.accept("["):
+        if cursor.parse_word("'synthetic_call'") != "synthetic_call":
+            cursor.fail("'synthetic_call'")
+        cursor.expect("]")
+        value.is_synthetic_call, value.call_hierarchy = True, ""
+    elif not cursor.looking_at("}"):
+        _parse_tree(cursor, value, [])
+        while cursor.accept(","):
+            if cursor.accept("["):
+                value.call_hierarchy = cursor.parse_text("a call hierarchy").decode()
+                cursor.expect("]")
+                if not value.call_hierarchy:
+                    # The original program does not have the call: `[synthetic_call]` until jaxlib 0.10.2.
+                    value.ClearField("elements")
+                    value.is_synthetic_call = True
+                break
+            value.ClearField("elements")
+            _parse_tree(cursor, value, [])
+    cursor.expect("}")
+    return value
+
+
+def _parse_tree(cursor: HloCursor, value: xla.OriginalValueProto, index: list[int]) -> None:
+    if len(index) > _MAX_READ_DEPTH:
+        raise cursor.error(f"a tree of original values nests deeper than {_MAX_READ_DEPTH} levels")
+    if not cursor.accept("("):
+        array = parse_original_array(cursor)
+        element = value.elements.add(shape_index=index)
+        if array is not None:
+            element.original_array.CopyFrom(array)
+        return
+    if cursor.accept(")"):
+        return
+    index.append(0)
+    while True:
+        _parse_tree(cursor, value, index)
+        if cursor.accept(")"):
+            break
+        cursor.expect(",")
+        index[-1] += 1
+    index.pop()
+
+
+# -- the value --------------------------------------------------------------------------------
+
+
+class OriginalArray(NamedTuple):
+    """An array of the unoptimized program: an instruction, and an index into its shape."""
+
+    instruction_name: str
+    shape_index: tuple[int, ...] = ()
+
+
+class OriginalValue(NamedTuple):
+    """The arrays of the unoptimized program that a value was made from.
+
+    >>> value = OriginalValue.parse('{({"a"}, {"b" {1}})}')
+    >>> value.arrays[(1,)], str(value)
+    (OriginalArray(instruction_name='b', shape_index=(1,)), '{({"a"}, {"b" {1}})}')
+    """
+
+    elements: tuple[tuple[tuple[int, ...], OriginalArray | None], ...] = ()
+    """For each array of the value its index into the value's shape, and the original array; None where that is not known."""
+    call_hierarchy: str | None = None
+    """The calls of the original program that lead to the value."""
+    is_synthetic_call: bool = False
+
+    @property
+    def arrays(self) -> dict[tuple[int, ...], OriginalArray]:
+        """The original arrays that are known, by index into the value's shape."""
+        return {index: array for index, array in self.elements if array is not None}
+
+    @classmethod
+    def parse(cls, text: str) -> OriginalValue:
+        """The origin written `text`, braces included. Raises ParseError."""
+        return whole(cls.read, text)
+
+    @classmethod
+    def read(cls, cursor: HloCursor) -> OriginalValue:
+        """The origin at the cursor."""
+        return cls.of_proto(_parse_original_value(cursor))
+
+    def write(self) -> str:
+        """`{({"a"}, {"b" {1}})}`. InvalidModuleError for an index that no tuple has."""
+        return _value_text(self.to_proto())
+
+    @classmethod
+    def of_proto(cls, message: xla.OriginalValueProto) -> OriginalValue:
+        """The origin of a message, whichever version of XLA wrote it."""
+        today = schema_compat.original_value(message.SerializeToString())
+        elements: list[tuple[tuple[int, ...], OriginalArray | None]] = []
+        for each in today.elements:
+            array = each.original_array if each.HasField("original_array") else None
+            original = None if array is None else OriginalArray(array.instruction_name, tuple(array.shape_index))
+            elements.append((tuple(each.shape_index), original))
+        call = today.call_hierarchy if today.HasField("call_hierarchy") else None
+        return cls(tuple(elements), call, today.is_synthetic_call)
+
+    def to_proto(self) -> xla.OriginalValueProto:
+        """A new message."""
+        message = xla.OriginalValueProto(is_synthetic_call=self.is_synthetic_call)
+        for index, array in self.elements:
+            element = message.elements.add(shape_index=index)
+            if array is not None:
+                element.original_array.SetInParent()
+                element.original_array.instruction_name = array.instruction_name
+                element.original_array.shape_index.extend(array.shape_index)
+        if self.call_hierarchy is not None:
+            message.call_hierarchy = self.call_hierarchy
+        return message
+
+    def __str__(self) -> str:
+        return self.write()
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+def original_array_text(array: xla.OriginalArrayProto) -> str:
+    """`"name" {0,1}`, without braces."""
+    index = f" {ints(array.shape_index)}" if array.shape_index else ""
+    return f'"{array.instruction_name}"{index}'
+
+
+class _Node:
+    """A tuple of the tree, or an array with its text."""
+
+    __slots__ = ("children", "text")
+
+    def __init__(self) -> None:
+        self.text: str | None = None
+        self.children: dict[int, _Node] = {}
+
+    def to_text(self) -> str:
+        if not self.children:
+            return self.text if self.text is not None else "()"
+        last = max(self.children)
+        parts = [self.children[i].to_text() if i in self.children else "()" for i in range(last + 1)]
+        return f"({', '.join(parts)})"
+
+
+def _read(cursor: HloCursor) -> bytes:
+    return FIELDS.message("original_value", _parse_original_value(cursor))
+
+
+def _write_origin(message: Any, _context: Context) -> str:
+    if message.original_value == ABSENT:
+        return ""
+    return f", origin={_value_text(schema_compat.original_value(message.original_value))}"
+
+
+def _value_text(value: xla.OriginalValueProto) -> str:
+    call = f',["{value.call_hierarchy}"]' if value.HasField("call_hierarchy") else ""
+    return f"{{{_tree_text(value)}{call}}}"
+
+
+def _tree_text(value: xla.OriginalValueProto) -> str:
+    root = _Node()
+    for element in value.elements:
+        node = root
+        index = element.shape_index
+        if any(not 0 <= i < _MAX_ELEMENTS for i in index) or len(index) > _MAX_WRITTEN_DEPTH:
+            raise InvalidModuleError(f"no tuple has an element {ints(index)}")
+        for i in index:
+            node = node.children.setdefault(i, _Node())
+        array = original_array_text(element.original_array) if element.HasField("original_array") else ""
+        node.text = f"{{{array}}}"
+    return root.to_text()
+
+
+def _put_origin(instruction: xla.HloInstructionProto, value: Any) -> None:
+    if value is not None and not isinstance(value, OriginalValue):
+        raise TypeError("not an OriginalValue")
+    # Fields of older versions go: they say the same in another form.
+    instruction.ClearField("original_value")
+    if value is not None:
+        instruction.original_value.CopyFrom(value.to_proto())
+
+
+ORIGIN: Final = Attribute(
+    "origin", _read, _write_origin, message_value("original_value", OriginalValue)._replace(put=_put_origin)
+)
+
+
+# -- debug attributes --------------------------------------------------------------------------
+
+
+_LOG_MODES: Final = {"default": 1, "fusion_debugger": 2}
+_LOG_MODE_NAMES: Final = {number: name for name, number in _LOG_MODES.items()}
+_FIELDS: Final = ("log_mode", "callback_id", "partitioned", "op_id")
+
+
+def parse_debug_attributes(cursor: HloCursor) -> list[xla.DebugAttributeTableEntryProto]:
+    """The entries of a table, sorted by their arrays. Of several entries of an array the last counts. Raises ParseError."""
+    entries: dict[tuple[str, tuple[int, ...]], xla.DebugAttributeTableEntryProto] = {}
+    for entry in cursor.parse_list(lambda: _parse_entry(cursor)):
+        entries[_key(entry)] = entry
+    return [entries[key] for key in sorted(entries) if entries[key].debug_attributes]
+
+
+def _key(entry: xla.DebugAttributeTableEntryProto) -> tuple[str, tuple[int, ...]]:
+    return entry.original_array.instruction_name, tuple(entry.original_array.shape_index)
+
+
+def _parse_entry(cursor: HloCursor) -> xla.DebugAttributeTableEntryProto:
+    entry = xla.DebugAttributeTableEntryProto(original_array=parse_original_array(cursor))
+    cursor.expect(":")
+    cursor.parse_list(lambda: _parse_attributes(cursor, entry.debug_attributes.add()), "(", ")")
+    return entry
+
+
+def _parse_attributes(cursor: HloCursor, attributes: Any) -> None:
+    seen: set[str] = set()
+
+    def parse_field() -> None:
+        cursor.skip_space()
+        at = cursor.at
+        name = cursor.parse_attribute_name()
+        if name in seen or name not in _FIELDS:
+            raise cursor.error(f"debug attributes have {', '.join(_FIELDS)}, each once; found {name!r}", at=at)
+        seen.add(name)
+        if name == "log_mode":
+            attributes.log_mode = cursor.parse_word_of(_LOG_MODES, "a log mode")
+        elif name == "partitioned":
+            attributes.partitioned = cursor.parse_bool()
+        else:
+            setattr(attributes, name, cursor.parse_int_between(INT64_MIN, INT64_MAX, name))
+
+    cursor.parse_list(parse_field)
+
+
+def debug_attributes_text(module: xla.HloModuleProto) -> list[str]:
+    """The lines of a module's table, from `debug_attributes={` to the closing brace; none where the module has no table."""
+    entries: dict[tuple[str, tuple[int, ...]], tuple[str, list[str]]] = {}
+    for entry in module.debug_attributes:
+        array = original_array_text(entry.original_array)
+        _, texts = entries.setdefault(_key(entry), (array, []))
+        texts += [_attributes_text(attributes) for attributes in entry.debug_attributes]
+    if not entries:
+        return []
+    lines = [f"  {{{array}}}:({','.join(texts)})" for _, (array, texts) in sorted(entries.items())]
+    return ["debug_attributes={", ",\n".join(lines), "}"]
+
+
+def _attributes_text(attributes: Any) -> str:
+    fields: list[str] = []
+    if attributes.log_mode in _LOG_MODE_NAMES:
+        fields.append(f"log_mode={_LOG_MODE_NAMES[attributes.log_mode]}")
+    if attributes.callback_id:
+        fields.append(f"callback_id={attributes.callback_id}")
+    if attributes.partitioned:
+        fields.append("partitioned=true")
+    if attributes.op_id:
+        fields.append(f"op_id={attributes.op_id}")
+    return f"{{{','.join(fields)}}}"
+
+
+# -- statistics --------------------------------------------------------------------------------
+
+
+class Statistics(NamedTuple):
+    """Statistics by name, and which of them to show.
+
+    >>> str(Statistics(0, (("flops", 12.0),)))
+    '{visualizing_index=0,flops=12}'
+    """
+
+    stat_index_to_visualize: int = 0
+    statistics: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Statistics:
+        """The statistics written `text`, braces included. Raises ParseError."""
+        return whole(cls.read, text)
+
+    @classmethod
+    def read(cls, cursor: HloCursor) -> Statistics:
+        """The statistics at the cursor."""
+        index = 0
+        found: list[tuple[str, float]] = []
+        cursor.expect("{")
+        if not cursor.accept("}"):
+            cursor.parse_attribute_name()
+            index = cursor.parse_int("the index of a statistic")
+            while cursor.accept(","):
+                found.append((cursor.parse_attribute_name(), cursor.parse_double("the value of a statistic")))
+            cursor.expect("}")
+        return cls(index, tuple(found))
+
+    def write(self) -> str:
+        """`{visualizing_index=0,flops=12}`."""
+        parts = [f"{name}={number(value)}" for name, value in self.statistics]
+        return f"{{{','.join([f'visualizing_index={self.stat_index_to_visualize}', *parts])}}}"
+
+    @classmethod
+    def of_proto(cls, message: xla.StatisticsViz) -> Statistics:
+        """The statistics of a message."""
+        found = [(each.stat_name, each.stat_val) for each in message.statistics]
+        return cls(message.stat_index_to_visualize, tuple(found))
+
+    def to_proto(self) -> xla.StatisticsViz:
+        """A new message."""
+        message = xla.StatisticsViz(stat_index_to_visualize=self.stat_index_to_visualize)
+        for name, value in self.statistics:
+            message.statistics.add(stat_name=name, stat_val=value)
+        return message
+
+    def __str__(self) -> str:
+        return self.write()
+
+
+def _write_statistics(message: Any, _context: Context) -> str:
+    data = message.statistics_viz
+    if not data or data == ABSENT:
+        return ""
+    found = Statistics.of_proto(xla.StatisticsViz.FromString(data))
+    return f", statistics={found.write()}" if found.statistics else ""
+
+
+def _get(instruction: xla.HloInstructionProto) -> Statistics | None:
+    # XLA sets the field for every instruction.
+    return Statistics.of_proto(instruction.statistics_viz) if instruction.statistics_viz.statistics else None
+
+
+def _put_statistics(instruction: xla.HloInstructionProto, value: Any) -> None:
+    if value is not None or instruction.HasField("statistics_viz"):
+        _VALUE.put(instruction, Statistics() if value is None else value)
+
+
+_VALUE: Final = message_value("statistics_viz", Statistics)
+
+STATISTICS: Final[Attribute] = structured("statistics", Statistics, _write_statistics, field="statistics_viz")._replace(
+    value=_VALUE._replace(get=_get, put=_put_statistics)
+)

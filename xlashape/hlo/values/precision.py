@@ -1,19 +1,28 @@
-r"""How exactly a dot or convolution computes: `operand_precision={high,highest}` and `algorithm=dot_bf16_bf16_f32`.
+"""How exactly an operation calculates.
+
+How exactly a dot or convolution computes: `operand_precision={high,highest}` and `algorithm=dot_bf16_bf16_f32`.
 
 precisions  := '{' (precision (',' precision)*)? '}'        precision := 'default' | 'high' | 'highest' | 'packed_nibble', in any case
 algorithm   := 'dot_…' | 'unset', in any case
 
 Both are fields of PrecisionConfig. Precisions are written for as many operands as there are, where one of them is not the default.
+
+How exact the result of an elementary function must be.
+
+accuracy    := '{' ('mode=' mode | 'tolerance=' tolerance) '}'        mode := 'default' | 'highest', in any case
+tolerance   := '{' (('atol' | 'rtol') '=' DOUBLE | 'ulps=' INT),* '}'       each at most once
+
+The default mode is not written.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from xlashape.hlo.module_proto.schema_compat import OLDER_PRECISIONS
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
-from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Codec, Context
-from xlashape.hlo.values.enums import EnumWords, enum_value, lower_case
+from xlashape.hlo.tokens import HloCursor, number
+from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Codec, Context, message_value, whole
+from xlashape.hlo.values.enums import EnumWords, enum_value, lower_case, parse_unknown
 from xlashape.proto import xla
 
 _PRECISIONS: Final = EnumWords(
@@ -85,3 +94,127 @@ OPERAND_PRECISION: Final = Attribute(
         _is_said,
     ),
 )
+
+
+# -- accuracy of results -----------------------------------------------------------------------
+
+
+_MODES: Final = EnumWords(lower_case(xla.ResultAccuracy.Mode), "default or highest", any_case=True)
+
+
+class Tolerance(NamedTuple):
+    """How far a result may be from the exact one: absolutely, relatively, and in units in the last place."""
+
+    atol: float = 0.0
+    rtol: float = 0.0
+    ulps: int = 0
+
+
+class ResultAccuracy(NamedTuple):
+    """How exact a result must be: a mode, or a tolerance.
+
+    >>> ResultAccuracy.parse("{tolerance={atol=0.5,ulps=2}}").tolerance
+    Tolerance(atol=0.5, rtol=0.0, ulps=2)
+    >>> str(ResultAccuracy("highest"))
+    '{mode=highest}'
+    """
+
+    mode: str = "default"
+    """default, highest, or `unknown_7` for a number without a name."""
+    tolerance: Tolerance | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> ResultAccuracy:
+        """The accuracy written `text`, braces included. Raises ParseError."""
+        return whole(cls.read, text)
+
+    @classmethod
+    def read(cls, cursor: HloCursor) -> ResultAccuracy:
+        """The accuracy at the cursor."""
+        cursor.expect("{")
+        cursor.skip_space()
+        at = cursor.at
+        name = cursor.parse_attribute_name()
+        if name == "mode":
+            accuracy = cls(_read_mode(cursor))
+        elif name == "tolerance":
+            accuracy = cls(tolerance=_read_tolerance(cursor))
+        else:
+            raise cursor.error(
+                f"expected mode or tolerance, found {name!r}", at=at, expected="mode or tolerance", found=name
+            )
+        cursor.expect("}")
+        return accuracy
+
+    def write(self) -> str:
+        """`{mode=highest}` or `{tolerance={atol=0.5,rtol=0,ulps=2}}`."""
+        if self.tolerance is None:
+            return f"{{mode={self.mode}}}"
+        atol, rtol, ulps = self.tolerance
+        return f"{{tolerance={{atol={number(atol)},rtol={number(rtol)},ulps={ulps}}}}}"
+
+    @classmethod
+    def of_proto(cls, message: xla.ResultAccuracy) -> ResultAccuracy:
+        """The accuracy of a message."""
+        if message.HasField("tolerance"):
+            return cls(tolerance=Tolerance(message.tolerance.atol, message.tolerance.rtol, message.tolerance.ulps))
+        return cls(_MODES.text(message.mode))
+
+    def to_proto(self) -> xla.ResultAccuracy:
+        """A new message. InvalidArgumentError for a mode that does not exist."""
+        message = xla.ResultAccuracy()
+        if self.tolerance is not None:
+            message.tolerance.SetInParent()
+            for field, value in self.tolerance._asdict().items():
+                setattr(message.tolerance, field, value)
+        else:
+            mode: Any = _MODES.number_of(self.mode)
+            # The default stays unset.
+            if mode:
+                message.mode = mode
+        return message
+
+    def __str__(self) -> str:
+        return self.write()
+
+
+def _read(cursor: HloCursor) -> bytes:
+    message = ResultAccuracy.read(cursor).to_proto()
+    return FIELDS.message("result_accuracy", message) if message.WhichOneof("specs") else b""
+
+
+def _read_mode(cursor: HloCursor) -> str:
+    mode = parse_unknown(cursor)
+    if mode is not None:
+        return _MODES.text(mode)
+    word = cursor.parse_word("default or highest").lower()
+    if word not in _MODES:
+        raise cursor.error(f"expected default or highest, found {word!r}", expected="default or highest", found=word)
+    return word
+
+
+def _read_tolerance(cursor: HloCursor) -> Tolerance:
+    numbers: dict[str, Any] = {}
+
+    def part() -> None:
+        cursor.skip_space()
+        at = cursor.at
+        name = cursor.parse_attribute_name()
+        if name in numbers or name not in Tolerance._fields:
+            raise cursor.error("expected atol, rtol and ulps, each at most once", at=at)
+        numbers[name] = cursor.parse_int(name) if name == "ulps" else cursor.parse_double(name)
+
+    cursor.parse_list(part)
+    return Tolerance(**numbers)
+
+
+def _write(message: Any, _context: Context) -> str:
+    data = message.result_accuracy
+    if data == ABSENT or not data:
+        return ""
+    accuracy = xla.ResultAccuracy.FromString(data)
+    is_default = not accuracy.HasField("tolerance") and not accuracy.mode
+    return "" if is_default else f", result_accuracy={ResultAccuracy.of_proto(accuracy).write()}"
+
+
+RESULT_ACCURACY: Final = Attribute("result_accuracy", _read, _write, message_value("result_accuracy", ResultAccuracy))

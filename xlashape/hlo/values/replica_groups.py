@@ -1,26 +1,32 @@
-r"""Which replicas or devices a collective exchanges data between: `replica_groups={{0,1},{2,3}}`.
+"""Which replicas take part in a collective, and which sends to which.
+
+Which replicas or devices a collective exchanges data between: `replica_groups={{0,1},{2,3}}`.
 
 groups      := '{' ('{' ints '}' (',' …)*)? '}' | '[' groups ',' size ']' '<=' iota | (mesh | single_device) '{' axis (',' axis)* '}'
 
 The three forms are three fields. A fourth field, a plain list of groups, is what protos had first; it is written as the first form.
 The second form in an older field (xlashape.hlo.module_proto.schema_compat) is written as the second form.
 In a fingerprint all devices are listed.
+
+Which device sends to which in a collective-permute: `source_target_pairs={{0,1},{1,0}}`.
+
+pairs       := '{' (pair (',' pair)*)? '}'      pair := '{' source ',' target '}'
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from xlashape.caches import cached
 from xlashape.errors import InvalidModuleError
 from xlashape.frozen import FrozenValue, set_field
 from xlashape.hlo.module_proto.schema_compat import iota_replica_groups
-from xlashape.hlo.tokens.formatting import ints
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
-from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Codec, Context, whole
-from xlashape.hlo.values.device_lists import MAX_DEVICES, Iota
-from xlashape.hlo.values.mesh import (
+from xlashape.hlo.tokens import HloCursor, ints
+from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Codec, Context, structured_list, whole
+from xlashape.hlo.values.devices import (
+    MAX_DEVICES,
+    Iota,
     Mesh,
     accept_single_device,
     axis_texts,
@@ -70,7 +76,7 @@ def parse_replica_groups(cursor: HloCursor) -> bytes:
     )
 
 
-def _write(message: Any, context: Context) -> str:
+def _write_groups(message: Any, context: Context) -> str:
     if message.iota_collective_device_list != ABSENT:
         text = _iota_text(message.iota_collective_device_list, context.is_fingerprint)
     elif message.mesh_axes_replica_group_list != ABSENT:
@@ -271,5 +277,58 @@ def _is_said(_: ReplicaGroups) -> bool:
 
 
 REPLICA_GROUPS: Final = Attribute(
-    "replica_groups", parse_replica_groups, _write, Codec(ReplicaGroups.of_proto, _put, "ReplicaGroups", _is_said)
+    "replica_groups",
+    parse_replica_groups,
+    _write_groups,
+    Codec(ReplicaGroups.of_proto, _put, "ReplicaGroups", _is_said),
 )
+
+
+# -- sources and targets -----------------------------------------------------------------------
+
+
+class SourceTarget(NamedTuple):
+    """A device that sends, and the one that receives.
+
+    >>> SourceTarget.parse("{0,1}")
+    SourceTarget(source=0, target=1)
+    """
+
+    source: int
+    target: int
+
+    @classmethod
+    def parse(cls, text: str) -> SourceTarget:
+        """The pair written `text`, braces included. Raises ParseError."""
+        return whole(cls.read, text)
+
+    @classmethod
+    def read(cls, cursor: HloCursor) -> SourceTarget:
+        """The pair at the cursor."""
+        cursor.skip_space()
+        at = cursor.at
+        ends = cursor.parse_ints(what="a device")
+        if len(ends) != 2:
+            raise cursor.error("expected a pair, {source,target}", at=at, expected="a pair")
+        return cls(*ends)
+
+    def write(self) -> str:
+        """`{0,1}`."""
+        return f"{{{self.source},{self.target}}}"
+
+    @classmethod
+    def of_proto(cls, message: xla.SourceTarget) -> SourceTarget:
+        """The pair of a message."""
+        return cls(message.source, message.target)
+
+    def to_proto(self) -> xla.SourceTarget:
+        """A new message."""
+        return xla.SourceTarget(source=self.source, target=self.target)
+
+
+def _write_pairs(message: Any, _context: Context) -> str:
+    pairs = [SourceTarget.of_proto(xla.SourceTarget.FromString(data)) for data in message.source_target_pairs]
+    return f", source_target_pairs={{{','.join([pair.write() for pair in pairs])}}}"
+
+
+SOURCE_TARGET_PAIRS: Final = structured_list("source_target_pairs", SourceTarget, _write_pairs)

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.hlo.literal import parse_literal
-from xlashape.hlo.literal.format import literal_text
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.literal.data import literal_text
+from xlashape.hlo.tokens import HloCursor
 from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Codec, Context, structured, whole
 from xlashape.limits import MAX_SHAPE_DEPTH, check
 from xlashape.proto import xla

@@ -19,8 +19,7 @@ from google.protobuf.message import DecodeError, Message
 from xlashape.caches import cached
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExceededError
 from xlashape.frozen import FrozenValue, set_field
-from xlashape.hlo.tokens.formatting import with_index_comments
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.tokens import HloCursor, with_index_comments
 from xlashape.hlo.values.attribute import (
     ABSENT,
     FIELDS,
@@ -32,8 +31,8 @@ from xlashape.hlo.values.attribute import (
     submessage,
     whole,
 )
+from xlashape.hlo.values.devices import mesh_device_ids, mesh_devices_along
 from xlashape.hlo.values.enums import parse_unknown
-from xlashape.hlo.values.mesh import mesh_device_ids, mesh_devices_along
 from xlashape.hlo.values.metadata import metadata_texts, parse_metadata_messages
 from xlashape.hlo.values.named_sharding import named_sharding_text, parse_named_sharding
 from xlashape.hlo.values.tiled_sharding import KINDS, Tiles, read_tiles

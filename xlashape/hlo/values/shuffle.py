@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from xlashape.hlo.tokens.formatting import ints
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.tokens import HloCursor, ints
 from xlashape.hlo.values.attribute import FIELDS, Attribute, Codec, Context, list_value, submessage
 from xlashape.proto import xla
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from xlashape.hlo.module_proto.schema_compat import DOT_SPARSITY as SPARSITY_FIELD
 from xlashape.hlo.module_proto.schema_compat import SparseOperand, sparse_operands
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.tokens import HloCursor
 from xlashape.hlo.values.attribute import Attribute, Codec, Context, structured, submessage, whole
 from xlashape.hlo.values.window import parse_numbers_by_x
 from xlashape.proto import xla

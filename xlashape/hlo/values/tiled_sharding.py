@@ -24,8 +24,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
-from xlashape.hlo.values.device_lists import MAX_DEVICES, Iota, transposed
+from xlashape.hlo.tokens import HloCursor
+from xlashape.hlo.values.devices import MAX_DEVICES, Iota, transposed
 from xlashape.hlo.values.enums import EnumWords
 from xlashape.limits import check
 from xlashape.math import product

@@ -1,10 +1,26 @@
-r"""The window of a convolution, reduce-window or select-and-scatter.
+"""Windows, padding and slices: which part of an array an operation takes.
+
+The padding of a pad: how many elements are added before, behind and between those of each dimension.
+
+padding     := dimension ('x' dimension)*       dimension := INT '_' INT ('_' INT)?      low, high, interior
+
+The padding of a scalar is written as nothing. Interior padding is written for all dimensions where it is not 0 for one of them.
+
+The window of a convolution, reduce-window or select-and-scatter.
 
 window      := '{' (list '=' INT ('x' INT)* | 'pad=' INT '_' INT ('x' INT '_' INT)*)* '}'        each at most once
 list        := 'size' | 'stride' | 'lhs_dilate' | 'rhs_dilate' | 'rhs_reversal'
 
 Each list has a number for each dimension; one that has its default in all dimensions is left out. Text of jaxlib 0.10 and older may
 have fewer numbers in rhs_reversal: the window is not reversed in the dimensions after them.
+
+What a slice takes of each dimension, and the sizes of slices.
+
+slice       := '{' (dimension (',' dimension)*)? '}'        dimension := '[' start ':' limit (':' stride)? ']'
+sizes       := '{' (INT (',' INT)*)? '}'
+each        := '{' (sizes (',' sizes)*)? '}'                of a collective-permute that moves several slices
+
+Strides are written for all dimensions where one of them is not 1.
 """
 
 from __future__ import annotations
@@ -14,10 +30,115 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from xlashape.caches import cached
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
-from xlashape.hlo.values.attribute import ABSENT, Attribute, Context, structured, whole
-from xlashape.hlo.values.padding import parse_paddings
+from xlashape.hlo.tokens import HloCursor, ints
+from xlashape.hlo.values.attribute import (
+    ABSENT,
+    FIELDS,
+    Attribute,
+    Context,
+    integers,
+    list_value,
+    structured,
+    structured_list,
+    submessage,
+    whole,
+)
 from xlashape.proto import xla
+
+_PADDING = re.compile(
+    r"-?[0-9]{1,19}_-?[0-9]{1,19}(?:_-?[0-9]{1,19})?(?:x-?[0-9]{1,19}_-?[0-9]{1,19}(?:_-?[0-9]{1,19})?)*(?![0-9A-Za-z_])"
+)
+
+
+def parse_paddings(cursor: HloCursor, *, with_interior: bool) -> list[list[int]]:
+    """The numbers of each dimension: low, high and, `with_interior`, perhaps interior."""
+    cursor.skip_space()
+    match = _PADDING.match(cursor.text, cursor.at)
+    if match is None:
+        cursor.fail("paddings, such as '0_0x1_2'")
+    paddings = [[cursor.int64(digits) for digits in part.split("_")] for part in match.group().split("x")]
+    if not with_interior and any(len(part) > 2 for part in paddings):
+        raise cursor.error("a padding of a window has two numbers, low_high", expected="low_high")
+    cursor.at = match.end()
+    return paddings
+
+
+class PaddingDimension(NamedTuple):
+    """How one dimension is padded."""
+
+    edge_padding_low: int = 0
+    """Elements added before the first; negative where elements are removed."""
+    edge_padding_high: int = 0
+    interior_padding: int = 0
+    """Elements added between each two."""
+
+
+class PaddingConfig(NamedTuple):
+    """The padding of a pad, as `xla.PaddingConfig` and text have it.
+
+    >>> padding = PaddingConfig.parse("0_1_2x-3_4_0")
+    >>> padding.dimensions[1].edge_padding_low, str(padding)
+    (-3, '0_1_2x-3_4_0')
+    """
+
+    dimensions: tuple[PaddingDimension, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> PaddingConfig:
+        """The padding written `text`. Raises ParseError."""
+        return whole(cls.read, text)
+
+    @classmethod
+    def read(cls, cursor: HloCursor) -> PaddingConfig:
+        """The padding at the cursor."""
+        if not cursor.at_end() and _PADDING.match(cursor.text, cursor.at) is None:
+            cursor.fail("a padding, such as '0_0_0x3_3_1'")
+        return cls(tuple([PaddingDimension(*numbers) for numbers in parse_paddings(cursor, with_interior=True)]))
+
+    def write(self) -> str:
+        """`0_1x2_3`, with interior padding where there is some."""
+        has_interior = any(each.interior_padding for each in self.dimensions)
+        return "x".join(
+            [f"{low}_{high}{f'_{interior}' if has_interior else ''}" for low, high, interior in self.dimensions]
+        )
+
+    @classmethod
+    def of_proto(cls, message: xla.PaddingConfig) -> PaddingConfig:
+        """The padding of a message."""
+        return cls(
+            tuple(
+                [
+                    PaddingDimension(each.edge_padding_low, each.edge_padding_high, each.interior_padding)
+                    for each in message.dimensions
+                ]
+            )
+        )
+
+    def to_proto(self) -> xla.PaddingConfig:
+        """A new message."""
+        message = xla.PaddingConfig()
+        for each in self.dimensions:
+            message.dimensions.add(**each._asdict())
+        return message
+
+    def __str__(self) -> str:
+        return self.write()
+
+
+@cached(max_bytes=1 << 20, weigh=lambda key, text: 300 + len(key[0]) + len(text))
+def _padding_text(data: bytes) -> str:
+    return PaddingConfig.of_proto(xla.PaddingConfig.FromString(data)).write()
+
+
+def _write_padding(message: Any, _context: Context) -> str:
+    return f", padding={_padding_text(submessage(message.padding_config))}"
+
+
+PADDING: Final = structured("padding", PaddingConfig, _write_padding, field="padding_config")
+
+
+# -- windows -----------------------------------------------------------------------------------
+
 
 _NUMBERS_BY_X = re.compile(r"-?[0-9]{1,19}(?:x-?[0-9]{1,19})*(?![0-9A-Za-z_])")
 _LISTS: Final = ("size", "stride", "lhs_dilate", "rhs_dilate", "rhs_reversal")
@@ -169,19 +290,108 @@ class Window(NamedTuple):
 
 
 @cached(max_bytes=4 << 20, weigh=lambda key, text: 300 + 2 * len(key[0]) + len(text))
-def _text(data: bytes) -> str:
+def _window_text(data: bytes) -> str:
     return Window.of_proto(xla.Window.FromString(data)).write()
 
 
 def _write_even_if_empty(message: Any, _context: Context) -> str:
-    return "" if message.window == ABSENT else f", window={_text(message.window)}"
+    return "" if message.window == ABSENT else f", window={_window_text(message.window)}"
 
 
-def _write(message: Any, context: Context) -> str:
+def _write_window(message: Any, context: Context) -> str:
     text = _write_even_if_empty(message, context)
     return "" if text == ", window={}" else text
 
 
-WINDOW: Final[Attribute] = structured("window", Window, _write)
+WINDOW: Final[Attribute] = structured("window", Window, _write_window)
 WINDOW_IF_ANY: Final[Attribute] = WINDOW._replace(write=_write_even_if_empty)
 """The window of a custom-call: where there is one, it is written even if it has no dimensions."""
+
+
+# -- slices ------------------------------------------------------------------------------------
+
+
+class SliceDimension(NamedTuple):
+    """What a slice takes of one dimension: every `stride`-th element from `start` on, before `limit`.
+
+    >>> SliceDimension.parse("[1:5:2]")
+    SliceDimension(start=1, limit=5, stride=2)
+    """
+
+    start: int
+    limit: int
+    stride: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> SliceDimension:
+        """What `text` takes, brackets included. Raises ParseError."""
+        return whole(cls.read, text)
+
+    @classmethod
+    def read(cls, cursor: HloCursor) -> SliceDimension:
+        """The dimension at the cursor."""
+        cursor.expect("[")
+        start = cursor.parse_int("where the slice starts")
+        cursor.expect(":")
+        limit = cursor.parse_int("where the slice ends")
+        stride = cursor.parse_int("the stride of the slice") if cursor.accept(":") else 1
+        cursor.expect("]")
+        return cls(start, limit, stride)
+
+    def write(self, *, with_stride: bool = True) -> str:
+        """`[1:5:2]`, or `[1:5]` without the stride, which counts for all dimensions of a slice."""
+        return f"[{self.start}:{self.limit}:{self.stride}]" if with_stride else f"[{self.start}:{self.limit}]"
+
+    @classmethod
+    def of_proto(cls, message: xla.HloInstructionProto.SliceDimensions) -> SliceDimension:
+        """The dimension of a message."""
+        return cls(message.start, message.limit, message.stride)
+
+    def to_proto(self) -> xla.HloInstructionProto.SliceDimensions:
+        """A new message."""
+        return xla.HloInstructionProto.SliceDimensions(start=self.start, limit=self.limit, stride=self.stride)
+
+
+def _write_slice(message: Any, _context: Context) -> str:
+    from_bytes = xla.HloInstructionProto.SliceDimensions.FromString
+    dimensions = [SliceDimension.of_proto(from_bytes(data)) for data in message.slice_dimensions]
+    strided = any(each.stride != 1 for each in dimensions)
+    return f", slice={{{', '.join([each.write(with_stride=strided) for each in dimensions])}}}"
+
+
+def _read_permute_sizes(cursor: HloCursor) -> bytes:
+    # The schema has one list: the sizes of all slices, one slice after the other.
+    lists = cursor.parse_list(cursor.parse_ints)
+    return FIELDS.integers("dynamic_slice_sizes", [size for sizes in lists for size in sizes])
+
+
+def _write_permute_sizes(message: Any, context: Context) -> str:
+    if not message.dynamic_slice_sizes:
+        return ""
+    sent = context.operand_shape(0)
+    parts = () if sent is None else sent.tuple_shapes if sent.is_tuple else (sent,)
+    return f", slice_sizes={_sizes_by_slice(list(message.dynamic_slice_sizes), [part.rank for part in parts])}"
+
+
+def _sizes_by_slice(sizes: list[int], ranks: Sequence[int]) -> str:
+    """The sizes of all slices, split into those of each: a slice has the rank of the array that is sent."""
+    parts: list[str] = []
+    first = number = 0
+    while first < len(sizes):
+        rank = ranks[number % len(ranks)] if ranks else 0
+        number += 1
+        if rank == 0:
+            rank = len(sizes) - first
+        parts.append(ints(sizes[first : first + rank]))
+        first += rank
+    return f"{{{','.join(parts)}}}"
+
+
+DYNAMIC_SLICE_SIZES: Final = integers("dynamic_slice_sizes")
+PERMUTE_SLICE_SIZES: Final = Attribute(
+    "slice_sizes", _read_permute_sizes, _write_permute_sizes, list_value("dynamic_slice_sizes")
+)
+"""The slices of a collective-permute: its value has the sizes of all slices, one slice after the other."""
+SLICE: Final = structured_list("slice", SliceDimension, _write_slice, field="slice_dimensions")
+SLICE_SIZES: Final = integers("slice_sizes", "gather_slice_sizes")
+"""The slice that a gather takes at each index."""

@@ -15,7 +15,7 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Result
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.verifier.module_rules import Problem
-from xlashape.shape.value.equality import compatible_shapes
+from xlashape.shape.value.shape import compatible_shapes
 
 _MAIN_THREAD: Final = "main"
 

@@ -13,7 +13,7 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.math import product
 from xlashape.proto import xla
 from xlashape.shape import Shape
-from xlashape.shape.value.equality import compatible_shapes, equal_layouts
+from xlashape.shape.value.shape import compatible_shapes, equal_layouts
 
 
 class Problem(NamedTuple):

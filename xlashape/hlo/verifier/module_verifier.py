@@ -36,7 +36,7 @@ from xlashape.hlo.verifier.buffer_rules import buffer_problems
 from xlashape.hlo.verifier.module_rules import Problem, module_problems, origin_problem, sharding_problem
 from xlashape.proto import xla
 from xlashape.shape import Shape
-from xlashape.shape.value.equality import compatible_shapes
+from xlashape.shape.value.shape import compatible_shapes
 
 _SHOWN = 20
 

@@ -3,15 +3,14 @@
 
 What rules are made of:
 
-- `registry`: which rule answers for which opcode.
-- `op`: what a rule may know of an instruction, and what it answers with.
-- `keys`: cheap keys of the attributes that rules need, which are the typed values of `xlashape.hlo.values`.
-- `build`: maps from sizes, and checks; `windows`: the arithmetic of one dimension of a window.
+- `op`: what a rule may know of an instruction, and what it answers with; which rule answers for which opcode; cheap keys of the attributes that
+  rules need; maps from sizes, and checks.
+- `windows`: the arithmetic of one dimension of a window.
 
 The rules, a family of operations each:
 
-- `elementwise`, `movement` (broadcast, transpose, …), `slicing`, `reshape` (and bitcast), `reduction` (and windows, sort, batch norm).
-- `contraction` (dot, convolution), `gather` (and scatter), `linear_algebra`, `ragged`.
+- `elementwise`, `movement` (broadcast, transpose, …), `slicing` (and gather, scatter), `reshape` (and bitcast), `reduction` (and windows, sort, batch norm).
+- `contraction` (dot, convolution), `linear_algebra`.
 - `collective`: operations across replicas. `control`: tuples, barriers, tokens, asynchronous pairs, calls, custom calls.
 """
 
@@ -20,15 +19,13 @@ from xlashape.indexing.ops import (
     contraction,
     control,
     elementwise,
-    gather,
     linear_algebra,
     movement,
-    ragged,
     reduction,
     reshape,
     slicing,
 )
-from xlashape.indexing.ops.registry import CALLS, INPUT_TO_OUTPUT, OUTPUT_TO_INPUT, UNKNOWN, WITHOUT_BOUNDS
+from xlashape.indexing.ops.op import CALLS, INPUT_TO_OUTPUT, OUTPUT_TO_INPUT, UNKNOWN, WITHOUT_BOUNDS
 
 __all__ = [
     "CALLS",
@@ -40,10 +37,8 @@ __all__ = [
     "contraction",
     "control",
     "elementwise",
-    "gather",
     "linear_algebra",
     "movement",
-    "ragged",
     "reduction",
     "reshape",
     "slicing",

@@ -10,22 +10,32 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from xlashape.hlo import Opcode
-from xlashape.hlo.values.convolution_numbers import ConvolutionDimensionNumbers
-from xlashape.hlo.values.dot_numbers import DOT_DIMENSION_NUMBERS, DotDimensionNumbers
+from xlashape.hlo.values.dimension_numbers import (
+    DOT_DIMENSION_NUMBERS,
+    ConvolutionDimensionNumbers,
+    DotDimensionNumbers,
+)
 from xlashape.hlo.values.window import WindowDimension
-from xlashape.indexing.ops.build import (
+from xlashape.indexing.ops.op import (
+    Access,
     Malformed,
+    Op,
+    Rows,
     every_element,
     everything,
+    fields,
+    input_to_output,
+    keyed_by,
     make_map,
+    operand_dims,
+    output_dims,
+    output_to_input,
     require,
     require_dims,
     require_operands,
     to_scalar,
+    without_bounds,
 )
-from xlashape.indexing.ops.keys import fields, keyed_by
-from xlashape.indexing.ops.op import Access, Op, Rows, operand_dims, output_dims
-from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
 from xlashape.indexing.ops.windows import (
     check_window,
     simplified_window_input,

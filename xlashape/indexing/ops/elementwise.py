@@ -8,9 +8,22 @@ from __future__ import annotations
 from xlashape.hlo import Opcode
 from xlashape.hlo.values.enums import RNG_ALGORITHM
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of
-from xlashape.indexing.ops.build import Malformed, every_element, everything, identity, make_map, require, to_scalar
-from xlashape.indexing.ops.op import Access, Op, Rows, output_dims
-from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
+from xlashape.indexing.ops.op import (
+    Access,
+    Malformed,
+    Op,
+    Rows,
+    every_element,
+    everything,
+    identity,
+    input_to_output,
+    make_map,
+    output_dims,
+    output_to_input,
+    require,
+    to_scalar,
+    without_bounds,
+)
 from xlashape.symbolic import Interval, dim, rng
 
 UNARY = (

@@ -8,12 +8,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from xlashape.hlo import Opcode
-from xlashape.hlo.values.enums import FFT_TYPE
-from xlashape.hlo.values.linear_algebra import CHOLESKY_LOWER, LEFT_SIDE, TRANSPOSE_A, TRIANGULAR_LOWER, UNIT_DIAGONAL
+from xlashape.hlo.values.enums import CHOLESKY_LOWER, FFT_TYPE, LEFT_SIDE, TRANSPOSE_A, TRIANGULAR_LOWER, UNIT_DIAGONAL
 from xlashape.hlo.values.plain import FFT_LENGTH
-from xlashape.indexing.ops.build import make_map, require, require_operands
-from xlashape.indexing.ops.op import Access, Op, Rows, operand_dims, output_dims
-from xlashape.indexing.ops.registry import input_to_output, output_to_input
+from xlashape.indexing.ops.op import (
+    Access,
+    Op,
+    Rows,
+    input_to_output,
+    make_map,
+    operand_dims,
+    output_dims,
+    output_to_input,
+    require,
+    require_operands,
+)
 from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from xlashape.hlo import Opcode
-from xlashape.hlo.values.padding import PADDING, PaddingConfig, PaddingDimension
 from xlashape.hlo.values.plain import DIMENSIONS
+from xlashape.hlo.values.window import PADDING, PaddingConfig, PaddingDimension
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of
-from xlashape.indexing.ops.build import (
+from xlashape.indexing.ops.op import (
+    Access,
     Malformed,
+    Op,
+    Rows,
     everything,
+    input_to_output,
     make_map,
+    operand_dims,
+    output_dims,
+    output_to_input,
     require,
     require_dims,
     require_operands,
     to_scalar,
+    unknown,
+    without_bounds,
 )
-from xlashape.indexing.ops.op import Access, Op, Rows, operand_dims, output_dims
-from xlashape.indexing.ops.registry import input_to_output, output_to_input, unknown, without_bounds
 from xlashape.limits import spend
 from xlashape.math import ceil_div
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng

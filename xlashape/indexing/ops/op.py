@@ -1,17 +1,51 @@
-"""What a rule may know of an instruction: its shapes, their leaves and the attributes that the rule's reader took from it.
+"""Rules: what they take, what they return, and where they are registered.
+
+What a rule may know of an instruction: its shapes, their leaves and the attributes that the rule's reader took from it.
 
 And what a rule answers with: for each operand (input to output: for each output) a row, the accesses of one array. An access names operands by their
 number, not by their instruction. `walk.instruction_answers` binds it to an instruction: it becomes an `OperandIndexing`, a row becomes an
 `OperandIndexingSet`.
+
+Cheap keys of attributes: what cached answers are found by, without reading the attributes themselves.
+
+Equal keys of one reader mean equal attributes. Messages are taken as their bytes, so a field that no rule looks at, or another order of the same
+fields, costs a second analysis and nothing else. A reader that is missing here is its own key.
+
+With all caches warm, all maps of a module take 1.9 µs a map with these keys instead of 2.3 with the readers (mobilenet_v2), or 2.3 instead of 2.7
+(Llama 3.1 8B).
+
+Which function answers for which operation: one rule for each opcode and direction, registered by decorator.
+
+    @output_to_input(Opcode.TRANSPOSE, attributes=DIMENSIONS)
+    def transpose_output_to_input(op: Op, output: int) -> Rows: ...
+
+A rule is a pure function of an `Op`. Opcodes whose maps come from the computations that they call are declared with `calls`; opcodes about which
+nothing can be said, with `unknown`.
+
+What rules are made of: maps from sizes, the rows that many operations share, and checks of operands and attributes.
+
+A rule that finds attributes which do not fit the shapes raises `Malformed`; the analysis turns it into an InvalidModuleError that names the
+instruction.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from google.protobuf.descriptor import FieldDescriptor
+
+from xlashape.caches import cached
+from xlashape.hlo import Opcode
+from xlashape.hlo.values.attribute import Attribute, Codec
+from xlashape.hlo.values.dimension_numbers import DOT_DIMENSION_NUMBERS
+from xlashape.hlo.values.plain import DIMENSIONS
+from xlashape.hlo.values.window import PADDING, SLICE
 from xlashape.indexing.answers.leaves import dims_of, first_leaves, leaves
+from xlashape.proto import is_repeated, xla
 from xlashape.shape import Shape
-from xlashape.symbolic import IndexingMap
+from xlashape.symbolic import Expr, IndexingMap, Interval, MapParts, Var, dim, rng
 
 
 class Op(NamedTuple):
@@ -103,3 +137,252 @@ class SparseRows(NamedTuple):
 
 
 Rows: TypeAlias = tuple[Row, ...] | SparseRows
+
+
+# -- keys --------------------------------------------------------------------------------------
+
+
+Key: TypeAlias = Callable[[xla.HloInstructionProto], Hashable]
+
+_R = TypeVar("_R", bound=Key)
+
+_KEYS: dict[Key, Key] = {}
+
+
+def keyed_by(key: Key) -> Callable[[_R], _R]:
+    """A decorator of a reader of attributes, which gives it a key."""
+
+    def decorate(reader: _R) -> _R:
+        _KEYS[reader] = key
+        return reader
+
+    return decorate
+
+
+def fields(*names: str) -> Key:
+    """The key that is these fields of an instruction.
+
+    >>> fields("dimensions", "k")(xla.HloInstructionProto(dimensions=[1, 0]))
+    ((1, 0), 0)
+    """
+    parts = [_field(name) for name in names]
+    if len(parts) == 1:
+        return parts[0]
+    return lambda instruction: tuple([part(instruction) for part in parts])
+
+
+def _field(name: str) -> Key:
+    field: FieldDescriptor = xla.HloInstructionProto.DESCRIPTOR.fields_by_name[name]
+    get: Callable[[Any], Any] = attrgetter(name)
+    if field.type != FieldDescriptor.TYPE_MESSAGE:
+        return (lambda instruction: tuple(get(instruction)[:])) if is_repeated(field) else get
+    if is_repeated(field):
+        return lambda instruction: tuple([each.SerializeToString() for each in get(instruction)])
+    return lambda instruction: get(instruction).SerializeToString()
+
+
+def key_of(reader: Key) -> Key:
+    """The key of a reader of attributes."""
+    return _KEYS.get(reader, reader)
+
+
+def _keyed(attribute: Attribute | Codec, *names: str) -> None:
+    value = attribute.value if isinstance(attribute, Attribute) else attribute
+    assert value is not None
+    _KEYS[value.get] = fields(*names)
+
+
+_keyed(DIMENSIONS, "dimensions")
+_keyed(DOT_DIMENSION_NUMBERS, "dot_dimension_numbers")
+_keyed(PADDING, "padding_config")
+_keyed(SLICE, "slice_dimensions")
+
+
+# -- register ----------------------------------------------------------------------------------
+
+
+OutputRule: TypeAlias = Callable[[Op, int], Rows]
+"""From (op, output's leaf) to the rows of the operands."""
+InputRule: TypeAlias = Callable[[Op, int, int], Rows]
+"""From (op, operand, operand's leaf) to the rows of the output's leaves."""
+Reader: TypeAlias = Callable[[xla.HloInstructionProto], Hashable]
+Attributes: TypeAlias = "Attribute | Codec | Reader"
+"""The attribute, or the value, that a rule needs; a function where a rule needs several."""
+
+
+class Registered(NamedTuple):
+    """A rule, and how its answers are cached."""
+
+    rule: Callable[..., Rows]
+    attributes: Reader | None
+    """Reads the attributes that the rule needs."""
+    key: Reader | None
+    """Reads the key under which answers are cached, beside the shapes; None where the rule needs no attributes."""
+    number: int
+    """Different for each registration: rules with different readers are cached apart."""
+
+
+_registrations: list[Registered] = []
+# Keys are members of Opcode, which equal their names: a proto's opcode is looked up as the string that it is.
+OUTPUT_TO_INPUT: dict[str, Registered] = {}
+INPUT_TO_OUTPUT: dict[str, Registered] = {}
+CALLS: dict[str, str] = {}
+"""Opcodes whose maps come from the computations that they call, and how in a few words."""
+WITHOUT_BOUNDS: set[str] = set()
+"""Opcodes whose rules answer for dimensions without a bound too."""
+UNKNOWN: dict[str, str] = {}
+"""Opcodes that are knowingly not answered, and why."""
+
+
+def registered_rule(rule: Callable[..., Rows], attributes: Attributes | None = None) -> Registered:
+    """A rule with its place in the cache. It answers for no opcode by itself: the analysis of a sort asks it for part of the answer."""
+    if isinstance(attributes, Attribute):
+        assert attributes.value is not None, f"{attributes.name} has no value"
+        attributes = attributes.value
+    reader = attributes.get if isinstance(attributes, Codec) else attributes
+    key = None if reader is None else key_of(reader)
+    registered = Registered(rule, reader, key, len(_registrations))
+    _registrations.append(registered)
+    return registered
+
+
+def without_bounds(*opcodes: Opcode) -> None:
+    """Declares opcodes whose rules answer for dimensions without a bound too: their maps do not depend on sizes."""
+    WITHOUT_BOUNDS.update(opcodes)
+
+
+def _register(
+    table: dict[str, Registered], opcodes: tuple[Opcode, ...], rule: Callable[..., Rows], attributes: Attributes | None
+) -> None:
+    registered = registered_rule(rule, attributes)
+    for opcode in opcodes:
+        if opcode in table or opcode in UNKNOWN or opcode in CALLS:
+            raise ValueError(f"{opcode} is registered twice")
+        table[opcode] = registered
+
+
+def output_to_input(*opcodes: Opcode, attributes: Attributes | None = None) -> Callable[[OutputRule], OutputRule]:
+    """Registers a rule from outputs to operands."""
+
+    def register(rule: OutputRule) -> OutputRule:
+        _register(OUTPUT_TO_INPUT, opcodes, rule, attributes)
+        return rule
+
+    return register
+
+
+def input_to_output(*opcodes: Opcode, attributes: Attributes | None = None) -> Callable[[InputRule], InputRule]:
+    """Registers a rule from operands to outputs."""
+
+    def register(rule: InputRule) -> InputRule:
+        _register(INPUT_TO_OUTPUT, opcodes, rule, attributes)
+        return rule
+
+    return register
+
+
+def calls(opcode: Opcode, how: str) -> None:
+    """Declares an opcode whose maps come from the computations that it calls. `how` says in a few words."""
+    CALLS[opcode] = how
+
+
+def unknown(opcode: Opcode, reason: str) -> None:
+    """Declares an opcode that is knowingly not answered."""
+    UNKNOWN[opcode] = reason
+
+
+# -- building maps -----------------------------------------------------------------------------
+
+
+class Malformed(Exception):
+    """Attributes or operands that do not fit the operation. It never leaves `xlashape.indexing`."""
+
+
+def require(condition: bool, message: str | Callable[[], str]) -> None:
+    """Raises Malformed unless the condition holds. Pass a function where formatting the message takes longer than the check."""
+    if not condition:
+        raise Malformed(message if isinstance(message, str) else message())
+
+
+def require_dims(what: str, dims: Sequence[int], rank: int) -> None:
+    """Raises Malformed unless the numbers are different dimensions of an array of that rank."""
+    if len(set(dims)) != len(dims) or (dims and not 0 <= min(dims) <= max(dims) < rank):
+        raise Malformed(f"{what} {list(dims)} are not different dimensions of rank {rank}")
+
+
+def require_operands(op: Op, count: int) -> None:
+    """Raises Malformed unless the operation has that many operands, each one array (or token)."""
+    if len(op.operands) != count:
+        raise Malformed(f"has {len(op.operands)} operands instead of {count}")
+    for shape in op.operand_shapes:
+        if shape.is_tuple:
+            raise Malformed("has a tuple among its operands")
+
+
+def make_map(
+    dims: Iterable[int | Interval],
+    results: Iterable[Expr],
+    *,
+    ranges: Iterable[int | Interval] = (),
+    runtime: Iterable[Interval] = (),
+    constraints: Iterable[tuple[Expr, Interval]] = (),
+) -> IndexingMap:
+    """A map; an int stands for the interval [0, size - 1].
+
+    >>> make_map([4], [dim(0), rng(0)], ranges=[3])
+    (d0)[s0] -> (d0, s0), domain: d0 in [0, 3], s0 in [0, 2]
+    """
+    # Rules name only variables that they declare. The constructor would check that, which takes a tenth of the time of an analysis.
+    return IndexingMap.from_parts(
+        MapParts(
+            "map",
+            tuple([_var(d) for d in dims]),
+            tuple([_var(r) for r in ranges]),
+            tuple([Var(bounds) for bounds in runtime]),
+            tuple(results),
+            tuple(constraints),
+        )
+    )
+
+
+def _var(bounds: int | Interval) -> Var:
+    return Var(Interval(0, bounds - 1) if isinstance(bounds, int) else bounds)
+
+
+def _bytes_by_ranks(key: tuple[tuple[int, ...], ...], value: object) -> int:
+    """About the bytes of a map from arrays of the first sizes in the key, to arrays of the second if there are any."""
+    return 1200 + 400 * sum([len(dims) for dims in key])
+
+
+# Keeping results saves 6 % of the time of the maps of ResNet-50.
+@cached(max_bytes=4 << 20, weigh=_bytes_by_ranks)
+def identity(dims: tuple[int, ...]) -> Row:
+    """Each element from the element of the same index."""
+    return (Access(make_map(dims, [dim(i) for i in range(len(dims))])),)
+
+
+def passed(dims: tuple[int, ...], leaf: int) -> Row:
+    """Each element from the element of the same index in a leaf."""
+    return (Access(identity(dims)[0].map, leaf),) if leaf else identity(dims)
+
+
+def to_scalar(dims: tuple[int, ...]) -> Row:
+    """Each element from the one element of a scalar."""
+    return (Access(make_map(dims, ())),)
+
+
+def everything(
+    dims: tuple[int, ...], target: tuple[int, ...], leaf: int = 0, *, is_conservative: bool = False
+) -> Access:
+    """Each element from every element. `is_conservative`: because nothing narrower is known to be true."""
+    whole = make_map(dims, [rng(i) for i in range(len(target))], ranges=target)
+    return Access(whole, leaf, is_conservative=is_conservative)
+
+
+def every_element(op: Op, output: int) -> Rows:
+    """Each element from every element of every operand, because nothing narrower is known to be true."""
+    dims = output_dims(op, output)
+    return tuple(
+        tuple(everything(dims, dims_of(shape), leaf, is_conservative=True) for leaf, shape in enumerate(operand))
+        for operand in op.operands
+    )

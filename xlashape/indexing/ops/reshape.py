@@ -10,9 +10,22 @@ from collections.abc import Sequence
 
 from xlashape.hlo import Opcode
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of
-from xlashape.indexing.ops.build import everything, identity, make_map, require, require_operands, to_scalar
-from xlashape.indexing.ops.op import Access, Op, Rows, operand_dims, output_dims
-from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
+from xlashape.indexing.ops.op import (
+    Access,
+    Op,
+    Rows,
+    everything,
+    identity,
+    input_to_output,
+    make_map,
+    operand_dims,
+    output_dims,
+    output_to_input,
+    require,
+    require_operands,
+    to_scalar,
+    without_bounds,
+)
 from xlashape.math import product
 from xlashape.shape import Layout, Shape
 from xlashape.shape.tiling.formula import geometry, logical_index, physical_position

@@ -1,14 +1,46 @@
-"""Slices: static slices, and dynamic slices, whose offsets are known at run time only."""
+"""Maps of slices, gathers and scatters.
+
+Slices: static slices, and dynamic slices, whose offsets are known at run time only.
+
+Reads and writes at indices that an array of index vectors names: gather and scatter, in general form.
+
+A gather's slice, like a scatter's update, is a *window*: it starts at an index vector, and has all dimensions of the operand except those that are
+collapsed or shared with the indices (batching). The other dimensions of the output (updates) are *batch* dimensions: they say which index vector it is.
+A gather clamps the start of a slice so that the slice stays inside; a scatter leaves out an update that does not stay inside.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from xlashape.hlo import Opcode
-from xlashape.hlo.values.slices import DYNAMIC_SLICE_SIZES, SLICE, SliceDimension
-from xlashape.indexing.ops.build import Malformed, everything, identity, make_map, require, require_operands, to_scalar
-from xlashape.indexing.ops.op import Access, Op, Rows, Runtime, operand_dims, output_dims
-from xlashape.indexing.ops.registry import input_to_output, output_to_input, without_bounds
+from xlashape.hlo.values.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
+from xlashape.hlo.values.window import DYNAMIC_SLICE_SIZES, SLICE, SLICE_SIZES, SliceDimension
+from xlashape.indexing.answers.leaves import dims_of
+from xlashape.indexing.ops.op import (
+    Access,
+    Malformed,
+    Op,
+    Rows,
+    Runtime,
+    everything,
+    fields,
+    identity,
+    input_to_output,
+    keyed_by,
+    make_map,
+    operand_dims,
+    output_dims,
+    output_to_input,
+    require,
+    require_dims,
+    require_operands,
+    to_scalar,
+    without_bounds,
+)
 from xlashape.math import ceil_div
-from xlashape.symbolic import Expr, Interval, const, dim, rt
+from xlashape.proto import xla
+from xlashape.symbolic import Expr, Interval, const, dim, rng, rt
 
 without_bounds(Opcode.SLICE, Opcode.DYNAMIC_SLICE, Opcode.DYNAMIC_UPDATE_SLICE)
 
@@ -158,3 +190,224 @@ def _dynamic_update_slice(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], lis
         lambda: f"writes {list(update)} into {list(source)} giving {list(out)}",
     )
     return out, update, _offset_bounds(out, update)
+
+
+# -- gathers and scatters ----------------------------------------------------------------------
+
+
+class _IndexNumbers(NamedTuple):
+    """Dimension numbers of a gather or scatter, named as the gather names them.
+
+    The *window* is the slice that is read, or the update that is written.
+
+    - `window_dims`: its dimensions in the output (scatter: in the updates).
+    - `collapsed`: the dimensions of the operand that the window does not have.
+    - `index_map`: the operand's dimension for each element of an index vector.
+    - `index_vector_dim`: the dimension of the indices that an index vector extends along.
+    - `operand_batching` and `index_batching`: dimensions that operand and indices share, pair by pair.
+    - `sizes`: those of a gather's slice; empty for a scatter.
+    """
+
+    window_dims: tuple[int, ...]
+    collapsed: tuple[int, ...]
+    index_map: tuple[int, ...]
+    index_vector_dim: int
+    operand_batching: tuple[int, ...]
+    index_batching: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+@keyed_by(fields("gather_dimension_numbers", "gather_slice_sizes"))
+def _gather_numbers(instruction: xla.HloInstructionProto) -> _IndexNumbers:
+    numbers = GatherDimensionNumbers.of_proto(instruction.gather_dimension_numbers)
+    return _IndexNumbers(*numbers, SLICE_SIZES.of(instruction))
+
+
+@keyed_by(fields("scatter_dimension_numbers"))
+def _scatter_numbers(instruction: xla.HloInstructionProto) -> _IndexNumbers:
+    return _IndexNumbers(*ScatterDimensionNumbers.of_proto(instruction.scatter_dimension_numbers), ())
+
+
+class _Indexed:
+    """The role of each dimension of a gather or a scatter. `windowed` are the sizes of the output (scatter: of the updates)."""
+
+    def __init__(
+        self, n: _IndexNumbers, operand: tuple[int, ...], indices: tuple[int, ...], windowed: tuple[int, ...]
+    ) -> None:
+        self.n, self.operand, self.indices, self.windowed = n, operand, indices, windowed
+        rank = len(operand)
+        require(
+            0 <= n.index_vector_dim <= len(indices),
+            f"has index vectors along dimension {n.index_vector_dim} of {list(indices)}",
+        )
+        require_dims("window dimensions", n.window_dims, len(windowed))
+        require_dims("collapsed and batching dimensions", (*n.collapsed, *n.operand_batching), rank)
+        require_dims("the index map", n.index_map, rank)
+        require(
+            len(n.operand_batching) == len(n.index_batching),
+            "pairs different numbers of batching dimensions of operand and indices",
+        )
+        # The dimensions of the indices other than that of index vectors, and the output's batch dimensions, in the same order.
+        self.index_dims = tuple(d for d in range(len(indices)) if d != n.index_vector_dim)
+        self.batch_dims = tuple(d for d in range(len(windowed)) if d not in n.window_dims)
+        require(
+            all(d in self.index_dims for d in n.index_batching),
+            f"shares dimensions {list(n.index_batching)} of indices {list(indices)}",
+        )
+        require(
+            tuple(indices[d] for d in self.index_dims) == tuple(windowed[d] for d in self.batch_dims),
+            f"has indices {list(indices)} that do not fit {list(windowed)}",
+        )
+        vector = indices[n.index_vector_dim] if n.index_vector_dim < len(indices) else 1
+        require(vector == len(n.index_map), f"has index vectors of {vector} elements for {len(n.index_map)} dimensions")
+        # The window's size along each dimension of the operand, and its dimension in the output; size 1 where it has no such dimension.
+        kept = [d for d in range(rank) if d not in n.collapsed and d not in n.operand_batching]
+        require(len(kept) == len(n.window_dims), f"has {len(n.window_dims)} window dimensions for {len(kept)}")
+        self.window_of: dict[int, int] = dict(zip(kept, n.window_dims, strict=True))
+        sizes = tuple(windowed[self.window_of[d]] if d in self.window_of else 1 for d in range(rank))
+        if n.sizes:
+            require(n.sizes == sizes, f"has slices of {list(n.sizes)} that do not fit {list(windowed)}")
+        require(
+            all(a <= b for a, b in zip(sizes, operand, strict=True)) or 0 in windowed,
+            f"has windows of {list(sizes)} in {list(operand)}",
+        )
+        self.sizes = sizes
+        self.runtime_of = {d: k for k, d in enumerate(d for d in range(rank) if d in n.index_map)}
+        self.start_bounds = tuple(Interval(0, operand[d] - sizes[d]) for d in self.runtime_of)
+
+    def batch_index(self, d: int) -> int:
+        """The number of the batch dimension that is dimension `d` of the indices."""
+        return self.index_dims.index(d)
+
+    def start(self, batch: list[Expr], d: int) -> list[Expr]:
+        """The index, in the indices, of the element that holds the start along dimension `d` of the operand."""
+        index: list[Expr] = []
+        for i in range(len(self.indices)):
+            index.append(
+                const(self.n.index_map.index(d)) if i == self.n.index_vector_dim else batch[self.batch_index(i)]
+            )
+        return index
+
+    def runtime(
+        self, operand: int, dims: tuple[int, ...], ranges: tuple[int, ...], batch: list[Expr], *, clamped: bool
+    ) -> tuple[Runtime, ...]:
+        """The producers of the starts, seen from a map with these dimensions and ranges."""
+        return tuple(
+            Runtime(operand, make_map(dims, self.start(batch, d), ranges=ranges), clamped) for d in self.runtime_of
+        )
+
+    def in_operand(self, batch: list[Expr], window: dict[int, Expr]) -> list[Expr]:
+        """The operand's index, from the batch index and the index in the window."""
+        results: list[Expr] = []
+        for d in range(len(self.operand)):
+            if d in self.n.operand_batching:
+                results.append(batch[self.batch_index(self.n.index_batching[self.n.operand_batching.index(d)])])
+                continue
+            inside = window.get(d)
+            if d in self.runtime_of:
+                start = rt(self.runtime_of[d])
+                results.append(start if inside is None else inside + start)
+            else:
+                results.append(const(0) if inside is None else inside)
+        return results
+
+    def forward(self, operand_number: int, *, clamped: bool) -> Access:
+        """From the output (updates) to the operand."""
+        batch: list[Expr] = [dim(d) for d in self.batch_dims]
+        window: dict[int, Expr] = {d: dim(w) for d, w in self.window_of.items()}
+        indexing_map = make_map(self.windowed, self.in_operand(batch, window), runtime=self.start_bounds)
+        return Access(indexing_map, 0, self.runtime(operand_number, self.windowed, (), batch, clamped=clamped))
+
+    def backward(self, operand_number: int, *, clamped: bool) -> Access:
+        """From the operand to the output (updates): every index vector may start a window that covers the element."""
+        ranges = tuple(self.windowed[d] for d in self.batch_dims)
+        batch: list[Expr] = [rng(i) for i in range(len(ranges))]
+        constraints: list[tuple[Expr, Interval]] = []
+        for d, i in zip(self.n.operand_batching, self.n.index_batching, strict=True):
+            constraints.append((rng(self.batch_index(i)) - dim(d), Interval(0, 0)))
+        results: list[Expr] = [const(0)] * len(self.windowed)
+        for number, d in enumerate(self.batch_dims):
+            results[d] = batch[number]
+        for d in range(len(self.operand)):
+            if d in self.n.operand_batching:
+                continue
+            inside: Expr = dim(d) - rt(self.runtime_of[d]) if d in self.runtime_of else dim(d)
+            constraints.append((inside, Interval(0, self.sizes[d] - 1)))
+            if d in self.window_of:
+                results[self.window_of[d]] = inside
+        indexing_map = make_map(
+            self.operand, results, ranges=ranges, runtime=self.start_bounds, constraints=constraints
+        )
+        return Access(indexing_map, 0, self.runtime(operand_number, self.operand, ranges, batch, clamped=clamped))
+
+    def to_indices(self) -> Access:
+        """From the output (updates) to the indices: the whole index vector."""
+        results: list[Expr] = []
+        for i in range(len(self.indices)):
+            results.append(rng(0) if i == self.n.index_vector_dim else dim(self.batch_dims[self.batch_index(i)]))
+        ranges = () if self.n.index_vector_dim == len(self.indices) else (self.indices[self.n.index_vector_dim],)
+        return Access(make_map(self.windowed, results, ranges=ranges))
+
+    def from_indices(self) -> Access:
+        """From the indices to the output (updates): the whole window."""
+        results: list[Expr] = [const(0)] * len(self.windowed)
+        for number, d in enumerate(self.batch_dims):
+            results[d] = dim(self.index_dims[number])
+        for s, d in enumerate(self.n.window_dims):
+            results[d] = rng(s)
+        return Access(make_map(self.indices, results, ranges=[self.windowed[d] for d in self.n.window_dims]))
+
+
+def _gather(op: Op) -> _Indexed:
+    require(len(op.operands) == 2 and all(len(operand) == 1 for operand in op.operands), "takes an operand and indices")
+    return _Indexed(op.attributes, operand_dims(op, 0), operand_dims(op, 1), output_dims(op, 0))
+
+
+@output_to_input(Opcode.GATHER, attributes=_gather_numbers)
+def gather_output_to_input(op: Op, output: int) -> Rows:
+    """The start plus the index in the slice; of the indices, the whole index vector."""
+    indexed = _gather(op)
+    return (indexed.forward(1, clamped=True),), (indexed.to_indices(),)
+
+
+@input_to_output(Opcode.GATHER, attributes=_gather_numbers)
+def gather_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """Every slice that covers the element; an index takes part in its whole slice."""
+    indexed = _gather(op)
+    return ((indexed.from_indices() if operand else indexed.backward(1, clamped=True),),)
+
+
+def _scatter(op: Op) -> tuple[int, _Indexed]:
+    count = len(op.operands) // 2
+    require(
+        count >= 1 and len(op.operands) == 2 * count + 1 and len(op.outputs) == count,
+        "takes other than n operands, indices and n updates",
+    )
+    require(all(len(operand) == 1 for operand in op.operands), "has a tuple among its operands")
+    operand, updates = operand_dims(op, 0), operand_dims(op, count + 1)
+    require(all(operand_dims(op, i) == operand for i in range(count)), "has operands of different sizes")
+    require(
+        all(operand_dims(op, i) == updates for i in range(count + 1, 2 * count + 1)), "has updates of different sizes"
+    )
+    require(all(dims_of(shape) == operand for shape in op.outputs), "changes the shape")
+    return count, _Indexed(op.attributes, operand, operand_dims(op, count), updates)
+
+
+@output_to_input(Opcode.SCATTER, attributes=_scatter_numbers)
+def scatter_output_to_input(op: Op, output: int) -> Rows:
+    """The operands at the same index; every update that is written there; every element of the indices, any of which may say so."""
+    count, indexed = _scatter(op)
+    dims = output_dims(op, output)
+    written = (indexed.backward(count, clamped=False),)
+    return (identity(dims),) * count + ((everything(dims, indexed.indices),),) + (written,) * count
+
+
+@input_to_output(Opcode.SCATTER, attributes=_scatter_numbers)
+def scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
+    """An operand's element keeps its index; an update goes where its index vector says; an index may name any element."""
+    count, indexed = _scatter(op)
+    if operand < count:
+        return (identity(indexed.operand),) * count
+    if operand == count:
+        return ((everything(indexed.indices, indexed.operand),),) * count
+    return ((indexed.forward(count, clamped=False),),) * count

@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 from xlashape.hlo.values.window import Window, WindowDimension
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND
-from xlashape.indexing.ops.build import Malformed, make_map, require
-from xlashape.indexing.ops.keys import fields, keyed_by
+from xlashape.indexing.ops.op import Malformed, fields, keyed_by, make_map, require
 from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, dim, rng
 from xlashape.symbolic.expr.substitute import substitute
-from xlashape.symbolic.simplify.linear_form import expression_of
+from xlashape.symbolic.simplify.rules.rule import expression_of
 
 Conditions = list[tuple[Expr, Interval]]
 

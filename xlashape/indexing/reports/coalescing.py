@@ -14,13 +14,12 @@ from xlashape.caches import cached
 from xlashape.errors import InvalidArgumentError, LimitExceededError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import leaves, map_bytes
-from xlashape.indexing.answers.operand_indexing import OperandIndexing
-from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet
+from xlashape.indexing.answers.operand_indexing import OperandIndexing, OperandIndexingSet
 from xlashape.indexing.reports.counting import box_size, fixed_runtime
 from xlashape.indexing.reports.physical import output_to_input_physical
 from xlashape.limits import INT64_MAX, spend
 from xlashape.math import ceil_div, product
-from xlashape.shape.tiling.physical_size import stored_bits
+from xlashape.shape.tiling.padding import stored_bits
 from xlashape.symbolic import IndexingMap, Interval
 
 if TYPE_CHECKING:

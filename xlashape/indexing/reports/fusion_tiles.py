@@ -19,9 +19,8 @@ from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of, leaf_sizes, leaves
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.queries import errors_name_instruction
-from xlashape.indexing.reports.tiles import TileBox, symbolic_tile
 from xlashape.indexing.walk.analysis import Analysis
-from xlashape.indexing.walk.dependencies.instruction_order import operands_first
+from xlashape.indexing.walk.dependencies import operands_first
 from xlashape.limits import check, spend
 from xlashape.math import ceil_div
 from xlashape.symbolic import (
@@ -29,18 +28,18 @@ from xlashape.symbolic import (
     IndexingMap,
     Interval,
     SymbolicTile,
+    TileBox,
     TileConstraints,
     Var,
     Variable,
     dim,
     minimum,
     ranges_to_dims,
+    symbolic_tile,
 )
 from xlashape.symbolic.expr.substitute import variables_of
-from xlashape.symbolic.tile.box import integers
 from xlashape.symbolic.tile.constraints import Condition
-
-__all__ = ["FusionTiling", "InstructionTile", "PlacedTile", "TileParameter", "tile_fusion"]
+from xlashape.symbolic.tile.symbolic_tile import integers
 
 MOST_TILES = 1 << 12
 """The most tiles of a fusion: each way in which an instruction is read has one."""

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from xlashape.caches import cached
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import is_unbounded, leaf_sizes, map_bytes
-from xlashape.indexing.answers.operand_indexing import OperandIndexing
-from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet
+from xlashape.indexing.answers.operand_indexing import OperandIndexing, OperandIndexingSet
 from xlashape.indexing.queries import output_to_input
 from xlashape.indexing.reports.counting import (
     MAX_POINTS,

@@ -8,7 +8,7 @@ The walk through one computation (`_walk_back`, `_walk_forward`), in plain words
   every map from it to its operands (forward: from its operands to it). Equal maps are one member of a set.
 - *End*: every instruction has been visited once. The sets at the parameters (forward: at the result) are the answer.
 
-Because equal maps are one, 2ⁿ paths through n diamonds cost n steps. What is given up where a leaf is reached by many different maps, `path_limits`
+Because equal maps are one, 2ⁿ paths through n diamonds cost n steps. What is given up where a leaf is reached by many different maps, `coroutines`
 says: a walk through a fusion ends with a LimitExceededError (a loop or scan catches that error and gives a coarser answer), one through a branch or
 called computation goes on with "every element".
 
@@ -28,11 +28,9 @@ from typing import TypeAlias
 from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.indexing.answers.leaves import dims_of, is_unbounded, leaf_count, leaf_sizes, leaves
-from xlashape.indexing.answers.operand_indexing import OperandIndexing
-from xlashape.indexing.answers.operand_indexing_set import NOT_ACCESSED, Answer, OperandIndexingSet, set_of
+from xlashape.indexing.answers.operand_indexing import NOT_ACCESSED, Answer, OperandIndexing, OperandIndexingSet, set_of
 from xlashape.indexing.ops import INPUT_TO_OUTPUT, OUTPUT_TO_INPUT
-from xlashape.indexing.ops.build import everything, identity, to_scalar
-from xlashape.indexing.walk.answer_cache import Signature
+from xlashape.indexing.ops.op import everything, identity, to_scalar
 from xlashape.indexing.walk.asynchronous import async_from_operand, async_from_output, calls_computation
 from xlashape.indexing.walk.coroutines import (
     ACCESSES,
@@ -40,11 +38,12 @@ from xlashape.indexing.walk.coroutines import (
     ComputationMaps,
     ComputationRequest,
     MapsCoroutine,
+    PathLimits,
     with_call_arguments,
 )
-from xlashape.indexing.walk.dependencies.instruction_order import operands_first
-from xlashape.indexing.walk.dependencies.leaf_dependencies import KnownContents, dependencies
+from xlashape.indexing.walk.dependencies import KnownContents, dependencies, operands_first
 from xlashape.indexing.walk.instruction_answers import (
+    Signature,
     answer_from_operand,
     answer_from_output,
     answer_of_signature,
@@ -57,7 +56,6 @@ from xlashape.indexing.walk.instruction_answers import (
     unknown_from_operand,
     unknown_from_output,
 )
-from xlashape.indexing.walk.path_limits import PathLimits
 from xlashape.indexing.walk.repeated.iterations import every_element
 from xlashape.indexing.walk.repeated.scan import Scan
 from xlashape.indexing.walk.repeated.while_loop import WhileLoop

@@ -24,10 +24,9 @@ from xlashape.errors import InvalidModuleError
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.hlo.ops.async_chain import find_origin
 from xlashape.indexing.answers.leaves import dims_of, first_leaves, leaf_count, leaf_sizes, leaves
-from xlashape.indexing.answers.operand_indexing import OperandIndexing
-from xlashape.indexing.answers.operand_indexing_set import NOT_ACCESSED, OperandIndexingSet, set_of
+from xlashape.indexing.answers.operand_indexing import NOT_ACCESSED, OperandIndexing, OperandIndexingSet, set_of
 from xlashape.indexing.ops import CALLS
-from xlashape.indexing.ops.build import identity
+from xlashape.indexing.ops.op import identity
 from xlashape.indexing.walk.coroutines import FROM_RESULT, ComputationRequest, MapsCoroutine, seen_from_caller
 from xlashape.indexing.walk.instruction_answers import unknown_from_operand, unknown_from_output
 from xlashape.shape import Shape

@@ -16,7 +16,7 @@ from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
 from xlashape.hlo.analysis.buffers import executed_computations
 from xlashape.limits import INT64_MAX, spend
 from xlashape.shape import Layout, Shape
-from xlashape.shape.tiling.physical_size import physical_bytes
+from xlashape.shape.tiling.padding import physical_bytes
 from xlashape.shape.xla_util import shape_util
 
 _SLICES: Final = frozenset([Opcode.SLICE, Opcode.DYNAMIC_SLICE])

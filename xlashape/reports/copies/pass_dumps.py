@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from xlashape.errors import InvalidArgumentError, NotFoundError, XlashapeError
 from xlashape.hlo.files.convert import read_file
 from xlashape.hlo.files.dumps import module_files
-from xlashape.hlo.tokens.formatting import without_comments
+from xlashape.hlo.tokens import without_comments
 from xlashape.limits import MAX_TEXT_CHARACTERS, spend
 from xlashape.reports.copies.movers import RANK
 from xlashape.shape import Shape

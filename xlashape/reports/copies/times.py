@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
-from xlashape.indexing.walk.repeated.trip_count import trip_count
+from xlashape.indexing.walk.repeated.while_loop import trip_count
 from xlashape.limits import INT64_MAX, spend
 from xlashape.reports.copies.flow import Flow
 from xlashape.reports.copies.movers import Mover, bytes_read, bytes_written, movers_of

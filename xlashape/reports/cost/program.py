@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
-from xlashape.indexing.walk.repeated.trip_count import trip_count
+from xlashape.indexing.walk.repeated.while_loop import trip_count
 from xlashape.limits import spend
 from xlashape.reports.cost.arithmetic import NOTHING, Arithmetic, arithmetic_of
 from xlashape.reports.cost.targets import Roof

@@ -22,7 +22,7 @@ from collections.abc import Callable, Hashable, Iterable
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from xlashape.hlo.module_proto.order import post_order
+from xlashape.hlo.module_proto.structure import post_order
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.limits import spend
 from xlashape.reports.diff.graph import Computation, Side

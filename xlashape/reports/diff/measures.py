@@ -21,7 +21,7 @@ from xlashape.limits import INT64_MAX, spend
 from xlashape.reports.copies.times import copied_bytes
 from xlashape.reports.cost.program import flops_of
 from xlashape.shape import Shape, shape_util, tiling
-from xlashape.shape.tiling.physical_size import physical_bytes
+from xlashape.shape.tiling.padding import physical_bytes
 
 _ENDS: Final = frozenset(
     (

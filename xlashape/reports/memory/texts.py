@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 
 from xlashape.errors import DecodeError, ParseError, XlashapeError
-from xlashape.hlo.tokens.formatting import without_comments
+from xlashape.hlo.tokens import without_comments
 from xlashape.limits import INT64_MAX, spend
 from xlashape.proto import xla
 from xlashape.shape import Shape

@@ -15,7 +15,7 @@ from xlashape.hlo import HloModule, Opcode
 from xlashape.math import product
 from xlashape.shape import Shape, Target, tpu_layout
 from xlashape.shape.parts.target import CPU, GPU, TPU
-from xlashape.shape.tiling.physical_size import stored_bits
+from xlashape.shape.tiling.padding import stored_bits
 
 _VECTOR_BITS: Final = 256
 _LINE_BYTES: Final = 64

@@ -11,8 +11,7 @@ from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.files.module_of import compiled
 from xlashape.indexing.answers.leaves import is_unbounded, leaves, map_bytes
-from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing
-from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet
+from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing, OperandIndexingSet
 from xlashape.indexing.queries import errors_name_instruction, is_of_budget
 from xlashape.indexing.reports.coalescing import Sample, check_warp, positions_read, sampled
 from xlashape.indexing.reports.counting import fixed_runtime
@@ -27,7 +26,7 @@ from xlashape.reports.reads.consumers import CACHED, UNKNOWN, consumer_of, opcod
 from xlashape.reports.reads.devices import Device, device_of, place_in_tile
 from xlashape.reports.reads.units import units_of, units_of_all
 from xlashape.shape import Shape, Target
-from xlashape.shape.tiling.physical_size import physical_bytes, stored_bits
+from xlashape.shape.tiling.padding import physical_bytes, stored_bits
 from xlashape.symbolic import IndexingMap
 
 NO_SAMPLE = Sample(None, None, None, None)

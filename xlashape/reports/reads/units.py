@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from xlashape.caches import cached
 from xlashape.indexing.answers.leaves import map_bytes
 from xlashape.indexing.reports.counting import box_size, reached_elements
+from xlashape.indexing.reports.physical import logical_to_physical
 from xlashape.limits import spend
 from xlashape.math import ceil_div, product
 from xlashape.shape import Shape
 from xlashape.shape.tiling.formula import geometry
-from xlashape.shape.tiling.physical_size import stored_bits
-from xlashape.symbolic import Constant, Expr, IndexingMap, Mul, Var, Variable
+from xlashape.shape.tiling.padding import stored_bits
+from xlashape.symbolic import Constant, Expr, IndexingMap, Mul, Var, Variable, dim
 from xlashape.symbolic.expr.expression import sum_terms
 
 if TYPE_CHECKING:
@@ -154,9 +155,6 @@ def _units_of_box(shape: Shape, box: Sequence[Progression], unit_bytes: int) -> 
 
 
 def _map_of_box(shape: Shape, box: Sequence[Progression]) -> IndexingMap:
-    from xlashape.indexing.reports.physical import logical_to_physical
-    from xlashape.symbolic import dim
-
     whole = IndexingMap(
         [Var((0, each.count - 1)) for each in box], (), (),
         [dim(number) * each.step + each.start for number, each in enumerate(box)], (),

@@ -1,9 +1,8 @@
 """What shapes and layouts are made of. Nothing here knows either of them.
 
-- `primitive_type`: element types; `float_format`: how floats lie in bits
+- `primitive_type`: element types, and how floats lie in bits
 - `tile`: tiles and split configs
 - `target`: kinds of devices, as far as the sizes of buffers depend on them
-- `fields`: the attributes of shapes and layouts, for code that only reads them; how many bytes they take
+- `fields`: the attributes of shapes and layouts, for code that only reads them; what constructors check of them
 - `checks`: checks of what constructors and functions are given, and how error messages show it
-- `constructor_checks`: those of `Shape` and `Layout` alone
 """

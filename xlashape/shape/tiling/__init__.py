@@ -12,13 +12,11 @@ XLA's nearest relatives are `LayoutUtil::LinearIndex` (the first tile alone), `L
 combine) and `ShapeUtil::ArraySize` (the first tile's padding alone); these functions are exact.
 
 - `formula`: the formula itself, for ints, arrays and expressions: `physical_position`, `logical_index`
-- `floor_sums`: the form that it is compiled to
-- `compiled`: the compiled formulas of shapes, kept in a cache
+- `floor_sums`: the form that it is compiled to; the compiled formulas of shapes, kept in a cache
 - `batches`: compiled formulas over NumPy arrays
-- `physical_size`: the dimensions, elements and bytes of a buffer
 - `untiled`: whether tiles move nothing
-- `padding`: how much of a buffer is padding, and why
-- `buffers`: arrays to buffers and back
+- `padding`: the dimensions, elements and bytes of a buffer; how much of it is padding, and why
+- `buffers`, `strided_copy`: arrays to buffers and back
 """
 
 from __future__ import annotations
@@ -28,48 +26,45 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from xlashape.shape.arguments import checked_index, checked_position, not_a_shape
-from xlashape.shape.tiling.compiled import index_sums, position_sums
+from xlashape.shape.tiling.floor_sums import index_sums, position_sums
 from xlashape.shape.tiling.formula import Condition, logical_index, physical_position
-from xlashape.shape.tiling.physical_size import physical_bytes, physical_dimensions, physical_elements, stored_bits
+from xlashape.shape.tiling.padding import physical_bytes, physical_dimensions, physical_elements, stored_bits
 from xlashape.shape.value.shape import Shape
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from xlashape.shape.tiling.buffers.pack import pack as pack
-    from xlashape.shape.tiling.buffers.pack import relayout as relayout
-    from xlashape.shape.tiling.buffers.pack import unpack as unpack
+    from xlashape.shape.tiling.buffers import pack as pack
+    from xlashape.shape.tiling.buffers import relayout as relayout
+    from xlashape.shape.tiling.buffers import unpack as unpack
     from xlashape.shape.tiling.padding import PaddingReport as PaddingReport
     from xlashape.shape.tiling.padding import padding_report as padding_report
 
+
+# NumPy loads on first use.
+_HOMES = {
+    "PaddingReport": "xlashape.shape.tiling.padding",
+    "pack": "xlashape.shape.tiling.buffers",
+    "padding_report": "xlashape.shape.tiling.padding",
+    "relayout": "xlashape.shape.tiling.buffers",
+    "unpack": "xlashape.shape.tiling.buffers",
+}
+
 __all__ = [
+    *_HOMES,
     "Condition",
-    "PaddingReport",
     "linear_index",
     "linear_indices",
     "logical_index",
     "multi_index",
     "multi_indices",
-    "pack",
-    "padding_report",
     "physical_bytes",
     "physical_dimensions",
     "physical_elements",
     "physical_position",
-    "relayout",
     "stored_bits",
-    "unpack",
-]
-
-# NumPy loads on first use.
-_HOMES = {
-    "PaddingReport": "xlashape.shape.tiling.padding",
-    "pack": "xlashape.shape.tiling.buffers.pack",
-    "padding_report": "xlashape.shape.tiling.padding",
-    "relayout": "xlashape.shape.tiling.buffers.pack",
-    "unpack": "xlashape.shape.tiling.buffers.pack",
-}
+]  # pyright: ignore[reportUnsupportedDunderAll] - the table is above
 
 
 def linear_index(shape: Shape, index: Iterable[int]) -> int:

@@ -1,4 +1,8 @@
-"""Shapes and layouts: XLA's `Shape` and `Layout`, as frozen values.
+"""Shapes and layouts, and when two are equal.
+
+XLA's relations of shapes: equality, which does not compare dynamic metadata and unknown fields as `==` does, and compatibility.
+
+Shapes and layouts: XLA's `Shape` and `Layout`, as frozen values.
 
 They stand in one file because each can contain the other: a shape has a layout, and the layout of a sparse array has a physical
 shape. Their text and their protos are read and written by modules that this file imports, `xlashape.shape.text` and `xlashape.shape.proto_codec`.
@@ -11,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xlashape.caches import BoundedCache
 from xlashape.display import Displayed
-from xlashape.errors import InvalidShapeError
+from xlashape.errors import InvalidArgumentError, InvalidShapeError
 from xlashape.frozen import FrozenValue, set_field
-from xlashape.shape.parts import checks, constructor_checks
+from xlashape.shape.parts import checks, fields
 from xlashape.shape.parts.fields import shape_bytes
 from xlashape.shape.parts.primitive_type import ElementTypeLike, PrimitiveType
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile
@@ -24,6 +28,96 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from xlashape.proto import xla
+
+
+_PLAIN_FIELDS = (
+    "tail_padding_alignment_in_elements",
+    "index_primitive_type",
+    "pointer_primitive_type",
+    "element_size_in_bits",
+    "memory_space",
+)
+_LAYOUT_FIELDS = frozenset([*_PLAIN_FIELDS, "tiles", "split_configs", "physical_shape"])
+"""The fields of a layout that a comparison can ignore: all that XLA compares but the order."""
+
+
+def _same_type(lhs: Shape, rhs: Shape) -> bool:
+    return lhs.element_type == rhs.element_type
+
+
+def same_kind_and_length(lhs: Shape, rhs: Shape) -> bool:
+    """Whether two shapes are of one kind and have the same number of elements. The elements are not compared."""
+    return lhs.element_type == rhs.element_type and len(lhs.tuple_shapes) == len(rhs.tuple_shapes)
+
+
+def equal_shapes(lhs: Shape, rhs: Shape, same_type: Callable[[Shape, Shape], bool] = _same_type) -> bool:
+    """Whether two shapes are the same to XLA. `same_type` compares the element types of arrays."""
+    if lhs.is_array and rhs.is_array:
+        return (
+            same_type(lhs, rhs)
+            and lhs.dimensions == rhs.dimensions
+            and lhs.dynamic_dimensions == rhs.dynamic_dimensions
+            and equal_layouts(lhs.layout, rhs.layout)
+        )
+    return same_kind_and_length(lhs, rhs) and all(
+        equal_shapes(a, b, same_type) for a, b in zip(lhs.tuple_shapes, rhs.tuple_shapes, strict=True)
+    )
+
+
+def same_sizes(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> bool:
+    """Whether the sizes of two arrays agree; an unbounded size agrees with any."""
+    return len(lhs) == len(rhs) and all(a == b or UNBOUNDED_SIZE in (a, b) for a, b in zip(lhs, rhs, strict=True))
+
+
+def compatible_shapes(lhs: Shape, rhs: Shape, same_type: Callable[[Shape, Shape], bool] = _same_type) -> bool:
+    """Whether kinds, sizes and, by `same_type`, the element types of arrays agree. Layouts and dynamic flags are not compared."""
+    if lhs.is_array and rhs.is_array:
+        return same_type(lhs, rhs) and same_sizes(lhs.dimensions, rhs.dimensions)
+    return same_kind_and_length(lhs, rhs) and all(
+        compatible_shapes(a, b, same_type) for a, b in zip(lhs.tuple_shapes, rhs.tuple_shapes, strict=True)
+    )
+
+
+def equal_layouts(lhs: Layout | None, rhs: Layout | None, ignored: frozenset[str] = frozenset()) -> bool:
+    """Whether two layouts are the same to XLA, the `ignored` fields aside. No layout is not the same as the default layout."""
+    if lhs is None or rhs is None:
+        return lhs is rhs
+    if lhs == rhs:
+        return True
+    if lhs.minor_to_major != rhs.minor_to_major:
+        return False
+    return (
+        ("tiles" in ignored or [t.dimensions for t in lhs.tiles] == [t.dimensions for t in rhs.tiles])
+        and all(field in ignored or getattr(lhs, field) == getattr(rhs, field) for field in _PLAIN_FIELDS)
+        and (
+            "split_configs" in ignored
+            or [(s.dimension, s.split_indices) for s in lhs.split_configs]
+            == [(s.dimension, s.split_indices) for s in rhs.split_configs]
+        )
+        and ("physical_shape" in ignored or _equal_physical(lhs.physical_shape, rhs.physical_shape))
+    )
+
+
+def _equal_physical(lhs: Shape | None, rhs: Shape | None) -> bool:
+    return lhs is rhs if lhs is None or rhs is None else equal_shapes(lhs, rhs)
+
+
+def ignored_fields(names: Iterable[str]) -> frozenset[str]:
+    """The fields of a layout that a comparison ignores. InvalidArgumentError for a name that is not among those of `layout_util.equal`."""
+    fields: set[str] = set()
+    for name in names:
+        field = "element_size_in_bits" if name == "element_size" else name
+        if field == "minor_to_major_only":
+            fields |= _LAYOUT_FIELDS
+        elif field in _LAYOUT_FIELDS:
+            fields.add(field)
+        else:
+            raise InvalidArgumentError(f"nothing to ignore is called {name!r:.60}", field="ignore")
+    return frozenset(fields)
+
+
+# -- values ------------------------------------------------------------------------------------
+
 
 _INVALID, _OPAQUE = PrimitiveType.PRIMITIVE_TYPE_INVALID, PrimitiveType.OPAQUE_TYPE
 _TUPLE, _TOKEN, _BUFFER = PrimitiveType.TUPLE, PrimitiveType.TOKEN, PrimitiveType.BUFFER
@@ -99,13 +193,13 @@ class Layout(FrozenValue, Displayed):
     ) -> None:
         values = (
             order := checks.permutation(minor_to_major),
-            constructor_checks.tiles_of(tiles),
+            fields.tiles_of(tiles),
             checks.at_least(1, tail_padding_alignment_in_elements, "tail_padding_alignment_in_elements"),
-            constructor_checks.integer_type(index_primitive_type, "index_primitive_type"),
-            constructor_checks.integer_type(pointer_primitive_type, "pointer_primitive_type"),
+            fields.integer_type(index_primitive_type, "index_primitive_type"),
+            fields.integer_type(pointer_primitive_type, "pointer_primitive_type"),
             checks.at_least(0, element_size_in_bits, "element_size_in_bits"),
             checks.int64(memory_space, "memory_space"),
-            constructor_checks.splits_of(split_configs, len(order)),
+            fields.splits_of(split_configs, len(order)),
             physical_shape if physical_shape is None else checks.instance_of(physical_shape, Shape, "physical_shape"),
             checks.at_least(0, dynamic_shape_metadata_prefix_bytes, "dynamic_shape_metadata_prefix_bytes"),
             checks.bytes_of(unknown_fields, "unknown_fields"),
@@ -218,16 +312,16 @@ class Shape(FrozenValue, Displayed):
         sizes = checks.int64s(dimensions, "dimensions")
         inner = checks.entries_of(tuple_shapes, Shape, "tuple_shapes")
         if kind.is_array_type:
-            dynamic = constructor_checks.dynamic_flags(sizes, dynamic_dimensions)
+            dynamic = fields.dynamic_flags(sizes, dynamic_dimensions)
             if inner and kind.is_known:
                 raise InvalidShapeError(f"an array of {kind.text} has no tuple_shapes", field="tuple_shapes")
             if layout is not None:
-                constructor_checks.check_layout_fits(sizes, checks.instance_of(layout, Layout, "layout"))
+                fields.check_layout_fits(sizes, checks.instance_of(layout, Layout, "layout"))
         else:
             dynamic = ()
-            constructor_checks.check_no_array(kind, sizes, dynamic_dimensions, layout, inner)
+            fields.check_no_array(kind, sizes, dynamic_dimensions, layout, inner)
         depth = 1 + max([shape._depth for shape in inner], default=0) if inner or kind is _TUPLE else 0
-        constructor_checks.check_depth(depth)
+        fields.check_depth(depth)
         set_field(self, "element_type", kind)
         set_field(self, "dimensions", sizes)
         set_field(self, "dynamic_dimensions", dynamic)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from xlashape.errors import InvalidArgumentError
-from xlashape.shape.parts.float_format import FloatFormat
-from xlashape.shape.parts.primitive_type import PrimitiveType
+from xlashape.shape.parts.primitive_type import FloatFormat, PrimitiveType
 
 __all__ = [
     "FloatFacts",

@@ -37,8 +37,7 @@ from xlashape.symbolic.expr.expression import (
     checked_value,
     postorder,
 )
-from xlashape.symbolic.expr.interval import Interval
-from xlashape.symbolic.expr.ranges import Ranges
+from xlashape.symbolic.expr.ranges import Interval, Ranges
 
 if TYPE_CHECKING:
     import numpy as np

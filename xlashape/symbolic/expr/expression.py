@@ -1,4 +1,13 @@
-"""Integer expressions over bounded variables: variables, constants, +, ×, floor and ceiling division, mod, min, max.
+"""Expressions: trees of operators over variables and constants, of which equal ones are one object.
+
+The table of expression nodes: it makes two equal expressions the same object.
+
+A node is found by its class and its parts. The parts are interned themselves, so hashing a key hashes identities and numbers only.
+
+The table refers to its nodes weakly: a node leaves it when nothing else uses that node. A plain dictionary of weak references takes a quarter of
+the memory of a `WeakValueDictionary`.
+
+Integer expressions over bounded variables: variables, constants, +, ×, floor and ceiling division, mod, min, max.
 
 Matches `xla::SymbolicExpr`. Nodes are frozen and interned: two equal expressions are the same object, so equality and hashing go by identity, and
 shared parts are stored once. Division rounds towards −∞ (`CeilDiv`: towards +∞); the value of a mod is in [0, modulus).
@@ -11,12 +20,70 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from enum import IntEnum
+from threading import RLock
 from typing import Any, ClassVar, NoReturn, TypeAlias, Union
+from weakref import ref
 
+from xlashape.caches import CacheUsage, register
 from xlashape.errors import InvalidMapError, SizeOverflowError
 from xlashape.frozen import Frozen, set_field
 from xlashape.limits import MAX_EXPRESSION_DEPTH, check
-from xlashape.symbolic.expr.interning import intern, references
+
+_NODE_BYTES = 400
+"""Bytes of a node with its key, weak reference, table slot and sort key, measured over sums and constants (240 to 480)."""
+
+
+class _Reference(ref[Any]):
+    __slots__ = ("key",)
+    key: tuple[Any, ...]
+
+
+references: dict[tuple[Any, ...], _Reference] = {}
+"""The nodes that are alive, by class and parts."""
+
+_lock = (
+    RLock()
+)  # reentrant: garbage collection can start while the lock is held, and calls `_forget` when it frees a node
+
+
+def intern(key: tuple[Any, ...], node: Any) -> Any:
+    """Puts `node` into the table under `key` and returns it. If another thread has put an equal node there first, returns that one."""
+    reference = _Reference(node, _forget)
+    reference.key = key
+    with _lock:
+        existing = references.get(key)
+        other = None if existing is None else existing()
+        if other is not None:
+            return other
+        references[key] = reference
+        return node
+
+
+def _forget(reference: _Reference) -> None:
+    with _lock:
+        if references.get(reference.key) is reference:  # otherwise an equal, newer node has this key
+            del references[reference.key]
+
+
+class _InternedNodes:
+    """The table in the register of caches.
+
+    It keeps no node alive, so `clear` has nothing to forget, and its bound is what it holds: the nodes that maps, other caches and callers use.
+    """
+
+    def usage(self) -> CacheUsage:
+        entries = len(references)
+        return CacheUsage("xlashape.symbolic.expr.expression", entries, entries * _NODE_BYTES, entries * _NODE_BYTES)
+
+    def clear(self) -> None:
+        """Does nothing: nodes leave the table when nothing uses them."""
+
+
+register(_InternedNodes())
+
+
+# -- expressions -------------------------------------------------------------------------------
+
 
 MAX_EXPRESSION_NODES = 1 << 20
 """The largest number of nodes of one expression written out as a tree: a shared part counts each time it is used."""

@@ -1,11 +1,8 @@
 """Indexing maps: variables with bounds, one expression for each result, and a domain.
 
-- `parts`: the parts of a map as plain tuples, their checks and their normal form.
-- `text`: writes and reads maps.
+- `parts`: the parts of a map as plain tuples, their checks, their normal form and their text.
 - `serde`: maps as `xlashape.v1.IndexingMap`.
 - `algebra`: composing, simplifying and restricting, on parts.
 - `indexing_map`: the class.
-- `transforms`: changes of a map's variables and results.
-- `image`: the points of a map's domain and image.
-- `inverse`: the inverse of a one-to-one map.
+- `transforms`: changes of a map's variables and results; the inverse of a one-to-one map; the points of a map's domain and image.
 """

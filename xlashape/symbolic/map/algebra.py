@@ -10,11 +10,10 @@ from typing import TypeAlias
 from xlashape.errors import SizeOverflowError
 from xlashape.symbolic.expr.evaluate import CompiledExpressions
 from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Variable, VariableKind, const
-from xlashape.symbolic.expr.interval import Bounds, Interval
+from xlashape.symbolic.expr.ranges import Bounds, Interval
 from xlashape.symbolic.expr.substitute import substitute, variables_of
 from xlashape.symbolic.map.parts import MapParts, Var, distinct_names
-from xlashape.symbolic.simplify.domain import Constraint
-from xlashape.symbolic.simplify.whole_map import simplify_parts
+from xlashape.symbolic.simplify.domain import Constraint, simplify_parts
 
 Flags: TypeAlias = tuple[tuple[bool, ...], tuple[bool, ...], tuple[bool, ...]]
 """For every dimension, range and runtime variable whether a map keeps it."""

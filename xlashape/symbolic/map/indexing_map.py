@@ -19,7 +19,7 @@ from xlashape.errors import InvalidMapError, is_a
 from xlashape.frozen import Frozen, set_field
 from xlashape.symbolic.expr.evaluate import CompiledExpressions
 from xlashape.symbolic.expr.expression import Expr, Operand, Variable, VariableKind, const, dim
-from xlashape.symbolic.expr.interval import Interval
+from xlashape.symbolic.expr.ranges import Interval
 from xlashape.symbolic.expr.substitute import variables_of
 from xlashape.symbolic.map.algebra import (
     Flags,
@@ -38,9 +38,10 @@ from xlashape.symbolic.map.parts import (
     checked_integers,
     checked_list,
     checked_parts,
+    map_text,
     normalized,
+    parse_map_parts,
 )
-from xlashape.symbolic.map.text import map_text, parse_map_parts
 from xlashape.symbolic.simplify.domain import Constraint
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ class IndexingMap(Frozen, Displayed):
 
     @classmethod
     def parse(cls, text: str) -> IndexingMap:
-        """Reads a map in either spelling (see `xlashape.symbolic.map.text`), without the producers of runtime variables. Raises ParseError.
+        """Reads a map in either spelling (see `xlashape.symbolic.map.parts`), without the producers of runtime variables. Raises ParseError.
 
         >>> IndexingMap.parse("(d0)[s0] -> (d0 floordiv 8, s0), domain: d0 in [0, 31], s0 in [0, 3], d0 + s0 in [0, 9]")
         (d0)[s0] -> (d0 / 8, s0), domain: d0 in [0, 31], s0 in [0, 3], d0 + s0 in [0, 9]

@@ -28,7 +28,7 @@ from xlashape.symbolic.expr.expression import (
     Variable,
     VariableKind,
 )
-from xlashape.symbolic.expr.interval import Interval
+from xlashape.symbolic.expr.ranges import Interval
 from xlashape.symbolic.map.parts import MapParts, Var
 
 _STATES = {

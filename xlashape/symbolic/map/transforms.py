@@ -1,21 +1,41 @@
-"""Functions that change the variables or the results of a map. They do not simplify it: call `simplify` on what they return."""
+"""Maps made of a map: with other variables, in the other direction, and what it reaches.
+
+Functions that change the variables or the results of a map. They do not simplify it: call `simplify` on what they return.
+
+The inverse of a one-to-one map: from results back to dimensions.
+
+Each result is taken for a number in mixed radix, Σ coefficient × digit + constant. A digit is an atom whose range is too small to reach the next larger
+coefficient, so it is a floor division and a mod of the result. The digits x / m and x mod m give x, which is taken apart in the same way, until all
+dimensions are known. At the end the simplifier must prove that the map followed by the inverse is the identity, so that every inverse returned is right.
+
+The domain and the image of a map: bounds of its results, the number of points of both, and whether two maps are the same function.
+
+The points of a domain without constraints are counted without enumeration. Others are enumerated in blocks: every point counts against the budget of
+`xlashape.limits`, and `maximum` bounds the number of points of one call.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from math import lcm
+from typing import TYPE_CHECKING
 
-from xlashape.errors import InvalidMapError
-from xlashape.limits import INT64_MAX
-from xlashape.math import ceil_div
+from xlashape.errors import InvalidMapError, UnsupportedError
+from xlashape.limits import INT64_MAX, check, spend
+from xlashape.math import ceil_div, product
 from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Variable, VariableKind, const, dim, rng
-from xlashape.symbolic.expr.interval import Interval
-from xlashape.symbolic.expr.substitute import substitute
+from xlashape.symbolic.expr.ranges import Interval, Ranges
+from xlashape.symbolic.expr.substitute import substitute, variables_of
 from xlashape.symbolic.map.indexing_map import IndexingMap, checked_map
 from xlashape.symbolic.map.parts import Var, checked_integers
-from xlashape.symbolic.simplify.domain import Constraint
-from xlashape.symbolic.simplify.whole_map import joined_digits
+from xlashape.symbolic.simplify.domain import Constraint, joined_digits
+from xlashape.symbolic.simplify.rules.rule import Form
+from xlashape.symbolic.simplify.simplifier import Simplifier
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def rescale_symbols(indexing_map: IndexingMap) -> IndexingMap:
@@ -160,3 +180,267 @@ def select_results(indexing_map: IndexingMap, indices: Iterable[int]) -> Indexin
         [indexing_map.results[i] for i in chosen],
         _domain(indexing_map),
     )
+
+
+# -- inverses ----------------------------------------------------------------------------------
+
+
+def inverse(indexing_map: IndexingMap) -> IndexingMap:
+    """The map from B to A that undoes a map from A to B, simplified. Its domain is exactly the image of the map.
+
+    Raises UnsupportedError if the map has range or runtime variables, is undefined, or is not found to be one-to-one.
+
+    >>> inverse(IndexingMap.from_sizes([4, 8], results=[dim(1), dim(0)]))
+    (d0, d1) -> (d1, d0), domain: d0 in [0, 7], d1 in [0, 3]
+    >>> inverse(IndexingMap.parse("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]"))
+    (d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]
+    """
+    checked_map(indexing_map)
+    if indexing_map.is_undefined:
+        raise UnsupportedError("an undefined map has no inverse")
+    if indexing_map.ranges or indexing_map.runtime:
+        raise UnsupportedError("a map with range or runtime variables has no inverse: an element stands for several")
+    forward = indexing_map.simplify()
+    if forward.is_known_empty:
+        return IndexingMap.empty()
+    values = _Solver(forward).solve()
+    if values is None:
+        raise UnsupportedError(f"no inverse was found: the map may not be one-to-one: {indexing_map!s:.200}")
+    bounds = image_bounds(forward)
+    candidate = IndexingMap([Var(interval) for interval in bounds], (), (), values)
+    if not _undoes(forward, candidate):
+        raise UnsupportedError(f"no inverse was found: the map may not be one-to-one: {indexing_map!s:.200}")
+    # A point of B is in the image if the candidate takes it into A's domain and the map takes it back to the same point.
+    back = candidate.compose_unsimplified(forward)
+    constraints = [*back.constraints, *((result - dim(i), Interval(0, 0)) for i, result in enumerate(back.results))]
+    return IndexingMap(back.dims, (), (), values, constraints).simplify()
+
+
+def _undoes(forward: IndexingMap, candidate: IndexingMap) -> bool:
+    """Whether the simplifier proves that the map followed by the candidate is the identity."""
+    both = IndexingMap(
+        forward.dims, (), (), forward.compose_unsimplified(candidate).results, forward.constraints
+    ).simplify()
+    return all(
+        result is dim(i) or (var.bounds.is_point and result is const(var.bounds.lower))
+        for i, (result, var) in enumerate(zip(both.results, both.dims, strict=True))
+    )
+
+
+class _Solver:
+    """Solves a map for its dimensions. `known` holds the atoms solved so far, as expressions of the map's results, which are written d0, d1, …."""
+
+    def __init__(self, forward: IndexingMap) -> None:
+        bounds: dict[Variable, tuple[int, int]] = {
+            Variable(VariableKind.DIM, i): var.bounds for i, var in enumerate(forward.dims)
+        }
+        self.forward = forward
+        self.simplifier = Simplifier(bounds)
+        self.known: dict[Expr, Expr] = {}
+
+    def solve(self) -> list[Expr] | None:
+        """The dimensions in terms of the results; None if one is not found."""
+        for i, result in enumerate(self.forward.results):
+            self._take_apart(self.simplifier.form_of(result), dim(i))
+        while self._join():
+            spend(1)
+        values: list[Expr] = []
+        for i, var in enumerate(self.forward.dims):
+            value = const(var.bounds.lower) if var.bounds.is_point else self.known.get(dim(i))
+            if value is None:
+                return None
+            values.append(value)
+        return values
+
+    def _take_apart(self, form: Form, value: Expr) -> None:
+        """Solves the digits of a number in mixed radix, given as a linear form, from its value."""
+        terms, constant = form
+        ordered = sorted(terms.items(), key=lambda term: abs(term[1]))
+        lows: list[int] = []
+        for atom, coefficient in ordered:
+            low, high = self.simplifier.range_of(atom)
+            lows.append(low * coefficient if coefficient > 0 else high * coefficient)
+        # Now value = Σ |coefficient| × digit, with all digits counted from 0.
+        value = value - (constant + sum(lows))
+        reach = 0
+        for i, (atom, coefficient) in enumerate(ordered):
+            size = abs(coefficient)
+            low, high = self.simplifier.range_of(atom)
+            next_size = abs(ordered[i + 1][1]) if i + 1 < len(ordered) else None
+            reach += size * (high - low)
+            digit = value // size if size > 1 else value
+            if next_size is not None:
+                if next_size % size or next_size <= reach:
+                    return
+                digit = digit % (next_size // size)
+            self.known.setdefault(atom, digit + low if coefficient > 0 else high - digit)
+
+    def _join(self) -> bool:
+        """Solves one x from known x / m and x mod m. Returns whether there was such a pair."""
+        for atom, value in list(self.known.items()):
+            if not isinstance(atom, Mod) or not isinstance(atom.rhs, Constant):
+                continue
+            modulus = atom.rhs.value
+            terms, constant = self.simplifier.floor_div(*self.simplifier.form_of(atom.lhs), modulus)
+            if any(part not in self.known for part in terms):
+                continue
+            total: Expr = value + constant * modulus
+            for part, coefficient in terms.items():
+                total = total + self.known[part] * (coefficient * modulus)
+            del self.known[atom]
+            inner = self.simplifier.form_of(atom.lhs)
+            if len(inner[0]) == 1 and inner[1] == 0 and next(iter(inner[0].values())) == 1:
+                self.known.setdefault(next(iter(inner[0])), total)
+            else:
+                self._take_apart(inner, total)
+            return True
+        return False
+
+
+# -- images ------------------------------------------------------------------------------------
+
+
+MAX_POINTS = 100_000_000
+"""The largest number of points that one call enumerates by default."""
+
+_BLOCK = 1 << 16
+
+
+def _bounds_of(indexing_map: IndexingMap) -> list[Interval]:
+    """The bounds of all variables. Raises InvalidMapError for an undefined map."""
+    if indexing_map.is_undefined:
+        raise InvalidMapError("an undefined map has no domain")
+    return [var.bounds for var in indexing_map.variables]
+
+
+def image_bounds(indexing_map: IndexingMap) -> tuple[Interval, ...]:
+    """For every result an interval that contains all its values: the smallest if no variable occurs twice and the map has no constraints.
+
+    The intervals of a map known to be empty are empty.
+
+    >>> image_bounds(IndexingMap.parse("(d0) -> (d0 mod 8, d0 / 8), domain: d0 in [0, 31]"))
+    ([0, 7], [0, 3])
+    """
+    checked_map(indexing_map)
+    bounds = _bounds_of(indexing_map)
+    if indexing_map.is_known_empty:
+        return tuple([Interval(0, -1)] * len(indexing_map.results))
+    ranges = Ranges.of_bounds(bounds, indexing_map.counts)
+    return tuple([Interval(*ranges.of(result)) for result in indexing_map.results])
+
+
+def domain_blocks(
+    indexing_map: IndexingMap, maximum: int = MAX_POINTS
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """The points of the domain in lexicographic order, and the results there: blocks of int64[n, variables] and int64[n, results].
+
+    Raises LimitExceededError if the bounds of the variables, without constraints, allow more than `maximum` points.
+    """
+    import numpy as np  # loads on first use, to keep the start of the library short; so it does below
+
+    checked_map(indexing_map)
+    bounds = _bounds_of(indexing_map)
+    if indexing_map.is_known_empty:
+        return
+    total = product(interval.size for interval in bounds)
+    check("points of a box", total, maximum)
+    for start in range(0, total, _BLOCK):
+        remaining = np.arange(start, min(total, start + _BLOCK), dtype=np.int64)
+        spend(1 + (len(remaining) >> 6))
+        points = np.empty((len(remaining), len(bounds)), dtype=np.int64)
+        for i in range(len(bounds) - 1, -1, -1):
+            size = bounds[i].size
+            points[:, i] = remaining % size + bounds[i].lower
+            remaining = remaining // size
+        results, inside = indexing_map.evaluate_batch(points)
+        yield (points, results) if inside.all() else (points[inside], results[inside])
+
+
+def domain_size(indexing_map: IndexingMap, maximum: int = MAX_POINTS) -> int:
+    """How many points the domain has. Enumerates those variables only that constraints of the simplified map mention.
+
+    >>> domain_size(IndexingMap.parse("(d0, d1) -> (d0), domain: d0 in [0, 9], d1 in [0, 9], d0 + d1 in [0, 3]"))
+    10
+    """
+    checked_map(indexing_map)
+    _bounds_of(indexing_map)
+    simple = indexing_map.simplify()
+    if simple.is_known_empty:
+        return 0
+    used = _constrained(simple)
+    free = [var.bounds.size for i, var in enumerate(simple.variables) if i not in used]
+    if not used:
+        return product(free)
+    kept = [i in used for i in range(len(simple.variables))]
+    dims, ranges, _ = simple.counts
+    constrained = IndexingMap(simple.dims, simple.ranges, simple.runtime, (), simple.constraints).keep_variables(
+        kept[:dims], kept[dims : dims + ranges], kept[dims + ranges :]
+    )
+    return product(free) * sum(len(points) for points, _ in domain_blocks(constrained, maximum))
+
+
+def _constrained(indexing_map: IndexingMap) -> set[int]:
+    """The indices, in a point, of the variables that constraints mention."""
+    offsets = (0, len(indexing_map.dims), len(indexing_map.dims) + len(indexing_map.ranges))
+    return {
+        offsets[variable.kind] + variable.index
+        for variable in variables_of([expr for expr, _ in indexing_map.constraints])
+    }
+
+
+def image_size(indexing_map: IndexingMap, maximum: int = MAX_POINTS) -> int:
+    """How many distinct tuples of results the map has.
+
+    >>> image_size(IndexingMap.parse("(d0)[s0] -> (d0 + s0), domain: d0 in [0, 9], s0 in [0, 2]"))
+    12
+    """
+    import numpy as np  # loads on first use, to keep the start of the library short; so it does below
+
+    checked_map(indexing_map)
+    _bounds_of(indexing_map)
+    simple = indexing_map.simplify()
+    if simple.is_known_empty:
+        return 0
+    used = simple.used_variables()
+    flags = [[variable in used for variable in group] for group in simple.variable_expressions()]
+    simple = simple.keep_variables(*flags)
+    seen: np.ndarray | None = None
+    for _, results in domain_blocks(simple, maximum):
+        rows = np.unique(results, axis=0) if results.shape[1] else results[:1]
+        seen = rows if seen is None else np.unique(np.concatenate([seen, rows]), axis=0) if rows.shape[1] else seen[:1]
+    return 0 if seen is None else len(seen)
+
+
+def same_function(a: IndexingMap, b: IndexingMap, maximum: int = MAX_POINTS) -> bool:
+    """Whether two maps have the same domain and the same results everywhere on it. Names of variables do not matter.
+
+    Maps with different numbers of variables or results are different. Two undefined maps are the same. If the simplified maps are not equal, the
+    domains are enumerated.
+
+    >>> same_function(IndexingMap.parse("(d0) -> (d0 mod 4), domain: d0 in [0, 3]"), IndexingMap.identity([4]))
+    True
+    """
+    checked_map(a, "a")
+    checked_map(b, "b")
+    if a.is_undefined or b.is_undefined:
+        return a.is_undefined and b.is_undefined
+    if a.is_known_empty and b.is_known_empty:
+        return True
+    if a.is_known_empty or b.is_known_empty:
+        other = b if a.is_known_empty else a
+        return not any(len(points) for points, _ in domain_blocks(other, maximum))
+    if a.counts != b.counts or len(a.results) != len(b.results):
+        return False
+    a, b = a.simplify(), b.simplify()
+    if a == b:
+        return True
+    return _agrees(a, b, maximum) and _agrees(b, a, maximum)
+
+
+def _agrees(a: IndexingMap, b: IndexingMap, maximum: int) -> bool:
+    """Whether `b` has the results of `a` at every point of the domain of `a`."""
+    for points, results in domain_blocks(a, maximum):
+        others, inside = b.evaluate_batch(points)
+        if not (inside.all() and (others == results).all()):
+            return False
+    return True

@@ -1,10 +1,8 @@
 """The simplifier: the same function of bounded variables, written as XLA writes it.
 
-- `linear_form`: Σ coefficient × atom + constant, the form in which expressions are simplified.
 - `rules`: the laws, one function each.
 - `canonicalizer`: the walk over an expression, and the laws that need no bounds.
 - `simplifier`: simplifies by the bounds of variables.
 - `constrained`: simplifies by the constraints of a domain as well.
-- `domain`: simplifies a domain itself.
-- `whole_map`: simplifies the domain and the results of a map.
+- `domain`: simplifies a domain itself, and the domain and the results of a map.
 """

@@ -24,12 +24,11 @@ from xlashape.symbolic.expr.expression import (
     Variable,
     sum_terms,
 )
-from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of
 from xlashape.symbolic.simplify.rules import floordiv as floordiv_rules
 from xlashape.symbolic.simplify.rules import mod as mod_rules
 from xlashape.symbolic.simplify.rules import sum as sum_rules
-from xlashape.symbolic.simplify.rules.minmax import fold
-from xlashape.symbolic.simplify.rules.product import multiply_forms
+from xlashape.symbolic.simplify.rules.rule import Form, Terms, expression_of
+from xlashape.symbolic.simplify.rules.sum import fold, multiply_forms
 
 
 class Canonicalizer:

@@ -11,10 +11,8 @@ from math import gcd, lcm
 
 from xlashape.math import ceil_div
 from xlashape.symbolic.expr.expression import Add, Binary, Constant, Expr, FloorDiv, Mod, Variable, postorder
-from xlashape.symbolic.expr.interval import Bounds, Interval
-from xlashape.symbolic.expr.ranges import Ranges
-from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of
-from xlashape.symbolic.simplify.rules.rule import law
+from xlashape.symbolic.expr.ranges import Bounds, Interval, Ranges
+from xlashape.symbolic.simplify.rules.rule import Form, Terms, expression_of, law
 from xlashape.symbolic.simplify.simplifier import Simplifier
 
 _DIVISIONS = (FloorDiv, Mod)

@@ -26,15 +26,13 @@ from xlashape.symbolic.expr.expression import (
     VariableKind,
     sum_terms,
 )
-from xlashape.symbolic.expr.interval import Bounds
-from xlashape.symbolic.expr.ranges import Ranges
+from xlashape.symbolic.expr.ranges import Bounds, Ranges
 from xlashape.symbolic.expr.substitute import substitute
 from xlashape.symbolic.simplify.canonicalizer import Canonicalizer
-from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of, single_atom
 from xlashape.symbolic.simplify.rules import floordiv as floordiv_rules
 from xlashape.symbolic.simplify.rules import mod as mod_rules
 from xlashape.symbolic.simplify.rules import sum as sum_rules
-from xlashape.symbolic.simplify.rules.rule import law
+from xlashape.symbolic.simplify.rules.rule import Form, Terms, expression_of, law, single_atom
 
 _FIRST_STAND_IN = 1 << 40
 """Stand-ins are runtime variables with indices from here on, which no map has."""

@@ -9,10 +9,10 @@ from typing import NamedTuple, TypeAlias
 from xlashape.limits import spend
 from xlashape.math import ceil_div, product
 from xlashape.symbolic.expr.expression import Add, Constant, Expr, Mod, Mul, Variable, VariableKind, const
-from xlashape.symbolic.expr.interval import Bounds, Interval
+from xlashape.symbolic.expr.ranges import Bounds, Interval
 from xlashape.symbolic.expr.substitute import substitute, variables_of
 from xlashape.symbolic.simplify.domain import Constraint
-from xlashape.symbolic.simplify.linear_form import Terms
+from xlashape.symbolic.simplify.rules.rule import Terms
 from xlashape.symbolic.simplify.simplifier import Simplifier
 from xlashape.symbolic.tile.constraints import Condition, Divides, InRange, TileConstraints
 from xlashape.symbolic.tile.digits import (
@@ -20,12 +20,14 @@ from xlashape.symbolic.tile.digits import (
     Digit,
     DigitSum,
     Run,
+    SizedDigit,
+    SymbolicProgression,
     digit_sum_of,
     is_chain,
     linear_form_of,
     runs_of,
+    sum_of_digits,
 )
-from xlashape.symbolic.tile.sums import SizedDigit, SymbolicProgression, sum_of_digits
 
 Term: TypeAlias = tuple[Digit, int]
 

@@ -1,4 +1,8 @@
-"""Symbolic tiles: which box of the operand an output tile of any size reads. Matches `xla::SymbolicTile`.
+"""Symbolic tiles: offsets, sizes and strides as expressions in the sizes of a tile.
+
+Tiles whose sizes are numbers: boxes with strides, and the arithmetic progressions that sums of runs give along each dimension.
+
+Symbolic tiles: which box of the operand an output tile of any size reads. Matches `xla::SymbolicTile`.
 
 An output tile has sizes d0, d1, … and strides 1. For all of its elements, a result of the map takes the values offset + stride × [0, size). Offset, size
 and stride are expressions of the tile's sizes, and `constraints` says for which sizes they are right.
@@ -9,25 +13,98 @@ the box in numbers for a tile at any index: exactly the elements that are read, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from xlashape.caches import cached
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import InvalidArgumentError, InvalidMapError
 from xlashape.frozen import FrozenValue, set_field
+from xlashape.math import ceil_div
 from xlashape.symbolic.expr.expression import Expr, Variable, VariableKind, const, dim
-from xlashape.symbolic.expr.interval import Interval
-from xlashape.symbolic.expr.ranges import Ranges
+from xlashape.symbolic.expr.ranges import Interval, Ranges
 from xlashape.symbolic.expr.substitute import substitute, variables_of
 from xlashape.symbolic.expr.text import expression_text
 from xlashape.symbolic.map.indexing_map import IndexingMap, checked_map
 from xlashape.symbolic.map.parts import Var
 from xlashape.symbolic.simplify.simplifier import Simplifier
-from xlashape.symbolic.tile.box import Progression, TileBox, clipped, integers, progression_of
 from xlashape.symbolic.tile.constraints import Condition, InRange, TileConstraints
-from xlashape.symbolic.tile.digits import Digit, TileSimplifier, runs_of
+from xlashape.symbolic.tile.digits import Digit, Run, TileSimplifier, is_mixed, runs_of, stages_of
 from xlashape.symbolic.tile.results import DigitSums, Rescaling, TileDomain, digit_sums_of
-from xlashape.symbolic.tile.stages import stages_of
+
+
+def integers(values: Iterable[Any], field: str) -> list[int]:
+    """Sizes, offsets or values as Python integers. Raises InvalidArgumentError if they are not integers."""
+    try:
+        return [value if value.__class__ is int else const(value).value for value in values]
+    except (TypeError, InvalidMapError):
+        raise InvalidArgumentError(f"{field} are integers, not {values!r:.60}", field=field) from None
+
+
+class TileBox(NamedTuple):
+    """Along each dimension the indices offset, offset + stride, …, `size` of them.
+
+    The stride of a dimension with size 1 has no meaning. A box with a size of 0 has no elements.
+    """
+
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class Progression(NamedTuple):
+    """The numbers offset, offset + stride, …, `size` of them."""
+
+    offset: int
+    size: int
+    stride: int
+
+
+def progression_of(offset: int, terms: Sequence[tuple[Run, int]]) -> Progression | None:
+    """The numbers offset + Σ factor × run as one progression; None if they are not one. The stride is 0 if there are several terms, all of length 1.
+
+    If there are factors of both signs, the stride is positive.
+
+    >>> progression_of(5, [(Run(1, 3), 8), (Run(0, 8), 1)]), progression_of(0, [(Run(0, 3), 8), (Run(0, 7), 1)])
+    (Progression(offset=13, size=24, stride=1), None)
+    """
+    offset += sum([run.start * factor for run, factor in terms])
+    if is_mixed([factor for _, factor in terms]):
+        offset += sum([(run.length - 1) * factor for run, factor in terms if factor < 0])
+        terms = [(run, abs(factor)) for run, factor in terms]
+    varying = sorted([(abs(factor), factor, run.length) for run, factor in terms if run.length > 1])
+    if len(varying) < 2:
+        size = varying[0][2] if varying else 1
+        stride = terms[0][1] if len(terms) == 1 else varying[0][1] if varying else 0
+        return Progression(offset, size, stride)
+    smallest = varying[0][1]
+    reach = 0
+    for step, factor, count in varying:
+        if factor % smallest or step > abs(smallest) + reach:
+            return None
+        reach += step * (count - 1)
+    return Progression(offset, reach // abs(smallest) + 1, smallest)
+
+
+def clipped(progression: Progression, limit: Interval) -> Progression:
+    """The numbers of the progression that lie within the limit.
+
+    >>> clipped(Progression(-3, 5, 2), Interval(0, 4)), clipped(Progression(9, 5, -2), Interval(2, 7)), clipped(Progression(0, 3, 1), Interval(5, 9))
+    (Progression(offset=1, size=2, stride=2), Progression(offset=7, size=3, stride=-2), Progression(offset=0, size=0, stride=1))
+    """
+    offset, size, stride = progression
+    low, high = limit
+    if stride < 0:
+        offset, stride, low, high = -offset, -stride, -high, -low
+    if stride == 0:
+        return progression if progression.offset in limit else progression._replace(size=0)
+    first = max(0, ceil_div(low - offset, stride))
+    last = min(size - 1, (high - offset) // stride)
+    if first > last:
+        return progression._replace(size=0)
+    return Progression(progression.offset + first * progression.stride, last - first + 1, progression.stride)
+
+
+# -- symbolic tiles ----------------------------------------------------------------------------
 
 
 class _Digits(NamedTuple):

@@ -184,7 +184,7 @@ class IndexingMethods(Methods):
         style: str = "xla",
         timeout: float | None = None,
     ) -> InstructionTiles:
-        """The tiles of its operands that a tile of an instruction's output reads: `xlashape.indexing.reports.operand_tiles`.
+        """The tiles of its operands that a tile of an instruction's output reads: `xlashape.indexing.reports.tiles`.
 
         `sizes`, `offsets` (default 0) and `strides` (default 1) are those of the output's tile. Without `sizes`, only symbolic tiles are computed.
 

@@ -24,7 +24,7 @@ from xlashape.hlo.ops.common import COMMON
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep
 from xlashape.hlo.ops.registry import OPERATIONS
-from xlashape.hlo.text.reader.complete import (
+from xlashape.hlo.text.reader.attributes import (
     Attributes,
     complete_instruction,
     complete_parameter,

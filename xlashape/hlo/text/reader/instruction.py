@@ -21,15 +21,17 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, AsyncStep, Contents
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.text.reader.asynchronous import complete_step, complete_wrapped_start
-from xlashape.hlo.text.reader.attributes import Form, form_of, parse_attributes
-from xlashape.hlo.text.reader.complete import (
+from xlashape.hlo.text.reader.attributes import (
+    Form,
     add_origin_of_element,
     complete_instruction,
     complete_parameter,
     complete_tuple_element,
+    form_of,
+    parse_attributes,
 )
 from xlashape.hlo.text.reader.state import MAX_DEPTH, Body, ParsedComputation, ParsedShape, State
-from xlashape.hlo.tokens.hlo_cursor import KEYWORDS, NAME, RESERVED, SHAPE, HloCursor
+from xlashape.hlo.tokens import KEYWORDS, NAME, RESERVED, SHAPE, HloCursor
 from xlashape.limits import spend
 
 MAX_PARAMETER = 1 << 24

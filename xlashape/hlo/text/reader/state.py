@@ -11,7 +11,7 @@ from typing import Any
 
 from xlashape.errors import ParseError, XlashapeError
 from xlashape.hlo.literal import Elided
-from xlashape.hlo.tokens.hlo_cursor import HloCursor
+from xlashape.hlo.tokens import HloCursor
 from xlashape.hlo.values.attribute import Attribute
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields

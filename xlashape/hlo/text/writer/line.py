@@ -16,20 +16,18 @@ from typing import Final
 from xlashape.errors import InvalidModuleError, ParseError
 from xlashape.hlo.literal import literal_text, parse_literal, raw
 from xlashape.hlo.literal.data import element_count, element_type
-from xlashape.hlo.literal.element_types import ELEMENT_TYPES, ElementType
+from xlashape.hlo.literal.number import ELEMENT_TYPES, ElementType
 from xlashape.hlo.ops.asynchronous import ASYNC_EXECUTION_THREAD
 from xlashape.hlo.ops.opcode import UnknownOpcode
 from xlashape.hlo.ops.operation import AsyncStep, Contents
-from xlashape.hlo.text.writer.options import PrintOptions
-from xlashape.hlo.text.writer.printed_module import PrintedModule
+from xlashape.hlo.text.writer.printed_module import PrintedModule, PrintOptions
 from xlashape.hlo.text.writer.templates import InstructionTemplate, PrintedComputation
-from xlashape.hlo.tokens.formatting import with_index_comments
+from xlashape.hlo.tokens import with_index_comments
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.attribute import ABSENT
-from xlashape.hlo.values.json_objects import BACKEND_CONFIG, FRONTEND_ATTRIBUTES
-from xlashape.hlo.values.origin import ORIGIN
+from xlashape.hlo.values.metadata import ORIGIN, STATISTICS
+from xlashape.hlo.values.plain import BACKEND_CONFIG, FRONTEND_ATTRIBUTES
 from xlashape.hlo.values.sharding import SHARDING
-from xlashape.hlo.values.statistics import STATISTICS
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 from xlashape.text import Source

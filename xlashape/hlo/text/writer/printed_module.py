@@ -1,4 +1,14 @@
-"""A module while it is written: its computations, and what every line may need to know of the whole module.
+"""What the lines of a module have in common: options, names, stack frames.
+
+What is written of a module. Matches XLA's HloPrintOptions; options that jaxlib offers have the same names here.
+
+The tables of stack frames in a module's header.
+
+XLA makes new tables when it reads a module. It keeps the frames that instructions name and the frames that called those, callers first, in
+the order of the computations and, within a computation, of the instructions' ids. It merges equal names, locations and frames. The text has
+the numbers of the new tables.
+
+A module while it is written: its computations, and what every line may need to know of the whole module.
 
 Names as the options show them, the order of instructions and computations, texts of shapes and metadata, and which computations are
 only wrapped by asynchronous instructions.
@@ -9,22 +19,204 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
+from typing import Any, NamedTuple
 
-from xlashape.errors import InvalidModuleError
-from xlashape.hlo.module_proto.order import call_order, post_order, roots
-from xlashape.hlo.module_proto.structure import LOCAL_ID
+from xlashape.errors import InvalidArgumentError, InvalidModuleError
+from xlashape.hlo.module_proto.structure import LOCAL_ID, call_order, post_order, roots
 from xlashape.hlo.ops.async_chain import find_origin
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep
-from xlashape.hlo.text.writer.frames import FrameTables
-from xlashape.hlo.text.writer.options import PrintOptions
 from xlashape.hlo.text.writer.templates import InstructionTemplate, PrintedComputation, read_computations
-from xlashape.hlo.tokens.formatting import safe_name, without_suffix
+from xlashape.hlo.tokens import escape, safe_name, without_suffix
 from xlashape.hlo.values.attribute import ABSENT
 from xlashape.hlo.values.metadata import metadata_text
 from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.text.shape import shape_text
+
+
+class PrintOptions(NamedTuple):
+    """The defaults are those of `HloModule::ToString()`, which is what `module.to_string()` of jaxlib gives.
+
+    >>> PrintOptions.named("short_parsable").print_percent
+    False
+    """
+
+    print_large_constants: bool = False
+    """The values of constants of more than ten elements, instead of `{...}`."""
+    print_metadata: bool = True
+    """`metadata={…}`, and the tables of file names and stack frames in the header."""
+    print_backend_config: bool = True
+    print_operand_shape: bool = False
+    """The shape of each operand before its name."""
+    print_operand_names: bool = True
+    print_result_shape: bool = True
+    print_program_shape: bool = True
+    """The parameters and the result of a computation behind its name."""
+    print_percent: bool = True
+    """`%` before names."""
+    print_control_dependencies: bool = True
+    print_extra_attributes: bool = True
+    """The attributes that an opcode has of its own: `dimensions={1}`, `window={…}`, …"""
+    print_ids: bool = True
+    """The names of the module and of its computations."""
+    compact_operands: bool = False
+    """Only the first four operands, and how many more there are."""
+    include_layout_in_shapes: bool = True
+    canonicalize_instruction_names: bool = False
+    """`tmp_0`, `tmp_1`, … in the order printed instead of names."""
+    canonicalize_computations: bool = False
+    """Computations sorted by their text, the entry last. XLA sorts by content too, but in another order."""
+    print_computation_bodies: bool = False
+    """Called computations in full where they are called, instead of their names."""
+    print_only_essentials: bool = False
+    """What decides the program: constants only where they are integers, all 0 or all 1; device lists in full; no infeed and outfeed
+    configurations."""
+    operand_index_interval: int = 5
+    r"""The number of operands from one comment `/*index=5*/` to the next; 0 for no comments."""
+    is_in_nested_computation: bool = False
+    """Whether a computation is written without its name."""
+    indent_amount: int = 0
+    """Levels of two spaces before every line."""
+
+    @staticmethod
+    def named(style: str) -> PrintOptions:
+        """The options of a style: default, short_parsable, canonical or fingerprint. Raises InvalidArgumentError for another name."""
+        try:
+            return _STYLES[style]
+        except KeyError:
+            raise InvalidArgumentError(
+                f"{style!r} is not a print style; there are {', '.join(_STYLES)}", field="style"
+            ) from None
+
+    @staticmethod
+    def of(style: str | PrintOptions = "default", **changes: Any) -> PrintOptions:
+        """The options of a style with `changes`. Raises InvalidArgumentError for a name that is not an option.
+
+        >>> PrintOptions.of("default", print_metadata=False).print_metadata
+        False
+        """
+        options = style if isinstance(style, PrintOptions) else PrintOptions.named(style)
+        if not changes:
+            return options
+        unknown = changes.keys() - set(PrintOptions._fields)
+        if unknown:
+            raise InvalidArgumentError(f"{min(unknown)!r} is not a print option", field=min(unknown))
+        return options._replace(**changes)
+
+
+_CANONICAL = PrintOptions(
+    print_metadata=False,
+    print_backend_config=False,
+    print_operand_shape=True,
+    print_operand_names=False,
+    print_program_shape=False,
+    print_percent=False,
+    print_control_dependencies=False,
+    canonicalize_instruction_names=True,
+    print_computation_bodies=True,
+    operand_index_interval=0,
+)
+_STYLES = {
+    "default": PrintOptions(),
+    "short_parsable": PrintOptions(
+        print_large_constants=True,
+        print_metadata=False,
+        print_program_shape=False,
+        print_percent=False,
+        print_control_dependencies=False,
+        operand_index_interval=0,
+    ),
+    "canonical": _CANONICAL,
+    "fingerprint": _CANONICAL._replace(
+        print_only_essentials=True,
+        print_ids=False,
+        canonicalize_computations=True,
+    ),
+}
+
+
+# -- stack frames ------------------------------------------------------------------------------
+
+
+class FrameTables:
+    """The tables as they are written."""
+
+    def __init__(self, index: xla.StackFrameIndexProto, used: Iterable[int]) -> None:
+        self._index = index
+        self._files: dict[str, int] = {}
+        self._functions: dict[str, int] = {}
+        self._locations: dict[tuple[int, ...], int] = {}
+        self._frames: dict[tuple[int, int], int] = {}
+        self._numbers: dict[int, int] = {0: 0}
+        if index.stack_frames:
+            for frame in used:
+                if frame not in self._numbers:
+                    self._add(frame)
+
+    def number(self, frame: int) -> int:
+        """The new number of a frame of the proto; 0 for a frame that is not in its table."""
+        return self._numbers.get(frame, 0)
+
+    def _add(self, frame: int) -> None:
+        # Callers first. A frame that is not in the table, or has no location, is dropped, and so are the frames called from it.
+        frames = self._index.stack_frames
+        chain: list[int] = []
+        seen: set[int] = set()
+        while frame not in self._numbers and 0 < frame <= len(frames) and frame not in seen:
+            chain.append(frame)
+            seen.add(frame)
+            frame = frames[frame - 1].parent_frame_id
+        parent = self._numbers.get(frame, 0)
+        is_complete = frame == 0 or parent > 0
+        for frame in reversed(chain):
+            location = frames[frame - 1].file_location_id
+            is_complete = is_complete and self._is_location(location)
+            if is_complete:
+                parent = self._frames.setdefault((self._location(location), parent), len(self._frames) + 1)
+            self._numbers[frame] = parent if is_complete else 0
+
+    def _is_location(self, number: int) -> bool:
+        index = self._index
+        if not 0 < number <= len(index.file_locations):
+            return False
+        location = index.file_locations[number - 1]
+        has_file = 0 < location.file_name_id <= len(index.file_names)
+        return has_file and 0 < location.function_name_id <= len(index.function_names)
+
+    def _location(self, number: int) -> int:
+        index = self._index
+        location = index.file_locations[number - 1]
+        file_name = index.file_names[location.file_name_id - 1]
+        function_name = index.function_names[location.function_name_id - 1]
+        file = self._files.setdefault(file_name, len(self._files) + 1)
+        function = self._functions.setdefault(function_name, len(self._functions) + 1)
+        key = (file, function, location.line, location.end_line, location.column, location.end_column)
+        return self._locations.setdefault(key, len(self._locations) + 1)
+
+    def lines(self) -> list[str]:
+        """The lines of the four tables, each followed by an empty line; none where there are no frames."""
+        if not self._frames:
+            return []
+        locations = [
+            f"{{file_name_id={file} function_name_id={function} line={line} end_line={end} column={column} end_column={last}}}"
+            for file, function, line, end, column, last in self._locations
+        ]
+        frames = [f"{{file_location_id={location} parent_frame_id={parent + 1}}}" for location, parent in self._frames]
+        lines: list[str] = []
+        for title, rows in (
+            ("FileNames", [f'"{escape(name)}"' for name in self._files]),
+            ("FunctionNames", [f'"{escape(name)}"' for name in self._functions]),
+            ("FileLocations", locations),
+            ("StackFrames", frames),
+        ):
+            lines.append(title)
+            lines += [f"{number} {row}" for number, row in enumerate(rows, 1)]
+            lines.append("")
+        return lines
+
+
+# -- the module --------------------------------------------------------------------------------
 
 
 class _TextByBytes(dict[bytes, str]):

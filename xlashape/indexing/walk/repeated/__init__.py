@@ -1,8 +1,7 @@
 """Maps through a computation that runs again and again on a state: while loops and scans. The hardest code of the package.
 
-- `trip_count`: how often a while loop runs, where that is known before it runs.
-- `value_numbers`: numbers for values, so that two offsets with the same value within one iteration are known to be the same.
 - `iterations`: **the algorithm**, shared by loops and scans. `StateWalk` follows the maps of a state from iteration to iteration. Read this first.
-- `while_loop`: the maps of a while loop, by following its body.
+  Values have numbers, so that two offsets with the same value within one iteration are known to be the same.
+- `while_loop`: how often a while loop runs, where that is known before it runs; its maps, by following its body.
 - `scan`: the maps of a scan, by following its body and placing slices in the scanned arrays.
 """

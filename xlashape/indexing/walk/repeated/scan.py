@@ -32,12 +32,10 @@ from typing import NamedTuple
 from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import dims_of, leaf_sizes
-from xlashape.indexing.answers.operand_indexing import OperandIndexing, ReplicaIndexing
-from xlashape.indexing.answers.operand_indexing_set import OperandIndexingSet, set_of
-from xlashape.indexing.ops.build import identity
+from xlashape.indexing.answers.operand_indexing import OperandIndexing, OperandIndexingSet, ReplicaIndexing, set_of
+from xlashape.indexing.ops.op import identity
 from xlashape.indexing.walk.coroutines import ACCESSES, FROM_RESULT, ComputationRequest, Coroutine, MapsCoroutine
-from xlashape.indexing.walk.dependencies.leaf_dependencies import Dependencies
-from xlashape.indexing.walk.dependencies.leaf_graph import reachable_from, reaching, successors_first
+from xlashape.indexing.walk.dependencies import Dependencies, reachable_from, reaching, successors_first
 from xlashape.indexing.walk.instruction_answers import check_output
 from xlashape.indexing.walk.repeated.iterations import (
     MAX_INSTRUCTIONS,

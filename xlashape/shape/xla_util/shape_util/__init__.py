@@ -4,15 +4,13 @@ Functions that change their argument in XLA return a new value; those that retur
 `xlashape.errors`; those that call a visitor return a Python iterator. A buffer counts as the array it holds, as in XLA.
 docs/xla_functions.md lists every C++ function with what corresponds to it here, or why nothing does.
 
-- `make`: making and checking shapes
+- `make`: making, checking and printing shapes
 - `sizes`: elements and bytes
 - `compare`: when two shapes count as the same
 - `elements`: element types
 - `dimensions`: asking about, adding, deleting and reordering dimensions
 - `bitcast`: transposes and reshapes that move nothing
-- `tuples`: shapes inside shapes
-- `iterate`: every index of an array
-- `text`: printing
+- `tuples`: shapes inside shapes, every index of an array
 """
 
 from xlashape.shape.arguments import guard_all
@@ -21,20 +19,16 @@ from xlashape.shape.xla_util.shape_util import (
     compare,
     dimensions,
     elements,
-    iterate,
     make,
     sizes,
-    text,
     tuples,
 )
 from xlashape.shape.xla_util.shape_util.bitcast import *
 from xlashape.shape.xla_util.shape_util.compare import *
 from xlashape.shape.xla_util.shape_util.dimensions import *
 from xlashape.shape.xla_util.shape_util.elements import *
-from xlashape.shape.xla_util.shape_util.iterate import *
 from xlashape.shape.xla_util.shape_util.make import *
 from xlashape.shape.xla_util.shape_util.sizes import *
-from xlashape.shape.xla_util.shape_util.text import *
 from xlashape.shape.xla_util.shape_util.tuples import *
 
 __all__: list[str] = []
@@ -42,10 +36,8 @@ __all__ += bitcast.__all__
 __all__ += compare.__all__
 __all__ += dimensions.__all__
 __all__ += elements.__all__
-__all__ += iterate.__all__
 __all__ += make.__all__
 __all__ += sizes.__all__
-__all__ += text.__all__
 __all__ += tuples.__all__
 
 guard_all(globals(), __all__)

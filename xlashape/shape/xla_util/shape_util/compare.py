@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable
 
 from xlashape.errors import InvalidArgumentError
 from xlashape.shape.arguments import array_of
-from xlashape.shape.value.equality import (
+from xlashape.shape.value.shape import (
+    Shape,
     compatible_shapes,
     equal_layouts,
     equal_shapes,
@@ -26,7 +27,6 @@ from xlashape.shape.value.equality import (
     same_kind_and_length,
     same_sizes,
 )
-from xlashape.shape.value.shape import Shape
 from xlashape.shape.xla_util.shape_util.elements import same_element_type, same_element_type_ignoring_fp_precision
 
 __all__ = [

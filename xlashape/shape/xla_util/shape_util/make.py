@@ -1,7 +1,11 @@
-"""Making shapes, and checking them: the constructors and validators of XLA's `ShapeUtil`.
+"""Makes shapes, and writes them as text.
+
+Making shapes, and checking them: the constructors and validators of XLA's `ShapeUtil`.
 
 The constructor of Shape checks every shape, so the `make_validated_*` forms are the plain ones under another name.
 An array gets the default layout, major to minor, unless the name says otherwise.
+
+Shapes and programs as XLA's `ShapeUtil` prints them.
 """
 
 from __future__ import annotations
@@ -11,10 +15,12 @@ from typing import Any
 
 from xlashape.errors import InvalidShapeError
 from xlashape.math import ceil_div, checked_int64, product
+from xlashape.shape.arguments import not_a_shape
 from xlashape.shape.parts.checks import brief
 from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile
-from xlashape.shape.value.program_shape import ProgramShape
+from xlashape.shape.text.shape import shape_text
+from xlashape.shape.value.program_shape import ProgramShape, program_shape_text
 from xlashape.shape.value.shape import Layout, Shape
 from xlashape.shape.xla_util.layout_util import validate_layout_in_shape
 from xlashape.shape.xla_util.shape_util._common import map_leaves, minor_to_major_of
@@ -23,6 +29,8 @@ from xlashape.shape.xla_util.shape_util.dimensions import permute_dimensions
 __all__ = [
     "device_shape_is_host_shape",
     "device_shape_to_host_shape",
+    "human_string",
+    "human_string_with_layout",
     "make_buffer_shape",
     "make_maybe_tuple_shape",
     "make_nil",
@@ -48,6 +56,7 @@ __all__ = [
     "validate_shape",
     "validate_shape_with_optional_layout",
 ]
+
 
 _Type = PrimitiveType | str | int
 
@@ -265,3 +274,28 @@ def validate_shape_with_optional_layout(shape: Shape) -> None:
         if array.is_array:
             elements = product([size for size in array.dimensions if size != UNBOUNDED_SIZE])
             checked_int64(elements * ceil_div(array.element_type.bit_width, 8), f"the byte size of {brief(array)}")
+
+
+# -- text --------------------------------------------------------------------------------------
+
+
+def human_string(shape: Shape | ProgramShape) -> str:
+    """The text without layouts.
+
+    >>> human_string(Shape.parse("f32[2,3]{0,1}")), human_string(ProgramShape.parse("(p0: f32[2]{0}) -> f32[]"))
+    ('f32[2,3]', '(p0: f32[2]) -> f32[]')
+    """
+    return (
+        program_shape_text(shape, layout=False) if isinstance(shape, ProgramShape) else shape_text(shape, layout=False)
+    )
+
+
+def human_string_with_layout(shape: Shape) -> str:
+    """The text with layouts; the same as `str(shape)`.
+
+    >>> human_string_with_layout(Shape.parse("f32[2,3]"))
+    'f32[2,3]{1,0}'
+    """
+    if type(shape) is not Shape:
+        raise not_a_shape(shape)
+    return str(shape)

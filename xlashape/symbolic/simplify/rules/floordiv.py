@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from math import gcd
 
 from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Mod, Mul, order_key
-from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of, single_atom
-from xlashape.symbolic.simplify.rules.rule import BoundedContext, Context, law
+from xlashape.symbolic.simplify.rules.rule import BoundedContext, Context, Form, Terms, expression_of, law, single_atom
 from xlashape.symbolic.simplify.rules.sum import plus
 
 

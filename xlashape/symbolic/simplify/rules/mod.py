@@ -9,9 +9,8 @@ from collections.abc import Callable
 from math import gcd
 
 from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Mul, order_key
-from xlashape.symbolic.simplify.linear_form import Form, Terms, expression_of, single_atom
 from xlashape.symbolic.simplify.rules.floordiv import outer_multiple, splits
-from xlashape.symbolic.simplify.rules.rule import BoundedContext, Context, law
+from xlashape.symbolic.simplify.rules.rule import BoundedContext, Context, Form, Terms, expression_of, law, single_atom
 from xlashape.symbolic.simplify.rules.sum import plus
 
 

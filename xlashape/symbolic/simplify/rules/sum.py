@@ -1,15 +1,24 @@
-"""Rules for sums: they join a floor division and a mod of the same expression, or two mods that are its digits.
+"""Rules for sums, products, minima and maxima.
+
+Rules for sums: they join a floor division and a mod of the same expression, or two mods that are its digits.
 
 A rule takes the context, and the terms and the constant of a sum whose atoms are simplified.
+
+Rules for products of two expressions. Products with a constant are coefficients of linear forms and need no rule.
+
+Rules for min and max. They use no bounds: operands are put in canonical form only, as XLA's simplifier does.
+
+The simplifier compares the ranges of the operands besides: see `_form_of_min_max` there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Mod
-from xlashape.symbolic.simplify.linear_form import Form, Terms
-from xlashape.symbolic.simplify.rules.rule import Context, law
+from xlashape.limits import spend
+from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Max, Min, Mod, Mul, order_key
+from xlashape.symbolic.expr.folding import maximum, minimum
+from xlashape.symbolic.simplify.rules.rule import Context, Form, Terms, expression_of, law
 
 
 def plus(terms: Terms, constant: int, other: Form, factor: int = 1) -> Form:
@@ -128,3 +137,63 @@ RULES: tuple[Callable[[Context, Terms, int], Form | None], ...] = (quotient_and_
 
 RULES_WITHOUT_BOUNDS = (quotient_and_remainder, remainder_of_remainder)
 """The rules that XLA uses inside min and max, where it uses no bounds."""
+
+
+# -- products ----------------------------------------------------------------------------------
+
+
+_LARGEST = 1 << 10
+"""The largest product of the numbers of nodes of both operands. Beyond it they are not multiplied out: each further factor multiplies the terms again."""
+
+
+@law(
+    ("d0 in [-4, 4], d1 in [0, 3]", "(d0 * 2 + 1) * (d1 - 3)", "d0 * d1 * 2 - d0 * 6 + d1 - 3"),
+    ("d0 in [0, 3], d1 in [0, 3]", "d1 * (d0 * 3)", "d0 * d1 * 3"),
+    ("d0 in [0, 3], d1 in [0, 3]", "(d0 + d1) * (d0 - d1)", "-d1 * d1 + d0 * d0"),
+)
+def multiply_forms(a: Form, b: Form) -> Form:
+    """(x + y) * z = x * z + y * z: multiplies out and sorts the factors of each product of atoms."""
+    (left, left_constant), (right, right_constant) = a, b
+    size = sum([atom.size for atom in left]) * sum([atom.size for atom in right])
+    spend(1 + (size >> 6))
+    if size > _LARGEST:
+        x, y = sorted((expression_of(*a), expression_of(*b)), key=order_key)
+        return {Mul(x, y): 1}, 0
+    total: dict[Expr, int] = {}
+
+    def put(atom: Expr, coefficient: int) -> None:
+        value = total.get(atom, 0) + coefficient
+        if value:
+            total[atom] = value
+        else:
+            total.pop(atom, None)
+
+    for x, p in left.items():
+        for y, q in right.items():
+            put(Mul(x, y) if order_key(x) <= order_key(y) else Mul(y, x), p * q)
+        if right_constant:
+            put(x, p * right_constant)
+    if left_constant:
+        for y, q in right.items():
+            put(y, q * left_constant)
+    return total, left_constant * right_constant
+
+
+# -- minima and maxima -------------------------------------------------------------------------
+
+
+@law(
+    ("d0 in [0, 9]", "min(d0, d0)", "d0"),
+    ("d0 in [0, 9]", "min(d0 - 3, d0 + 2)", "d0 - 3"),
+    ("d0 in [0, 9]", "min(d0, 0)", "0"),
+    ("d0 in [0, 9], d1 in [0, 9]", "max(d1, d0)", "max(d0, d1)"),
+)
+def fold(operator: type[Min] | type[Max], a: Form, b: Form) -> Form:
+    """min(x + a, x + b) = x + min(a, b), max likewise. Operands that differ otherwise are sorted."""
+    if a[0] == b[0]:
+        return a if (a[1] < b[1]) is (operator is Min) else b
+    left, right = expression_of(*a), expression_of(*b)
+    if order_key(right) < order_key(left):
+        left, right = right, left
+    node: Expr = minimum(left, right) if operator is Min else maximum(left, right)
+    return {node: 1}, 0

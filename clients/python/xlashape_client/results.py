@@ -1,0 +1,535 @@
+"""What methods of the client return.
+
+Results of ShapeService.
+
+Results of HloService.
+
+Results of IndexingService.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import NamedTuple
+
+from xlashape.caches import cached
+from xlashape.errors import XlashapeError, from_details
+from xlashape.proto import v1
+from xlashape.shape import Shape
+from xlashape.symbolic import IndexingMap, Interval
+
+__all__ = [
+    "Access",
+    "ByteTotals",
+    "CoalescedAccess",
+    "Instruction",
+    "InstructionMaps",
+    "InstructionReads",
+    "InstructionSize",
+    "InstructionTiles",
+    "Module",
+    "OperandReads",
+    "OperandTile",
+    "ReplicaIndexing",
+    "RuntimeVariable",
+    "ShapeDescription",
+    "ShapeSize",
+    "SimplifiedMap",
+    "SymbolicTile",
+    "TensorMaps",
+    "Tile",
+]
+
+
+class ShapeSize(NamedTuple):
+    """The sizes of a shape. For a tuple they are sums over the arrays in it.
+
+    `byte_size` is XLA's ShapeUtil::ByteSizeOf: it ignores tiles, and for a tuple it is the size of the table of pointers. `physical_*` include
+    padding.
+    """
+
+    byte_size: int
+    element_count: int
+    logical_bytes: int
+    physical_elements: int
+    physical_bytes: int
+
+    @property
+    def padding_bytes(self) -> int:
+        """The bytes of the buffers that hold no element."""
+        return self.physical_bytes - self.logical_bytes
+
+    @classmethod
+    def of(cls, size: v1.ShapeSize) -> ShapeSize:
+        """Converts the message."""
+        return cls(size.byte_size, size.element_count, size.logical_bytes, size.physical_elements, size.physical_bytes)
+
+
+class ShapeDescription(NamedTuple):
+    """The description of a shape. `size` is None if a dynamic dimension has no bound."""
+
+    shape: Shape
+    text: str
+    size: ShapeSize | None
+    true_rank: int
+    leaf_count: int
+    is_static: bool
+    is_major_to_minor: bool
+    is_tiled: bool
+    element_bits: int
+    memory_space: int
+
+    @classmethod
+    def of(cls, message: v1.ShapeDescription) -> ShapeDescription:
+        """Converts the message."""
+        layout = message.layout
+        return cls(
+            shape=Shape.from_proto(message.shape.SerializeToString()),
+            text=message.text,
+            size=ShapeSize.of(message.size) if message.HasField("size") else None,
+            true_rank=message.true_rank,
+            leaf_count=message.leaf_count,
+            is_static=message.is_static,
+            is_major_to_minor=layout.is_major_to_minor,
+            is_tiled=layout.is_tiled,
+            element_bits=layout.element_bits,
+            memory_space=layout.memory_space,
+        )
+
+
+# -- modules -----------------------------------------------------------------------------------
+
+
+class Module(NamedTuple):
+    """A module that the server keeps. Requests refer to it by `name`; `format` is "hlo_module_proto", "hlo_proto" or "text"."""
+
+    name: str
+    size_bytes: int
+    format: str
+    module_name: str
+    entry_computation: str
+    computation_count: int
+    instruction_count: int
+    create_time: datetime
+    expire_time: datetime
+
+    @classmethod
+    def of(cls, message: v1.Module) -> Module:
+        """Converts the message. Times are in UTC."""
+        return cls(
+            message.name,
+            message.size_bytes,
+            v1.ModuleFormat.Name(message.format).removeprefix("MODULE_FORMAT_").lower()
+            if message.format in v1.ModuleFormat.values()
+            else "",
+            message.module_name,
+            message.entry_computation,
+            message.computation_count,
+            message.instruction_count,
+            message.create_time.ToDatetime(timezone.utc),
+            message.expire_time.ToDatetime(timezone.utc),
+        )
+
+
+class Instruction(NamedTuple):
+    """An instruction, without the attributes of its opcode. `parameter_number` is None unless it is a parameter."""
+
+    name: str
+    id: int
+    opcode: str
+    shape: Shape
+    computation: str
+    is_root: bool
+    operands: tuple[str, ...]
+    called_computations: tuple[str, ...]
+    parameter_number: int | None
+    op_name: str
+
+    @classmethod
+    def of(cls, message: v1.Instruction) -> Instruction:
+        """Converts the message."""
+        return cls(
+            message.name,
+            message.id,
+            message.opcode,
+            Shape.parse(message.shape),
+            message.computation,
+            message.is_root,
+            tuple(message.operands),
+            tuple(message.called_computations),
+            message.parameter_number if message.HasField("parameter_number") else None,
+            message.op_name,
+        )
+
+
+class InstructionSize(NamedTuple):
+    """The bytes of an instruction's result. They are None if a dynamic dimension has no bound."""
+
+    instruction: str
+    id: int
+    opcode: str
+    computation: str
+    shape: Shape
+    logical_bytes: int | None
+    physical_bytes: int | None
+    padding_bytes: int | None
+
+    @classmethod
+    def of(cls, message: v1.InstructionSize) -> InstructionSize:
+        """Converts the message."""
+        known = message.HasField("physical_bytes")
+        return cls(
+            message.instruction,
+            message.id,
+            message.opcode,
+            message.computation,
+            Shape.parse(message.shape),
+            message.logical_bytes if known else None,
+            message.physical_bytes if known else None,
+            message.padding_bytes if known else None,
+        )
+
+
+class ByteTotals(NamedTuple):
+    """Sums over the instructions whose result has memory of its own, and the numbers of other instructions."""
+
+    instruction_count: int
+    logical_bytes: int
+    physical_bytes: int
+    padding_bytes: int
+    shared_instruction_count: int = 0
+    """The number of instructions whose result shares buffers of others: tuples and their elements, bitcasts, loops, branches, calls, …"""
+    fused_instruction_count: int = 0
+    """The number of instructions that are fused or applied to elements."""
+
+    @classmethod
+    def of(cls, message: v1.ByteTotals) -> ByteTotals:
+        """Converts the message."""
+        return cls(
+            message.instruction_count,
+            message.logical_bytes,
+            message.physical_bytes,
+            message.padding_bytes,
+            message.shared_instruction_count,
+            message.fused_instruction_count,
+        )
+
+
+# -- maps --------------------------------------------------------------------------------------
+
+
+class RuntimeVariable(NamedTuple):
+    """The origin of a runtime variable's value: the element of `leaf` of the named instruction at the index that `map` gives for the access's variables.
+
+    If `is_position`, the value is not an element but the position of the executing replica in its group of that instruction. A value beyond
+    `bounds` (None: the variable's bounds in the access's map) counts as the nearest bound if `is_clamped`; otherwise the access does not
+    happen. The access does not happen either if the value is outside the variable's bounds in the map.
+    """
+
+    instruction: str
+    map: IndexingMap
+    leaf: int
+    is_position: bool
+    is_clamped: bool
+    bounds: Interval | None
+
+    @classmethod
+    def of(cls, message: v1.RuntimeVariable) -> RuntimeVariable:
+        """Converts the message."""
+        bounds = Interval(message.bounds.lower, message.bounds.upper) if message.HasField("bounds") else None
+        return cls(
+            message.instruction, _map(message.map), message.leaf, message.is_position, message.is_clamped, bounds
+        )
+
+
+class ReplicaIndexing(NamedTuple):
+    """The replicas that hold the elements: `map` gives a position in the group of the executing replica, one of `groups` (empty: all replicas).
+
+    With `pairs`, the replica is the partner of the executing replica.
+    """
+
+    map: IndexingMap
+    groups: tuple[tuple[int, ...], ...]
+    pairs: tuple[tuple[int, int], ...] | None
+
+
+class Access(NamedTuple):
+    """One way in which an array is accessed. `knowledge` is "exact", "every element" or "unknown"; `text` is the map in the requested style."""
+
+    map: IndexingMap
+    text: str
+    runtime: tuple[RuntimeVariable, ...]
+    replica: ReplicaIndexing | None
+    leaf: int
+    knowledge: str
+
+    @classmethod
+    def of(cls, message: v1.Access) -> Access:
+        """Converts the message."""
+        runtime = tuple(RuntimeVariable.of(part) for part in message.runtime)
+        return cls(
+            _map(message.map),
+            message.map.text,
+            runtime,
+            _replica(message.replica) if message.HasField("replica") else None,
+            message.leaf,
+            _knowledge(message.knowledge),
+        )
+
+
+class TensorMaps(NamedTuple):
+    """The mapping between an output and an operand: the union of `accesses`."""
+
+    output: int
+    operand: int
+    operand_name: str
+    operand_leaf: int
+    knowledge: str
+    accesses: tuple[Access, ...]
+
+    @property
+    def maps(self) -> tuple[IndexingMap, ...]:
+        """The maps of the accesses."""
+        return tuple(access.map for access in self.accesses)
+
+    @classmethod
+    def of(cls, message: v1.TensorMaps) -> TensorMaps:
+        """Converts the message."""
+        accesses = tuple(Access.of(part) for part in message.accesses)
+        return cls(
+            message.output,
+            message.operand,
+            message.operand_name,
+            message.operand_leaf,
+            _knowledge(message.knowledge),
+            accesses,
+        )
+
+
+class InstructionMaps(NamedTuple):
+    """The maps of one instruction. `direction` is "output_to_input" or "input_to_output". Pairs of operand and output that do not depend on each
+    other are left out of `maps`.
+    """
+
+    instruction: str
+    computation: str
+    opcode: str
+    direction: str
+    maps: tuple[TensorMaps, ...]
+    error: XlashapeError | None = None
+    """Why there are no maps, if `report_errors` asked for it."""
+
+    @classmethod
+    def of(cls, message: v1.IndexingMapsResponse) -> InstructionMaps:
+        """Converts the message."""
+        direction = "input_to_output" if message.direction == v1.DIRECTION_INPUT_TO_OUTPUT else "output_to_input"
+        return cls(
+            message.instruction,
+            message.computation,
+            message.opcode,
+            direction,
+            tuple(TensorMaps.of(part) for part in message.maps),
+            _error(message.error) if message.HasField("error") else None,
+        )
+
+
+class CoalescedAccess(NamedTuple):
+    """One way in which neighbouring elements of an output read an operand, as `xlashape.indexing.OperandCoalescing`.
+
+    `map` goes from positions in the output's buffer to positions in the operand's buffer; `text` is the map in the requested style. `stride`
+    is in elements, `transactions` is the average number of segments that a warp reads. They are None if unknown; `stride` is also None if it is not
+    the same for all elements.
+    """
+
+    map: IndexingMap
+    text: str
+    leaf: int
+    stride: int | None
+    transactions: float | None
+    ideal_transactions: int
+
+    @classmethod
+    def of(cls, message: v1.CoalescedAccess) -> CoalescedAccess:
+        """Converts the message."""
+        return cls(
+            _map(message.map),
+            message.map.text,
+            message.leaf,
+            message.stride if message.HasField("stride") else None,
+            message.transactions if message.HasField("transactions") else None,
+            message.ideal_transactions,
+        )
+
+
+class OperandReads(NamedTuple):
+    """How one output reads one operand, as `xlashape.indexing.OperandUtilisation`. Unknown values are None.
+
+    If `is_upper_bound`, fewer elements than `distinct_elements` may be read; which ones depends on values at run time.
+    """
+
+    output: int
+    operand: int
+    operand_name: str
+    elements: int | None
+    distinct_elements: int | None
+    is_upper_bound: bool
+    reads: int | None
+    accesses: tuple[CoalescedAccess, ...]
+
+    @property
+    def utilisation(self) -> float | None:
+        """Distinct elements read ÷ elements; 1.0 for an operand without elements."""
+        if self.elements is None or self.distinct_elements is None:
+            return None
+        return self.distinct_elements / self.elements if self.elements else 1.0
+
+    @property
+    def reads_per_element(self) -> float | None:
+        """Reads ÷ distinct elements read; 0.0 where nothing is read."""
+        if self.reads is None or self.distinct_elements is None:
+            return None
+        return self.reads / self.distinct_elements if self.distinct_elements else 0.0
+
+    @classmethod
+    def of(cls, message: v1.OperandReads) -> OperandReads:
+        """Converts the message."""
+        return cls(
+            message.output,
+            message.operand,
+            message.operand_name,
+            message.elements if message.HasField("elements") else None,
+            message.distinct_elements if message.HasField("distinct_elements") else None,
+            message.is_upper_bound,
+            message.reads if message.HasField("reads") else None,
+            tuple(CoalescedAccess.of(part) for part in message.accesses),
+        )
+
+
+class InstructionReads(NamedTuple):
+    """How one instruction reads, for each requested output. Operands that an output does not read are left out."""
+
+    instruction: str
+    computation: str
+    opcode: str
+    reads: tuple[OperandReads, ...]
+    error: XlashapeError | None = None
+    """Why there are no reads, if `report_errors` asked for it."""
+
+    @classmethod
+    def of(cls, message: v1.OperandReadsResponse) -> InstructionReads:
+        """Converts the message."""
+        return cls(
+            message.instruction,
+            message.computation,
+            message.opcode,
+            tuple(OperandReads.of(part) for part in message.reads),
+            _error(message.error) if message.HasField("error") else None,
+        )
+
+
+class Tile(NamedTuple):
+    """A box with steps: along each dimension `sizes` indices from `offsets`, `strides` apart (0 where there is one index)."""
+
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, message: v1.Tile) -> Tile:
+        """Converts the message."""
+        return cls(tuple(message.offsets), tuple(message.sizes), tuple(message.strides))
+
+
+class SymbolicTile(NamedTuple):
+    """The operand's tile for an output tile of any size, as `xlashape.symbolic.SymbolicTile`. `text` is XLA's, in the requested style."""
+
+    offset_map: IndexingMap
+    size_map: IndexingMap
+    stride_map: IndexingMap
+    constraints: str
+    text: str
+
+    @classmethod
+    def of(cls, message: v1.SymbolicTile) -> SymbolicTile:
+        """Converts the message."""
+        return cls(
+            _map(message.offset_map),
+            _map(message.size_map),
+            _map(message.stride_map),
+            message.constraints,
+            message.text,
+        )
+
+
+class OperandTile(NamedTuple):
+    """What a tile of an output reads of one operand, for one access. `symbolic` is None if no symbolic tile was found, `tile` if the elements
+    that are read do not form a tile.
+    """
+
+    operand: int
+    operand_name: str
+    access: Access
+    symbolic: SymbolicTile | None
+    tile: Tile | None
+
+    @classmethod
+    def of(cls, message: v1.OperandTile) -> OperandTile:
+        """Converts the message."""
+        return cls(
+            message.operand,
+            message.operand_name,
+            Access.of(message.access),
+            SymbolicTile.of(message.symbolic) if message.HasField("symbolic") else None,
+            Tile.of(message.tile) if message.HasField("tile") else None,
+        )
+
+
+class InstructionTiles(NamedTuple):
+    """The tiles that a tile of one output of an instruction reads."""
+
+    instruction: str
+    computation: str
+    opcode: str
+    tiles: tuple[OperandTile, ...]
+
+    @classmethod
+    def of(cls, message: v1.OperandTilesResponse) -> InstructionTiles:
+        """Converts the message."""
+        return cls(
+            message.instruction,
+            message.computation,
+            message.opcode,
+            tuple(OperandTile.of(part) for part in message.tiles),
+        )
+
+
+class SimplifiedMap(NamedTuple):
+    """A simplified map, and the numbers of the range and runtime variables that were removed from it."""
+
+    map: IndexingMap
+    removed_ranges: tuple[int, ...]
+    removed_runtime: tuple[int, ...]
+
+
+def _error(message: v1.InstructionError) -> XlashapeError:
+    return from_details(message.reason.lower(), message.message, message.details)
+
+
+def _map(message: v1.MapOutput) -> IndexingMap:
+    data = message.map.SerializeToString()
+    return _small_map(data) if len(data) <= 1024 else IndexingMap.from_proto(data)
+
+
+# Modules repeat their maps, which take 70 µs each to decode.
+@cached(max_bytes=16 << 20, weigh=lambda arguments, _: 2000 + 10 * len(arguments[0]))
+def _small_map(data: bytes) -> IndexingMap:
+    return IndexingMap.from_proto(data)
+
+
+def _replica(message: v1.ReplicaIndexing) -> ReplicaIndexing:
+    pairs = tuple((pair.source, pair.target) for pair in message.pairs.pairs) if message.HasField("pairs") else None
+    return ReplicaIndexing(_map(message.map), tuple(tuple(group.replicas) for group in message.groups), pairs)
+
+
+def _knowledge(number: int) -> str:
+    return {v1.KNOWLEDGE_EXACT: "exact", v1.KNOWLEDGE_EVERY_ELEMENT: "every element"}.get(number, "unknown")

@@ -1,0 +1,349 @@
+r"""Words of HLO text: what the cursor reads, and how names and numbers are written.
+
+The tokens of HLO text, beside those that every cursor reads.
+
+name       := letter (letter | digit | '_' | '-' | '.')*        letters of ASCII, and '_'
+reference  := '%' name | name ':'?
+attribute  := name '='                                          no space before the '='
+string     := '"' (any but '"', '\' and line end | escape)* '"'   or the same in single quotes
+escape     := C's:  \n \r \t \\ \" \' \? \a \b \f \v  \ooo  \xhh
+bool       := 'true' | 'false'
+double     := INT | DECIMAL | 'inf' | '-inf' | 'nan'
+integers   := '{' (INT (',' INT)*)? '}'
+
+Pieces of HLO text that writers of several values share: escapes, names, numbers and lists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from xlashape.limits import INT64_MAX, INT64_MIN
+from xlashape.shape import PrimitiveType
+from xlashape.text import Cursor
+
+_T = TypeVar("_T")
+
+NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
+"""The regular expression of a name."""
+
+
+def _parentheses(depth: int, most: int) -> str:
+    """The regular expression of parentheses with further parentheses inside, to a depth; `most` on each level."""
+    return rf"\([^()]*(?:{_parentheses(depth - 1, 100)}[^()]*){{0,{most}}}\)" if depth else r"\([^()]*\)"
+
+
+SHAPE = rf"(?:[a-z][a-z0-9]*|unknown_-?[0-9]+)\[[^\[\](){{}}=]*\](?:\{{[^{{}}=]*\}})?|{_parentheses(3, 5000)}"
+"""The regular expression of what looks like a shape. Parsing tells whether it is one.
+
+Repetitions in the patterns of this parser are bounded, since `re` keeps a position to return to for each. Text beyond the bounds is read
+token by token.
+"""
+
+KEYWORDS = frozenset(
+    "true false inf nan ROOT ENTRY HloModule replicated maximal manual unknown unreduced "
+    "FileNames FunctionNames FileLocations StackFrames".split()
+)
+"""Words that are not names without a '%' before them or a ':' after them."""
+
+RESERVED = frozenset(kind.text for kind in PrimitiveType if kind.is_array_type) | {"token", "opaque"}
+"""Words that begin a shape and so are not names, with a '%' or without."""
+
+_NAME = re.compile(NAME)
+_ATTRIBUTE = re.compile(rf"({NAME})=")
+_INTEGERS = re.compile(r"\{[ ]*(?:(-?[0-9]{1,18}(?:,[ ]*-?[0-9]{1,18})*)[ ]*)?\}")
+_STRING = re.compile(r'"([^"\\]*)"' + r"|'([^'\\]*)'")
+_STRING_STEPS = {quote: re.compile(rf"[^{quote}\\]*(?:\\.[^{quote}\\]*){{0,1000}}", re.DOTALL) for quote in ('"', "'")}
+_DOUBLE = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|nan(?![A-Za-z0-9_])")
+_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]+)|(.))|(\\)", re.DOTALL)
+_ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"} | {
+    bytes([char]): bytes([char]) for char in rb"\?'" + b'"'
+}
+
+
+class HloCursor(Cursor):
+    """A cursor that knows HLO's tokens."""
+
+    __slots__ = ()
+
+    def parse_name(self, what: str = "a name") -> str:
+        """A name without its '%' or its ':', or raises; `what` names it in the error."""
+        self.skip_space()
+        text, at = self.text, self.at
+        percent = text.startswith("%", at)
+        match = _NAME.match(text, at + percent)
+        if match is None or (not percent and match.group() in KEYWORDS and not text.startswith(":", match.end())):
+            self.fail(what)
+        self.at = match.end()
+        if not percent and text.startswith(":", self.at):
+            self.at += 1
+        return match.group()
+
+    def parse_optional_attribute_name(self) -> str | None:
+        """The name before a '=', both consumed; None if none comes next."""
+        self.skip_space()
+        match = _ATTRIBUTE.match(self.text, self.at)
+        if match is None:
+            return None
+        self.at = match.end()
+        return match.group(1)
+
+    def parse_attribute_name(self) -> str:
+        """The name before a '=', both consumed, or raises."""
+        name = self.parse_optional_attribute_name()
+        if name is None:
+            self.fail("an attribute, name=value")
+        return name
+
+    def parse_string(self, what: str = "a string") -> bytes:
+        r"""The content of a string with its escapes replaced: bytes, since `\377` need not be UTF-8."""
+        self.skip_space()
+        at = self.at
+        match = _STRING.match(self.text, at)
+        if match is not None:
+            raw = match.group(match.lastindex or 1)
+            self.at = match.end()
+        else:
+            if not self.text.startswith(('"', "'"), at):
+                self.fail(what)
+            end = self.string_end(at)
+            raw = self.text[at + 1 : end - 1]
+            self.at = end
+        try:
+            data = raw.encode()
+        except UnicodeEncodeError:
+            raise self.error(f"{what}: half of a surrogate pair is not text", at=at, expected="text") from None
+        if "\\" not in raw:
+            return data
+
+        def replace(escape: re.Match[bytes]) -> bytes:
+            octal, hexadecimal, char, _ = escape.groups()
+            if octal is not None:
+                value = int(octal, 8)
+            elif hexadecimal is not None:
+                value = int(hexadecimal[-8:], 16) if not hexadecimal[:-8].strip(b"0") else 256
+            elif char is not None and char in _ESCAPES:
+                return _ESCAPES[char]
+            else:
+                value = 256
+            if value > 255:
+                shown = escape.group()[:12].decode(errors="replace")
+                raise self.error(f"{what}: {shown!r} is not an escape", at=at, expected="an escape of C", found=shown)
+            return bytes([value])
+
+        return _ESCAPE.sub(replace, data)
+
+    def string_end(self, at: int) -> int:
+        """The offset behind the string that begins with the quote at `at`."""
+        text = self.text
+        quote = text[at]
+        steps, position = _STRING_STEPS[quote], at + 1
+        while True:
+            match = steps.match(text, position)
+            end = position if match is None else match.end()
+            if text.startswith(quote, end):
+                return end + 1
+            if end == position:
+                raise self.error("this string is never closed", at=at, expected="a closing quote")
+            position = end
+
+    def parse_text(self, what: str = "a string") -> bytes:
+        """A string that must be UTF-8, as its bytes."""
+        self.skip_space()
+        at = self.at
+        data = self.parse_string(what)
+        if not data.isascii():
+            try:
+                data.decode()
+            except UnicodeDecodeError:
+                raise self.error(f"{what}: its escapes are not UTF-8", at=at, expected="UTF-8") from None
+        return data
+
+    def parse_bool(self, what: str = "'true' or 'false'") -> bool:
+        """`true` or `false`."""
+        self.skip_space()
+        match = _NAME.match(self.text, self.at)
+        word = match.group() if match is not None else ""
+        if match is None or word not in ("true", "false"):
+            self.fail(what)
+        self.at = match.end()
+        return word == "true"
+
+    def parse_int_between(self, low: int, high: int, what: str) -> int:
+        """An integer from `low` to `high`, both included."""
+        self.skip_space()
+        at = self.at
+        value = self.parse_int(what)
+        if not low <= value <= high:
+            raise self.error(f"{what}: {value} is not between {low} and {high}", at=at, expected=what, found=str(value))
+        return value
+
+    def int64(self, digits: str) -> int:
+        """The number that `digits`, which stand at the cursor, write; ParseError if it does not fit int64."""
+        value = int(digits)
+        if not INT64_MIN <= value <= INT64_MAX:
+            raise self.error(f"{digits} does not fit int64")
+        return value
+
+    def parse_double(self, what: str = "a number") -> float:
+        """A double, perhaps written as an integer."""
+        self.skip_space()
+        match = _DOUBLE.match(self.text, self.at)
+        if match is None:
+            self.fail(what)
+        value = float(match.group())
+        if abs(value) == float("inf"):
+            shown = match.group()[:24]
+            raise self.error(f"{what}: {shown} does not fit a double", expected=what, found=shown)
+        self.at = match.end()
+        return value
+
+    def parse_ints(self, opening: str = "{", closing: str = "}", what: str = "an integer") -> list[int]:
+        """Integers between `opening` and `closing`, separated by commas."""
+        self.skip_space()
+        if opening == "{":
+            match = _INTEGERS.match(self.text, self.at)
+            if match is not None:
+                self.at = match.end()
+                inside = match.group(1)
+                return list(map(int, inside.split(","))) if inside else []
+        return self.parse_list(lambda: self.parse_int(what), opening, closing)
+
+    def parse_list(self, parse: Callable[[], _T], opening: str = "{", closing: str = "}") -> list[_T]:
+        """A list between `opening` and `closing`: `parse` reads each element, and commas separate them."""
+        self.expect(opening)
+        elements: list[_T] = []
+        if self.accept(closing):
+            return elements
+        while True:
+            elements.append(parse())
+            if self.accept(closing):
+                return elements
+            if not self.accept(","):
+                self.fail(f"',' or '{closing}'")
+
+    def parse_word_of(self, words: dict[str, _T], what: str, *, any_case: bool = False) -> _T:
+        """The value of the next word, which must be in `words`. With `any_case`, `words` are in lower case and the text's case does not matter."""
+        self.skip_space()
+        at = self.at
+        match = _NAME.match(self.text, at)
+        word = "" if match is None else match.group().lower() if any_case else match.group()
+        if match is None or word not in words:
+            found = repr(match.group()[:40]) if match is not None else self.found()
+            known = ", ".join(sorted(words)) if len(words) <= 12 else f"one of {len(words)}"
+            raise self.error(f"expected {what} ({known}), found {found}", at=at, expected=what, found=found)
+        self.at = match.end()
+        return words[word]
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+_PLAIN = re.compile(r"[ !#-&(-\[\]-~]*")
+_UNSAFE = re.compile(rb"[^A-Za-z0-9_.\-]")
+_SAFE = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_.\-]*")
+_WRITTEN_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}
+_BYTES = [_WRITTEN_ESCAPES.get(chr(byte), chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}") for byte in range(256)]
+
+
+def escape(text: str | bytes) -> str:
+    r"""The text with C escapes, octal for bytes that are not printable ASCII. The caller adds the quotes.
+
+    >>> print(escape('é "q"'))
+    \303\251 \"q\"
+    """
+    if isinstance(text, str):
+        if _PLAIN.fullmatch(text):
+            return text
+        text = text.encode("utf-8", "surrogatepass")
+    return "".join([_BYTES[byte] for byte in text])
+
+
+def safe_name(name: str) -> str:
+    """The name that XLA gives to an instruction or computation of this name.
+
+    Bytes other than letters, digits and `_.-` become `_`, and so does a first byte that is neither a letter nor `_`. Names that begin
+    with `__` are reserved for XLA; the first `_` becomes `a`.
+
+    >>> safe_name("a b%c"), safe_name("1x"), safe_name("__x")
+    ('a_b_c', '_x', 'a_x')
+    """
+    if _SAFE.fullmatch(name):
+        return name
+    made = _UNSAFE.sub(b"_", name.encode("utf-8", "surrogatepass")).decode("ascii")
+    if made and not (made[0].isalpha() or made[0] == "_"):
+        made = "_" + made[1:]
+    return "a" + made[1:] if made.startswith("__") and not made.startswith("__xla_") else made
+
+
+def without_comments(text: str) -> str:
+    """The text without comments of the kind that shapes have.
+
+    >>> without_comments("(f32[2], /*index=1*/s32[]) /* open")
+    '(f32[2], s32[]) /* open'
+    """
+    first, *rest = text.split("/*")
+    made = [first]
+    for part in rest:
+        _, end, after = part.partition("*/")
+        made.append(after if end else f"/*{part}")
+    return "".join(made)
+
+
+def without_suffix(name: str) -> str:
+    """The name up to its first point; what follows makes names unique.
+
+    >>> without_suffix("add.12.clone"), without_suffix("add")
+    ('add', 'add')
+    """
+    return name.partition(".")[0]
+
+
+def ints(values: Iterable[int]) -> str:
+    """`{1,2}`."""
+    return f"{{{','.join([str(value) for value in values])}}}"
+
+
+def number(value: float) -> str:
+    """A float with six digits, as XLA writes it outside literals: 0.1, 1e+10, nan, -inf."""
+    return f"{value:.6g}"
+
+
+def with_index_comments(parts: Sequence[str], interval: int = 5) -> str:
+    """The parts with commas between them and a comment before each `interval`-th, as XLA numbers long lists.
+
+    >>> with_index_comments(["a", "b", "c", "d", "e"], 2)
+    'a, b, /*index=2*/c, d, /*index=4*/e'
+    """
+    if len(parts) <= interval or not interval:
+        return ", ".join(parts)
+    return ", ".join([f"/*index={i}*/{part}" if i and i % interval == 0 else part for i, part in enumerate(parts)])
+
+
+def is_json_dict(text: str) -> bool:
+    """Whether the text is enclosed in braces that balance, those in strings not counted. XLA writes such a text without quotes.
+
+    >>> is_json_dict('{"a":"}"}'), is_json_dict('{a}}'), is_json_dict("[1]")
+    (True, False, False)
+    """
+    text = text.lstrip(" \t\n\r")
+    if not text.startswith("{"):
+        return False
+    depth = at = 0
+    for match in _BRACE.finditer(text):
+        token = match.group()
+        if token == "{":
+            depth += 1
+        elif token == "}":
+            depth -= 1
+            if depth == 0:
+                at = match.end()
+                break
+        elif len(token) == 1:
+            return False  # a string without an end
+    return depth == 0 and at > 0 and not text[at:].strip(" \t\n\r")
+
+
+_BRACE = re.compile(r'[{}]|"(?:[^"\\]|\\.)*"|"', re.DOTALL)

@@ -1,0 +1,386 @@
+"""Dimension numbers: which dimensions of operands an operation contracts, slides over, gathers or scatters.
+
+The dimension numbers of a dot and of a ragged dot: lists of dimensions, each an attribute of its own.
+
+    lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1}
+
+They are lists of DotDimensionNumbers. A ragged dot has these within its RaggedDotDimensionNumbers, beside lists of its own.
+
+The dimension numbers of a convolution: `dim_labels=b01f_01io->b01f`.
+
+labels      := input '_' kernel '->' output
+
+Each side has a label for each dimension, most major first: `b` batch and `f` feature of input and output, `i` input feature and `o` output
+feature of the kernel, `0`, `1`, … the spatial dimensions, '?' a dimension without a meaning.
+
+The dimension numbers of a gather, each an attribute of its own.
+
+    offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1
+
+They are fields of GatherDimensionNumbers. Lists of batching dimensions are written where they are not empty.
+
+The dimension numbers of a scatter, each an attribute of its own.
+
+    update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1
+
+They are fields of ScatterDimensionNumbers. Lists of batching dimensions are written where they are not empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from xlashape.caches import cached
+from xlashape.errors import InvalidModuleError
+from xlashape.hlo.tokens import HloCursor, ints
+from xlashape.hlo.values.attribute import (
+    ABSENT,
+    FIELDS,
+    Attribute,
+    Context,
+    integer_of,
+    integers_of,
+    list_value,
+    message_value,
+    structured,
+    submessage,
+    whole,
+)
+from xlashape.proto import xla
+from xlashape.proto.wire import Fields
+
+
+class DotDimensionNumbers(NamedTuple):
+    """Which dimensions of a dot's operands are contracted, and which are batches, pair by pair."""
+
+    lhs_contracting_dimensions: tuple[int, ...] = ()
+    rhs_contracting_dimensions: tuple[int, ...] = ()
+    lhs_batch_dimensions: tuple[int, ...] = ()
+    rhs_batch_dimensions: tuple[int, ...] = ()
+
+    @classmethod
+    def of_proto(cls, message: xla.DotDimensionNumbers) -> DotDimensionNumbers:
+        """The numbers of a message."""
+        return cls(
+            tuple(message.lhs_contracting_dimensions),
+            tuple(message.rhs_contracting_dimensions),
+            tuple(message.lhs_batch_dimensions),
+            tuple(message.rhs_batch_dimensions),
+        )
+
+    def to_proto(self) -> xla.DotDimensionNumbers:
+        """A new message."""
+        return xla.DotDimensionNumbers(**self._asdict())
+
+
+class RaggedDotDimensionNumbers(NamedTuple):
+    """The dimension numbers of a ragged dot: those of a dot, the ragged dimensions of its lhs, and the dimensions of groups of its rhs."""
+
+    dot_dimension_numbers: DotDimensionNumbers = DotDimensionNumbers()
+    lhs_ragged_dimensions: tuple[int, ...] = ()
+    rhs_group_dimensions: tuple[int, ...] = ()
+
+    @classmethod
+    def of_proto(cls, message: xla.RaggedDotDimensionNumbers) -> RaggedDotDimensionNumbers:
+        """The numbers of a message."""
+        return cls(
+            DotDimensionNumbers.of_proto(message.dot_dimension_numbers),
+            tuple(message.lhs_ragged_dimensions),
+            tuple(message.rhs_group_dimensions),
+        )
+
+    def to_proto(self) -> xla.RaggedDotDimensionNumbers:
+        """A new message."""
+        return xla.RaggedDotDimensionNumbers(
+            dot_dimension_numbers=self.dot_dimension_numbers.to_proto(),
+            lhs_ragged_dimensions=self.lhs_ragged_dimensions,
+            rhs_group_dimensions=self.rhs_group_dimensions,
+        )
+
+
+DOT_DIMENSION_NUMBERS: Final = message_value("dot_dimension_numbers", DotDimensionNumbers, is_optional=False)
+RAGGED_DOT_DIMENSION_NUMBERS: Final = message_value(
+    "ragged_dot_dimension_numbers", RaggedDotDimensionNumbers, is_optional=False
+)
+
+_DOT: Final = Fields(xla.DotDimensionNumbers)
+_RAGGED: Final = Fields(xla.RaggedDotDimensionNumbers)
+
+
+def _field(name: str) -> str:
+    """The field of an attribute: `lhs_batch_dims` is lhs_batch_dimensions."""
+    return name.replace("_dims", "_dimensions")
+
+
+def _dot(name: str, *, write_empty: bool) -> Attribute:
+    return integers_of(xla.DotDimensionNumbers, "dot_dimension_numbers", name, _field(name), write_empty=write_empty)
+
+
+def _ragged(name: str, *, write_empty: bool) -> Attribute:
+    return integers_of(
+        xla.RaggedDotDimensionNumbers, "ragged_dot_dimension_numbers", name, _field(name), write_empty=write_empty
+    )
+
+
+def _dot_of_ragged(name: str, *, write_empty: bool) -> Attribute:
+    """The same list of a ragged dot, where it is one level further down."""
+    field = _field(name)
+
+    def read(cursor: HloCursor) -> bytes:
+        dot = _RAGGED.message("dot_dimension_numbers", _DOT.integers(field, cursor.parse_ints()))
+        return FIELDS.message("ragged_dot_dimension_numbers", dot)
+
+    def write(message: Any, _context: Context) -> str:
+        ragged = xla.RaggedDotDimensionNumbers.FromString(submessage(message.ragged_dot_dimension_numbers))
+        values = getattr(ragged.dot_dimension_numbers, field)
+        return f", {name}={ints(values)}" if values or write_empty else ""
+
+    value = list_value(field, owners=("ragged_dot_dimension_numbers", "dot_dimension_numbers"))
+    return Attribute(name, read, write, value)
+
+
+LHS_BATCH_DIMS: Final = _dot("lhs_batch_dims", write_empty=False)
+LHS_CONTRACTING_DIMS: Final = _dot("lhs_contracting_dims", write_empty=True)
+RHS_BATCH_DIMS: Final = _dot("rhs_batch_dims", write_empty=False)
+RHS_CONTRACTING_DIMS: Final = _dot("rhs_contracting_dims", write_empty=True)
+
+RAGGED_LHS_BATCH_DIMS: Final = _dot_of_ragged("lhs_batch_dims", write_empty=False)
+RAGGED_LHS_CONTRACTING_DIMS: Final = _dot_of_ragged("lhs_contracting_dims", write_empty=True)
+RAGGED_RHS_BATCH_DIMS: Final = _dot_of_ragged("rhs_batch_dims", write_empty=False)
+RAGGED_RHS_CONTRACTING_DIMS: Final = _dot_of_ragged("rhs_contracting_dims", write_empty=True)
+LHS_RAGGED_DIMS: Final = _ragged("lhs_ragged_dims", write_empty=True)
+RHS_GROUP_DIMS: Final = _ragged("rhs_group_dims", write_empty=False)
+
+
+# -- convolution -------------------------------------------------------------------------------
+
+
+_MAX_RANK: Final = 1000  # of a side that is written
+_LABELS = re.compile(r"([0-9bf?]{2,})_([0-9io?]{2,})->([0-9bf?]{2,})")
+
+
+class ConvolutionDimensionNumbers(NamedTuple):
+    """Which dimension of a convolution's input, kernel and output means what, as `xla.ConvolutionDimensionNumbers` and text have it.
+
+    >>> numbers = ConvolutionDimensionNumbers.parse("b01f_01io->b01f")
+    >>> numbers.input_feature_dimension, numbers.kernel_spatial_dimensions, str(numbers)
+    (3, (0, 1), 'b01f_01io->b01f')
+    """
+
+    input_batch_dimension: int
+    input_feature_dimension: int
+    input_spatial_dimensions: tuple[int, ...]
+    kernel_input_feature_dimension: int
+    kernel_output_feature_dimension: int
+    kernel_spatial_dimensions: tuple[int, ...]
+    output_batch_dimension: int
+    output_feature_dimension: int
+    output_spatial_dimensions: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> ConvolutionDimensionNumbers:
+        """The numbers written `text`. Raises ParseError."""
+        return whole(cls.read, text)
+
+    @classmethod
+    def read(cls, cursor: HloCursor) -> ConvolutionDimensionNumbers:
+        """The numbers at the cursor."""
+        cursor.skip_space()
+        at = cursor.at
+        match = _LABELS.match(cursor.text, at)
+        if match is None:
+            cursor.fail("dimension labels, such as 'b01f_01io->b01f'")
+        sides: list[tuple[int, int, tuple[int, ...]]] = []
+        for side, letters, which in zip(match.groups(), ("bf", "io", "bf"), ("input", "kernel", "output"), strict=True):
+            named = [char for char in side if char != "?"]
+            if len(set(named)) != len(named):
+                raise cursor.error(f"{side!r} has a label twice", at=at)
+            rank = len(named) - 2
+            # XLA takes a missing letter or number for dimension 0; here it is a mistake.
+            if any(char not in named for char in letters) or any(str(number) not in named for number in range(rank)):
+                raise cursor.error(
+                    f"the labels of the {which} are {' and '.join(letters)} and the numbers from 0, found {side!r}",
+                    at=at,
+                )
+            dimensions = {char: dimension for dimension, char in enumerate(side)}
+            spatial = tuple([dimensions[str(number)] for number in range(rank)])
+            sides.append((dimensions[letters[0]], dimensions[letters[1]], spatial))
+        ranks = [len(spatial) for _, _, spatial in sides]
+        if len(set(ranks)) != 1:
+            shown = ", ".join(map(str, ranks))
+            raise cursor.error(f"input, kernel and output have different numbers of spatial dimensions: {shown}", at=at)
+        cursor.at = match.end()
+        return cls(*sides[0], *sides[1], *sides[2])
+
+    def write(self) -> str:
+        """`b01f_01io->b01f`. InvalidModuleError for numbers that are not a permutation."""
+        lhs = _side(
+            ("b", self.input_batch_dimension), ("f", self.input_feature_dimension), self.input_spatial_dimensions
+        )
+        rhs = _side(
+            ("i", self.kernel_input_feature_dimension),
+            ("o", self.kernel_output_feature_dimension),
+            self.kernel_spatial_dimensions,
+        )
+        output = _side(
+            ("b", self.output_batch_dimension), ("f", self.output_feature_dimension), self.output_spatial_dimensions
+        )
+        return f"{lhs}_{rhs}->{output}"
+
+    @classmethod
+    def of_proto(cls, message: xla.ConvolutionDimensionNumbers) -> ConvolutionDimensionNumbers:
+        """The numbers of a message."""
+        return cls(
+            message.input_batch_dimension,
+            message.input_feature_dimension,
+            tuple(message.input_spatial_dimensions),
+            message.kernel_input_feature_dimension,
+            message.kernel_output_feature_dimension,
+            tuple(message.kernel_spatial_dimensions),
+            message.output_batch_dimension,
+            message.output_feature_dimension,
+            tuple(message.output_spatial_dimensions),
+        )
+
+    def to_proto(self) -> xla.ConvolutionDimensionNumbers:
+        """A new message."""
+        return xla.ConvolutionDimensionNumbers(**self._asdict())
+
+    def __str__(self) -> str:
+        return self.write()
+
+
+@cached(max_bytes=1 << 20, weigh=lambda key, text: 300 + len(key[0]) + len(text))
+def _text(data: bytes) -> str:
+    return ConvolutionDimensionNumbers.of_proto(xla.ConvolutionDimensionNumbers.FromString(data)).write()
+
+
+def _side(first: tuple[str, int], second: tuple[str, int], spatial: Iterable[int]) -> str:
+    """The labels of one side, from the dimension of each label. As in XLA, a dimension without a label is a '?'."""
+    label_of: dict[int, str] = {}
+    for label, dimension in (first, second, *((str(number), dimension) for number, dimension in enumerate(spatial))):
+        if not 0 <= dimension < _MAX_RANK or dimension in label_of:
+            raise InvalidModuleError(
+                f"the dimension numbers of a convolution are not a permutation: {label!r} is dimension {dimension}"
+            )
+        label_of[dimension] = label
+    return "".join([label_of.get(dimension, "?") for dimension in range(max(label_of) + 1)])
+
+
+def _write(message: Any, _context: Context) -> str:
+    return f", dim_labels={_text(submessage(message.convolution_dimension_numbers))}"
+
+
+def _write_if_any(message: Any, context: Context) -> str:
+    return "" if message.convolution_dimension_numbers == ABSENT else _write(message, context)
+
+
+DIM_LABELS: Final = structured("dim_labels", ConvolutionDimensionNumbers, _write, field="convolution_dimension_numbers")
+DIM_LABELS_IF_ANY: Final = DIM_LABELS._replace(write=_write_if_any)
+"""Those of a custom call, which may be a convolution."""
+
+
+# -- gather ------------------------------------------------------------------------------------
+
+
+class GatherDimensionNumbers(NamedTuple):
+    """Which dimensions of a gather's operand, indices and output belong together."""
+
+    offset_dims: tuple[int, ...] = ()
+    """The dimensions of the output that the slice has."""
+    collapsed_slice_dims: tuple[int, ...] = ()
+    """The dimensions of the operand that the slice does not have."""
+    start_index_map: tuple[int, ...] = ()
+    """The operand's dimension for each element of an index vector."""
+    index_vector_dim: int = 0
+    """The dimension of the indices that an index vector extends along."""
+    operand_batching_dims: tuple[int, ...] = ()
+    """Dimensions of the operand that the indices have too, pair by pair with the next."""
+    start_indices_batching_dims: tuple[int, ...] = ()
+
+    @classmethod
+    def of_proto(cls, message: xla.GatherDimensionNumbers) -> GatherDimensionNumbers:
+        """The numbers of a message."""
+        return cls(
+            tuple(message.offset_dims),
+            tuple(message.collapsed_slice_dims),
+            tuple(message.start_index_map),
+            message.index_vector_dim,
+            tuple(message.operand_batching_dims),
+            tuple(message.start_indices_batching_dims),
+        )
+
+    def to_proto(self) -> xla.GatherDimensionNumbers:
+        """A new message."""
+        return xla.GatherDimensionNumbers(**self._asdict())
+
+
+GATHER_DIMENSION_NUMBERS: Final = message_value("gather_dimension_numbers", GatherDimensionNumbers, is_optional=False)
+
+
+def _gather_list(name: str, *, write_empty: bool) -> Attribute:
+    return integers_of(xla.GatherDimensionNumbers, "gather_dimension_numbers", name, write_empty=write_empty)
+
+
+OFFSET_DIMS: Final = _gather_list("offset_dims", write_empty=True)
+COLLAPSED_SLICE_DIMS: Final = _gather_list("collapsed_slice_dims", write_empty=True)
+START_INDEX_MAP: Final = _gather_list("start_index_map", write_empty=True)
+OPERAND_BATCHING_DIMS: Final = _gather_list("operand_batching_dims", write_empty=False)
+START_INDICES_BATCHING_DIMS: Final = _gather_list("start_indices_batching_dims", write_empty=False)
+GATHER_INDEX_VECTOR_DIM: Final = integer_of(xla.GatherDimensionNumbers, "gather_dimension_numbers", "index_vector_dim")
+
+
+# -- scatter -----------------------------------------------------------------------------------
+
+
+class ScatterDimensionNumbers(NamedTuple):
+    """Which dimensions of a scatter's operand, indices and updates belong together."""
+
+    update_window_dims: tuple[int, ...] = ()
+    """The dimensions of the updates that the window has."""
+    inserted_window_dims: tuple[int, ...] = ()
+    """The dimensions of the operand that the window does not have."""
+    scatter_dims_to_operand_dims: tuple[int, ...] = ()
+    """The operand's dimension for each element of an index vector."""
+    index_vector_dim: int = 0
+    """The dimension of the indices that an index vector extends along."""
+    input_batching_dims: tuple[int, ...] = ()
+    """Dimensions of the operand that the indices have too, pair by pair with the next."""
+    scatter_indices_batching_dims: tuple[int, ...] = ()
+
+    @classmethod
+    def of_proto(cls, message: xla.ScatterDimensionNumbers) -> ScatterDimensionNumbers:
+        """The numbers of a message."""
+        return cls(
+            tuple(message.update_window_dims),
+            tuple(message.inserted_window_dims),
+            tuple(message.scatter_dims_to_operand_dims),
+            message.index_vector_dim,
+            tuple(message.input_batching_dims),
+            tuple(message.scatter_indices_batching_dims),
+        )
+
+    def to_proto(self) -> xla.ScatterDimensionNumbers:
+        """A new message."""
+        return xla.ScatterDimensionNumbers(**self._asdict())
+
+
+SCATTER_DIMENSION_NUMBERS: Final = message_value(
+    "scatter_dimension_numbers", ScatterDimensionNumbers, is_optional=False
+)
+
+
+def _scatter_list(name: str, *, write_empty: bool) -> Attribute:
+    return integers_of(xla.ScatterDimensionNumbers, "scatter_dimension_numbers", name, write_empty=write_empty)
+
+
+UPDATE_WINDOW_DIMS: Final = _scatter_list("update_window_dims", write_empty=True)
+INSERTED_WINDOW_DIMS: Final = _scatter_list("inserted_window_dims", write_empty=True)
+SCATTER_DIMS_TO_OPERAND_DIMS: Final = _scatter_list("scatter_dims_to_operand_dims", write_empty=True)
+INPUT_BATCHING_DIMS: Final = _scatter_list("input_batching_dims", write_empty=False)
+SCATTER_INDICES_BATCHING_DIMS: Final = _scatter_list("scatter_indices_batching_dims", write_empty=False)
+SCATTER_INDEX_VECTOR_DIM: Final = integer_of(
+    xla.ScatterDimensionNumbers, "scatter_dimension_numbers", "index_vector_dim"
+)

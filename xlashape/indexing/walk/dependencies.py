@@ -1,0 +1,267 @@
+"""Which instructions and arrays a value depends on.
+
+The instructions of a computation in an order in which operands come before their users. A proto may list them in any order.
+
+Reachability in a graph of leaves. Bit i of a set stands for leaf i; `edges[i]` is the set of leaves that one step leads to from leaf i.
+
+The origin of a leaf: where it was computed, before tuples, their elements and copies handed it on unchanged.
+
+Which leaves of a computation's parameters each leaf of its result depends on.
+
+Tuples are taken apart and put together precisely; any other operation is taken to depend on all of its operands. A set of leaves is an int: bit i
+stands for leaf i of all parameters' leaves, counted one parameter after the other.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from xlashape.hlo import HloComputation, HloInstruction, Opcode
+from xlashape.hlo.ops.registry import operation_of
+from xlashape.indexing.answers.leaves import element_starts, first_leaves, leaf_count
+from xlashape.limits import spend
+
+
+def operands_first(computation: HloComputation) -> list[HloInstruction]:
+    """The instructions, operands before their users; in the computation's own order where that has this property."""
+    instructions = computation.instructions
+    if all(operand.index < user.index for user in instructions for operand in user.operands):
+        return list(instructions)
+    missing = [len(set(instruction.operands)) for instruction in instructions]
+    ready = [instruction for instruction in instructions if not missing[instruction.index]]
+    for instruction in ready:  # the list grows during the loop
+        for user in instruction.users:
+            missing[user.index] -= 1
+            if not missing[user.index]:
+                ready.append(user)
+    return ready
+
+
+# -- arrays as a graph -------------------------------------------------------------------------
+
+
+def reachable_from(start: int, edges: Sequence[int]) -> int:
+    """The set of leaves that any number of steps, none included, leads to from the set `start`.
+
+    >>> bin(reachable_from(0b001, [0b010, 0b010, 0b001]))
+    '0b11'
+    """
+    found, pending = 0, start
+    while pending:
+        spend(1)
+        leaf = pending.bit_length() - 1
+        found |= 1 << leaf
+        pending = (pending | edges[leaf]) & ~found
+    return found
+
+
+def reaching(end: int, edges: Sequence[int], order: Sequence[int]) -> int:
+    """The set of leaves from which any number of steps, none included, leads to some leaf of the set `end`.
+
+    `order` is what `successors_first` returns for the same edges. In that order, one pass over a graph without cycles finds all.
+
+    >>> edges = [0b010, 0b010, 0b001]
+    >>> bin(reaching(0b010, edges, successors_first(edges)))
+    '0b111'
+    """
+    found, before = end, 0
+    while found != before:
+        before = found
+        spend(len(order))
+        for leaf in order:
+            if edges[leaf] & found:
+                found |= 1 << leaf
+    return found
+
+
+def successors_first(edges: Sequence[int]) -> list[int]:
+    """All leaves in an order in which a leaf comes after those that a step from it leads to, except along cycles (depth-first postorder)."""
+    order: list[int] = []
+    unseen = (1 << len(edges)) - 1
+    while unseen:
+        stack = [unseen.bit_length() - 1]
+        unseen ^= 1 << stack[0]
+        while stack:
+            spend(1)
+            successors = edges[stack[-1]] & unseen
+            if successors:
+                stack.append(successors.bit_length() - 1)
+                unseen ^= 1 << stack[-1]
+            else:
+                order.append(stack.pop())
+    return order
+
+
+# -- origins -----------------------------------------------------------------------------------
+
+
+def origin(instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int]:
+    """The instruction, and its leaf, that computes a leaf.
+
+    >>> from xlashape.hlo import HloModule
+    >>> text = "HloModule m ENTRY e { p = f32[] parameter(0) t = (f32[]) tuple(p) ROOT r = f32[] get-tuple-element(t), index=0 }"
+    >>> computed_by, leaf = origin(HloModule.parse(text).entry.root, 0)
+    >>> computed_by.name, leaf
+    ('p', 0)
+    """
+    current = instruction, leaf
+    while (source := _handed_on_from(*current)) is not None:
+        current = source
+    return current
+
+
+def origins(instruction: HloInstruction, count: int) -> list[tuple[HloInstruction, int]]:
+    """The origins of leaves 0 to count - 1. A path that several leaves share is followed once."""
+    found: list[tuple[HloInstruction, int]] = []
+    known: dict[tuple[HloInstruction, int], tuple[HloInstruction, int]] = {}
+    for leaf in range(count):
+        current = instruction, leaf
+        path: list[tuple[HloInstruction, int]] = []
+        while (end := known.get(current)) is None and (source := _handed_on_from(*current)) is not None:
+            path.append(current)
+            current = source
+        spend(len(path))
+        found.append(current if end is None else end)
+        known |= dict.fromkeys(path, found[-1])
+    return found
+
+
+def _handed_on_from(instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int] | None:
+    """The leaf of an operand that a leaf of the instruction is; None where the instruction computes it."""
+    opcode = instruction.proto.opcode
+    if opcode == Opcode.TUPLE:
+        starts = element_starts(instruction.shape)
+        if not 0 <= leaf < starts[-1] or len(starts) != len(instruction.operands) + 1:
+            return None
+        number = bisect_right(starts, leaf) - 1
+        return instruction.operands[number], leaf - starts[number]
+    if opcode == Opcode.GET_TUPLE_ELEMENT and instruction.operands and instruction.operands[0].shape.is_tuple:
+        starts = element_starts(instruction.operands[0].shape)
+        if not 0 <= instruction.proto.tuple_index < len(starts) - 1:
+            return None
+        return instruction.operands[0], leaf + starts[instruction.proto.tuple_index]
+    passes = operation_of(opcode).passes_first_operand_through and bool(instruction.operands)
+    return (instruction.operands[0], leaf) if passes else None
+
+
+# -- dependencies ------------------------------------------------------------------------------
+
+
+MAX_COUNT = 1 << 20
+"""Instructions are counted up to this number."""
+
+
+class Contents(NamedTuple):
+    """What a computation holds, with the computations that it calls."""
+
+    instructions: int
+    """How many instructions run; `MAX_COUNT` stands for that number and more."""
+    exchanges: bool
+    """Whether any instruction reads what other replicas hold."""
+
+
+KnownContents: TypeAlias = dict[HloComputation, Contents]
+"""The contents found so far, shared by the questions of one `Analysis`."""
+
+
+class Dependencies(NamedTuple):
+    """What can be said of a computation by looking at each of its instructions once."""
+
+    leaves: tuple[int, ...]
+    """For each leaf of the result, the set of the parameters' leaves that it depends on."""
+    contents: Contents
+
+
+def dependencies(computation: HloComputation, known: KnownContents) -> Dependencies:
+    """The dependencies of a computation. The contents of the computations that it calls are added to `known`.
+
+    >>> from xlashape.hlo import HloModule
+    >>> text = "HloModule m ENTRY e { p = (f32[], f32[]) parameter(0) q = f32[] get-tuple-element(p), index=1 ROOT r = (f32[]) tuple(q) }"
+    >>> dependencies(HloModule.parse(text).entry, {})
+    Dependencies(leaves=(2,), contents=Contents(instructions=3, exchanges=False))
+    """
+    spend(len(computation.instructions))
+    contents = _contents(computation, known)
+    return Dependencies(_leaves_of_result(computation), contents)
+
+
+def _leaves_of_result(computation: HloComputation) -> tuple[int, ...]:
+    starts = first_leaves(tuple([parameter.shape for parameter in computation.parameters]))
+    # For each instruction, by its index in the computation: the set of each leaf of a tuple, or the one set of an array.
+    sets: list[tuple[int, ...]] = [()] * len(computation.instructions)
+    opcodes = [instruction.proto.opcode for instruction in computation.instructions]
+    precise_opcodes = _REARRANGING | {
+        opcode for opcode in set(opcodes) if operation_of(opcode).passes_first_operand_through
+    }
+    for instruction in operands_first(computation):
+        if opcodes[instruction.index] in precise_opcodes:
+            precise = _precise_sets(instruction, sets, starts)
+            if precise is not None:
+                sets[instruction.index] = precise
+                continue
+        union = 0
+        for operand in instruction.operands:
+            operand_sets = sets[operand.index]
+            spend(len(operand_sets))
+            for leaf_set in operand_sets:
+                union |= leaf_set
+        shape = instruction.shape
+        sets[instruction.index] = (union,) * leaf_count(shape) if shape.is_tuple else (union,)
+    return sets[computation.root.index]
+
+
+_REARRANGING = frozenset({Opcode.PARAMETER, Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT})
+
+
+def _precise_sets(
+    instruction: HloInstruction, sets: list[tuple[int, ...]], starts: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """The set of each leaf of a parameter, or of an operation that rearranges leaves or passes them on; None for a malformed one."""
+    opcode = instruction.proto.opcode
+    if opcode == Opcode.PARAMETER:
+        first = starts[instruction.parameter_number]
+        return tuple([1 << (first + leaf) for leaf in range(leaf_count(instruction.shape))])
+    if opcode == Opcode.TUPLE:
+        leaf_sets = tuple([leaf_set for operand in instruction.operands for leaf_set in sets[operand.index]])
+    elif not instruction.operands:
+        return None
+    else:
+        leaf_sets = sets[instruction.operands[0].index]
+        if opcode == Opcode.GET_TUPLE_ELEMENT:
+            source = instruction.operands[0].shape
+            if not source.is_tuple or not 0 <= instruction.proto.tuple_index < len(source.tuple_shapes):
+                return None
+            first = element_starts(source)[instruction.proto.tuple_index]
+            leaf_sets = leaf_sets[first : first + leaf_count(instruction.shape)]
+    return leaf_sets if len(leaf_sets) == leaf_count(instruction.shape) else None
+
+
+def _contents(computation: HloComputation, known: KnownContents) -> Contents:
+    stack = [computation]
+    while stack:
+        current = stack[-1]
+        if current in known:
+            stack.pop()
+            continue
+        called = [
+            computation
+            for instruction in current.instructions
+            if instruction.proto.called_computation_ids
+            for computation in instruction.called_computations
+        ]
+        missing = [computation for computation in called if computation not in known]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        spend(1)
+        within = [known[computation] for computation in called]
+        count = len(current.instructions) + sum([contents.instructions for contents in within])
+        exchanges = any(contents.exchanges for contents in within) or any(
+            operation_of(opcode).exchanges_with_replicas
+            for opcode in {instruction.proto.opcode for instruction in current.instructions}
+        )
+        known[current] = Contents(min(count, MAX_COUNT), exchanges)
+    return known[computation]

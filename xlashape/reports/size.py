@@ -1,0 +1,229 @@
+"""The report `size`: how many bytes a shape takes, or the buffers of a program.
+
+The declaration of the report, and its answer: a table of buffers, with the columns of `why`, and their sums.
+
+Computes the report: the buffers that `why` explains, or all results of one computation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Final
+
+from xlashape.errors import InvalidArgumentError
+from xlashape.frozen import FrozenValue, set_field
+from xlashape.hlo.analysis.buffers import executed_computations, instruction_buffers
+from xlashape.hlo.module import HloModule
+from xlashape.limits import spend
+from xlashape.math import byte_text, checked_int64
+from xlashape.reports.report import Answer, Option, Report
+from xlashape.reports.why.declaration import ALIKE, BUFFER_COLUMNS, TARGET, facts_lines
+from xlashape.reports.why.explain import why
+from xlashape.reports.why.programs import ModuleMemory, Sizes, buffer_of, module_memory, peak_facts
+from xlashape.reports.why.shapes import Buffer, MemoryAnswer, ranked
+from xlashape.shape import Shape, ShapeIndex, Target
+from xlashape.shape.xla_util.shape_util import get_leaf_shapes
+from xlashape.tables import Column, Kind
+
+REPORT: Final = Report(
+    name="size",
+    summary="How many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.",
+    columns=BUFFER_COLUMNS,
+    totals=(
+        Column("about", Kind.TEXT, "the shape, or the name of the module"),
+        Column("target", Kind.TEXT, "the device whose sizes are counted; null where those of the layouts are"),
+        Column("computation", Kind.TEXT, "the computation whose instructions are counted; null where those of the whole program are"),
+        Column("peak_bytes", Kind.INTEGER, "of a module: the most bytes that live at once; null where that is not known", "bytes"),
+        Column("peak_is_estimate", Kind.BOOLEAN, "whether the peak was estimated, since the module has no buffer assignment"),
+        Column("count", Kind.INTEGER, "the number of buffers that are summed"),
+        Column("of_count", Kind.INTEGER, "the number of all buffers, among which filters chose"),
+        Column("element_bytes", Kind.INTEGER, "the sum of the bytes of their elements", "bytes"),
+        Column("bytes", Kind.INTEGER, "the sum of their bytes, padding included", "bytes"),
+        Column("padding_bytes", Kind.INTEGER, "the sum of their bytes that are not elements", "bytes"),
+        Column("padding_share", Kind.NUMBER, "padding ÷ buffers", "fraction"),
+        Column("shared_count", Kind.INTEGER, "the instructions of a module whose results share the buffers of others"),
+        Column("fused_count", Kind.INTEGER, "the instructions of a module that are fused or applied to elements, and have no buffers"),
+    ),
+    options=(
+        TARGET,
+        Option("computation", Kind.TEXT, "of a module, only the instructions of this computation, all of which count", ""),
+        Option("order", Kind.TEXT, "the order of the buffers: those with the most padding first, the largest, or that of the module", "padding",
+               ("padding", "bytes", "module")),
+    ),
+    compute="xlashape.reports.size:size",
+    inputs=("module", "shape"),
+    rows="buffers",
+    shown=20,
+    alike=ALIKE,
+    takes="X is a shape such as 'bf16[20,300]{1,0:T(8,128)(2,1)}'; a file with an HLO module; the name of a module that --server keeps; or text with "
+    "shapes in it. `-` reads standard input. Of a module, only results that have memory of their own count.",
+)  # fmt: skip
+
+
+class SizeAnswer(FrozenValue, Answer):
+    """Buffers and the sums of their bytes."""
+
+    __slots__ = _fields = ("memory", "buffers", "computation", "shared_count", "fused_count", "of_count")
+    report: ClassVar[Report] = REPORT
+
+    memory: MemoryAnswer
+    """What `why` says of the same."""
+    buffers: tuple[Buffer, ...]
+    computation: str | None
+    shared_count: int
+    fused_count: int
+    of_count: int
+
+    def __init__(
+        self,
+        memory: MemoryAnswer,
+        buffers: tuple[Buffer, ...],
+        computation: str | None = None,
+        shared_count: int = 0,
+        fused_count: int = 0,
+        of_count: int | None = None,
+    ) -> None:
+        set_field(self, "memory", memory)
+        set_field(self, "buffers", buffers)
+        set_field(self, "computation", computation)
+        set_field(self, "shared_count", shared_count)
+        set_field(self, "fused_count", fused_count)
+        set_field(self, "of_count", len(buffers) if of_count is None else of_count)
+
+    @property
+    def about(self) -> str | None:
+        """The shape, or the name of the module."""
+        return self.memory.about
+
+    @property
+    def target(self) -> Target | None:
+        """The device whose sizes are counted."""
+        return self.memory.target
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """The most bytes of a module that live at once, as the report `memory` says; None where that is not known."""
+        return self.memory.peak_bytes
+
+    @property
+    def peak_is_estimate(self) -> bool | None:
+        """Whether the peak was estimated."""
+        return self.memory.peak_is_estimate
+
+    @property
+    def count(self) -> int:
+        """The number of buffers."""
+        return len(self.buffers)
+
+    @property
+    def element_bytes(self) -> int:
+        """The bytes of the elements of all buffers of known size."""
+        return checked_int64(sum([one.element_bytes or 0 for one in self.buffers]), "the bytes of all elements")
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all buffers of known size."""
+        return checked_int64(sum([one.bytes or 0 for one in self.buffers]), "the bytes of all buffers")
+
+    @property
+    def padding_bytes(self) -> int:
+        """The bytes of the buffers that are not elements."""
+        return self.bytes - self.element_bytes
+
+    @property
+    def padding_share(self) -> float:
+        """Padding ÷ buffers."""
+        return self.padding_bytes / self.bytes if self.bytes else 0.0
+
+    def selected(self, rows: Sequence[Buffer]) -> SizeAnswer:
+        """The answer about these buffers alone: sums are theirs. The peak is that of the whole module."""
+        counts = (self.computation, self.shared_count, self.fused_count, self.of_count)
+        return SizeAnswer(self.memory, tuple(rows), *counts)
+
+    def headline(self) -> str:
+        """The sum over the buffers, and of a module its peak, how many buffers are summed, and what is left out."""
+        padding = f"{byte_text(self.padding_bytes)} ({self.padding_share:.1%}) of padding"
+        parts = f": {byte_text(self.element_bytes)} of elements, {padding}" if self.padding_bytes else ""
+        if not isinstance(self.memory, ModuleMemory):
+            return f"{byte_text(self.bytes)}{parts}"
+        on = f" on {self.target.name}" if self.target is not None else ""
+        within = f" in {self.computation}" if self.computation else ""
+        many = f"{self.count:,}" + (f" of {self.of_count:,}" if self.count < self.of_count else "")
+        facts = [] if self.computation else peak_facts(self.memory.peak)
+        facts.append(
+            ("sum", f"{byte_text(self.bytes)} over {'these' if self.count < self.of_count else 'all'} buffers{parts}")
+        )
+        if self.shared_count:
+            facts.append(("without", f"{self.shared_count:,} results that share the buffers of others"))
+        if self.fused_count:
+            head = "" if self.shared_count else "without"
+            facts.append((head, f"{self.fused_count:,} results that are fused or applied to elements"))
+        first = f"{self.about or 'module'}: {many} buffer{'' if self.of_count == 1 else 's'}{within}{on}"
+        return "\n".join([first, *facts_lines(facts)])
+
+    def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
+        """The headline and the first buffers; of an array the headline alone."""
+        if self.count == 1 and not isinstance(self.memory, ModuleMemory):
+            return self.headline()
+        return super().to_text(limit, width=width, hint=hint)
+
+
+# -- computation -------------------------------------------------------------------------------
+
+
+_ORDERS = ("padding", "bytes", "module")
+
+
+def size(x: Any, *, target: Target | str | None = None, computation: str = "", order: str = "padding") -> SizeAnswer:
+    """How many bytes the buffers of `x` take: a shape, a module, or anything else that `why` takes.
+
+    target: as for `why`; with one, the tables of tuples count too. computation: of a module, only the instructions of this computation; of one
+    that is fused or applied to elements all results count, as if they had memory. order: "padding", "bytes" or "module".
+
+    Errors are those of `why`; NotFoundError for a computation that the module does not have.
+
+    >>> answer = size("HloModule m ENTRY e { p = f32[3,5]{1,0:T(2,2)} parameter(0) ROOT n = f32[3,5] negate(p) }")
+    >>> answer.count, answer.bytes, answer.padding_bytes, [(row.name, row.bytes) for row in answer]
+    (2, 156, 36, [('p', 96), ('n', 60)])
+    """
+    if order not in _ORDERS:
+        raise InvalidArgumentError(f"order is one of {', '.join(_ORDERS)}, not {order!r}", field="order")
+    device = None if target is None else Target.of(target)
+    if computation:
+        return _of_computation(HloModule.of(x), computation, device, order)
+    memory = why(x, target=device)
+    if isinstance(memory, ModuleMemory):
+        shared = sum(memory.shared.values())
+        return SizeAnswer(memory, _ordered(memory.buffers, order), None, shared, memory.without_memory)
+    # Without a target nobody says what a pointer takes.
+    buffers = [one for one in memory.buffers if device is not None or one.shape is None or not one.shape.is_tuple]
+    return SizeAnswer(memory, tuple(buffers))
+
+
+def _ordered(buffers: Iterable[Buffer], order: str) -> tuple[Buffer, ...]:
+    if order == "bytes":
+        return tuple(sorted(buffers, key=lambda one: -1 if one.bytes is None else one.bytes, reverse=True))
+    if order == "module":
+        return tuple(sorted(buffers, key=lambda one: one.position))
+    return tuple(ranked(buffers))
+
+
+def _of_computation(module: HloModule, name: str, target: Target | None, order: str) -> SizeAnswer:
+    chosen = module.computation(name)
+    is_executed = chosen in executed_computations(module)
+    known: dict[Shape, Sizes] = {}
+    rows: list[Buffer] = []
+    shared = 0
+    for instruction in chosen.instructions:
+        spend(16)
+        if is_executed:
+            arrays = [(each.shape_index, each.shape) for each in instruction_buffers(instruction)]
+            shared += not arrays
+        elif instruction.shape.is_tuple:
+            arrays = [(leaf.index, leaf.shape) for leaf in get_leaf_shapes(instruction.shape)]
+        else:
+            arrays = [(ShapeIndex(), instruction.shape)]
+        for index, shape in arrays:
+            if shape.is_array or shape.is_buffer:
+                rows.append(buffer_of(instruction, index, shape, target, known, len(rows)))
+    return SizeAnswer(module_memory(module, target), _ordered(rows, order), name, shared)
