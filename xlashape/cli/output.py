@@ -141,10 +141,18 @@ def _is_unicode(stream: TextIO | None) -> bool:
     return stream is None or (getattr(stream, "encoding", None) or "utf-8").lower().replace("_", "-").startswith("utf")
 
 
+_PIECE: Final = 1 << 15
+"""The most characters that are written at once: no more than a pipe takes."""
+
+
 def echo(text: str | bytes = "", *, newline: bool = True, color: bool | None = None) -> None:
     """Writes to standard output."""
     if sys.stdout is not None and sys.stdout.isatty():
         clear()
+    # In pieces, so that the end of a reader that has seen enough is noticed.
+    while len(text) > _PIECE:
+        click.echo(text[:_PIECE], nl=False, color=color)
+        text = text[_PIECE:]
     click.echo(text, nl=newline, color=color)
 
 
