@@ -116,8 +116,13 @@ def device_of(
 
 
 def _named(module: HloModule, file: str) -> tuple[Target, str]:
+    has_fusions = False
     for computation in module.proto.computations:
         for each in computation.instructions:
+            if each.opcode == Opcode.FUSION:
+                if each.fusion_kind == "kInput":
+                    return GPU, f"fusion {each.name} of kind kInput"
+                has_fusions = True
             tiles = each.shape.layout.tiles
             if tiles and list(tiles[0].dimensions)[-1:] and tiles[0].dimensions[-1] % _LANES == 0:
                 return TPU, "layouts with tiles of 128 lanes"
@@ -132,6 +137,8 @@ def _named(module: HloModule, file: str) -> tuple[Target, str]:
     match = _FILE.search(Path(file).name) if file else None
     if match is not None:
         return (GPU if match[1].endswith("gpu") else Target.of(match[1])), "the name of the file"
+    if has_fusions and module.proto.HasField("schedule"):
+        return CPU, "a schedule and fusions without the backend_configs of GPUs and TPUs"
     return GPU, "assumed: the module names no device"
 
 

@@ -187,7 +187,7 @@ class _Finder:
         distinct = _distinct(arrays, use)
         wasted = None
         if least is not None and distinct is not None and UNKNOWN.isdisjoint(kinds):
-            wasted = 0 if CACHED.issuperset(kinds) else max(0, least - distinct)
+            wasted = 0 if CACHED.issuperset(kinds) else self._wasted(arrays, ways, least, distinct)
         sample = max([way.sample for way in ways if way.sample.segments is not None], key=_badness, default=NO_SAMPLE)
         kind = self._device.kind
         relayouts = [way.lanes.relayout for way in ways if way.lanes.relayout is not None]
@@ -270,6 +270,11 @@ class _Finder:
             total += count * unit
         return min(total, INT64_MAX)
 
+    def _wasted(self, arrays: Sequence[Shape], ways: Sequence[Way], least: int, distinct: int) -> int:
+        """The bytes that are fetched beside those that are wanted, if fewer units could hold these."""
+        unit = max([self._device.unit_bytes(arrays[way.access.leaf]) for way in ways], default=1)
+        return max(0, least - distinct) if least > ceil_div(distinct, unit) * unit else 0
+
     def _most(self, arrays: Sequence[Shape], ways: Sequence[Way], least: int | None) -> int | None:
         """The bytes that are fetched if every group of outputs fetches all that it reads."""
         total = 0.0
@@ -326,10 +331,11 @@ def _lanes(indexing_map: IndexingMap, bits: int, output_bits: int, outputs: int)
         return Lanes()
     positions = found.positions[rows, columns]
     sublane, lane = (np.asarray(each) for each in place_in_tile(positions, bits))
-    tile = positions * bits // (32 * 1024)
-    touched = len(np.unique(np.stack([rows, tile]), axis=1).T)
-    lanes = len(np.unique(np.stack([rows, tile, lane]), axis=1).T)
-    sublanes = len(np.unique(np.stack([rows, tile, sublane]), axis=1).T)
+    # Each read of a tile of 4 KiB by its number, which with a lane or a sublane is a number too.
+    blocks = positions * bits // (32 * 1024)
+    _, tile = np.unique(rows * (int(blocks.max()) + 1) + blocks, return_inverse=True)
+    touched = int(tile.max()) + 1
+    lanes, sublanes = len(np.unique(tile * 128 + lane)), len(np.unique(tile * 8 + sublane))
     other_sublane, other_lane = (np.asarray(each) for each in place_in_tile(found.outputs[rows, columns], output_bits))
     moved = [
         name

@@ -228,7 +228,7 @@ class ReportMethods(Methods):
 
         >>> report = client.reads(MODULE, "t")
         >>> report[0].operand_name, report[0].part_read, report[0].wasted_bytes
-        ('p', 1.0, 32)
+        ('p', 1.0, 0)
         """
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
         texts = (("instruction", instruction), ("computation", computation), ("target", target))
