@@ -154,6 +154,11 @@ class Read(NamedTuple):
         """`segments`, `tiles` or `lines`: the one that the target has."""
         return next((each for each in (self.segments, self.tiles, self.lines) if each is not None), None)
 
+    @property
+    def efficiency(self) -> float | None:
+        """`ideal` ÷ the segments, tiles or lines that are touched, at most 1."""
+        return None if self.touched is None or self.ideal is None else self.ideal / self.touched
+
     def __str__(self) -> str:
         """A sentence.
 

@@ -78,7 +78,7 @@ def consumer_of(access: OperandIndexing, opcodes: frozenset[str], *, reads_again
         ]
     )
     if has_offset_of_elements(access):
-        return Consumer("gathered", along)
+        return Consumer("gathered")
     if combined and opcodes & _SORTS:
         return Consumer("sorted", along)
     mixed = any(len({variable.kind for variable in each} - {VariableKind.RUNTIME}) > 1 for each in by_result)

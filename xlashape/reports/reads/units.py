@@ -199,8 +199,15 @@ def _units_of_runs(runs: _Runs, unit: int) -> int | None:
     for stride, many in strides:
         starts = (starts[:, None] + stride * np.arange(many, dtype=np.int64)).ravel()
     first, last = starts // unit, (starts + runs.length - 1) // unit
+    return times * _spanned(first, last)
+
+
+def _spanned(first: NDArray[np.int64], last: NDArray[np.int64]) -> int:
+    """How many units lie in at least one of these spans, which come in ascending order of their starts."""
+    import numpy as np
+
     before = np.concatenate([[-1], np.maximum.accumulate(last)[:-1]])
-    return times * int(np.maximum(0, last - np.maximum(first, before + 1) + 1).sum())
+    return int(np.maximum(0, last - np.maximum(first, before + 1) + 1).sum())
 
 
 def _enumerated(shape: Shape, physical: Sequence[IndexingMap], unit_bytes: int) -> int | None:
@@ -211,5 +218,4 @@ def _enumerated(shape: Shape, physical: Sequence[IndexingMap], unit_bytes: int) 
     bits, unit = stored_bits(shape), 8 * unit_bytes
     found = [reached_elements(each)[:, 0] for each in physical]
     positions = np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
-    first, last = positions * bits // unit, (positions * bits + bits - 1) // unit
-    return len(np.unique(np.concatenate([first, last])))
+    return _spanned(positions * bits // unit, (positions * bits + bits - 1) // unit) if len(positions) else 0
