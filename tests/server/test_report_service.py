@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import time
 
+import command_line
 import pytest
 
 from xlashape.errors import DeadlineExceededError, DecodeError, InvalidArgumentError, LimitExceededError, NotFoundError
 from xlashape.proto import v1
+from xlashape_server import Server
 from xlashape_server.config import Config
 from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules
@@ -83,3 +85,28 @@ def test_kernels_with_many_separators_do_not_take_long(handlers):
     text = f'HloModule m ENTRY e {{ p = f32[4] parameter(0) ROOT c = f32[4] custom-call(p), custom_call_target="k", backend_config="{config}" }}'
     answer = v1.DiffResponse.FromString(ask(handlers, "Diff", seconds=10.0, a={"text": text}, b={"text": text}))
     assert answer.totals.same
+
+
+def test_diff_of_a_server_says_what_this_process_says(server: Server, tmp_path):
+    """Texts, gates, documents: the answer of the RPC has the same faces."""
+    other = TEXT.replace("n = f32[4] negate(p)", "n = f32[4] negate(c)").replace("ROOT", "c = f32[4] copy(p) ROOT")
+    files = []
+    for name, text in (("a", TEXT), ("b", other)):
+        files.append(tmp_path / f"{name}.hlo")
+        files[-1].write_text(text)
+    for more in (
+        [],
+        ["--fail-if", "copies.bytes > 2%", "--fail-if", "peak_bytes > 1"],
+        ["--ignore", "copy"],
+        ["--json"],
+        ["--format", "markdown"],
+        ["--format", "html"],
+        ["--show", "measures"],
+        ["--filter", "kind=removed"],
+    ):
+        here = command_line.run("diff", *files, *more)
+        there = command_line.run("diff", *files, *more, "--server", server.address)
+        assert (there.returncode, there.stdout) == (here.returncode, here.stdout), more
+        assert here.returncode == ("--fail-if" in more)
+    done = command_line.run("diff", *files, "--beside", "n", "--server", server.address)
+    assert done.returncode == 1 and b"leave --server out" in done.stderr

@@ -13,8 +13,6 @@ if tuple(int(part) for part in jax.__version_info__[:2]) < (0, 7):
 from moving_programs import Program, programs  # noqa: E402 - it imports JAX
 
 PROGRAMS = {program.name: program for program in programs()}
-FEW = ("dot_all", "two_results", "attention", "fft_columns", "triangular", "update_two", "update_swapped", "loop_layout", "loop_swap", "scan")  # fmt: skip
-"""One for each kind of edit; the vectors of tests/unit/reports/copies have them all."""
 
 
 def held(program: Program) -> int:
@@ -28,9 +26,11 @@ def held(program: Program) -> int:
     return len(exact)
 
 
-@pytest.mark.parametrize("name", FEW)
-def test_an_edit_removes_what_it_promises(name: str):
-    assert held(PROGRAMS[name]) > 0 or jax.__version_info__ < (0, 12), f"no edit of {name} is suggested"
+@pytest.mark.parametrize("part", range(4))
+def test_edits_remove_what_they_promise(part: int):
+    """Of fifty programs, in parts: every exact suggestion holds, and more than thirty programs have one."""
+    programs_of_part = [PROGRAMS[name] for name in sorted(PROGRAMS)[part::4]]
+    assert sum([held(program) > 0 for program in programs_of_part]) >= 8
 
 
 def test_functions_and_lowered_ones_are_compiled():

@@ -10,6 +10,8 @@ from xlashape.math import byte_text
 from xlashape.tables import Column, Kind
 
 GAP: Final = "   "
+LISTED: Final = 12
+"""Where the text of a listing begins."""
 _INDENT: Final = "    "
 _LEAST_WIDTH: Final = 16
 """Text is cut in the middle down to this many characters before a column is left out."""
@@ -178,6 +180,31 @@ def sparkline(values: Sequence[float], width: int = 60) -> str:
     parts = [values[len(values) * part // count : len(values) * (part + 1) // count] for part in range(count)]
     most = max(values, default=0)
     return "".join([_BARS[round((len(_BARS) - 1) * max(part) / most) if most > 0 else 0] for part in parts])
+
+
+def listing_text(headings: tuple[str, str], rows: Iterable[tuple[str, str, str]], width: int | None) -> str:
+    """Rows of a number, what it is about, and below it what else there is to know. Nothing is cut: lines longer than `width` go on in the next line.
+
+    >>> print(listing_text(("bytes", "copy"), [("4 KiB", "copy.1: a layout that another instruction wants", "train.py:31")], 40))
+         bytes  copy
+         4 KiB  copy.1: a layout that another
+                  instruction wants
+                train.py:31
+    """
+    room = None if width is None else max(width, 2 * LISTED)
+    lines = [f"{headings[0]:>{LISTED - 2}}  {headings[1]}"]
+    for number, text, more in rows:
+        lines += _wrapped(f"{number:>{LISTED - 2}}  ", text, room)
+        if more:
+            lines += _wrapped(" " * LISTED, more, room)
+    return "\n".join(lines)
+
+
+def _wrapped(start: str, text: str, width: int | None) -> list[str]:
+    if width is None:
+        return [start + text]
+    rest = " " * (LISTED + 2)
+    return wrap(text, width, initial_indent=start, subsequent_indent=rest, break_on_hyphens=False) or [start]
 
 
 def cut_middle(text: str, width: int) -> str:

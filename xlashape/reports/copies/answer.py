@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from textwrap import wrap
 from typing import Final, NamedTuple
 
 from xlashape.frozen import Frozen, set_field
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.math import byte_text
 from xlashape.reports.report import Answer, Option, Report, Section
+from xlashape.reports.text import listing_text, short_bytes
 from xlashape.shape import Layout, Shape
 from xlashape.tables import Column, Kind
 
@@ -193,8 +196,11 @@ class Copies(Frozen, Answer):
 
     def headline(self) -> str:
         """The sum, its causes, and the best edits."""
+        return "\n".join(self._lines(with_first=True))
+
+    def _lines(self, *, with_first: bool) -> list[str]:
         if not self.rows:
-            return f"{self.module or 'module'}: no instruction only moves data"
+            return [f"{self.module or 'module'}: no instruction only moves data"]
         lines = [
             f"{self.module or 'module'}: {_count(len(self.rows), 'instruction')} only move{'s' if len(self.rows) == 1 else ''} data: {byte_text(self.total_bytes)} read and written"
         ]
@@ -204,14 +210,55 @@ class Copies(Frozen, Answer):
                 [f"{each.cause_kind} {each.share:.0%} in {_count(each.copies, 'copy')}" for each in self.causes[:4]]
             )
         )
-        first = self.rows[0]
-        lines.append(f"  {first.name}: {first.cause}")
+        if with_first:
+            lines.append(f"  {self.rows[0].name}: {self.rows[0].cause}")
         for each in self.suggestions[:2]:
             about = "" if each.is_exact else "at most "
             lines.append(f"  saves {about}{byte_text(each.saved_bytes)}: {each.text}")
         if not self.has_pass_dumps:
             lines.append("  passes are inferred; dumps with --xla_dump_hlo_pass_re=.* beside the file make them exact")
-        return "\n".join(lines)
+        return lines
+
+    def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
+        """The headline, and the copies that cost most, each with its cause and what removes it. Copies that are alike are one row."""
+        groups: dict[object, list[Copy]] = {}
+        for row in self.rows:
+            key = row.opcode, row.cause_kind, row.total_bytes, str(row.shape), row.times, row.from_layout, row.to_layout
+            groups.setdefault(key, []).append(row)
+        most = self.report.shown if limit is None else limit
+        made = sorted(groups.values(), key=lambda group: -sum([row.total_bytes or 0 for row in group]))
+        shown = made[: most or None]
+        lines = self._lines(with_first=False)
+        if width is not None:
+            lines = [
+                part for line in lines for part in wrap(line, width, subsequent_indent="    ", break_on_hyphens=False)
+            ]
+        parts = ["\n".join(lines)]
+        if shown:
+            parts.append(listing_text(("moved", "instruction"), [_listed(group) for group in shown], width))
+        if len(shown) < len(groups):
+            parts.append(f"{_count(len(groups) - len(shown), 'more row')} are not shown{hint}.")
+        return "\n\n".join(parts)
+
+
+def _listed(alike: Sequence[Copy]) -> tuple[str, str, str]:
+    """A row of the text: the bytes of all, what the first one is and why, and what else is known of it."""
+    first = alike[0]
+    name = first.name if len(alike) == 1 else f"{first.name} and {len(alike) - 1:,} alike"
+    size = None if first.total_bytes is None else sum([row.total_bytes or 0 for row in alike])
+    bound = "" if first.times_bound == "exact" else f" ({first.times_bound})"
+    parts = [
+        "" if first.pass_name is None else f"by {first.pass_name}",
+        f"runs {first.times:,} times{bound}" if first.times != 1 or bound else "",
+        str(first.shape) if first.shape is not None else "",
+        first.source or "",
+        f"to remove it: {first.suggestion}" if first.suggestion else "",
+    ]
+    return (
+        "?" if size is None else short_bytes(size),
+        f"{name}: {first.cause}",
+        " · ".join([each for each in parts if each]),
+    )
 
 
 def _count(number: int, noun: str) -> str:

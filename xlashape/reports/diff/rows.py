@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from xlashape.errors import XlashapeError
 from xlashape.hlo.module import HloInstruction
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.hlo.ops.registry import operation_of
+from xlashape.indexing.queries import is_of_budget
+from xlashape.indexing.reports.reads import instruction_reads
+from xlashape.indexing.walk.analysis import Analysis
 from xlashape.reports.diff.aspects import Aspect
 from xlashape.reports.diff.graph import Side
 from xlashape.reports.diff.matching import NodeId
@@ -26,6 +30,10 @@ _FUSION_WORDS: Final = (
     "unfused",
 )
 _MOST_DETAILS: Final = 6
+_MOST_SEGMENTS: Final = 40
+"""The rows whose reads are compared: those that cost most."""
+_MOST_READERS: Final = 8
+"""The instructions of a row, and the users of each, whose reads are compared."""
 
 
 class Change(NamedTuple):
@@ -149,10 +157,77 @@ def changes(a: Side, b: Side, units: Iterable[Unit], module_aspects: Iterable[As
         if group is None:
             group = groups[key] = _Group(len(groups), change)
         group.add(change)
-    rows = [group.row() for group in sorted(groups.values(), key=lambda group: (_rank(group.row()), group.order))]
+    made = [(group.row(), group.order) for group in groups.values()]
+    made.sort(key=lambda each: (_rank(each[0]), each[1]))
+    segments = _Segments(a, b)
+    rows = [
+        row._replace(delta_segments=segments.delta(row)) if number < _MOST_SEGMENTS else row
+        for number, (row, _) in enumerate(made)
+    ]
     for aspect in module_aspects:
         rows.append(_module_change(a, b, aspect))
     return tuple(rows)
+
+
+class _Segments:
+    """The segments of memory that changed instructions and those that take their results read otherwise than before."""
+
+    def __init__(self, a: Side, b: Side) -> None:
+        self._sides = a, b
+        self._analyses = Analysis(), Analysis()
+        self._known: dict[tuple[int, NodeId], dict[int, float] | None] = {}
+
+    def delta(self, row: Change) -> float | None:
+        """How many more segments one read of a warp touches, summed over operands. None where it is not known, or none."""
+        pairs = [(one, other) for one, other in row.nodes[: len(row.nodes) // row.times] if one and other]
+        total = 0.0
+        for one, other in pairs[:_MOST_READERS]:
+            nodes = one, other
+            if any(node[0] not in side.measures.executed for side, node in zip(self._sides, nodes, strict=True)):
+                continue
+            own = [self._reads(side, node) for side, node in enumerate(nodes)]
+            before, after = own
+            if before is None or after is None:
+                return None
+            total += sum(after.values()) - sum(before.values())
+            users = [
+                [(node[0], user, position) for user, position in side.computations[node[0]].users[node[1]]]
+                for side, node in zip(self._sides, nodes, strict=True)
+            ]
+            if len(users[0]) != len(users[1]) or len(users[0]) > _MOST_READERS:
+                continue
+            for number, (computation, user, position) in [(n, each) for n in (0, 1) for each in users[n]]:
+                found = self._reads(number, (computation, user))
+                if found is None:
+                    return None
+                total += found.get(position, 0.0) * (1 if number else -1)
+        return round(total, 3) or None
+
+    def _reads(self, number: int, node: NodeId) -> dict[int, float] | None:
+        """The segments of each operand of an instruction; nothing of one that reads no memory."""
+        if (number, node) not in self._known:
+            view = self._sides[number].computations[node[0]].view(node[1])
+            row = operation_of(view.proto.opcode)
+            found: dict[int, float] | None = {}
+            if not (row.moves_no_data or row.runs_called_instructions or not view.operands):
+                try:
+                    found = self._of(view, self._analyses[number])
+                except XlashapeError as error:
+                    if is_of_budget(error):
+                        raise
+                    found = None
+            self._known[number, node] = found
+        return self._known[number, node]
+
+    def _of(self, view: HloInstruction, analysis: Analysis) -> dict[int, float] | None:
+        found: dict[int, float] = {}
+        for output in instruction_reads(view, analysis=analysis):
+            for operand in output.operands:
+                for access in operand.accesses:
+                    if access.segments is None:
+                        return None
+                    found[operand.operand] = found.get(operand.operand, 0.0) + access.segments
+        return found
 
 
 def _repeated(ups: list[bytes]) -> set[bytes]:

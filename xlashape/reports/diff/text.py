@@ -14,10 +14,9 @@ from xlashape.reports.diff.graph import Computation
 from xlashape.reports.diff.matching import Matching, NodeId
 from xlashape.reports.diff.units import longest_rise
 from xlashape.reports.report import Answer
-from xlashape.reports.text import short_bytes
+from xlashape.reports.text import listing_text, short_bytes
 from xlashape.similar import did_you_mean
 
-_INDENT: Final = 12
 _LEAST_WIDTH: Final = 40
 _VERDICT: Final = (
     ("peak_bytes", "peak memory {}"),
@@ -51,7 +50,8 @@ def verdict(changes: Sequence[Any], measures: Iterable[Any]) -> str:
     for name, form in _VERDICT:
         each = by_name.get(name)
         if each is not None and each.delta:
-            share = f" ({100 * each.delta / each.a:+.1f}%)" if each.a and name == "peak_bytes" else ""
+            is_told = each.a and name == "peak_bytes" and abs(each.delta) < 10 * each.a
+            share = f" ({100 * each.delta / each.a:+.1f}%)" if is_told else ""
             numbers.append(form.format(f"{'+' if each.delta > 0 else '-'}{amount(each.unit, abs(each.delta))}") + share)
     count = sum([change.times for change in changes])
     return ", ".join([counted(count, "change"), *(numbers[:_MOST_NUMBERS] or ["which cost nothing"])])
@@ -83,24 +83,15 @@ def answer_text(
 
 def rows_text(changes: Iterable[Any], width: int | None) -> str:
     """The rows: how many bytes of buffers more, what has changed, then what else it costs and where it comes from."""
-    lines = [f"{'Δ buffers':>{_INDENT - 2}}  change"]
-    room = None if width is None else max(width, _LEAST_WIDTH)
-    for change in changes:
-        delta = "0" if not change.delta_bytes else f"{change.delta_bytes / abs(change.delta_bytes):+.0f}"[0]
-        shown = delta if not change.delta_bytes else f"{delta}{short_bytes(abs(change.delta_bytes))}"
-        lines += _wrapped(f"{shown:>{_INDENT - 2}}  ", title_of(change), room)
-        rest = " · ".join([each for each in (costs_of(change), change.source, change.op_name) if each])
-        if rest:
-            lines += _wrapped(" " * _INDENT, rest, room)
-    return "\n".join(lines)
 
+    def rows() -> Iterator[tuple[str, str, str]]:
+        for change in changes:
+            size = change.delta_bytes
+            shown = f"{'+' if size > 0 else '-'}{short_bytes(abs(size))}" if size else "0"
+            rest = " · ".join([each for each in (costs_of(change), change.source, change.op_name) if each])
+            yield shown, title_of(change), rest
 
-def _wrapped(start: str, text: str, width: int | None) -> list[str]:
-    if width is None:
-        return [start + text]
-    return textwrap.wrap(
-        text, width, initial_indent=start, subsequent_indent=" " * (_INDENT + 2), break_on_hyphens=False
-    ) or [start]
+    return listing_text(("Δ buffers", "change"), rows(), width)
 
 
 def title_of(change: Any) -> str:
@@ -135,6 +126,8 @@ def costs_of(change: Any) -> str:
     told = [f"{name} {'+' if value > 0 else '-'}{amount(unit, abs(value))}" for name, value, unit in parts if value]
     if change.runs and change.runs > 1 and told:
         told.append(f"runs {change.runs:,} times")
+    if change.delta_segments:
+        told.append(f"segments of a read {change.delta_segments:+,.10g}")
     return ", ".join(told)
 
 

@@ -15,6 +15,7 @@ from seeded_regressions import REGRESSIONS, Regression, Seeded, seed
 import xlashape as xs
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloModule
+from xlashape.indexing import operand_reads
 from xlashape.proto import xla
 from xlashape.reports.diff import Diff, diff
 from xlashape.reports.diff.measures import NOTHING, Measures, ModuleMeasures
@@ -228,6 +229,19 @@ def test_a_schedule_is_a_row_where_the_peak_is_another():
     # Another order that costs nothing is no change, and can be ignored where it is one.
     assert diff(scheduled("pabcd"), scheduled("pcdab")).same
     assert diff(scheduled("pabcd"), scheduled("pacbd"), ignore=["schedule"]).same
+
+
+def test_segments_are_told_where_reads_differ():
+    text = f"{HEAD}ENTRY e {{ p = f32[64,256] parameter(0) n = f32[64,256] negate(p) ROOT a = f32[64,256] abs(n) }}"
+    made = diff(text, text.replace("n = f32[64,256]", "n = f32[64,256]{0,1}"))
+    # The negation reads rows and writes columns, the absolute value reads columns: 32 segments each instead of one.
+    assert [(change.what, change.delta_segments) for change in made.changes] == [(("layout",), 62.0)]
+    reads = [
+        sum([read.accesses[0].segments or 0 for each in module.entry.instructions[1:] for read in operand_reads(each)])
+        for module in made.modules
+    ]
+    assert reads[1] - reads[0] == 62
+    assert [change.delta_segments for change in diff(text, text.replace("abs", "exponential")).changes] == [None]
 
 
 def test_an_inlined_call_moves_what_it_called():
