@@ -38,7 +38,8 @@ def proto_text(report: Report) -> str:
         f"message {name}Request {{",
         "  // The first row of the answer, counted from 0.",
         "  int64 first_row = 1;",
-        f"  // The most rows of the answer, at most {MOST_ROWS:,}; 0 stands for that many. There are fewer where their texts are long, and at least one.",
+        f"  // The most rows of the answer, at most {MOST_ROWS:,}; 0 stands for that many. There are fewer where their "
+        "texts are long, and at least one.",
         "  int32 max_rows = 2;",
         f"  // The table whose rows are asked for: empty for `{report.rows}`{_sections(report)}.",
         "  string section = 3;",

@@ -58,7 +58,8 @@ _IMPORTS = {
     "Message": "from google.protobuf.message import Message",
 }
 
-# Message classes of these names get the methods of the well-known types (Pack, ToDatetime, …) from the protobuf runtime.
+# Message classes of these names get the methods of the well-known types (Pack, ToDatetime, …) from the protobuf
+# runtime.
 _WELL_KNOWN_BASES = {"Any", "Duration", "FieldMask", "ListValue", "Struct", "Timestamp"}
 
 

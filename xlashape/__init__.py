@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-# Not from typing, whose import would take most of the time of this one. Type checkers recognise the constant by its name.
+# Not from typing, whose import would take most of the time of this one. Type checkers recognise the constant by its
+# name.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:

@@ -49,7 +49,8 @@ def require(extra: str, purpose: str) -> None:
     missing = _first_missing(extra)
     if missing is not None:
         raise UnavailableError(
-            f"{purpose} needs {_NEEDS.get(extra, 'gRPC')}, and the module {missing} is not installed: pip install 'xlashape[{extra}]'"
+            f"{purpose} needs {_NEEDS.get(extra, 'gRPC')}, and the module {missing} is not installed: pip install "
+            f"'xlashape[{extra}]'"
         )
 
 

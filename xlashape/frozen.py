@@ -60,7 +60,8 @@ class FrozenValue(Frozen):
     __slots__ = ("_hash",)
     _fields: ClassVar[tuple[str, ...]] = ()
     _hash: int
-    # The tuple of all fields, or the only field. One call takes a quarter of the time of one for each field; values are keys of most caches.
+    # The tuple of all fields, or the only field. One call takes a quarter of the time of one for each field; values are
+    # keys of most caches.
     _get_fields: ClassVar[Any]
 
     def __init_subclass__(cls, **options: Any) -> None:

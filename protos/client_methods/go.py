@@ -144,7 +144,8 @@ class Go(Emitter):
         if method.flags:
             flag = _name(method.flags.name)
             body += [
-                f"if {flag}, err := one(each(answer.Get{pascal(method.flags.name)}(), 1, err)); err != nil || !{flag} {{",
+                f"if {flag}, err := one(each(answer.Get{pascal(method.flags.name)}(), 1, err)); err != nil || !{flag} "
+                f"{{",
                 "\treturn nil, err",
                 "}",
                 f"return append([]int64{{}}, {answers}...), nil",
@@ -189,7 +190,8 @@ class Go(Emitter):
             "}",
             *prepared,
             f"first := &{part[1:]}{_literal(values)}",
-            f"err = inParts(ctx, {numbers}, {'1' if method.width == '1' else width}, {most}, c.{_stub(method.stream)}, first,",
+            f"err = inParts(ctx, {numbers}, {'1' if method.width == '1' else width}, {most}, c.{_stub(method.stream)}, "
+            "first,",
             f"\tfunc(part []int64) {part} {{",
             f"\t\treturn &{part[1:]}{_literal({pascal(method.numbers.name): 'part'})}",
             "\t},",

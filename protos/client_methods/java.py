@@ -198,7 +198,8 @@ class Java(Emitter):
         body = [
             "return calls.pages(",
             "    request.getPageToken(),",
-            f"    token -> calls.ask({rpc.service}Grpc.get{rpc.name}Method(), request.toBuilder().setPageToken(token).build(), answer -> answer),",
+            f"    token -> calls.ask({rpc.service}Grpc.get{rpc.name}Method(), "
+            "request.toBuilder().setPageToken(token).build(), answer -> answer),",
             f"    {rpc.answer.name}::{_get(method.items)},",
             f"    {rpc.answer.name}::getNextPageToken);",
         ]
@@ -217,7 +218,8 @@ class Java(Emitter):
         told = [
             method.comment + self.after_stream,
             f"@param request {phrase(rpc.request.comment)}",
-            f"@return the answers{_READING}. Closing the stream ends the call: use it in a {{@code try}} statement if not all of it is read",
+            f"@return the answers{_READING}. Closing the stream ends the call: use it in a {{@code try}} statement if "
+            "not all of it is read",
         ]
         body = [f"return calls.answers({rpc.service}Grpc.get{rpc.name}Method(), request);"]
         return self._function(method.name, f"Stream<{rpc.answer.name}>", [f"{rpc.request.name} request"], told, body)
@@ -280,18 +282,21 @@ class Java(Emitter):
         stream = method.stream
         body = [
             f"if ({numbers}.length <= {few}) {{",
-            f"  {method.rpc.request.name} request = {_made(method.rpc.request.name, values, f'{add}(Bulk.list({numbers}))')};",
+            f"  {method.rpc.request.name} request = "
+            f"{_made(method.rpc.request.name, values, f'{add}(Bulk.list({numbers}))')};",
             *(
                 f"  {line}"
                 for line in _broken(
-                    f"return calls.askAsync({method.rpc.service}Grpc.get{method.rpc.name}Method(), request, answer -> {_read(method)});"
+                    f"return calls.askAsync({method.rpc.service}Grpc.get{method.rpc.name}Method(), request, answer -> "
+                    f"{_read(method)});"
                 )
             ),
             "}",
             f"{stream.request.name}.Builder first = {_made(stream.request.name, values).removesuffix('.build()')};",
             f"return Calls.then(Bulk.width(calls, {subject}), width -> calls.exchange(",
             f"    {stream.service}Grpc.get{stream.name}Method(),",
-            f"    Bulk.parts({numbers}, {'1' if method.width == '1' else 'width'}, {most}, first, (part, some) -> part{add}(some).build()),",
+            f"    Bulk.parts({numbers}, {'1' if method.width == '1' else 'width'}, {most}, first, (part, some) -> "
+            f"part{add}(some).build()),",
         ]
         numbers_read, comma, flags_read = f"answers -> {_read(method, stream)}));".partition(", Bulk.booleans")
         body += [f"    {numbers_read},", f"        Bulk.booleans{flags_read}"] if comma else [f"    {numbers_read}"]

@@ -234,7 +234,8 @@ class _Schema:
         for method in service.method:
             if method.client_streaming and method.name not in paired and method.name not in WRITTEN_BY_HAND:
                 raise SchemaError(
-                    f"{method.name} takes a stream, and no RPC without streams has the same fields: write its method by hand, "
+                    f"{method.name} takes a stream, and no RPC without streams has the same fields: write its method "
+                    "by hand, "
                     "and say so in WRITTEN_BY_HAND of overrides.py"
                 )
         return made
@@ -288,7 +289,8 @@ def _bulk(rpc: Rpc, stream: Rpc, override: Override) -> Bulk:
     answered, others = _repeated(rpc.answer, "sfixed64")
     if [len(inputs), len(asked), len(answered)] != [1, 1, 1] or [field.type for field in others] not in ([], ["bool"]):
         raise SchemaError(
-            f"{rpc.name} and {stream.name} have the same fields, and do not ask about many sfixed64 of one shape or map: "
+            f"{rpc.name} and {stream.name} have the same fields, and do not ask about many sfixed64 of one shape or "
+            "map: "
             "write their method by hand, and say so in WRITTEN_BY_HAND of overrides.py"
         )
     [numbers], [answers] = asked, answered

@@ -47,34 +47,42 @@ RPCS = {
     "ByteSizes": Override(name="instruction_sizes"),
     "GetModule": Override(
         parameters=("name",),
-        comment="Describes a stored module by its name, `modules/{sha256}`. The code of the error is {not_found} if the server does not have it, or no longer.",
+        comment="Describes a stored module by its name, `modules/{sha256}`. The code of the error is {not_found} if "
+        "the server does not have it, or no longer.",
     ),
     "DeleteModule": Override(parameters=("name",)),
     "LinearIndex": Override(
         comment="Computes the position in the buffer, in elements, of the element at an index.",
         plural_comment=(
-            "Computes the positions of the elements at any number of indices, which stand one after another in `indices`, each with one number for every"
-            " dimension of the shape. Many indices are sent {in_parts}. It is not for scalars, whose indices have no numbers."
+            "Computes the positions of the elements at any number of indices, which stand one after another in "
+            "`indices`, each with one number for every"
+            " dimension of the shape. Many indices are sent {in_parts}. It is not for scalars, whose indices have no "
+            "numbers."
         ),
     ),
     "MultiIndex": Override(
         comment="Computes the index of the element at a position of the buffer; {nothing} if the position is padding.",
         plural_comment=(
-            "Computes the indices of the elements at any number of positions, one after another, and for each position whether it holds an element. The"
+            "Computes the indices of the elements at any number of positions, one after another, and for each position "
+            "whether it holds an element. The"
             " numbers of a position that is padding are -1. Many positions are sent {in_parts}."
         ),
     ),
     "ParseMap": Override(plural=""),
     "SimplifyMap": Override(plural="", part="map"),
     "ComposeMaps": Override(
-        comment="Composes two or more maps into one. The first is applied first, and each next one to the results of the one before it.",
+        comment="Composes two or more maps into one. The first is applied first, and each next one to the results of "
+        "the one before it.",
     ),
     "EvaluateMap": Override(
         plural="evaluate_map",
         plural_comment=(
-            "Lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It returns"
-            " the results one after another, 0 for points outside the domain, and for each point whether it is in the domain. Many points are sent"
-            " {in_parts}. A map without variables is not for this method, since its points have no numbers. {map} does the same without the server."
+            "Lets the server evaluate a map at any number of points, which stand one after another, each with one "
+            "number for every variable. It returns"
+            " the results one after another, 0 for points outside the domain, and for each point whether it is in the "
+            "domain. Many points are sent"
+            " {in_parts}. A map without variables is not for this method, since its points have no numbers. {map} does "
+            "the same without the server."
         ),
     ),
 }

@@ -94,7 +94,8 @@ class TypeScript(Emitter):
         )
         head = _HEAD.replace("FIELDS", fields).replace("MADE", made)
         questions = [
-            f'export const {camel(method.plural)} = packedQuestion({_file_constant(method.rpc.file)}, "{method.rpc.name}", "{method.stream.name}");'
+            f"export const {camel(method.plural)} = packedQuestion({_file_constant(method.rpc.file)}, "
+            f'"{method.rpc.name}", "{method.stream.name}");'
             for method in self.methods
             if isinstance(method, Bulk)
         ]

@@ -63,7 +63,8 @@ class Account:
                 return
         assert maximum is not None
         raise LimitExceededError(
-            f"{self.identity} has used its quota of {maximum:g} {limit.replace('_', ' ').replace('cpu', 'CPU')}; try again in {max(0.1, wait):.1f} seconds",
+            f"{self.identity} has used its quota of {maximum:g} {limit.replace('_', ' ').replace('cpu', 'CPU')}; try "
+            f"again in {max(0.1, wait):.1f} seconds",
             limit=limit,
             maximum=int(maximum),
         )
@@ -191,7 +192,8 @@ class Ledger:
         total = sum(sizes.values())
         if total > most:
             raise LimitExceededError(
-                f"{account.identity} would have {total} bytes of modules in the store, of {most} allowed; delete some, or wait until they are too old",
+                f"{account.identity} would have {total} bytes of modules in the store, of {most} allowed; delete some, "
+                "or wait until they are too old",
                 limit="stored_bytes",
                 maximum=most,
                 value=total,

@@ -58,9 +58,8 @@ class Server:
         self._scratch: ScratchDirectory | None = None
         self._metrics_files: ScratchDirectory | None = None
         self._metrics: Endpoint | None = None
-        self._start_lock: int | None = (
-            None  # a file descriptor; under this lock workers begin to listen one after another, so that their order is known
-        )
+        # a file descriptor; under this lock workers begin to listen one after another, so that their order is known
+        self._start_lock: int | None = None
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._order = placement.SocketOrder()

@@ -48,8 +48,8 @@ class CallThreads(Executor):
 
     def _start(self, task: _Task) -> bool:
         try:
-            # Thread.start waits until the new thread has run, while the thread that takes calls from grpc is here: beside two that compute,
-            # that was ten milliseconds for each new thread, and one without the waiting.
+            # Thread.start waits until the new thread has run, while the thread that takes calls from grpc is here:
+            # beside two that compute, that was ten milliseconds for each new thread, and one without the waiting.
             _thread.start_new_thread(self._run, (_Thread(task), f"{self._name}_{self._started}"))
         except RuntimeError:  # the system gives no more threads: the task waits for one of those that there are
             if not self._started:

@@ -43,21 +43,18 @@ CutOff: TypeAlias = "Callable[[Call, XlashapeError], None]"
 """Ends the transport of a call with an error, from any thread."""
 
 _CHECK_SECONDS = 0.1  # seconds between checks by the watch
-_MOST_CUT_OFF = (
-    100  # calls at a look: each wakes its thread, and a small call of somebody else would wait for thousands of them
-)
+# calls at a look: each wakes its thread, and a small call of somebody else would wait for thousands of them
+_MOST_CUT_OFF = 100
 _CUT_OFF_AT_ONCE = 4  # without a pause, in which the woken threads end and small calls are answered
 _CUT_OFF_PAUSE_SECONDS = 0.002
 _SEND_BYTES_PER_SECOND = 8 << 20  # bytes per second that a caller must read, after the seconds that each message has
-_TRIMMED_BYTES = (
-    128 << 20
-)  # of the process beyond what calls have reserved, for which collector and allocator are asked to give memory back
+# of the process beyond what calls have reserved, for which collector and allocator are asked to give memory back
+_TRIMMED_BYTES = 128 << 20
 _TRIM_SECONDS = 5.0  # seconds between two such requests
 _EXCESS_SECONDS = 10.0  # seconds for which a process may have more memory than its maximum
 _LARGE_EXCESS, _LARGE_EXCESS_SECONDS = 1.5, 2.0  # the same for so many times its maximum
-_LOOK_SECONDS = (
-    0.2  # the most seconds that one look counts for: while a process does not run, it cannot refuse calls either
-)
+# the most seconds that one look counts for: while a process does not run, it cannot refuse calls either
+_LOOK_SECONDS = 0.2
 _ROOM = 64 << 20  # bytes that threads, connections and packages take beyond what a process has before its first call
 _END_CODE = 75  # the exit code of a process that ends itself
 _REFUSAL_SECONDS = 0.5  # seconds within which the memory of a cancelled call is freed

@@ -38,20 +38,24 @@ class Config:
 
     address: str = _setting(
         "127.0.0.1:50051",
-        "HOST:PORT or [IPv6]:PORT; port 0 picks a free port. Or unix:PATH, a socket in the file system, which one worker serves.",
+        "HOST:PORT or [IPv6]:PORT; port 0 picks a free port. Or unix:PATH, a socket in the file system, which one "
+        "worker serves.",
     )
     socket_mode: str = _setting("0600", "Who may connect to a unix: address, as permissions of the file in octal.")
     http: str = _setting(
         "",
-        "HOST:PORT where RPCs are answered over HTTP too (Connect with JSON or proto, gRPC-Web), for browsers and curl. Empty: nowhere.",
+        "HOST:PORT where RPCs are answered over HTTP too (Connect with JSON or proto, gRPC-Web), for browsers and "
+        "curl. Empty: nowhere.",
     )
     http_origins: str = _setting(
         "",
-        "Origins of web pages that may ask over HTTP, separated by commas, such as https://example.com; * allows all, empty none.",
+        "Origins of web pages that may ask over HTTP, separated by commas, such as https://example.com; * allows all, "
+        "empty none.",
     )
     http_hosts: str = _setting(
         "",
-        "Names of the server that HTTP answers to, without ports, separated by commas; * allows all. Empty: localhost, or any name if other machines reach the server.",
+        "Names of the server that HTTP answers to, without ports, separated by commas; * allows all. Empty: localhost, "
+        "or any name if other machines reach the server.",
     )
     http_cache_seconds: float = _setting(
         3600.0, "Seconds that browsers and caches may keep answers to GET. 0: they may not."
@@ -65,11 +69,13 @@ class Config:
     )
     workers: int = _setting(
         0,
-        "Processes. 0: one for each core this process may use, by affinity and quota (only one where processes cannot share a port).",
+        "Processes. 0: one for each core this process may use, by affinity and quota (only one where processes cannot "
+        "share a port).",
     )
     pin: bool = _setting(
         True,
-        "Whether each worker is bound to one core, where the system supports that and there is no quota of processor time.",
+        "Whether each worker is bound to one core, where the system supports that and there is no quota of processor "
+        "time.",
     )
     threads: int = _setting(16, "Calls that one worker computes at a time; further calls wait for a turn.")
     log_level: str = _setting("info", "debug (a line for each call), info (for some), warning or error.")
@@ -83,12 +89,14 @@ class Config:
     tls_key: str = _setting("", "File of the private key in PEM.")
     tls_client_ca: str = _setting(
         "",
-        "File of the certificates in PEM that clients' certificates are checked against. Empty: clients need no certificate.",
+        "File of the certificates in PEM that clients' certificates are checked against. Empty: clients need no "
+        "certificate.",
     )
 
     auth: str = _setting(
         "",
-        "File in TOML that says who may ask: bearer tokens, JWTs, clients' certificates, and their quotas. Empty: everybody may do everything.",
+        "File in TOML that says who may ask: bearer tokens, JWTs, clients' certificates, and their quotas. Empty: "
+        "everybody may do everything.",
     )
 
     max_concurrent_calls: int = _setting(
@@ -109,7 +117,8 @@ class Config:
     )
     caller_share: float = _setting(
         0.75,
-        "Part of the places for calls, uploads, streams and connections, and of the turns, that one caller may hold: 0.01 to 1. "
+        "Part of the places for calls, uploads, streams and connections, and of the turns, that one caller may hold: "
+        "0.01 to 1. "
         "Of IPv6 a network of 64 bits is one caller.",
     )
     connection_share: float = _setting(0.5, "The same for one connection of a caller: 0.01 to 1.")
@@ -121,12 +130,14 @@ class Config:
     )
     max_send_seconds: float = _setting(
         30.0,
-        "Seconds within which a caller must read a message of an answer, and a second more for each 8 MiB; then the call is cut off.",
+        "Seconds within which a caller must read a message of an answer, and a second more for each 8 MiB; then the "
+        "call is cut off.",
     )
     max_request_bytes: int = _setting(64 * MIB, "Bytes of one request message.")
     max_json_bytes: int = _setting(
         4 * MIB,
-        "Bytes of one request message in JSON, and serialized bytes of an answer that is written as JSON, which takes far longer than proto.",
+        "Bytes of one request message in JSON, and serialized bytes of an answer that is written as JSON, which takes "
+        "far longer than proto.",
     )
     max_batch: int = _setting(100_000, "Shapes, maps or chains in one request.")
     max_shape_elements: int = _setting(
@@ -145,13 +156,15 @@ class Config:
     )
     max_analysis_steps: int = _setting(
         500_000_000,
-        "Steps of analysis that one instruction, or one request about maps, may take; a step is about one visit of an expression.",
+        "Steps of analysis that one instruction, or one request about maps, may take; a step is about one visit of an "
+        "expression.",
     )
     max_call_seconds: float = _setting(120.0, "Seconds that one call may take, even if its deadline is later.")
 
     connection_age_seconds: float = _setting(
         300.0,
-        "Seconds after which a connection is ended once its calls are done, give or take a tenth, so that clients spread over workers again. 0: never.",
+        "Seconds after which a connection is ended once its calls are done, give or take a tenth, so that clients "
+        "spread over workers again. 0: never.",
     )
     keepalive_seconds: float = _setting(
         60.0,
@@ -163,11 +176,13 @@ class Config:
 
     store_directory: str = _setting(
         "",
-        "Directory where modules are kept, also over restarts. Empty: a temporary directory, removed when the server stops.",
+        "Directory where modules are kept, also over restarts. Empty: a temporary directory, removed when the server "
+        "stops.",
     )
     store: str = _setting(
         "",
-        "Bucket that servers share modules in: s3://BUCKET/PREFIX, gs://…, az://… or file:/DIRECTORY. The directory is then a cache in front of it.",
+        "Bucket that servers share modules in: s3://BUCKET/PREFIX, gs://…, az://… or file:/DIRECTORY. The directory is "
+        "then a cache in front of it.",
     )
     store_bytes: int = _setting(
         2048 * MIB, "Bytes of all modules together; the least recently used are removed to make room."
@@ -265,14 +280,16 @@ class Config:
                 found.append(
                     (
                         setting,
-                        "without TLS, modules and answers can be read and changed on the network; tls_certificate and tls_key turn TLS on",
+                        "without TLS, modules and answers can be read and changed on the network; tls_certificate and "
+                        "tls_key turn TLS on",
                     )
                 )
             if not self.tls_client_ca and not self.auth:
                 found.append(
                     (
                         setting,
-                        "callers are not authenticated: anyone who reaches this address may upload, read and delete modules; "
+                        "callers are not authenticated: anyone who reaches this address may upload, read and delete "
+                        "modules; "
                         "auth names those who may, tls_client_ca asks for certificates",
                     )
                 )
@@ -280,7 +297,8 @@ class Config:
             found.append(
                 (
                     "metrics",
-                    "metrics are shown without TLS to anyone who reaches this address; they name no caller and no module, "
+                    "metrics are shown without TLS to anyone who reaches this address; they name no caller and no "
+                    "module, "
                     "but say how the server is used: let only those who watch reach it",
                 )
             )

@@ -77,12 +77,14 @@ def server_options(config: Config) -> list[tuple[str, Any]]:
         # Twice the limit of the guard, whose error names the limit.
         ("grpc.max_receive_message_length", min(2 * config.max_request_bytes, (1 << 31) - 1)),
         ("grpc.max_send_message_length", -1),
-        # The guard decompresses messages itself, because grpc does so without a limit: 60 kB become 60 MB, and 60 MB fill the memory.
+        # The guard decompresses messages itself, because grpc does so without a limit: 60 kB become 60 MB, and 60 MB
+        # fill the memory.
         ("grpc.per_message_decompression", 0),
         ("grpc.compression_enabled_algorithms_bitset", 1 << _IDENTITY | 1 << _GZIP),
         # More streams in one connection than calls are admitted would only be refused.
         ("grpc.max_concurrent_streams", config.max_concurrent_calls),
-        # Calls that the interpreter has not seen yet. Of more than 1,000 grpc would end some, of any caller, with CANCELLED: the guard refuses by shares.
+        # Calls that the interpreter has not seen yet. Of more than 1,000 grpc would end some, of any caller, with
+        # CANCELLED: the guard refuses by shares.
         ("grpc.server.max_pending_requests", _MAX_PENDING),
         ("grpc.server.max_pending_requests_hard_limit", _MAX_PENDING),
     ]

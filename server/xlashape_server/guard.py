@@ -293,7 +293,8 @@ def inflated(data: bytes, maximum: int, before: Callable[[int], None]) -> bytes:
     inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
     parts: list[bytes] = []
     size, at, rest = 0, 0, b""
-    # Each part is made of the next bytes of the message, or of what was left of them, so that the message is not copied for each.
+    # Each part is made of the next bytes of the message, or of what was left of them, so that the message is not copied
+    # for each.
     while not inflater.eof and (rest or at < len(data)):
         if not rest:
             rest = data[at : at + _INPUT]

@@ -11,7 +11,8 @@ import re
 import time
 from typing import Any, TextIO
 
-# absl's prefix: the letter of the level, time, thread, file and line. "E0000 00:00:1763798415.713 4242 ssl_transport.cc:884] handshake failed"
+# absl's prefix: the letter of the level, time, thread, file and line. "E0000 00:00:1763798415.713 4242
+# ssl_transport.cc:884] handshake failed"
 _ABSL = re.compile(r"(?P<letter>[IWEF])\d{4} [\d:.]+\s+\d+ (?P<source>[\w./-]+:\d+)\] (?P<message>.*)")
 _MAX_LINES_PER_SECOND = 100  # lines of the output of one worker, per second
 _MAX_CHARACTERS = 2000  # of one line

@@ -29,7 +29,9 @@ _RELIEF_SECONDS = 1.0  # seconds between attempts to get memory back from caches
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _MOST_ON_HEAP = 32 << 20
 _KEPT_BYTES = 128 << 20  # free bytes at the end of the heap that stay with the process
-_HEAPS = 1  # further heaps consist of parts of 64 MiB, which glibc gives back as wholes: in those, blocks of nearly 32 MiB were cleared again and again
+# further heaps consist of parts of 64 MiB, which glibc gives back as wholes: in those, blocks of nearly 32 MiB were
+# cleared again and again
+_HEAPS = 1
 _statm: dict[int, int] = {}
 """The file descriptor of the numbers of this process, by its id. It stays open, since to open the file takes longer than to read it."""
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096

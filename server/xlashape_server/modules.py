@@ -154,19 +154,19 @@ HLO_MODULE_PROTO, HLO_PROTO, TEXT = "hlo_module_proto", "hlo_proto", "text"
 """The formats of a module's content."""
 
 _PART_OF_ANSWERS = 16  # answers take so small a part of the memory that decoded modules may take
-# In an instruction, `=` comes before the type of the result, an array's or a tuple's. A comment may be between them, which XLA does not write: each such
-# comment counts as a type, since to look behind runs of comments takes time that grows faster than the text.
+# In an instruction, `=` comes before the type of the result, an array's or a tuple's. A comment may be between them,
+# which XLA does not write: each such comment counts as a type, since to look behind runs of comments takes time that
+# grows faster than the text.
 _TYPE_OF_RESULT = re.compile(rb"=\s*(?:\w+\[|\(|/[*/])")
 # Measured on whole models with all views decoded: 800 to 1,050 bytes for each instruction, in addition to the messages.
 _VIEW_BYTES = 1400
-# Upper bounds of the memory that reading text takes: bytes for each byte, for each "[" (most belong to shapes) and for each instruction. Measured with
-# the smallest instructions, the longest tuples and constants, and models of many sizes.
+# Upper bounds of the memory that reading text takes: bytes for each byte, for each "[" (most belong to shapes) and for
+# each instruction. Measured with the smallest instructions, the longest tuples and constants, and models of many sizes.
 _TEXT_FACTOR = 16
 _TEXT_SHAPE_BYTES = 1000
 _TEXT_INSTRUCTION_BYTES = 1000
-_SHAPES_PER_INSTRUCTION = (
-    4  # shapes per instruction that the text of a module with the most instructions may have on average
-)
+# shapes per instruction that the text of a module with the most instructions may have on average
+_SHAPES_PER_INSTRUCTION = 4
 _WINDOW = 1 << 20  # bytes of text in one search
 _LONGEST_MATCH = 4096  # bytes from the beginning of a match into the next window; longer runs of spaces are not counted
 _INSTRUCTION: str = xla.HloInstructionProto.DESCRIPTOR.full_name
@@ -232,7 +232,8 @@ class Modules:
         try:
             if is_text:
                 self._precount_text(data)
-                # Without the values of elided constants, which the text does not have: 69 bytes of text would take 256 MB.
+                # Without the values of elided constants, which the text does not have: 69 bytes of text would take 256
+                # MB.
                 module = HloModule.parse(decode_text(data), elided_values=False)
                 counted = self._precount(module.proto.SerializeToString(), is_module=True)
             else:

@@ -34,8 +34,8 @@ from xlashape.errors import (
 DOMAIN = "xlashape"
 """The domain of our google.rpc.ErrorInfo."""
 
-# The status is sent in headers, and gRPC clients accept 8 KiB of headers. In them a non-ASCII byte of the message takes three characters, and the
-# details are encoded in base64.
+# The status is sent in headers, and gRPC clients accept 8 KiB of headers. In them a non-ASCII byte of the message takes
+# three characters, and the details are encoded in base64.
 _MAX_TEXT_BYTES = 400  # bytes of one text
 _MAX_INFO_BYTES = 2400  # bytes of the ErrorInfo
 

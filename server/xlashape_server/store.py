@@ -271,7 +271,8 @@ class Store:
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
-        # The lock belongs to the opened file, so threads of one process exclude each other as processes do, and a crash releases it.
+        # The lock belongs to the opened file, so threads of one process exclude each other as processes do, and a crash
+        # releases it.
         self._check_directory()
         with faults(), self._lock_path.open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -47,7 +47,8 @@ def check(config: Config) -> None:
     except (ssl.SSLError, OSError) as error:
         if "MISMATCH" in str(error):
             raise InvalidArgumentError(
-                f"tls_key: the key in {config.tls_key!r} does not belong to the certificate in {config.tls_certificate!r}",
+                f"tls_key: the key in {config.tls_key!r} does not belong to the certificate in "
+                f"{config.tls_certificate!r}",
                 field="tls_key",
             ) from None
         raise InvalidArgumentError(

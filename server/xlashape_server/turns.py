@@ -17,14 +17,14 @@ from collections.abc import Callable
 
 from xlashape_server.callers import Caller, Shares
 
-# The interpreter's switch interval: how long a small call waits, at each of its steps, for a thread that computes. A short interval makes a small
-# call 60 µs slower where no thread computes for long.
+# The interpreter's switch interval: how long a small call waits, at each of its steps, for a thread that computes. A
+# short interval makes a small call 60 µs slower where no thread computes for long.
 _SWITCH_SECONDS = 0.005
 _BUSY_SWITCH_SECONDS = 0.0001
 _SHORT_SECONDS = 0.01
 _LONG_SECONDS = 0.02
-# A second one would keep the interpreter's lock busy while the first is asked to release it: with two, one small call in ten waited 10 ms
-# instead of 1.5.
+# A second one would keep the interpreter's lock busy while the first is asked to release it: with two, one small call
+# in ten waited 10 ms instead of 1.5.
 _LONG_TURNS = 1
 _OVERDUE_SECONDS = 0.1  # after the end of a turn, from when a call that waits is given one although it was not ended
 _CHECK_SECONDS = 0.25  # seconds between checks that a waiting call must still wait

@@ -113,8 +113,9 @@ class WorkerProcess:
             self.past_cpu_seconds += self.gauges.get("xlashape_worker_cpu_seconds_total", 0.0)
             self.gauges = {}
             log_descriptor = _standard_error()
-            # The terminal sends SIGINT for Ctrl-C, and SIGHUP when it closes, to parent and children. Children inherit the mask, so that the parent
-            # alone handles them. (A session for each child would do that too, but Linux shares processor time by session.)
+            # The terminal sends SIGINT for Ctrl-C, and SIGHUP when it closes, to parent and children. Children inherit
+            # the mask, so that the parent alone handles them. (A session for each child would do that too, but Linux
+            # shares processor time by session.)
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
             try:
                 self._process = process = subprocess.Popen(

@@ -71,7 +71,8 @@ def main(rounds: int, shapes: list[str]) -> None:
     """Prints one line a shape."""
     print("ratios to np.copyto, and for untiled layouts to np.ascontiguousarray of the transposed view")
     print(
-        f"{'shape':42} {'copyto':>7} {'+alloc':>7} {'pack out':>9} {'pack':>6} {'unpack':>7}   {'transpose ms':>12} {'pack':>6}"
+        f"{'shape':42} {'copyto':>7} {'+alloc':>7} {'pack out':>9} {'pack':>6} {'unpack':>7}   {'transpose ms':>12} "
+        f"{'pack':>6}"
     )
     for text in shapes:
         print(measure(text, rounds), flush=True)

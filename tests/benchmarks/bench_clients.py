@@ -221,7 +221,8 @@ def main() -> int:
             slow = slow or ratio > ALLOWED
             print(
                 f"{language:15}{times['small_call']:9.0f} µs{times['bare_stub']:9.0f} µs{ratio:8.2f}"
-                f"{times['million_indices'] / 1000:11.0f} ms{times['evaluate_here'] / 1000:9.0f} ms{times['evaluate_there'] / 1000:9.0f} ms"
+                f"{times['million_indices'] / 1000:11.0f} ms{times['evaluate_here'] / 1000:9.0f} "
+                f"ms{times['evaluate_there'] / 1000:9.0f} ms"
                 + (f"{times['blocking_call']:9.0f} µs" if "blocking_call" in times else "")
             )
     return int(slow)

@@ -64,7 +64,8 @@ def main(paths: list[Path]) -> None:
             seconds, memory = measure(step, path)
             decode = decode or seconds
             print(
-                f"{path.name[:28]:28} {step:8} {seconds * 1e3:8.1f} {seconds / count * 1e6:9.2f} {seconds / decode:9.2f} "
+                f"{path.name[:28]:28} {step:8} {seconds * 1e3:8.1f} {seconds / count * 1e6:9.2f} "
+                f"{seconds / decode:9.2f} "
                 f"{memory / count:8.0f} {memory / size:8.2f}"
             )
 

@@ -87,7 +87,8 @@ def main(paths: list[Path], python: str | None) -> None:
             [python, "-c", _XLA], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
     print(
-        f"{'text':28} {'MB':>6} {'MB/s':>7} {'jaxlib':>7} {'+proto':>7} {'ratio':>6} {'peak MB':>8} {'message':>8} {'×':>5}"
+        f"{'text':28} {'MB':>6} {'MB/s':>7} {'jaxlib':>7} {'+proto':>7} {'ratio':>6} {'peak MB':>8} {'message':>8} "
+        f"{'×':>5}"
     )
     for path in paths:
         text = path.read_text()

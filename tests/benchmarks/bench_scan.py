@@ -44,7 +44,8 @@ def main() -> None:
                 first = took if jobs == 1 else first
                 efficiency = f", efficiency {first / took / 2:.0%}" if jobs == 2 else ""
                 print(
-                    f"{name}, {jobs} jobs: {count / took:,.0f} modules/s, {took / alone:.0f} times protobuf alone{efficiency}"
+                    f"{name}, {jobs} jobs: {count / took:,.0f} modules/s, {took / alone:.0f} times protobuf "
+                    f"alone{efficiency}"
                 )
 
 

@@ -155,7 +155,8 @@ def echo(sizes: list[list[int]]) -> None:
         made = [bytes(memoryview(bytearray(size))) for size in answers]
 
         def unary(request: bytes, context: Any) -> bytes:
-            # A copy for bulk answers, as an echo of the request's own bytes would need none and a real answer is made anew.
+            # A copy for bulk answers, as an echo of the request's own bytes would need none and a real answer is made
+            # anew.
             return made[0] if len(made[0]) < 1000 else bytes(memoryview(made[0]))
 
         def stream(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:

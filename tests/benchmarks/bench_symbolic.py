@@ -91,7 +91,8 @@ def evaluation(rounds: int, count: int) -> None:
     assert not inside.all()
     times = best(rounds, {"ours": lambda: m.evaluate_batch(points), "checked": lambda: window_by_hand(points)})
     print(
-        f"  {'window, some outside':<24} {times['ours'] / times['checked']:6.2f}      –   ours {times['ours'] / 1e3:.1f} ms"
+        f"  {'window, some outside':<24} {times['ours'] / times['checked']:6.2f}      –   ours "
+        f"{times['ours'] / 1e3:.1f} ms"
     )
 
 

@@ -57,7 +57,8 @@ def batches(rounds: int, count: int) -> None:
         for name in LAYOUTS:
             time_ours = times[f"{kind} {name}"]
             print(
-                f"  {kind + '_indices ' + name:40} {time_ours / 1e3:8.2f} {time_ours / times[first]:7.2f}× {time_ours / times[second]:6.2f}×"
+                f"  {kind + '_indices ' + name:40} {time_ours / 1e3:8.2f} {time_ours / times[first]:7.2f}× "
+                f"{time_ours / times[second]:6.2f}×"
             )
 
 

@@ -295,7 +295,8 @@ def _() -> Step:
     from xlashape import IndexingMap
 
     m = IndexingMap.parse(
-        "(d0, d1, d2) -> ((d0 * 600 + d1 * 30 + d2) / 77, (d0 * 600 + d1 * 30 + d2) mod 77), domain: d0 in [0, 99], d1 in [0, 19], d2 in [0, 29]"
+        "(d0, d1, d2) -> ((d0 * 600 + d1 * 30 + d2) / 77, (d0 * 600 + d1 * 30 + d2) mod 77), domain: d0 in [0, 99], d1 "
+        "in [0, 19], d2 in [0, 29]"
     )
     return lambda: [m.evaluate((row, 7, 9)) for row in range(100)]
 
@@ -307,7 +308,8 @@ def _() -> Step:
     from xlashape import IndexingMap
 
     m = IndexingMap.parse(
-        "(d0, d1, d2) -> ((d0 * 600 + d1 * 30 + d2) / 77, (d0 * 600 + d1 * 30 + d2) mod 77), domain: d0 in [0, 99], d1 in [0, 19], d2 in [0, 29]"
+        "(d0, d1, d2) -> ((d0 * 600 + d1 * 30 + d2) / 77, (d0 * 600 + d1 * 30 + d2) mod 77), domain: d0 in [0, 99], d1 "
+        "in [0, 19], d2 in [0, 29]"
     )
     points = np.stack([np.random.default_rng(0).integers(0, size, 100_000) for size in (100, 20, 30)], 1)
     return lambda: m.evaluate_batch(points)

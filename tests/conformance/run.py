@@ -126,7 +126,8 @@ def _print(rows: list[dict[str, object]], most: int) -> None:
         count = outcome.passed + outcome.known + len(outcome.failed)
         wrong = outcome.failed or outcome.surprises
         print(
-            f"{head} {f'{outcome.passed} / {count}':>13} {outcome.known:>6} {outcome.seconds:>8.1f} {row['build_seconds']:>7}"
+            f"{head} {f'{outcome.passed} / {count}':>13} {outcome.known:>6} {outcome.seconds:>8.1f} "
+            f"{row['build_seconds']:>7}"
             f"{'  FAILED' if wrong else ''}"
         )
         for name, problems in list(outcome.failed.items())[:most]:

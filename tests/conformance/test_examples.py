@@ -55,7 +55,8 @@ def test_the_packages_are_found():
     assert all(any(name.split(".")[0] == package for name in SOURCES) for package in PACKAGES)
 
 
-# Their examples ask a client, and are run by tests/unit/client/test_faces.py on the blocking client and on the one for asyncio.
+# Their examples ask a client, and are run by tests/unit/client/test_faces.py on the blocking client and on the one for
+# asyncio.
 ON_CLIENTS = tuple([f"xlashape_client.methods.{name}" for name in ("indexing", "modules", "reports", "shapes")])
 
 

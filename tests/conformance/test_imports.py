@@ -28,7 +28,8 @@ _SERVER = "grpc and the server load when a server is started"
 _TELEMETRY = "the packages of the extra telemetry, for servers that have metrics or traces"
 _CLIENT = "grpc and NumPy load when a command asks its question"
 
-# (importing module, imported module) → why the import is inside a function or under TYPE_CHECKING: start-up time, always.
+# (importing module, imported module) → why the import is inside a function or under TYPE_CHECKING: start-up time,
+# always.
 DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.reporting", "xlashape.drawing.draw"): "few commands draw",
     ("xlashape.drawing.draw", "xlashape.drawing.memory_map"): "few commands draw",

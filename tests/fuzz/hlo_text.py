@@ -23,13 +23,18 @@ from pathlib import Path
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "hlo"
 TOKENS = (
-    "( ) { } [ ] , = : % \" ' \\ / /* */ // -> <= ... ? x _ . - 0 1 -1 2 99 9223372036854775807 9223372036854775808 1e309 nan inf "
-    "-inf nan(0x1) true false ROOT ENTRY HloModule f32[] f32[2] f32[2]{0} (f32[2], s32[]) () token[] pred[] bf16[2,3]{1,0:T(8,128)(2,1)} "
-    "f32[<=2] f32[?] s4[3]{0:E(4)} c64[] f8e4m3fn[1] parameter(0) constant(1) constant({...}) tuple() negate(p0) add(p0, p0) "
+    "( ) { } [ ] , = : % \" ' \\ / /* */ // -> <= ... ? x _ . - 0 1 -1 2 99 9223372036854775807 9223372036854775808 "
+    "1e309 nan inf "
+    "-inf nan(0x1) true false ROOT ENTRY HloModule f32[] f32[2] f32[2]{0} (f32[2], s32[]) () token[] pred[] "
+    "bf16[2,3]{1,0:T(8,128)(2,1)} "
+    "f32[<=2] f32[?] s4[3]{0:E(4)} c64[] f8e4m3fn[1] parameter(0) constant(1) constant({...}) tuple() negate(p0) "
+    "add(p0, p0) "
     'fusion(p0), kind=kLoop, calls=f while(p0), condition=c, body=b metadata={op_name="x"} sharding={replicated} '
     'sharding={devices=[2,1]<=[2]} last_tile_dims={manual} last_tile_dim_replicate backend_config={"a":1} '
-    'frontend_attributes={a="b"} control-predecessors={p0} dimensions={0} window={size=1 pad=0_0} dim_labels=b0f_0io->b0f '
-    "replica_groups={{0,1}} replica_groups=[2,2]<=[4] mesh['a'=2] device_ids=(0,1) origin={({\"a\"})} is_scheduled=true "
+    'frontend_attributes={a="b"} control-predecessors={p0} dimensions={0} window={size=1 pad=0_0} '
+    "dim_labels=b0f_0io->b0f "
+    "replica_groups={{0,1}} replica_groups=[2,2]<=[4] mesh['a'=2] device_ids=(0,1) origin={({\"a\"})} "
+    "is_scheduled=true "
     "entry_computation_layout={()->f32[]} FileNames FunctionNames FileLocations StackFrames \0 \n \t \u00e9 \U0001f600"
 ).split(" ")
 _TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*|[0-9]+|\s+|.", re.DOTALL)

@@ -12,7 +12,8 @@ import pytest
 
 # What the server, its workers or what they import would find first in the current directory.
 HOSTILE = (
-    "numpy grpc google xlashape xlashape_server xlashape_client click json logging signal socket typing random dataclasses "
+    "numpy grpc google xlashape xlashape_server xlashape_client click json logging signal socket typing random "
+    "dataclasses "
     "sitecustomize usercustomize config logs store worker grpc_health grpc_reflection ml_dtypes cygrpc"
 ).split()
 

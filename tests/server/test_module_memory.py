@@ -19,8 +19,8 @@ from xlashape_server.store import Store
 
 MIB = 1 << 20
 
-# In a process of its own: what a module takes is the growth of the process while it is decoded and all of its views are made. Python's own share is
-# measured by tracemalloc in a second run, since protobuf's memory is not Python's.
+# In a process of its own: what a module takes is the growth of the process while it is decoded and all of its views are
+# made. Python's own share is measured by tracemalloc in a second run, since protobuf's memory is not Python's.
 MEASURE = """
 import gc, json, sys, tracemalloc
 from pathlib import Path

@@ -41,7 +41,8 @@ ENTRY main {
 """
 MODULE = HloModule.parse(TEXT)
 RESHAPE_MODULE = HloModule.parse(
-    f"HloModule m\n\nENTRY main {{\n  x = f32[{MAX_POINTS},2,3] parameter(0)\n  ROOT r = f32[{6 * MAX_POINTS}] reshape(x)\n}}\n"
+    "HloModule m\n\nENTRY main "
+    f"{{\n  x = f32[{MAX_POINTS},2,3] parameter(0)\n  ROOT r = f32[{6 * MAX_POINTS}] reshape(x)\n}}\n"
 )
 RESHAPE = RESHAPE_MODULE.instruction("r")
 TRANSPOSE = MODULE.instruction("t")

@@ -227,7 +227,8 @@ def test_parts_are_parts_of_the_whole(tmp_path: Path, size: int) -> None:
 def test_an_upload_of_a_killed_process_is_removed_and_others_are_not(tmp_path: Path) -> None:
     store = opened(tmp_path)
     script = (
-        "import sys, time; from xlashape_server.store import Store; u = Store(sys.argv[1], max_bytes=9999, max_age=60).upload(); "
+        "import sys, time; from xlashape_server.store import Store; u = Store(sys.argv[1], max_bytes=9999, "
+        "max_age=60).upload(); "
         "u.write(b'abc'); print('writing', flush=True); time.sleep(60)"
     )
     writing = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)

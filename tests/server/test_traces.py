@@ -283,7 +283,8 @@ def test_an_exporter_that_is_not_there_is_an_error_at_the_start(monkeypatch: pyt
 
 def test_nothing_is_loaded_where_telemetry_is_off() -> None:
     program = (
-        "import sys, xlashape_server.worker, xlashape_server.app, xlashape_client; xlashape_client.Client('127.0.0.1:1')\n"
+        "import sys, xlashape_server.worker, xlashape_server.app, xlashape_client; "
+        "xlashape_client.Client('127.0.0.1:1')\n"
         "assert not [name for name in sys.modules if name.startswith(('opentelemetry', 'prometheus_client'))]"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

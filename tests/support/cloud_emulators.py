@@ -214,7 +214,8 @@ class Azurite(Emulator):
     scheme = "az"
     program = "azurite-blob"
     account = "devstoreaccount1"
-    key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # public, of every Azurite
+    # public, of every Azurite
+    key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

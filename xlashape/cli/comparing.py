@@ -39,7 +39,8 @@ _FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet", "markdown", "html
     "conditions",
     multiple=True,
     metavar="TEST",
-    help="Exit with 1 where B has so much more than A: 'copies.bytes > 1MiB', 'peak_bytes > 2%', 'changes > 0'. The names are those of --show measures.",
+    help="Exit with 1 where B has so much more than A: 'copies.bytes > 1MiB', 'peak_bytes > 2%', 'changes > 0'. The "
+    "names are those of --show measures.",
 )
 @click.option(
     "--ignore",

@@ -24,7 +24,8 @@ from xlashape.errors import InvalidArgumentError, LossyConversionError
 @click.option(
     "--for-version",
     metavar="VERSION",
-    help="The jaxlib that is to load OUT, such as 0.4.35: versions before 0.10 may refuse large ids, and get small ones.",
+    help="The jaxlib that is to load OUT, such as 0.4.35: versions before 0.10 may refuse large ids, and get small "
+    "ones.",
 )
 @answer_options
 def convert(

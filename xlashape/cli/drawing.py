@@ -39,7 +39,8 @@ _NAMED = 5
     "--format",
     "form",
     type=click.Choice(["svg", "html", "png", "txt"]),
-    help="The format of what `-o -` writes to standard output, or of the picture in the document of --json.  [default: svg]",
+    help="The format of what `-o -` writes to standard output, or of the picture in the document of --json.  [default: "
+    "svg]",
 )
 @click.option("--after", metavar="SHAPE", help="The same array in another layout: draws the buffers before and after.")
 @click.option("--at", metavar="INDEX", help="An element, such as 2,3, that is marked and shown with its surroundings.")
@@ -164,7 +165,8 @@ def _subject(text: str, instruction: str | None, server: ServerAddress | None, t
                 module = loaded(text, server, timeout)
             names = [each.name for each in module.entry.instructions if each.operands][:_NAMED]
             raise InvalidArgumentError(
-                f"{text} is a module: name one of its instructions too, such as {', '.join(names) or module.entry.root.name}",
+                f"{text} is a module: name one of its instructions too, such as "
+                f"{', '.join(names) or module.entry.root.name}",
                 field="INSTRUCTION",
             )
         return text

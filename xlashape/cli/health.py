@@ -22,7 +22,8 @@ _ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # a server that listens t
 @click.option(
     "--server",
     metavar="HOST:PORT",
-    help="The server to ask, HOST:PORT or unix:PATH. Default: the one that `xlashape serve` would be here, by the variables XLASHAPE_CONFIG and XLASHAPE_ADDRESS.",
+    help="The server to ask, HOST:PORT or unix:PATH. Default: the one that `xlashape serve` would be here, by the "
+    "variables XLASHAPE_CONFIG and XLASHAPE_ADDRESS.",
 )
 @click.option(
     "--service",
@@ -96,7 +97,8 @@ def _own_server() -> tuple[str, str | None]:
     host, colon, port = config.address.rpartition(":")
     if config.unix_path is None and not int(port):
         raise InvalidArgumentError(
-            f"the settings have the address {config.address}, whose port is chosen at the start; --server says which server to ask",
+            f"the settings have the address {config.address}, whose port is chosen at the start; --server says which "
+            "server to ask",
             field="server",
         )
     return f"{_ANY_HOST.get(host, host)}{colon}{port}", config.tls_certificate or None

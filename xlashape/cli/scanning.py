@@ -27,7 +27,8 @@ def _bytes(context: click.Context, parameter: click.Parameter, value: str) -> in
 @click.option(
     "--datasets",
     metavar="NAMES",
-    help="The data sets, separated by commas. Without it, all but maps: modules, computations, instructions, buffers, accesses, copies. errors is always written.",
+    help="The data sets, separated by commas. Without it, all but maps: modules, computations, instructions, buffers, "
+    "accesses, copies. errors is always written.",
 )
 @click.option(
     "--stage",

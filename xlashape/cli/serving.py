@@ -102,7 +102,8 @@ def demo() -> None:
         click.echo("\nThe server has stopped.")
     else:
         click.echo(
-            "The server's packages are not installed, so this process answers itself; pip install 'xlashape[server]' installs them.\n"
+            "The server's packages are not installed, so this process answers itself; pip install 'xlashape[server]' "
+            "installs them.\n"
         )
         with connected(None, _DEMO_SECONDS) as service:
             _ask(service)

@@ -223,7 +223,8 @@ def _svg_text(picture: MemoryPicture, theme: str, *, standalone: bool) -> str:
     width, height = _LEFT + _WIDTH + 20, _TOP + _CURVE + _HEIGHT + 60
     parts = [
         f'<svg{xmlns} class="xsmm" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">',
-        f"<title>{escape(picture.title)}</title><style>.xsmm text{{font:11px {FONT}}}.xsmm .h{{font-size:15px;font-weight:bold}}{_rules(page)}{dark}</style>",
+        f"<title>{escape(picture.title)}</title><style>.xsmm text{{font:11px {FONT}}}.xsmm "
+        f".h{{font-size:15px;font-weight:bold}}{_rules(page)}{dark}</style>",
         f'<rect class="g" width="{width}" height="{height}"/>',
         f'<text class="t h" x="20" y="24">{escape(picture.title)}</text>',
     ]
@@ -257,7 +258,8 @@ def _svg_text(picture: MemoryPicture, theme: str, *, standalone: bool) -> str:
         y = round(base + _HEIGHT - each.bottom / found.height * _HEIGHT - h, 2)
         tip = f"{buffer.name}: {buffer.shape or ''} {byte_text(buffer.bytes)}, {buffer.kind}{f', {buffer.source}' if buffer.source else ''}"
         parts.append(
-            f'<rect class="k{KINDS.index(buffer.kind)}" x="{x}" y="{y}" width="{w}" height="{h}"><title>{escape(tip)}</title></rect>'
+            f'<rect class="k{KINDS.index(buffer.kind)}" x="{x}" y="{y}" width="{w}" '
+            f'height="{h}"><title>{escape(tip)}</title></rect>'
         )
         if h >= 13 and w >= 50:
             label = escape(cut_middle(buffer.name, max(3, int(w / 6.7) - 1)))
@@ -272,11 +274,13 @@ def _svg_text(picture: MemoryPicture, theme: str, *, standalone: bool) -> str:
         )
         parts.append(f'<text class="t" x="{_LEFT + 18 + 110 * number}" y="{base + _HEIGHT + 24}">{kind}</text>')
     parts.append(
-        f'<text class="u e" x="{_LEFT + _WIDTH}" y="{base + _HEIGHT + 24}">{len(totals):,} steps of the program →</text>'
+        f'<text class="u e" x="{_LEFT + _WIDTH}" y="{base + _HEIGHT + 24}">{len(totals):,} steps of the program '
+        "→</text>"
     )
     if len(shown) < len(found.rectangles):
         parts.append(
-            f'<text class="u" x="{_LEFT}" y="{base + _HEIGHT + 42}">The {len(shown):,} largest of {len(found.rectangles):,} values.</text>'
+            f'<text class="u" x="{_LEFT}" y="{base + _HEIGHT + 42}">The {len(shown):,} largest of '
+            f"{len(found.rectangles):,} values.</text>"
         )
     return "".join(parts) + "</svg>"
 
@@ -289,7 +293,8 @@ def _rules(page: dict[str, str]) -> str:
         ]
     )
     return (
-        f".xsmm .g{{fill:{page['ground']}}}.xsmm .t{{fill:{page['text']}}}.xsmm .u{{fill:{page['muted']}}}.xsmm .e{{text-anchor:end}}"
+        f".xsmm .g{{fill:{page['ground']}}}.xsmm .t{{fill:{page['text']}}}.xsmm .u{{fill:{page['muted']}}}.xsmm "
+        f".e{{text-anchor:end}}"
         f".xsmm .l{{fill:#000;pointer-events:none}}.xsmm .c{{fill:{page['muted']};opacity:.45}}"
         f".xsmm .p{{stroke:{page['mark']};stroke-width:1.5;stroke-dasharray:4 3}}{fills}"
     )

@@ -96,7 +96,8 @@ def _column(name: str, columns: Sequence[Column], headings: Mapping[str, str], o
     if len(begun) == 1:
         return begun[0], columns[begun[0]]
     raise InvalidArgumentError(
-        f"{option}: there is no column {plain!r}; there are {', '.join(names)}{did_you_mean(wanted, [*names, *headings])}",
+        f"{option}: there is no column {plain!r}; there are "
+        f"{', '.join(names)}{did_you_mean(wanted, [*names, *headings])}",
         field=option,
     )
 

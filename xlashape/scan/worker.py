@@ -79,7 +79,8 @@ class Worker:
                     code = process.returncode
                 if code in _TIMERS:
                     break
-                # Somebody else may have killed it, such as a system that is short of memory: the file has a second chance.
+                # Somebody else may have killed it, such as a system that is short of memory: the file has a second
+                # chance.
             return {"errors": failed_file(shown_path(path), _key(path, content), self._reason(code)).to_arrow()}
 
     def _reason(self, code: int) -> Exception:

@@ -110,7 +110,8 @@ def channel_credentials(
         for name, value in given.items():
             if value is not None:
                 raise InvalidArgumentError(
-                    f"{name} needs root_certificates, without which the connection has no TLS; b'' stands for the system's",
+                    f"{name} needs root_certificates, without which the connection has no TLS; b'' stands for the "
+                    "system's",
                     field=name,
                 )
         return None

@@ -145,7 +145,8 @@ def _check_elements(data: bytes, config: Config) -> None:
 
 
 def _with_layout(shape: Shape) -> Shape:
-    # In a proto the layout of an array may be absent, which means the default layout. The parser of text fills it in itself.
+    # In a proto the layout of an array may be absent, which means the default layout. The parser of text fills it in
+    # itself.
     if shape.is_array:
         return shape if shape.layout is not None else shape.with_default_layout()
     if shape.tuple_shapes:

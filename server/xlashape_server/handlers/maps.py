@@ -30,9 +30,8 @@ from xlashape_server.handlers.inputs import (
 )
 from xlashape_server.memory import reserve
 
-_HELD_FACTOR = (
-    40  # bytes of memory for each byte of a chain of maps; all maps of a chain are held until they are composed
-)
+# bytes of memory for each byte of a chain of maps; all maps of a chain are held until they are composed
+_HELD_FACTOR = 40
 _RESERVED_AT_A_TIME = 1 << 20  # bytes by which a growing response is reserved
 _CHUNK_POINTS = 1 << 14  # points that are evaluated between two checks of the deadline
 

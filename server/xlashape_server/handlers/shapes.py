@@ -36,8 +36,8 @@ from xlashape_server.handlers.inputs import (
     stated_count,
 )
 
-# A small request is answered in a time that needs no budget, and one of LinearIndex without NumPy: in 5 µs instead of 28, of the 300 that the
-# call takes.
+# A small request is answered in a time that needs no budget, and one of LinearIndex without NumPy: in 5 µs instead of
+# 28, of the 300 that the call takes.
 _SMALL_BYTES = 2048  # of the request
 _FEW_INDICES = 16
 _POINTER_SIZE = 8

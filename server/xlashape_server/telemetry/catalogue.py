@@ -22,7 +22,8 @@ OTHER = "other"
 STAGES = ("receiving", "waiting", "working", "sending")
 """What a call that is under way does: it waits for a message of its caller, waits for a turn, computes, or waits for its caller to read."""
 
-# Seconds. Small calls take 0.1 to 0.3 ms, a million indices 50 ms, an upload some tenths of a second, and the longest call 120 s.
+# Seconds. Small calls take 0.1 to 0.3 ms, a million indices 50 ms, an upload some tenths of a second, and the longest
+# call 120 s.
 BUCKETS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
     *(0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0),

@@ -32,7 +32,8 @@ class Recorder:
     """
 
     def __init__(self, directory: str, worker: int, methods: Iterable[str]) -> None:
-        # prometheus_client looks for the directory in the environment, and for the kind of values in this variable of its module.
+        # prometheus_client looks for the directory in the environment, and for the kind of values in this variable of
+        # its module.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = directory
         from prometheus_client import CollectorRegistry, Counter, Histogram, multiprocess, values  # not before that
 

@@ -180,7 +180,8 @@ def _exporter(name: str) -> SpanExporter | None:
     found = [*entry_points(group="opentelemetry_traces_exporter", name=name)]
     if not found:
         raise InvalidArgumentError(
-            f"OTEL_TRACES_EXPORTER: there is no exporter {name[:80]!r} here; none, console and otlp over http/protobuf come with xlashape[telemetry]",
+            f"OTEL_TRACES_EXPORTER: there is no exporter {name[:80]!r} here; none, console and otlp over http/protobuf "
+            "come with xlashape[telemetry]",
             field="traces",
         )
     return found[0].load()()

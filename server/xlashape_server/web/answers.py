@@ -40,7 +40,8 @@ def with_headers(send: Send, headers: list[tuple[bytes, bytes]]) -> Send:
                 start["headers"].append((b"content-length", b"%d" % len(message.get("body", b""))))
             await send(start)
             start = None
-        # A connection of asyncio with TLS takes any one write whole: only those that follow wait until what was written is read.
+        # A connection of asyncio with TLS takes any one write whole: only those that follow wait until what was written
+        # is read.
         body, at = message.get("body", b""), 0
         while len(body) - at > _SENT_AT_ONCE:
             await send({"type": message["type"], "body": body[at : at + _SENT_AT_ONCE], "more_body": True})

@@ -56,9 +56,8 @@ _exchange: ContextVar[Exchange] = ContextVar("exchange")
 _STREAM_TYPES = ("application/connect+json", "application/connect+proto")
 _GRPC_WEB_TYPES = ("application/grpc-web", "application/grpc-web+proto", "application/grpc-web+json")
 _GRPC_TYPES = ("application/grpc", "application/grpc+proto", "application/grpc+json")
-_COMPRESSED_BYTES = (
-    1024  # of an answer; smaller ones are sent as they are, since compressing takes longer than it saves
-)
+# of an answer; smaller ones are sent as they are, since compressing takes longer than it saves
+_COMPRESSED_BYTES = 1024
 
 
 class Application:

@@ -27,11 +27,11 @@ from hypercorn.typing import LifespanState
 from xlashape_server.callers import Caller
 
 _FIRST_PIECE = 4 << 10  # bytes that are read and handled at once, of a new connection
-# The same of a connection whose bytes take long to handle. 120 frames of HTTP/2 are as many bytes, and take some milliseconds.
+# The same of a connection whose bytes take long to handle. 120 frames of HTTP/2 are as many bytes, and take some
+# milliseconds.
 _LEAST_PIECE = 2 << 10
-_PIECE_SECONDS = (
-    0.005  # processor time of a piece, from which on the next one is half as large; else it is twice as large
-)
+# processor time of a piece, from which on the next one is half as large; else it is twice as large
+_PIECE_SECONDS = 0.005
 _HALF_CLOSED_SECONDS = 2.0  # in which a caller that has ended its sending may read its answer
 
 

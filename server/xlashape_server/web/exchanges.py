@@ -29,9 +29,8 @@ Message = dict[str, Any]  # types of ASGI
 
 _ENVELOPE = 5  # bytes before each message of a stream
 _LEASED_STEP = 1 << 20  # bytes that come in before they are reserved together
-LINGER_SECONDS = (
-    0.5  # that an early answer waits for the rest of its request: a client that still sends would not read it
-)
+# that an early answer waits for the rest of its request: a client that still sends would not read it
+LINGER_SECONDS = 0.5
 
 
 class ConnectionEndedError(Exception):
@@ -171,7 +170,8 @@ class Exchange:
             raise ConnectionEndedError("the call was cut off")
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            # An error that comes before the whole request, or instead of an answer: from now on the call waits for its caller to read it.
+            # An error that comes before the whole request, or instead of an answer: from now on the call waits for its
+            # caller to read it.
             if self.call is not None and (self._status != 200 or self.call.stage == "receiving"):
                 self.call.sends(0)
             self._has_trailers = message.get("trailers", False)
@@ -183,7 +183,8 @@ class Exchange:
         if not is_last or not self._has_body:
             await self._send(message)
             return
-        # hypercorn reports the end of a request only to an application that reads it, and waits for that at the end of the answer.
+        # hypercorn reports the end of a request only to an application that reads it, and waits for that at the end of
+        # the answer.
         reader = asyncio.ensure_future(self._disconnection())
         try:
             await self._send(message)

@@ -214,7 +214,8 @@ def _hypercorn_settings(config: Config) -> HypercornConfig:
     settings.accesslog = None
     settings.include_server_header = False
     settings.keep_alive_timeout = config.keepalive_seconds
-    # For connections that hypercorn does not count as idle and that have no call, such as those of HTTP/2 without a request.
+    # For connections that hypercorn does not count as idle and that have no call, such as those of HTTP/2 without a
+    # request.
     settings.read_timeout = round(config.max_call_seconds + config.max_send_seconds + config.keepalive_seconds)
     settings.h11_max_incomplete_size = _MAX_HEADER_BYTES
     settings.h2_max_header_list_size = _MAX_HEADER_BYTES

@@ -114,7 +114,8 @@ Headers = list[tuple[bytes, bytes]]
 
 # Headers that clients of Connect and gRPC-Web send, besides those that browsers always allow.
 _REQUEST_HEADERS = (
-    "authorization, content-type, connect-protocol-version, connect-timeout-ms, connect-content-encoding, connect-accept-encoding, "
+    "authorization, content-type, connect-protocol-version, connect-timeout-ms, connect-content-encoding, "
+    "connect-accept-encoding, "
     "content-encoding, grpc-timeout, grpc-encoding, grpc-accept-encoding, x-grpc-web, x-user-agent"
 )
 _ANSWER_HEADERS = "grpc-status, grpc-message, grpc-status-details-bin, connect-content-encoding, content-encoding"
@@ -237,9 +238,8 @@ _REGISTRY = _registry()
 
 
 _MEMORY_OF_JSON = 25  # upper bound of the bytes of Python objects for each byte of JSON; `{},` takes 72
-_MEMORY_OF_ANSWER = (
-    40  # the same for each byte of an answer: a varint of two bytes becomes a str of 53 bytes and an entry in a list
-)
+# the same for each byte of an answer: a varint of two bytes becomes a str of 53 bytes and an entry in a list
+_MEMORY_OF_ANSWER = 40
 _MAX_ERROR_TEXT = 300
 _GZIP = b"\x1f\x8b"  # no message of protobuf or JSON begins so
 _LEVEL = 1  # 1 MB of JSON about instructions is 9 times smaller after 4 ms; level 6 makes it 10 times smaller in 7 ms
@@ -307,7 +307,8 @@ def json_to_proto(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
         return b""
     if len(data) > max_bytes:
         raise LimitExceededError(
-            f"a request message in JSON has {len(data)} bytes, of {max_bytes} allowed; protobuf's own format (proto) may be larger",
+            f"a request message in JSON has {len(data)} bytes, of {max_bytes} allowed; protobuf's own format (proto) "
+            "may be larger",
             limit="json_bytes",
             maximum=max_bytes,
             value=len(data),
@@ -325,7 +326,8 @@ def json_to_proto(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
         text = "it is nested too deeply"
     text = " ".join(text.split()).removesuffix(".")
     raise DecodeError(
-        f"not a {kind.DESCRIPTOR.full_name} in JSON: {text if len(text) <= _MAX_ERROR_TEXT else text[:_MAX_ERROR_TEXT] + '…'}"
+        f"not a {kind.DESCRIPTOR.full_name} in JSON: "
+        f"{text if len(text) <= _MAX_ERROR_TEXT else text[:_MAX_ERROR_TEXT] + '…'}"
     )
 
 
@@ -333,7 +335,8 @@ def proto_to_json(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
     """A serialized answer of `kind`, converted to JSON in one line. LimitExceededError if the answer has more than `max_bytes`, serialized."""
     if len(data) > max_bytes:
         raise LimitExceededError(
-            f"the answer has {len(data)} bytes, and up to {max_bytes} are written as JSON; ask for protobuf's own format (proto)",
+            f"the answer has {len(data)} bytes, and up to {max_bytes} are written as JSON; ask for protobuf's own "
+            "format (proto)",
             limit="json_bytes",
             maximum=max_bytes,
             value=len(data),

@@ -24,7 +24,8 @@ _TWO = f"domain: d0 {_ANY}, d1 {_ANY}"
 _LEAST = [INT64_MIN, INT64_MIN]
 _64 = 1 << 62
 
-# Each text with points. 2⁶² · 2⁶² · 8 = 2¹²⁷ is the first value that does not fit; (-2⁶³) · (-2⁶³) · (-2) = -2¹²⁷ is the last that fits.
+# Each text with points. 2⁶² · 2⁶² · 8 = 2¹²⁷ is the first value that does not fit; (-2⁶³) · (-2⁶³) · (-2) = -2¹²⁷ is
+# the last that fits.
 _TEXTS: dict[str, tuple[str, list[list[int]]]] = {
     "product/greatest": ("(d0 * d1 * 7) mod 1000003", [[_64, _64]]),
     "product/beyond_the_greatest": ("(d0 * d1 * 8) mod 1000003", [[_64, _64]]),
@@ -36,11 +37,13 @@ _TEXTS: dict[str, tuple[str, list[list[int]]]] = {
     "sum/beyond_the_least": ("(d0 * d1 * -2 + d1) mod 1000003", [_LEAST]),
     "sum/beyond_and_back": ("((d0 * d1 * -2 + d1) - d1) mod 1000003", [_LEAST]),
     "divisions/least": (
-        "(d0 * d1 * -2) floordiv 9223372036854775807 floordiv 9223372036854775807, (d0 * d1 * -2) mod 9223372036854775807",
+        "(d0 * d1 * -2) floordiv 9223372036854775807 floordiv 9223372036854775807, (d0 * d1 * -2) mod "
+        "9223372036854775807",
         [_LEAST],
     ),
     "divisions/rounded_up": (
-        "(d0 * d1 * -2) ceildiv 9223372036854775807 ceildiv 2, ((d0 * d1 * -2) ceildiv 1) mod 5, ((d0 * d1 * -2) floordiv 1) mod 3",
+        "(d0 * d1 * -2) ceildiv 9223372036854775807 ceildiv 2, ((d0 * d1 * -2) ceildiv 1) mod 5, ((d0 * d1 * -2) "
+        "floordiv 1) mod 3",
         [_LEAST],
     ),
     "least_and_greatest_of_large_numbers": ("min(d0 * d1 * 7, 5), max(d0 * d1 * -7, d0)", [[_64, _64]]),

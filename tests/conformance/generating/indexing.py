@@ -195,7 +195,8 @@ def indexing() -> Cases:
         {
             "maps": [
                 _text(
-                    f"(d0, d1) -> ((d0 * {i} + d1 * 7 + {i}) mod {97 + i} floordiv 3), domain: d0 in [0, 900], d1 in [0, 900]"
+                    f"(d0, d1) -> ((d0 * {i} + d1 * 7 + {i}) mod {97 + i} floordiv 3), domain: d0 in [0, 900], d1 in "
+                    "[0, 900]"
                 )
                 for i in range(1, 180)
             ]

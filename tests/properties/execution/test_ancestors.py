@@ -81,7 +81,8 @@ def test_maps_to_ancestors_say_what_a_change_on_the_way_does(seed: int) -> None:
             told = f"{instruction.name} leaf {leaf}: {members}\n{root.computation.module.to_text()}"
             assert not outside, told
             assert not (seen & ~named).any(), told
-            # Padding values and initial values may take part in every element, and so may offsets and what is computed from them.
+            # Padding values and initial values may take part in every element, and so may offsets and what is computed
+            # from them.
             if shape.element_type.text == "s64" and instruction.name != "main.parameter.2":
                 assert np.array_equal(seen, named) or _made_of_zero(instruction), told
 

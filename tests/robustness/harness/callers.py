@@ -42,9 +42,8 @@ SECONDS = 10.0
 """The deadline of a call."""
 PAUSE_SECONDS = 0.01  # seconds between two calls, on average
 _LONG_BYTES = 200_000
-_MAX_OWN = (
-    45  # modules of one caller at the same time; the modules of all callers fit the store, so that it evicts none
-)
+# modules of one caller at the same time; the modules of all callers fit the store, so that it evicts none
+_MAX_OWN = 45
 _PIECE_BYTES = 65_536  # bytes of a message of an upload
 _ANSWERS = {f"{s.name}/{m.name}": m.output_type.full_name for s in services() for m in s.methods}
 _STREAMS = {f"{s.name}/{m.name}" for s in services() for m in s.methods if m.client_streaming}

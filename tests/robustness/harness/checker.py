@@ -24,7 +24,9 @@ METRICS_SECONDS = 1.0
 NORMAL_SECONDS = 5.0
 P99_FACTOR = 5.0
 _P99_FLOOR_SECONDS = 0.005  # seconds; an idle call takes less than a switch between threads
-_GRACE_SECONDS = 5.0  # seconds after a fault in which calls may still fail; as long as the fault, if that is longer: so do clients wait to connect
+# seconds after a fault in which calls may still fail; as long as the fault, if that is longer: so do clients wait to
+# connect
+_GRACE_SECONDS = 5.0
 _LATE = {"DEADLINE_EXCEEDED", "CANCELLED"}
 _MAX_LATE = 3  # calls that may end like this in a run without a fault, on a busy machine
 

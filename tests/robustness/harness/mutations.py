@@ -28,9 +28,12 @@ _NUMBERS = (
     (1 << 64) - 1,
 )
 _TOKENS = (
-    "( ) { } [ ] , = : % -> <= ? T(8,128)(2,1) T(0) T(-1) L(1024) E(4) S(5) f32[ f32[2]{0} bf16[<=9] (f32[2], s32[]) token[] pred[] "
-    "9223372036854775807 -9223372036854775808 99999999999999999999999 d0 d1 s0 rt0 floordiv mod domain: in max min * + - "
-    "(d0)->(d0) modules/ modules/0 ../ %s \0 \n \u00e9 \U0001f600 HloModule ENTRY ROOT parameter(0) constant({...}) add( while( fusion("
+    "( ) { } [ ] , = : % -> <= ? T(8,128)(2,1) T(0) T(-1) L(1024) E(4) S(5) f32[ f32[2]{0} bf16[<=9] (f32[2], s32[]) "
+    "token[] pred[] "
+    "9223372036854775807 -9223372036854775808 99999999999999999999999 d0 d1 s0 rt0 floordiv mod domain: in max min * + "
+    "- "
+    "(d0)->(d0) modules/ modules/0 ../ %s \0 \n \u00e9 \U0001f600 HloModule ENTRY ROOT parameter(0) constant({...}) "
+    "add( while( fusion("
 ).split(" ")
 _MAX_BYTES = 300_000
 

@@ -58,7 +58,8 @@ class Collective:
         return found
 
 
-# -- random collectives -------------------------------------------------------------------------------------------------------------
+# -- random collectives
+# -------------------------------------------------------------------------------------------------------------
 
 OPCODES = (
     "all-gather",
@@ -134,7 +135,8 @@ def collective(opcode: str, r: random.Random) -> Collective:
     return Collective(builder, opcode, groups, sources)
 
 
-# -- what they do -------------------------------------------------------------------------------------------------------------------
+# -- what they do
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def run(one: Collective, values: Rows) -> Rows:
@@ -170,7 +172,8 @@ def _result(one: Collective, opcode: str, values: Rows, replica: int, number: in
     return np.concatenate([np.split(x, len(group), axis[0])[place] for x in theirs], axis[0])
 
 
-# -- the judge ----------------------------------------------------------------------------------------------------------------------
+# -- the judge
+# ----------------------------------------------------------------------------------------------------------------------
 
 Run = Callable[[Collective, Rows], Rows]
 
@@ -178,7 +181,8 @@ Run = Callable[[Collective, Rows], Rows]
 def judge(one: Collective, results: Rows) -> int:
     """Asserts that maps in both directions name the elements that results are computed from. Returns how many pairs of elements were compared."""
     root = one.root
-    # Which of several arrays a replica sends depends on its position in the group; the maps name the arrays for every executing replica.
+    # Which of several arrays a replica sends depends on its position in the group; the maps name the arrays for every
+    # executing replica.
     agree = _agree_over_replicas if one.opcode == "all-to-all" and not root.proto.dimensions else np.array_equal
     outputs = [shape.dimensions for shape in leaf_shapes(root.shape)]
     compared = 0

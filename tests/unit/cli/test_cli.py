@@ -369,7 +369,8 @@ def test_demo_without_grpc_answers_the_same_in_this_process():
     assert (done.returncode, done.stderr) == (0, "")
     first, answers = done.stdout.split("\n\n", 1)
     assert first == (
-        "The server's packages are not installed, so this process answers itself; pip install 'xlashape[server]' installs them."
+        "The server's packages are not installed, so this process answers itself; pip install 'xlashape[server]' "
+        "installs them."
     )
     served = answer("demo").split("\n\n", 1)[1]
     assert served == answers + "\nThe server has stopped.\n"

@@ -174,6 +174,7 @@ def test_reads_show_the_elements_that_a_warp_reads():
 def test_a_shape_loads_no_modules():
     script = (
         "import sys, xlashape as xs; assert xs.Shape.parse('f32[3]')._repr_html_(); "
-        "assert not [name for name in sys.modules if name.startswith(('xlashape.hlo', 'xlashape.indexing', 'xlashape.reports.why'))]"
+        "assert not [name for name in sys.modules if name.startswith(('xlashape.hlo', 'xlashape.indexing', "
+        "'xlashape.reports.why'))]"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -172,25 +172,32 @@ def test_different_programs_have_different_fingerprints():
 
 SPELLINGS = [
     (
-        "p = f32[4] parameter(0) ROOT r = f32[8] all-gather(p), channel_id=1, replica_groups={{0,2},{1,3}}, dimensions={0}",
-        "p = f32[4] parameter(0) ROOT r = f32[8] all-gather(p), channel_id=7, replica_groups=[2,2]<=[2,2]T(1,0), dimensions={0}",
-        "p = f32[4] parameter(0) ROOT r = f32[8] all-gather(p), channel_id=7, replica_groups=mesh['a'=2,'b'=2] {'a'}, dimensions={0}",
+        "p = f32[4] parameter(0) ROOT r = f32[8] all-gather(p), channel_id=1, replica_groups={{0,2},{1,3}}, "
+        "dimensions={0}",
+        "p = f32[4] parameter(0) ROOT r = f32[8] all-gather(p), channel_id=7, replica_groups=[2,2]<=[2,2]T(1,0), "
+        "dimensions={0}",
+        "p = f32[4] parameter(0) ROOT r = f32[8] all-gather(p), channel_id=7, replica_groups=mesh['a'=2,'b'=2] {'a'}, "
+        "dimensions={0}",
     ),
     (
         "ROOT p = f32[4,2] parameter(0), sharding={devices=[2,1,2]0,1,2,3 last_tile_dim_replicate}",
         "ROOT p = f32[4,2] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dims={replicated}}",
     ),
     (
-        'p = f32[4] parameter(0) ROOT r = f32[4] custom-call(p), custom_call_target="c", backend_config={"a":1,"b":{"c":"2"},"d":[],"e":false}',
-        'p = f32[4] parameter(0) ROOT r = f32[4] custom-call(p), custom_call_target="c", backend_config={ "b": {"c": "2", "f": "0"}, "a": 1}',
+        'p = f32[4] parameter(0) ROOT r = f32[4] custom-call(p), custom_call_target="c", '
+        'backend_config={"a":1,"b":{"c":"2"},"d":[],"e":false}',
+        'p = f32[4] parameter(0) ROOT r = f32[4] custom-call(p), custom_call_target="c", backend_config={ "b": {"c": '
+        '"2", "f": "0"}, "a": 1}',
     ),
     (
         'p = f32[4] parameter(0) ROOT r = f32[4] custom-call(p), custom_call_target="c"',
-        'p = f32[4] parameter(0) ROOT r = f32[4] custom-call(p), custom_call_target="c", backend_config={"operation_queue_id":"0"}',
+        'p = f32[4] parameter(0) ROOT r = f32[4] custom-call(p), custom_call_target="c", '
+        'backend_config={"operation_queue_id":"0"}',
     ),
     (
         "p = f32[4,8] parameter(0) ROOT d = f32[4,4] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
-        "p = f32[4,8]{1,0} parameter(0) ROOT d = f32[4,4]{1,0} dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={1},"
+        "p = f32[4,8]{1,0} parameter(0) ROOT d = f32[4,4]{1,0} dot(p, p), lhs_contracting_dims={1}, "
+        "rhs_contracting_dims={1},"
         " operand_precision={default,default}, frontend_attributes={}",
     ),
     (

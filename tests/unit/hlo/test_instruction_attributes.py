@@ -38,7 +38,8 @@ def check(module: HloModule) -> int:
             assert getattr(instruction.attributes, name) == value
             spelled = name.replace("_", "-") if name == "control_predecessors" else name
             is_wrapped = operation.async_step is not None and spelled in ("calls", "async_execution_thread")
-            # XLA does not write an order that is the usual one of the element type, older types of comparisons, and windows without dimensions.
+            # XLA does not write an order that is the usual one of the element type, older types of comparisons, and
+            # windows without dimensions.
             is_unwritten = name in ("order", "type") or value == Window()
             assert f", {spelled}=" in text or is_wrapped or is_unwritten or name == "metadata", (name, text)
             count += 1

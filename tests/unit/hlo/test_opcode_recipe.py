@@ -118,7 +118,8 @@ def test_text_that_the_row_refuses_is_an_error(old, new, message):
 def test_what_the_row_checks_and_cannot_infer_is_an_error():
     with pytest.raises(ParseError, match="tuples cannot be blended"):
         HloModule.parse(
-            "s { ROOT a = f32[] parameter(0) } e { t = () tuple() ROOT r = f32[] blend(t, t), dimensions={}, to_apply=s }"
+            "s { ROOT a = f32[] parameter(0) } e { t = () tuple() ROOT r = f32[] blend(t, t), dimensions={}, "
+            "to_apply=s }"
         )
     with pytest.raises(ParseError, match=r"blend: operands f32\[2\]\{0\} and f32\[3\]\{0\} differ"):
         HloModule.parse(
@@ -145,7 +146,8 @@ def test_shapes_and_calls_are_verified():
 def test_the_asynchronous_form_follows_from_the_row():
     text = TEXT.replace(
         'ROOT %r = f32[4]{0} blend(%p, %q), dimensions={1}, largest=true, to_apply=%sum, metadata={op_name="x"}',
-        "%s = ((f32[4,6]{1,0}, f32[4,6]{1,0}), f32[4]{0}) blend-start(%p, %q), dimensions={1}, largest=true, to_apply=%sum\n"
+        "%s = ((f32[4,6]{1,0}, f32[4,6]{1,0}), f32[4]{0}) blend-start(%p, %q), dimensions={1}, largest=true, "
+        "to_apply=%sum\n"
         "  ROOT %r = f32[4]{0} blend-done(%s)",
     )
     assert HloModule.parse(text).to_text() == text

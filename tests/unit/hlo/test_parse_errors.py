@@ -70,7 +70,8 @@ def test_an_error_has_the_position_of_the_mistake(line, column, message):
 def test_the_name_of_the_file_and_what_was_expected():
     found = error("  a = f32[2] negate(p0), sharding=manual", "dump.hlo")
     assert str(found) == (
-        "dump.hlo:5:35: expected '{', found 'manual'\n    a = f32[2] negate(p0), sharding=manual\n                                    ^"
+        "dump.hlo:5:35: expected '{', found 'manual'\n    a = f32[2] negate(p0), sharding=manual\n                     "
+        "               ^"
     )
     assert (found.expected, found.found) == ("'{'", "'manual'")
 

@@ -47,7 +47,8 @@ def test_parts_are_the_lines_of_the_module(path: Path, options: dict[str, object
 
 def test_the_root_is_written_without_root_and_the_entry_with_entry():
     module = HloModule.parse(
-        "f { ROOT a = f32[] parameter(0) } ENTRY e { p = f32[2] parameter(0) ROOT m = f32[2] map(p), dimensions={0}, to_apply=f }"
+        "f { ROOT a = f32[] parameter(0) } ENTRY e { p = f32[2] parameter(0) ROOT m = f32[2] map(p), dimensions={0}, "
+        "to_apply=f }"
     )
     assert module.entry.root.to_text() == "%m = f32[2]{0} map(%p), dimensions={0}, to_apply=%f"
     assert module.computation("f").to_text() == "%f (a: f32[]) -> f32[] {\n  ROOT %a = f32[] parameter(0)\n}"
@@ -64,7 +65,8 @@ def test_asynchronous_instructions_are_written_as_what_they_wrap():
 
 def test_a_scheduled_computation_is_written_in_the_order_of_its_schedule():
     module = HloModule.parse(
-        "HloModule m, is_scheduled=true\nENTRY e { p = f32[] parameter(0) b = f32[] negate(p) a = f32[] abs(p) ROOT r = f32[] add(a, b) }"
+        "HloModule m, is_scheduled=true\nENTRY e { p = f32[] parameter(0) b = f32[] negate(p) a = f32[] abs(p) ROOT r "
+        "= f32[] add(a, b) }"
     )
     assert module.entry.to_text() in module.to_text()
     assert [line.split()[0] for line in module.entry.to_text().splitlines()[1:-1]] == ["%p", "%b", "%a", "ROOT"]

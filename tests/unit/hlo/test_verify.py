@@ -291,11 +291,13 @@ STATE = "((f32[4], f32[4]), f32[4], u32[])"
             "its shape is f32[5]{0}, its operands give f32[4]{0}",
         ),
         (
-            f"s = (f32[4], u32[], token[]) send(p, k), channel_id=1, {HOST}\n ROOT d = token[] send-done(s), channel_id=1",
+            f"s = (f32[4], u32[], token[]) send(p, k), channel_id=1, {HOST}\n ROOT d = token[] send-done(s), "
+            "channel_id=1",
             "it and 's' must both transfer to the host or neither",
         ),
         (
-            f"s = (f32[4], u32[], token[]) send(p, k), channel_id=1, {HOST}\n d = token[] send-done(s), channel_id=1, {HOST}\n"
+            f"s = (f32[4], u32[], token[]) send(p, k), channel_id=1, {HOST}\n d = token[] send-done(s), channel_id=1, "
+            f"{HOST}\n"
             f"t = (f32[4], u32[], token[]) recv(k), channel_id=1, {HOST}\n"
             f"ROOT r = (f32[4], token[]) recv-done(t), channel_id=1, {HOST}",
             "uses channel 1 of 's'",

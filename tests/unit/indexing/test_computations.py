@@ -197,7 +197,8 @@ def test_what_padding_cuts_off_is_known_to_be_empty() -> None:
     assert [one.map.is_known_empty for one in read] == [True]
 
 
-# -- branches, loops, asynchronous operations -------------------------------------------------------------------------------------
+# -- branches, loops, asynchronous operations
+# -------------------------------------------------------------------------------------
 
 
 def test_conditional() -> None:

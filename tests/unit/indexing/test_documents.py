@@ -163,7 +163,8 @@ def test_slice() -> None:
         ["(d0, d1, d2) -> (d0 + 5, d1 * 7 + 3, d2 * 2)" + d(5, 3, 25)],
         [
             [
-                "(d0, d1, d2) -> (d0 - 5, (d1 - 3) floordiv 7, d2 floordiv 2), domain: d0 in [5, 9], d1 in [3, 17], d2 in [0, 48], "
+                "(d0, d1, d2) -> (d0 - 5, (d1 - 3) floordiv 7, d2 floordiv 2), domain: d0 in [5, 9], d1 in [3, 17], d2 "
+                "in [0, 48], "
                 "(d1 - 3) mod 7 in [0, 0], d2 mod 2 in [0, 0]"
             ]
         ],

@@ -28,7 +28,8 @@ def test_a_loop_over_rows() -> None:
     same = o.op("dynamic-update-slice", "f32[4,2]", [b.at[5], row, index(), zero])
     o.op("tuple", shape_of(parts), [counted(b), b.at[1], b.at[2], sums, state, same])
     root = loop(o, below(parts), parts)
-    # An update is taken to leave its place as it is, as dynamic-update-slice's own map has it, and no iteration knows which row the last one had.
+    # An update is taken to leave its place as it is, as dynamic-update-slice's own map has it, and no iteration knows
+    # which row the last one had.
     check(root, counter_below, drawn(parts, [(0, 4), (1, 3), (0, 0)]), loose=[(2, 3), (3, 3), (5, 5), (4, 3)])
     copied = indexing.output_to_input(root, 5)[0]
     assert [str(one.map) for one in copied if one.leaf == 2] == [

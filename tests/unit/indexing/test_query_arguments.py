@@ -19,7 +19,8 @@ from xlashape.indexing import (
 )
 
 MODULE = HloModule.parse(
-    "HloModule m\nENTRY e {\n  p = f32[4,3]{1,0} parameter(0)\n  ROOT t = f32[3,4]{1,0} transpose(p), dimensions={1,0}\n}"
+    "HloModule m\nENTRY e {\n  p = f32[4,3]{1,0} parameter(0)\n  ROOT t = f32[3,4]{1,0} transpose(p), "
+    "dimensions={1,0}\n}"
 )
 ROOT, P = MODULE.entry.root, MODULE.instruction("p")
 WRONG: tuple[Any, ...] = (None, "a", b"x", 3.5, True, object(), [], {}, MODULE, MODULE.proto)

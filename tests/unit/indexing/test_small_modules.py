@@ -44,7 +44,8 @@ CASES = {
     ),
     "all-gather across devices": Case(
         "ENTRY e { p = f32[4,8] parameter(0) "
-        "ROOT g = f32[4,16] all-gather(p), replica_groups={{0,1}}, channel_id=1, use_global_device_ids=true, dimensions={1} }",
+        "ROOT g = f32[4,16] all-gather(p), replica_groups={{0,1}}, channel_id=1, use_global_device_ids=true, "
+        "dimensions={1} }",
         [
             [
                 "(d0, d1) -> (d0, d1 mod 8), domain: d0 in [0, 3], d1 in [0, 15]\nreplica id:\n"
@@ -54,7 +55,8 @@ CASES = {
         ((0, 1),),
     ),
     "all-gather of one element": Case(
-        "ENTRY e { p = f32[1] parameter(0) ROOT g = f32[8] all-gather(p), dimensions={0}, replica_groups={{0,1,2,3,4,5,6,7}} }",
+        "ENTRY e { p = f32[1] parameter(0) ROOT g = f32[8] all-gather(p), dimensions={0}, "
+        "replica_groups={{0,1,2,3,4,5,6,7}} }",
         [["(d0) -> (0), domain: d0 in [0, 7]\nreplica id:\n(d0) -> (d0), domain: d0 in [0, 7]"]],
     ),
     # XLA has no map of a reduce-scatter.
@@ -65,7 +67,8 @@ CASES = {
             [
                 "(d0, d1){rt0} -> (d0, rt0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7], rt0 in [0, 3]\n"
                 "runtime variables:\n\n"
-                "rt0: position in a group of g; (d0, d1){rt0} -> (d0, d1 + rt0 * 8), domain: d0 in [0, 3], d1 in [0, 7], rt0 in [0, 3]\n"
+                "rt0: position in a group of g; (d0, d1){rt0} -> (d0, d1 + rt0 * 8), domain: d0 in [0, 3], d1 in [0, "
+                "7], rt0 in [0, 3]\n"
                 "replica id:\n(d0, d1)[s0] -> (s0), domain: d0 in [0, 3], d1 in [0, 7], s0 in [0, 3]"
             ]
         ],
@@ -79,7 +82,8 @@ CASES = {
     ),
     # XLA gives both operands, which are one array, the maps of both parameters.
     "fusion of one array twice, with two parameters": Case(
-        "f { p = f32[4] parameter(0) q = f32[4] parameter(1) r = f32[4] reverse(q), dimensions={0} ROOT n = f32[4] add(p, r) }\n"
+        "f { p = f32[4] parameter(0) q = f32[4] parameter(1) r = f32[4] reverse(q), dimensions={0} ROOT n = f32[4] "
+        "add(p, r) }\n"
         "ENTRY e { x = f32[4] parameter(0) ROOT g = f32[4] fusion(x, x), kind=kLoop, calls=f }",
         [["(d0) -> (d0), domain: d0 in [0, 3]"], ["(d0) -> (-d0 + 3), domain: d0 in [0, 3]"]],
     ),
@@ -89,11 +93,14 @@ CASES = {
         [["(d0) -> (-d0 + 3), domain: d0 in [0, 3]"], []],
     ),
     "fusion that reads at an offset, with fewer parameters": Case(
-        "f { p = f32[8] parameter(0) i = s32[] parameter(1) ROOT r = f32[4] dynamic-slice(p, i), dynamic_slice_sizes={4} }\n"
-        "ENTRY e { x = f32[8] parameter(0) i = s32[] parameter(1) ROOT g = f32[4] fusion(x, i, i), kind=kLoop, calls=f }",
+        "f { p = f32[8] parameter(0) i = s32[] parameter(1) ROOT r = f32[4] dynamic-slice(p, i), "
+        "dynamic_slice_sizes={4} }\n"
+        "ENTRY e { x = f32[8] parameter(0) i = s32[] parameter(1) ROOT g = f32[4] fusion(x, i, i), kind=kLoop, calls=f "
+        "}",
         [
             [
-                "(d0){rt0} -> (d0 + rt0), domain: d0 in [0, 3], rt0 in [0, 4]\nruntime variables:\n\nrt0: parameter(1); (d0) -> (), domain: d0 in [0, 3]"
+                "(d0){rt0} -> (d0 + rt0), domain: d0 in [0, 3], rt0 in [0, 4]\nruntime variables:\n\nrt0: "
+                "parameter(1); (d0) -> (), domain: d0 in [0, 3]"
             ],
             ["(d0) -> (), domain: d0 in [0, 3]"],
             [],
@@ -138,7 +145,8 @@ def test_the_other_leaf_of_a_copied_tuple() -> None:
     [
         "ENTRY e { p = (f32[2], f32[3]) parameter(0) ROOT c = (f32[3], f32[2]) copy(p) }",
         # Three parts cannot be those of every partition of two replicas.
-        "ENTRY e { p = f32[8] parameter(0) ROOT g = f32[24] all-gather(p), replica_groups={{0,1}}, channel_id=1, dimensions={0} }",
+        "ENTRY e { p = f32[8] parameter(0) ROOT g = f32[24] all-gather(p), replica_groups={{0,1}}, channel_id=1, "
+        "dimensions={0} }",
     ],
 )
 def test_refused(text: str) -> None:
@@ -156,7 +164,8 @@ def test_an_output_that_an_empty_tuple_does_not_have() -> None:
 
 def test_an_opcode_that_is_not_known() -> None:
     proto = HloModule.parse(
-        "HloModule m\nENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p) ROOT r = f32[4] reverse(n), dimensions={0} }"
+        "HloModule m\nENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p) ROOT r = f32[4] reverse(n), "
+        "dimensions={0} }"
     ).to_proto()
     proto.computations[0].instructions[1].opcode = "frobnicate"
     module = HloModule.from_proto(proto)

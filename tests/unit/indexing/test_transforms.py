@@ -15,7 +15,8 @@ from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.tiling import formula as tile_formula
 
-# -- fft --------------------------------------------------------------------------------------------------------------------------
+# -- fft
+# --------------------------------------------------------------------------------------------------------------------------
 
 FFTS = {
     "fft": (xla.FFT, "c64[2,3,4]", "c64[2,3,4]", lambda x: np.fft.fftn(x, axes=(1, 2))),
@@ -60,7 +61,8 @@ def test_an_fft_that_does_not_fit(kind: int, source: str, out: str, lengths: lis
             ask(root)
 
 
-# -- random bits ------------------------------------------------------------------------------------------------------------------
+# -- random bits
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def threefry(key: int, counter: int) -> int:
@@ -110,7 +112,8 @@ def test_random_bits_of_an_unspecified_algorithm() -> None:
                 ask(bad)
 
 
-# -- bitcasts through memory ------------------------------------------------------------------------------------------------------
+# -- bitcasts through memory
+# ------------------------------------------------------------------------------------------------------
 
 
 def places(shape: Shape) -> dict[int, tuple[int, ...]]:

@@ -60,15 +60,22 @@ EXPECTED = {
         "// WeighShape weighs a shape, in grams.",
         "func (c *Client) WeighShape(ctx context.Context, shape *xlashapev1.ShapeInput) (*xlashapev1.Weight, error) {",
         "// WeighShapes weighs each shape, in grams. All shapes are sent in one call.",
-        "func (c *Client) WeighShapes(ctx context.Context, shapes ...*xlashapev1.ShapeInput) ([]*xlashapev1.Weight, error) {",
-        "func (c *Client) DescribeScale(ctx context.Context, request *xlashapev1.DescribeScaleRequest) (*xlashapev1.DescribeScaleResponse, error) {",
+        "func (c *Client) WeighShapes(ctx context.Context, shapes ...*xlashapev1.ShapeInput) ([]*xlashapev1.Weight, "
+        "error) {",
+        "func (c *Client) DescribeScale(ctx context.Context, request *xlashapev1.DescribeScaleRequest) "
+        "(*xlashapev1.DescribeScaleResponse, error) {",
         "\treturn c.Scale.DescribeScale(ctx, request)",
-        "func (c *Client) ListWeights(ctx context.Context, request *xlashapev1.ListWeightsRequest) iter.Seq2[*xlashapev1.Weight, error] {",
-        "// WatchScale watches the scale, as [Client.DescribeScale] describes it. The iterator ends after the first error; leaving the loop ends the call.",
-        "func (c *Client) EqualIndex(ctx context.Context, shape *xlashapev1.ShapeInput, index ...int64) (int64, error) {",
-        "func (c *Client) EqualIndices(ctx context.Context, shape *xlashapev1.ShapeInput, indices []int64) ([]int64, error) {",
+        "func (c *Client) ListWeights(ctx context.Context, request *xlashapev1.ListWeightsRequest) "
+        "iter.Seq2[*xlashapev1.Weight, error] {",
+        "// WatchScale watches the scale, as [Client.DescribeScale] describes it. The iterator ends after the first "
+        "error; leaving the loop ends the call.",
+        "func (c *Client) EqualIndex(ctx context.Context, shape *xlashapev1.ShapeInput, index ...int64) (int64, error) "
+        "{",
+        "func (c *Client) EqualIndices(ctx context.Context, shape *xlashapev1.ShapeInput, indices []int64) ([]int64, "
+        "error) {",
         "// PileShapes piles a chain of shapes up.",
-        "func (c *Client) PileShapes(ctx context.Context, chain ...*xlashapev1.ShapeInput) (*xlashapev1.Weight, error) {",
+        "func (c *Client) PileShapes(ctx context.Context, chain ...*xlashapev1.ShapeInput) (*xlashapev1.Weight, error) "
+        "{",
     ],
     "cpp": [
         "  /// Weighs a shape, in grams.",
@@ -76,9 +83,11 @@ EXPECTED = {
         "  std::vector<v1::Weight> WeighShapes(const std::vector<AnyShape>& shapes) const;",
         "  return calls_->Ask(&v1::ScaleService::Stub::DescribeScale, request);",
         "  Sequence<v1::Weight> ListWeights(v1::ListWeightsRequest request) const;",
-        "  /// Watches the scale, as DescribeScale() describes it. The answers come as a stream, while the server computes.",
+        "  /// Watches the scale, as DescribeScale() describes it. The answers come as a stream, while the server "
+        "computes.",
         "  std::int64_t EqualIndex(const AnyShape& shape, const std::vector<std::int64_t>& index) const;",
-        "  std::vector<std::int64_t> EqualIndices(const AnyShape& shape, const std::vector<std::int64_t>& indices) const;",
+        "  std::vector<std::int64_t> EqualIndices(const AnyShape& shape, const std::vector<std::int64_t>& indices) "
+        "const;",
     ],
     "java": [
         "   * Weighs a shape, in grams.",
@@ -97,14 +106,18 @@ EXPECTED = {
         "    /// Weighs a shape, in grams.",
         "    pub async fn weigh_shape(&self, shape: impl Into<ShapeInput>) -> Result<Weight> {",
         "    /// Weighs each shape, in grams. All shapes are sent in one call.",
-        "    pub async fn weigh_shapes<S: Into<ShapeInput>>(&self, shapes: impl IntoIterator<Item = S>) -> Result<Vec<Weight>> {",
+        "    pub async fn weigh_shapes<S: Into<ShapeInput>>(&self, shapes: impl IntoIterator<Item = S>) -> "
+        "Result<Vec<Weight>> {",
         "        same_number(ask!(self, scale.weigh_shape, request)?.weights, count)",
         "    pub async fn describe_scale(&self, request: DescribeScaleRequest) -> Result<DescribeScaleResponse> {",
-        "    pub fn list_weights(&self, request: ListWeightsRequest) -> impl Stream<Item = Result<Weight>> + Send + use<> {",
-        "    /// Watches the scale, as [`Client::describe_scale`] describes it. The stream ends after the first error; dropping it ends the call.",
+        "    pub fn list_weights(&self, request: ListWeightsRequest) -> impl Stream<Item = Result<Weight>> + Send + "
+        "use<> {",
+        "    /// Watches the scale, as [`Client::describe_scale`] describes it. The stream ends after the first error; "
+        "dropping it ends the call.",
         "    pub async fn equal_index(&self, shape: impl Into<ShapeInput>, index: &[i64]) -> Result<i64> {",
         "    pub async fn equal_indices(&self, shape: impl Into<ShapeInput>, indices: Vec<i64>) -> Result<Vec<i64>> {",
-        "    pub async fn pile_shapes<S: Into<ShapeInput>>(&self, chain: impl IntoIterator<Item = S>) -> Result<Weight> {",
+        "    pub async fn pile_shapes<S: Into<ShapeInput>>(&self, chain: impl IntoIterator<Item = S>) -> "
+        "Result<Weight> {",
     ],
     "typescript": [
         "  /** Weighs a shape, in grams. */",
@@ -112,7 +125,8 @@ EXPECTED = {
         "  /** Weighs each shape, in grams. All shapes are sent in one call. */",
         "  async weighShapes(shapes: readonly ShapeLike[], options?: CallOptions): Promise<Weight[]> {",
         "    return sameNumber(answer.weights, shapes.length);",
-        "  async describeScale(request: About<DescribeScaleRequest>, options?: CallOptions): Promise<DescribeScaleResponse> {",
+        "  async describeScale(request: About<DescribeScaleRequest>, options?: CallOptions): "
+        "Promise<DescribeScaleResponse> {",
         "  listWeights(request: About<ListWeightsRequest>, options?: CallOptions): AsyncGenerator<Weight> {",
         "  /** Watches the scale, as `describeScale` describes it. Leaving the loop ends the call. */",
         "  async equalIndex(shape: ShapeLike, index: Integers, options?: CallOptions): Promise<bigint> {",

@@ -66,7 +66,8 @@ def test_importing_the_library_loads_neither_protobuf_nor_numpy_nor_grpc() -> No
 def test_an_old_protobuf_is_refused_with_a_sentence(version: str) -> None:
     script = (
         f"import google.protobuf\ngoogle.protobuf.__version__ = {version!r}\nimport xlashape\n"
-        "try:\n    from xlashape.proto import xla\nexcept xlashape.XlashapeError as error:\n    print(error.code, error)\n"
+        "try:\n    from xlashape.proto import xla\nexcept xlashape.XlashapeError as error:\n    print(error.code, "
+        "error)\n"
         "else:\n    print('made')"
     )
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False).stdout

@@ -17,7 +17,8 @@ from xlashape.shape import COMBINE, Layout, Shape, SplitConfig, Target, Tile, la
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors"
 
-# The two dynamic ones are sizes in a buffer assignment that TensorFlow 2.21 wrote for a CPU; without a target, jaxlib 0.12.0.1's ByteSizeOf.
+# The two dynamic ones are sizes in a buffer assignment that TensorFlow 2.21 wrote for a CPU; without a target, jaxlib
+# 0.12.0.1's ByteSizeOf.
 SIZES = [
     ("s64[<=4,1]", None, 32),
     ("s64[<=4,1]", "cpu", 40),

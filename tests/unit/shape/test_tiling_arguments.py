@@ -218,7 +218,8 @@ def test_an_empty_tile_changes_nothing() -> None:
 def test_numpy_is_not_loaded_for_single_questions() -> None:
     code = (
         "import sys; import xlashape as xs; s = xs.Shape.parse('f32[3,5]{1,0:T(2,2)}');"
-        "assert xs.tiling.linear_index(s, (2, 3)) == 17 and xs.tiling.multi_index(s, 17) == (2, 3); assert 'numpy' not in sys.modules"
+        "assert xs.tiling.linear_index(s, (2, 3)) == 17 and xs.tiling.multi_index(s, 17) == (2, 3); assert 'numpy' not "
+        "in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

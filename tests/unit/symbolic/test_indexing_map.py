@@ -148,7 +148,8 @@ _BOUNDS = "d0 in [0, 9], s0 in [0, 9], s1 in [0, 9]"
         (
             "d0 + s1",
             "s0 + s1 in [3, 8], s0 mod 2 in [0, 0]",
-            "(d0)[s0, s1] -> (d0 + s1), domain: d0 in [0, 9], s0 in [0, 9], s1 in [0, 9], s0 + s1 in [3, 8], s0 mod 2 in [0, 0]",
+            "(d0)[s0, s1] -> (d0 + s1), domain: d0 in [0, 9], s0 in [0, 9], s1 in [0, 9], s0 + s1 in [3, 8], s0 mod 2 "
+            "in [0, 0]",
         ),
         (
             "s1",

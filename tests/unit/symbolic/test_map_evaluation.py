@@ -14,7 +14,8 @@ PARSE = IndexingMap.parse
 
 def test_evaluation():
     m = PARSE(
-        "(d0)[s0]{rt0} -> (d0 - s0 * 3, (d0 + rt0) mod 4), domain: d0 in [0, 9], s0 in [0, 2], rt0 in [-5, 5], d0 + s0 in [0, 9]"
+        "(d0)[s0]{rt0} -> (d0 - s0 * 3, (d0 + rt0) mod 4), domain: d0 in [0, 9], s0 in [0, 2], rt0 in [-5, 5], d0 + s0 "
+        "in [0, 9]"
     )
     assert m.evaluate((1, 2, -5)) == (-5, 0)
     assert m.evaluate((np.int64(1), 2, -5)) == (-5, 0)
@@ -30,7 +31,8 @@ def test_evaluation():
 
 def test_batches_agree_with_single_points():
     m = PARSE(
-        "(d0, d1)[s0] -> ((d0 ceildiv 3) - d1 mod 7, ((d1 * 10 + s0) mod 4) / 3, min(d0, d1) * max(s0, d0), d0 * d1 / 8, 5), "
+        "(d0, d1)[s0] -> ((d0 ceildiv 3) - d1 mod 7, ((d1 * 10 + s0) mod 4) / 3, min(d0, d1) * max(s0, d0), d0 * d1 / "
+        "8, 5), "
         "domain: d0 in [-9, 9], d1 in [0, 30], s0 in [0, 4], d0 + d1 in [0, 20], d1 mod 3 in [0, 1]"
     )
     points = np.random.default_rng(0).integers((-12, -3, -2), (12, 33, 6), (40_000, 3))

@@ -33,7 +33,8 @@ def test_every_map_of_the_vectors_comes_back() -> None:
         "UNDEFINED",
         "KNOWN EMPTY",
         "() -> ()",
-        "(th_x)[s0]{offset} -> (th_x + s0 * 4 + offset, min(s0, 3), max(th_x, 1), th_x ceildiv 2), domain: th_x in [0, 9], s0 in [0, 3], offset in [0, 1], th_x + s0 in [2, 7]",
+        "(th_x)[s0]{offset} -> (th_x + s0 * 4 + offset, min(s0, 3), max(th_x, 1), th_x ceildiv 2), domain: th_x in [0, "
+        "9], s0 in [0, 3], offset in [0, 1], th_x + s0 in [2, 7]",
         "(d0) -> (d0), domain: d0 in [-9223372036854775808, 9223372036854775807]",
     ],
 )

@@ -60,12 +60,14 @@ def assert_simplifies(text: str, results: str) -> IndexingMap:
             id="so it does beside multiples of the outer one",
         ),
         pytest.param(
-            "(d0, d1) -> (((d0 * 100 + d1) mod 140) / 10 * 10 + (d0 * 100 + d1) mod 10), domain: d0 in [0, 6], d1 in [0, 99]",
+            "(d0, d1) -> (((d0 * 100 + d1) mod 140) / 10 * 10 + (d0 * 100 + d1) mod 10), domain: d0 in [0, 6], d1 in "
+            "[0, 99]",
             "((d0 * 100 + d1) mod 140)",
             id="two digits of a remainder",
         ),
         pytest.param(
-            "(d0, d1, d2) -> ((d0 * 1000 + (d1 * 11 + d2) mod 44) / 400), domain: d0 in [0, 7], d1 in [0, 6], d2 in [0, 10]",
+            "(d0, d1, d2) -> ((d0 * 1000 + (d1 * 11 + d2) mod 44) / 400), domain: d0 in [0, 7], d1 in [0, 6], d2 in "
+            "[0, 10]",
             "((d0 * 5) / 2)",
             id="a mod that is small before it is split",
         ),

@@ -82,7 +82,8 @@ def test_two_reshapes_are_the_identity():
 
 def test_point_variables_give_way():
     source = IndexingMap.parse(
-        "(d0, d1)[s0]{rt0} -> (d0 + d1 * 7 + s0 + rt0 * 3), domain: d0 in [0, 9], d1 in [2, 2], s0 in [0, 0], rt0 in [1, 1]"
+        "(d0, d1)[s0]{rt0} -> (d0 + d1 * 7 + s0 + rt0 * 3), domain: d0 in [0, 9], d1 in [2, 2], s0 in [0, 0], rt0 in "
+        "[1, 1]"
     )
     assert str(source.simplify()) == (
         "(d0, d1)[s0]{rt0} -> (d0 + 17), domain: d0 in [0, 9], d1 in [2, 2], s0 in [0, 0], rt0 in [1, 1]"

@@ -82,11 +82,15 @@ def test_scalars(text):
     "text",
     [
         "(d0, d1)[s0] -> (d0 + s0, d1),\ndomain:\nd0 in [0, 3],\nd1 in [0, 2],\ns0 in [0, 1],\nd0 + s0 in [0, 3]",
-        "(d0, d1)[s0] -> (d0 + s0, d1),\n  domain:\n  d0 in [0, 3]\n  d1 in [0, 2]\n  s0 in [0, 1]\n  d0 + s0 in [0, 3]\n",
+        "(d0, d1)[s0] -> (d0 + s0, d1),\n  domain:\n  d0 in [0, 3]\n  d1 in [0, 2]\n  s0 in [0, 1]\n  d0 + s0 in [0, "
+        "3]\n",
         "(d0,d1)[s0]->(d0+s0,d1),domain:d0 in[0,3],d1 in[0,2],s0 in[0,1],d0+s0 in[0,3],",
-        '#xla.indexing_map<"(d0, d1)[s0] -> (d0 + s0, d1), domain: d0 in [0, 3], d1 in [0, 2], s0 in [0, 1], d0 + s0 in [0, 3]">',
-        "(d0, d1)[s0] -> (d0 + s0, d1), domain: d0 in [0, 3], d1 in [0, 2], s0 in [0, 1], d0 + s0 in [0, 3], is_simplified: true",
-        "(d0, d1)[s0] -> (d0 + s0, d1), domain: s0 in [0, 1], d1 in [0, 2], d0 in [0, 9], d0 in [-1, 3], d0 + s0 in [0, 3]",
+        '#xla.indexing_map<"(d0, d1)[s0] -> (d0 + s0, d1), domain: d0 in [0, 3], d1 in [0, 2], s0 in [0, 1], d0 + s0 '
+        'in [0, 3]">',
+        "(d0, d1)[s0] -> (d0 + s0, d1), domain: d0 in [0, 3], d1 in [0, 2], s0 in [0, 1], d0 + s0 in [0, 3], "
+        "is_simplified: true",
+        "(d0, d1)[s0] -> (d0 + s0, d1), domain: s0 in [0, 1], d1 in [0, 2], d0 in [0, 9], d0 in [-1, 3], d0 + s0 in "
+        "[0, 3]",
     ],
 )
 def test_one_map_in_many_spellings(text):

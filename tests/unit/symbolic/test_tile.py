@@ -61,8 +61,10 @@ def tile_of(text: str) -> SymbolicTile:
         "(d0) -> (d0 mod 4), domain: d0 in [3, 17]",
         "(d0) -> (d0), domain: d0 in [0, 31], d0 mod 2 in [0, 0]",
         "(d0) -> (d0 / 4), domain: d0 in [-9, 9]",
-        "(d0, d1) -> (d0 / 2 - 1, (d1 - 1) / 3), domain: d0 in [2, 12], d1 in [1, 13], d0 mod 2 in [0, 0], (d1 + 2) mod 3 in [0, 0]",
-        "(d0)[s0] -> (d0 + s0 / 2 - 1), domain: d0 in [0, 12], s0 in [0, 4], d0 * 2 + s0 in [2, 24], s0 mod 2 in [0, 0]",
+        "(d0, d1) -> (d0 / 2 - 1, (d1 - 1) / 3), domain: d0 in [2, 12], d1 in [1, 13], d0 mod 2 in [0, 0], (d1 + 2) "
+        "mod 3 in [0, 0]",
+        "(d0)[s0] -> (d0 + s0 / 2 - 1), domain: d0 in [0, 12], s0 in [0, 4], d0 * 2 + s0 in [2, 24], s0 mod 2 in [0, "
+        "0]",
         "(d0)[s0] -> ((d0 * 3) / 2, s0), domain: d0 in [0, 9], s0 in [0, 2], (d0 * 3) mod 2 in [0, 0]",
         "(d0) -> ((d0 * 6 - 4) / 4), domain: d0 in [0, 9], (d0 * 6) mod 4 in [0, 0]",
         "(d0) -> (-d0), domain: d0 in [0, 9], d0 * 2 in [3, 13]",
@@ -79,9 +81,11 @@ def tile_of(text: str) -> SymbolicTile:
         "(d0)[s0] -> (d0, s0 mod 4), domain: d0 in [0, 3], s0 in [5, 6]",
         # Sums that are divided: reshapes that collapse and split elsewhere, windows over dilated bases.
         "(d0, d1) -> ((d0 * 6 + d1) / 16, (d0 * 6 + d1) mod 16), domain: d0 in [0, 7], d1 in [0, 5]",
-        "(d0, d1, d2) -> (d0, (d1 * 6 + d2) / 4, (d1 * 6 + d2) mod 4), domain: d0 in [0, 1], d1 in [0, 5], d2 in [0, 5]",
+        "(d0, d1, d2) -> (d0, (d1 * 6 + d2) / 4, (d1 * 6 + d2) mod 4), domain: d0 in [0, 1], d1 in [0, 5], d2 in [0, "
+        "5]",
         "(d0, d1) -> ((d0 * 4 + d1) / 6, (d0 * 4 + d1) mod 6, d1), domain: d0 in [0, 5], d1 in [0, 3]",
-        "(d0)[s0] -> ((d0 + s0 - 1) / 2), domain: d0 in [0, 13], s0 in [0, 2], (d0 + s0 + 1) mod 2 in [0, 0], d0 + s0 in [1, 13]",
+        "(d0)[s0] -> ((d0 + s0 - 1) / 2), domain: d0 in [0, 13], s0 in [0, 2], (d0 + s0 + 1) mod 2 in [0, 0], d0 + s0 "
+        "in [1, 13]",
         "(d0)[s0] -> ((d0 + s0 + 2) / 5, s0), domain: d0 in [0, 9], s0 in [2, 2]",
         "(d0)[s0] -> ((d0 * 3 + s0) / 5), domain: d0 in [0, 9], s0 in [2, 4]",
         "(d0, d1) -> (((d0 * 5 + d1) / 3 + d0 * 10 + d1 * 2) / 7, d1), domain: d0 in [0, 5], d1 in [0, 4]",

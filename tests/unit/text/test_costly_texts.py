@@ -109,10 +109,13 @@ def test_no_text_takes_longer_than_it_grows() -> None:
 
 
 VALID = (
-    "(d0, d1)[s0]{rt0} -> (d0 + s0 * 2 - 1, d1 mod 4 floordiv 2, min(d0, rt0)), domain: d0 in [0, 3], d1 in [0, 4], s0 in [-2, 1],"
-    " rt0 in [0, 7], d0 + s0 in [0, 4], is_simplified: true\nruntime variables:\nrt0: %p = s32[] parameter(0); (d0, d1) -> (), domain: d0 in"
+    "(d0, d1)[s0]{rt0} -> (d0 + s0 * 2 - 1, d1 mod 4 floordiv 2, min(d0, rt0)), domain: d0 in [0, 3], d1 in [0, 4], s0 "
+    "in [-2, 1],"
+    " rt0 in [0, 7], d0 + s0 in [0, 4], is_simplified: true\nruntime variables:\nrt0: %p = s32[] parameter(0); (d0, "
+    "d1) -> (), domain: d0 in"
     " [0, 3], d1 in [0, 4]\n",
-    "(d0)[s0] -> (d0, s0), domain:\nd0 in [0, 3]\ns0 in [0, 4]\n  hlo: p = s32[2]{0} parameter(1)\n  (d0) -> (d0 / 2),\n",
+    "(d0)[s0] -> (d0, s0), domain:\nd0 in [0, 3]\ns0 in [0, 4]\n  hlo: p = s32[2]{0} parameter(1)\n  (d0) -> (d0 / "
+    "2),\n",
     '#xla.indexing_map<"(d0) -> (-9223372036854775808), domain: d0 in [-9223372036854775808, 9223372036854775807]">',
     "KNOWN EMPTY\nruntime variables:\n",
 )

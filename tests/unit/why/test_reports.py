@@ -25,7 +25,8 @@ REPORTS = [json.loads(line) for line in VECTORS.read_text(encoding="utf-8").spli
 TPU = [report for report in REPORTS if report["framework"] != "gpu"]
 HEAD = (
     "Ran out of memory in memory space hbm. Used 17.21G of 15.48G hbm. Exceeded hbm capacity by 1.73G.\n\n"
-    "Total hbm usage >= 17.73G:\n    reserved        530.00M \n    program          17.21G \n    arguments            0B \n\n"
+    "Total hbm usage >= 17.73G:\n    reserved        530.00M \n    program          17.21G \n    arguments            "
+    "0B \n\n"
     "Output size 0B; shares 0B with arguments.\n\nProgram hbm requirement 17.21G:\n    global             4.0K\n"
     "    HLO temp         17.21G (33.1% utilization: Unpadded (6.40G) Padded (17.20G), 0.0% fragmentation (0B))\n\n"
     "  Largest program allocations in hbm:\n\n"
@@ -413,11 +414,15 @@ def test_every_size_agrees_with_its_own_text(size, ending) -> None:
 
 def test_rematerialization_and_the_allocator() -> None:
     lines = [
-        "2025-05-13 09:18:45.074199: W external/xla/xla/hlo/transforms/simplifiers/hlo_rematerialization.cc:3021] Can't reduce memory use below "
-        "8.00GiB (8589934592 bytes) by rematerialization; only reduced to 9.50GiB (10200547328 bytes), down from 12.00GiB (12884901888 bytes) originally",
-        "2025-05-13 09:18:55.172253: W external/xla/xla/tsl/framework/bfc_allocator.cc:501] Allocator (GPU_3_bfc) ran out of memory trying to allocate "
+        "2025-05-13 09:18:45.074199: W external/xla/xla/hlo/transforms/simplifiers/hlo_rematerialization.cc:3021] "
+        "Can't reduce memory use below "
+        "8.00GiB (8589934592 bytes) by rematerialization; only reduced to 9.50GiB (10200547328 bytes), down from "
+        "12.00GiB (12884901888 bytes) originally",
+        "2025-05-13 09:18:55.172253: W external/xla/xla/tsl/framework/bfc_allocator.cc:501] Allocator (GPU_3_bfc) ran "
+        "out of memory trying to allocate "
         "9.50GiB (rounded to 10200547328)requested by op",
-        "2025-05-13 09:18:55.172300: W external/xla/xla/tsl/framework/bfc_allocator.cc:512] ****______________________________________________",
+        "2025-05-13 09:18:55.172300: W external/xla/xla/tsl/framework/bfc_allocator.cc:512] "
+        "****______________________________________________",
     ]
     for text in ("\n".join(lines), " ".join(lines)):
         found = xs.why(text)
@@ -432,7 +437,8 @@ def test_rematerialization_and_the_allocator() -> None:
 
 def test_the_statistics_of_a_compiled_program() -> None:
     text = (
-        "CompiledMemoryStats(generated_code_size_in_bytes=100, argument_size_in_bytes=4096,\n    output_size_in_bytes=2048, "
+        "CompiledMemoryStats(generated_code_size_in_bytes=100, argument_size_in_bytes=4096,\n    "
+        "output_size_in_bytes=2048, "
         "alias_size_in_bytes=1024, temp_size_in_bytes=512, host_temp_size_in_bytes=0)"
     )
     found = xs.why(text)

@@ -58,7 +58,8 @@ def html_text(scene: Scene, theme: str = "auto") -> str:
     scheme = "light dark" if theme == "auto" else theme
     picture = svg_text(scene, theme, standalone=False, tips="data")
     return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="color-scheme" content="{scheme}">\n'
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="color-scheme" '
+        f'content="{scheme}">\n'
         f'<meta name="viewport" content="width=device-width">\n<title>{escape(_printable(scene.title))}</title>\n'
         f"<style>{style}</style>\n</head>\n<body>\n<main>\n{picture}</main>\n"
         f'<p id="readout" role="status">Point at a cell: index ↔ position. A click keeps it, arrow keys move it.</p>\n'

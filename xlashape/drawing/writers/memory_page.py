@@ -192,10 +192,14 @@ def page_text(title: str, facts: Sequence[str], data: dict[str, Any], theme: str
     dark = f"@media (prefers-color-scheme:dark){{body{{{_colours(DARK)}}}}}" if theme == "auto" else ""
     style = (
         f"body{{margin:0;padding:16px 20px;font:14px system-ui,sans-serif;background:var(--ground);color:var(--text);--font:{FONT};{_colours(page)}}}{dark}"
-        "h1{font-size:18px;margin:0 0 4px}p{margin:2px 0;color:var(--muted)}canvas{display:block;width:100%;touch-action:none}"
-        "#curve{height:80px;margin-top:10px}#map{height:calc(100vh - 300px);min-height:260px;border:1px solid var(--rule);cursor:crosshair}"
-        "nav{display:flex;gap:14px;align-items:center;flex-wrap:wrap;margin:10px 0 0}input,select{font:inherit;color:inherit;background:var(--ground);"
-        "border:1px solid var(--rule);border-radius:4px;padding:3px 6px}.key{display:inline-block;width:12px;height:12px;margin-right:4px;vertical-align:-1px}"
+        "h1{font-size:18px;margin:0 0 4px}p{margin:2px "
+        "0;color:var(--muted)}canvas{display:block;width:100%;touch-action:none}"
+        "#curve{height:80px;margin-top:10px}#map{height:calc(100vh - 300px);min-height:260px;border:1px solid "
+        "var(--rule);cursor:crosshair}"
+        "nav{display:flex;gap:14px;align-items:center;flex-wrap:wrap;margin:10px 0 "
+        "0}input,select{font:inherit;color:inherit;background:var(--ground);"
+        "border:1px solid var(--rule);border-radius:4px;padding:3px "
+        "6px}.key{display:inline-block;width:12px;height:12px;margin-right:4px;vertical-align:-1px}"
         f"#readout{{white-space:pre-wrap;font:13px {FONT};min-height:5.2em;margin-top:8px;color:var(--text);overflow-wrap:anywhere}}"
     )
     keys = "".join(
@@ -208,16 +212,21 @@ def page_text(title: str, facts: Sequence[str], data: dict[str, Any], theme: str
     told = "".join([f"<p>{escape(fact)}</p>" for fact in facts])
     json_text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width">\n'
-        f'<meta name="color-scheme" content="{"light dark" if theme == "auto" else theme}">\n<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n'
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="viewport" '
+        'content="width=device-width">\n'
+        '<meta name="color-scheme" '
+        f'content="{"light dark" if theme == "auto" else theme}">\n<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n'
         f"<body>\n<h1>{escape(title)}</h1>\n{told}\n<nav>"
         '<label>search <input id="find" type="search" autocomplete="off"></label><span id="count" role="status"></span>'
-        '<label>colour by <select id="by"><option value="kind">kind</option><option value="op">operation</option><option value="opcode">opcode</option>'
+        '<label>colour by <select id="by"><option value="kind">kind</option><option '
+        'value="op">operation</option><option value="opcode">opcode</option>'
         f'<option value="source">source line</option></select></label>{keys}</nav>\n'
         '<canvas id="curve" role="img" aria-label="The bytes that live along the program"></canvas>\n'
-        '<canvas id="map" role="img" tabindex="0" aria-label="Time along x, memory along y, a rectangle for each value"></canvas>\n'
+        '<canvas id="map" role="img" tabindex="0" aria-label="Time along x, memory along y, a rectangle for each '
+        'value"></canvas>\n'
         f'<p id="readout" role="status" data-rest="{escape(rest)}">{escape(rest)}</p>\n'
-        f'<script type="application/json" id="data">{json_text}</script>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n'
+        '<script type="application/json" '
+        f'id="data">{json_text}</script>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n'
     )
 
 

@@ -151,7 +151,8 @@ def _rectangle(x: float, y: float, width: float, height: float, cell: Cell, pen:
     if cell.fill != colours.PADDING and (rows < 1 or columns < 1):
         right, low = x + width * columns, y + height * rows
         outline = (
-            f"M{number(right)} {number(y)}H{number(x + width)}V{number(y + height)}H{number(x)}V{number(low)}H{number(right)}Z"
+            f"M{number(right)} "
+            f"{number(y)}H{number(x + width)}V{number(y + height)}H{number(x)}V{number(low)}H{number(right)}Z"
             if 0 < rows < 1
             else f"M{number(right)} {number(y)}H{number(x + width)}V{number(y + height)}H{number(right)}Z"
         )
@@ -393,7 +394,8 @@ class _StripWriter:
             last = row.cells[-1]
             # The boundary of a byte inside an element is a short line.
             lines = [
-                f"M{number(self._left + bit * self._bit)} {number(top + (0 if is_whole else height - 5))}V{number(top + height - 2)}"
+                f"M{number(self._left + bit * self._bit)} "
+                f"{number(top + (0 if is_whole else height - 5))}V{number(top + height - 2)}"
                 for bit in range(0, last.bit + last.bits + 1, 8)
                 for is_whole in [bit % self._bits == 0]
             ]

@@ -54,7 +54,8 @@ def _document(scene: Scene, theme: str, standalone: bool, tips: str, bare: bool)
     head = [
         f'<svg{name_space} class="{scope}" {size} role="img" aria-label="{escape(scene.title)}">',
         f"<style>{style_sheet(_fills(scene), theme, scope)}</style>",
-        f'<defs><pattern id="{pattern}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+        f'<defs><pattern id="{pattern}" width="6" height="6" patternUnits="userSpaceOnUse" '
+        'patternTransform="rotate(45)">'
         f'<rect width="6" height="6" fill="{colours.hex_of(colours.PADDING)}"/>'
         '<path d="M0 0V6" stroke="#b3b3ab" stroke-width="2.4"/></pattern></defs>',
         "" if bare else '<rect width="100%" height="100%" class="xsl"/>',

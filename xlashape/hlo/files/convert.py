@@ -249,7 +249,8 @@ def encode(
         data = to_json(document) if form.kind is FileKind.JSON else to_pbtxt(document)
         if not lossy and not _is_kept(document, data, form.kind):
             lost.append(
-                f"{form.kind} cannot hold all of this module: it has fields that this schema does not know, or nan payloads"
+                f"{form.kind} cannot hold all of this module: it has fields that this schema does not know, or nan "
+                "payloads"
             )
     if lost:
         raise LossyConversionError("; ".join(lost))
@@ -409,7 +410,8 @@ def write(
         form = format_of_name(target) if isinstance(target, (str, os.PathLike)) else None
         if form is None:
             raise InvalidArgumentError(
-                f"the suffix of {os.fspath(target)!r} names no format: there are .hlo, .txt, .pb, .hlo.pb, .pbtxt and .json,"
+                f"the suffix of {os.fspath(target)!r} names no format: there are .hlo, .txt, .pb, .hlo.pb, .pbtxt and "
+                ".json,"
                 " each with or without .gz"
                 if is_path
                 else "no format is given"

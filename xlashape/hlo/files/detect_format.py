@@ -37,7 +37,8 @@ def holds_hlo_proto(data: bytes) -> bool:
     has_module = False
     try:
         for number, wire_type, content, end in _outermost_fields(view):
-            # Stops here at the first field that an HloProto does not have: a large HloModuleProto is not walked to its end.
+            # Stops here at the first field that an HloProto does not have: a large HloModuleProto is not walked to its
+            # end.
             if number > 3 or wire_type != BYTES:
                 return False
             has_module = has_module or (number == 1 and _holds_computations(view[content:end]))

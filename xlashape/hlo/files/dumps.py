@@ -21,7 +21,8 @@ from xlashape.proto.wire import BYTES, VARINT, fields
 
 _OPEN_MODULE: Final = "open the module beside it, *_optimizations.txt or *.hlo.pb"
 _GET_HLO: Final = (
-    "HLO comes from jax.jit(f).lower(…).compile().as_text(), from lowered.compiler_ir('hlo').as_hlo_text(), or from a dump with"
+    "HLO comes from jax.jit(f).lower(…).compile().as_text(), from lowered.compiler_ir('hlo').as_hlo_text(), or from a "
+    "dump with"
     " XLA_FLAGS=--xla_dump_to=DIR"
 )
 _MEMORY_USAGE: Final = f"a report of the memory that a module uses; {_OPEN_MODULE}"

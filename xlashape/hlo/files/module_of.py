@@ -158,7 +158,8 @@ def _lower(value: Any, lower: Callable[..., Any], args: Sequence[Any], kwargs: M
     except TypeError as error:
         name = getattr(value, "__name__", None) or type(value).__name__
         raise InvalidArgumentError(
-            f"{name} cannot be lowered without arguments: pass them behind the function, ShapeDtypeStructs will do; {error}",
+            f"{name} cannot be lowered without arguments: pass them behind the function, ShapeDtypeStructs will do; "
+            f"{error}",
             field="args",
         ) from error
 

@@ -90,7 +90,8 @@ def raw(literal: xla.LiteralProto) -> bytes:
     expected = element_count(literal.shape) * element.width
     if len(result) != expected:
         raise InvalidModuleError(
-            f"a literal of {element.name}{list(literal.shape.dimensions)} holds {len(result) // element.width} elements,"
+            f"a literal of {element.name}{list(literal.shape.dimensions)} holds {len(result) // element.width} "
+            "elements,"
             f" not {expected // element.width}"
         )
     return result

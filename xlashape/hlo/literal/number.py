@@ -361,7 +361,8 @@ def _float_bits(source: Source, at: int, token: str, name: str, float_format: Fl
     if "nan" in token:
         sign = float_format.sign_bit if token.startswith("-") else 0
         if "(" not in token:
-            # fnuz and exponent formats have a single nan, so its sign is ignored; a finite format has none and gets a zero.
+            # fnuz and exponent formats have a single nan, so its sign is ignored; a finite format has none and gets a
+            # zero.
             if float_format.kind == "finite":
                 return float_format.sign_bit ^ sign
             return (

@@ -42,9 +42,8 @@ from xlashape.text import Source
 MAX_ELIDED_BYTES: Final = 1 << 28
 """The most bytes that the elided constants of one text may stand for: a few characters of text must not take all memory."""
 
-_MAX_PADDED_BYTES: Final = (
-    1 << 22
-)  # of constants of which the text has some elements only, where elided constants are left out
+# of constants of which the text has some elements only, where elided constants are left out
+_MAX_PADDED_BYTES: Final = 1 << 22
 
 _PLAIN_INTEGERS = re.compile(r"[-0-9 \t\r\n,]*")
 _PLAIN_FLOATS = re.compile(r"[-+0-9.eE \t\r\n,]*")

@@ -99,7 +99,8 @@ def _check_computation(computation: xla.HloComputationProto, computation_by_id: 
             controlled.append(instruction)
     if computation.root_id & LOCAL_ID not in index_by_id:
         raise InvalidModuleError(
-            f"computation {computation.name!r}: its root, id {computation.root_id}, is not among its {len(instructions)} instructions"
+            f"computation {computation.name!r}: its root, id {computation.root_id}, is not among its "
+            f"{len(instructions)} instructions"
         )
     if not is_ordered:
         _check_operands(computation, index_by_id)

@@ -39,8 +39,9 @@ ASYNC_EXECUTION_THREAD = Attribute(
 
 
 # -- the state that steps hand on -----------------------------------------------------------
-# Its shape is ((operands…), result, contexts…). A start may have fewer operands than the operation takes; updates add those that are missing,
-# and elements of the result. An empty tuple stands for whatever a later step adds: ((), (), u32[]) has neither operands nor a result yet.
+# Its shape is ((operands…), result, contexts…). A start may have fewer operands than the operation takes; updates add
+# those that are missing, and elements of the result. An empty tuple stands for whatever a later step adds: ((), (),
+# u32[]) has neither operands nor a result yet.
 
 
 def is_state(shape: Shape) -> bool:

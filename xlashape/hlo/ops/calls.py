@@ -13,7 +13,8 @@ from xlashape.hlo.values.attribute import Attribute, not_written
 
 
 def _named_by_reader(name: str) -> Attribute:
-    # The reader resolves the names; the writer writes all of an instruction's calls together, as its row's `Calls` says.
+    # The reader resolves the names; the writer writes all of an instruction's calls together, as its row's `Calls`
+    # says.
     return Attribute(name, None, not_written)
 
 

@@ -9,7 +9,8 @@ from xlashape.hlo.values.metadata import ORIGIN, STATISTICS
 from xlashape.hlo.values.plain import BACKEND_CONFIG, FRONTEND_ATTRIBUTES, PARAMETER_REPLICATION
 from xlashape.hlo.values.sharding import SHARDING
 
-# The reader reads these itself, and the writer writes them: they belong to a computation's instructions and to a module's tables.
+# The reader reads these itself, and the writer writes them: they belong to a computation's instructions and to a
+# module's tables.
 CONTROL_PREDECESSORS: Final = Attribute("control-predecessors", None, not_written)
 METADATA: Final = Attribute("metadata", None, not_written)
 

@@ -218,7 +218,8 @@ def _infer_select(given: Given) -> Shape:
     if pred.rank and pred.dimensions != on_true.dimensions:
         raise CannotInfer(f"the predicate {pred} has other sizes than {on_true}")
     element_type = wider_type(on_true, on_false)
-    # XLA takes sizes and layout from the predicate if that is not a scalar, but the elements' size in memory from the first choice.
+    # XLA takes sizes and layout from the predicate if that is not a scalar, but the elements' size in memory from the
+    # first choice.
     if not pred.rank:
         return _with_type(on_true, element_type)
     bits = 0 if on_true.layout is None else on_true.layout.element_size_in_bits

@@ -185,7 +185,8 @@ class OperandIndexing(FrozenValue):
     <Knowledge.EXACT: 'exact'>
     """
 
-    # `_simplified` follows from the fields: None until it is asked for, `_ITSELF` where this is the simplified form already.
+    # `_simplified` follows from the fields: None until it is asked for, `_ITSELF` where this is the simplified form
+    # already.
     __slots__ = ("_simplified", "is_conservative", "leaf", "map", "replica", "runtime")
     _fields = ("map", "runtime", "replica", "leaf", "is_conservative")
 
@@ -216,7 +217,8 @@ class OperandIndexing(FrozenValue):
             return True
         if type(other) is not OperandIndexing:
             return NotImplemented
-        # As in FrozenValue, field by field: walks compare accesses thousands of times, and this takes a third less time.
+        # As in FrozenValue, field by field: walks compare accesses thousands of times, and this takes a third less
+        # time.
         return (
             self.map == other.map
             and self.runtime == other.runtime
@@ -300,7 +302,8 @@ class OperandIndexing(FrozenValue):
     def _producer_of_second(self, second: OperandIndexing, producer: RuntimeVariable) -> RuntimeVariable:
         """A producer of `second`, seen from the variables of the composition."""
         inner = producer.map
-        # Declare all variables of the map that the producer belongs to, so that the composition numbers them as it numbers that map's.
+        # Declare all variables of the map that the producer belongs to, so that the composition numbers them as it
+        # numbers that map's.
         widened = IndexingMap(inner.dims, second.map.ranges, second.map.runtime, inner.results)
         return producer.with_map(_producer_map(self.map.compose_unsimplified(widened)))
 
@@ -487,7 +490,8 @@ class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
     (d0, d1) -> (d1, d0), domain: d0 in [0, 1], d1 in [0, 1]
     """
 
-    # `_simplified` follows from the members: None until it is asked for, `NOT_ACCESSED` where this is the simplified form already.
+    # `_simplified` follows from the members: None until it is asked for, `NOT_ACCESSED` where this is the simplified
+    # form already.
     __slots__ = ("_simplified", "members")
     _fields = ("members",)
 

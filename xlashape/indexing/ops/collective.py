@@ -70,7 +70,8 @@ def _groups_key(instruction: xla.HloInstructionProto) -> Hashable:
         groups: Any = tuple([group.SerializeToString() for group in instruction.replica_groups])
     else:
         groups = getattr(instruction, form).SerializeToString()
-    # Each collective has a channel of its own, so that equal ones differ in the number; only whether there is one matters.
+    # Each collective has a channel of its own, so that equal ones differ in the number; only whether there is one
+    # matters.
     has_channel = instruction.channel_id > 0
     return form, groups, tuple(instruction.dimensions[:]), has_channel, instruction.use_global_device_ids
 
@@ -115,7 +116,8 @@ def all_of_group(dims: tuple[int, ...], groups: Groups, size: int | None = None)
     return Replicas(make_map(dims, [rng(0)], ranges=[size]), groups.groups)
 
 
-# -- all-reduce, collective-broadcast: the same index on other replicas ---------------------------------------------------------
+# -- all-reduce, collective-broadcast: the same index on other replicas
+# ---------------------------------------------------------
 
 
 without_bounds(Opcode.ALL_REDUCE)
@@ -159,7 +161,8 @@ def collective_broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Row
     return SparseRows(len(pairs), {operand: _same(dims, all_of_group(dims, op.attributes))})
 
 
-# -- all-gather, reduce-scatter, all-to-all: blocks along one dimension ---------------------------------------------------------
+# -- all-gather, reduce-scatter, all-to-all: blocks along one dimension
+# ---------------------------------------------------------
 
 
 def _axis(op: Op, rank: int) -> int:
@@ -301,7 +304,8 @@ def _exchanged(op: Op) -> tuple[Access, ...]:
     return (Access(moved, 0, (None,), Replicas(holder, op.attributes.groups)),)
 
 
-# -- collective-permute: pairs of replicas ---------------------------------------------------------------------------------------
+# -- collective-permute: pairs of replicas
+# ---------------------------------------------------------------------------------------
 
 
 @output_to_input(Opcode.COLLECTIVE_PERMUTE, attributes=SOURCE_TARGET_PAIRS)
@@ -369,7 +373,8 @@ def _in_place_partners(op: Op, dims: tuple[int, ...]) -> tuple[Replicas | None, 
     return partner, None, partner, Replicas(IndexingMap.undefined(), (), _pairs(op))
 
 
-# -- asynchronous forms: the start's result holds operands first, then results ---------------------------------------------------
+# -- asynchronous forms: the start's result holds operands first, then results
+# ---------------------------------------------------
 
 
 @output_to_input(Opcode.ALL_GATHER_START, attributes=replica_groups)
@@ -431,7 +436,8 @@ def _started(op: Op) -> tuple[int, int]:
 # -- ragged all-to-all -------------------------------------------------------------------------
 
 
-# -- ragged-dot -------------------------------------------------------------------------------------------------------------------
+# -- ragged-dot
+# -------------------------------------------------------------------------------------------------------------------
 
 _Label: TypeAlias = tuple[str, int]
 _GROUP: _Label = ("group", 0)
@@ -543,7 +549,8 @@ def ragged_dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return (product.access(product.operands[operand], product.out),)
 
 
-# -- ragged-all-to-all ------------------------------------------------------------------------------------------------------------
+# -- ragged-all-to-all
+# ------------------------------------------------------------------------------------------------------------
 
 
 def _exchange(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int | None]:

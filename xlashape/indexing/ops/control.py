@@ -61,7 +61,8 @@ def _passed_to(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ..
     return identity(dims)
 
 
-# -- tuples -----------------------------------------------------------------------------------------------------------------------
+# -- tuples
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 @output_to_input(Opcode.TUPLE)
@@ -107,7 +108,8 @@ def get_tuple_element_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return SparseRows(len(op.outputs), {output: _passed_to(op, operand, leaf, output)})
 
 
-# -- arrays passed on unchanged --------------------------------------------------------------------------------------------------------
+# -- arrays passed on unchanged
+# --------------------------------------------------------------------------------------------------------
 
 
 _PASSED_ON = (Opcode.COPY, Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ASYNC_UPDATE, Opcode.ALL_REDUCE_DONE)
@@ -158,7 +160,8 @@ def set_dimension_size_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return ((everything((), output_dims(op, 0)),),) if operand else (_passed_to(op, 0, leaf, 0),)
 
 
-# -- asynchronous pairs -----------------------------------------------------------------------------------------------------------
+# -- asynchronous pairs
+# -----------------------------------------------------------------------------------------------------------
 
 
 def _opcode(instruction: xla.HloInstructionProto) -> str:
@@ -219,7 +222,8 @@ def copy_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return SparseRows(len(op.outputs), {0: both, 1: both})
 
 
-# -- tokens, and data from or to other modules -----------------------------------------------------------------------------------------
+# -- tokens, and data from or to other modules
+# -----------------------------------------------------------------------------------------
 
 
 def _after(op: Op, output: int, first: int = 0) -> Rows:
@@ -274,7 +278,8 @@ def send_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     )
 
 
-# -- custom calls -----------------------------------------------------------------------------------------------------------------------
+# -- custom calls
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 @output_to_input(Opcode.CUSTOM_CALL)

@@ -332,7 +332,8 @@ def make_map(
     >>> make_map([4], [dim(0), rng(0)], ranges=[3])
     (d0)[s0] -> (d0, s0), domain: d0 in [0, 3], s0 in [0, 2]
     """
-    # Rules name only variables that they declare. The constructor would check that, which takes a tenth of the time of an analysis.
+    # Rules name only variables that they declare. The constructor would check that, which takes a tenth of the time of
+    # an analysis.
     return IndexingMap.from_parts(
         MapParts(
             "map",

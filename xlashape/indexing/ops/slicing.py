@@ -247,7 +247,8 @@ class _Indexed:
             len(n.operand_batching) == len(n.index_batching),
             "pairs different numbers of batching dimensions of operand and indices",
         )
-        # The dimensions of the indices other than that of index vectors, and the output's batch dimensions, in the same order.
+        # The dimensions of the indices other than that of index vectors, and the output's batch dimensions, in the same
+        # order.
         self.index_dims = tuple(d for d in range(len(indices)) if d != n.index_vector_dim)
         self.batch_dims = tuple(d for d in range(len(windowed)) if d not in n.window_dims)
         require(
@@ -260,7 +261,8 @@ class _Indexed:
         )
         vector = indices[n.index_vector_dim] if n.index_vector_dim < len(indices) else 1
         require(vector == len(n.index_map), f"has index vectors of {vector} elements for {len(n.index_map)} dimensions")
-        # The window's size along each dimension of the operand, and its dimension in the output; size 1 where it has no such dimension.
+        # The window's size along each dimension of the operand, and its dimension in the output; size 1 where it has no
+        # such dimension.
         kept = [d for d in range(rank) if d not in n.collapsed and d not in n.operand_batching]
         require(len(kept) == len(n.window_dims), f"has {len(n.window_dims)} window dimensions for {len(kept)}")
         self.window_of: dict[int, int] = dict(zip(kept, n.window_dims, strict=True))

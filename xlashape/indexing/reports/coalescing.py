@@ -190,7 +190,8 @@ def positions_read(
     chosen = warps if every else min(warps, SAMPLED_WARPS, max(1, rows // len(steps)))
     spend(chosen * len(steps) * warp // 64 + 1)
     starts = np.array([warp * (i * (warps - 1) // max(1, chosen - 1)) for i in range(chosen)], np.int64)
-    # The last warp may have fewer lanes; its other lanes compute the first element of the warp again and are not counted.
+    # The last warp may have fewer lanes; its other lanes compute the first element of the warp again and are not
+    # counted.
     lanes = np.arange(warp, dtype=np.int64)
     is_lane = lanes[None, :] < count - starts[:, None]
     numbers = starts[:, None] + np.where(is_lane, lanes[None, :], 0)

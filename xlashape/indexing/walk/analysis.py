@@ -91,11 +91,12 @@ class Analysis:
         self._repeated: dict[HloInstruction, WhileLoop | Scan] = {}
         self._contents: KnownContents = {}
         self._checked_calls: set[tuple[HloInstruction, HloComputation]] = set()
-        # The instruction with a tuple result that was asked about last. Its other outputs are usually asked for next, and finding the signature
-        # of a tuple of n operands takes n steps for each of them.
+        # The instruction with a tuple result that was asked about last. Its other outputs are usually asked for next,
+        # and finding the signature of a tuple of n operands takes n steps for each of them.
         self._last: tuple[HloInstruction | None, Signature | None] = (None, None)
 
-    # -- questions --------------------------------------------------------------------------------------------------------------
+    # -- questions
+    # --------------------------------------------------------------------------------------------------------------
 
     def output_to_input(self, instruction: HloInstruction, output: int) -> Answer:
         """One set for each operand."""
@@ -135,7 +136,8 @@ class Analysis:
         self._run(walk())
         return reached
 
-    # -- running coroutines -----------------------------------------------------------------------------------------------------
+    # -- running coroutines
+    # -----------------------------------------------------------------------------------------------------
 
     def _run(self, first: MapsCoroutine) -> ComputationMaps:
         """Runs a coroutine to its end. When it requests the maps of a computation, the walk through that computation runs first.
@@ -188,7 +190,8 @@ class Analysis:
             composed = self._compositions[key] = first.compose(second)
         return composed
 
-    # -- one instruction --------------------------------------------------------------------------------------------------------
+    # -- one instruction
+    # --------------------------------------------------------------------------------------------------------
 
     def _call_from_output(
         self, instruction: HloInstruction, output: int, limits: PathLimits | None = None
@@ -287,7 +290,8 @@ class Analysis:
             self._repeated[instruction] = repeated
         return repeated
 
-    # -- whole computations -----------------------------------------------------------------------------------------------------
+    # -- whole computations
+    # -----------------------------------------------------------------------------------------------------
 
     def _computation_from_result(self, computation: HloComputation, leaf: int, limits: PathLimits) -> MapsCoroutine:
         """One set for each parameter."""
@@ -434,6 +438,7 @@ def _called(instruction: HloInstruction, count: int) -> tuple[HloComputation, ..
     called = instruction.called_computations
     if len(called) != count:
         raise InvalidModuleError(
-            f"instruction {instruction.name!r} ({instruction.proto.opcode}) calls {len(called)} computations, not {count}"
+            f"instruction {instruction.name!r} ({instruction.proto.opcode}) calls {len(called)} computations, not "
+            f"{count}"
         )
     return called

@@ -229,7 +229,8 @@ class _Step:
 
 def _does_not_fit(instruction: HloInstruction) -> InvalidModuleError:
     return InvalidModuleError(
-        f"instruction {instruction.name!r} ({instruction.proto.opcode}) does not return its operands and what its computation returns"
+        f"instruction {instruction.name!r} ({instruction.proto.opcode}) does not return its operands and what its "
+        "computation returns"
     )
 
 

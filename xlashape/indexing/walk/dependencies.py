@@ -189,7 +189,8 @@ def dependencies(computation: HloComputation, known: KnownContents) -> Dependenc
 
 def _leaves_of_result(computation: HloComputation) -> tuple[int, ...]:
     starts = first_leaves(tuple([parameter.shape for parameter in computation.parameters]))
-    # For each instruction, by its index in the computation: the set of each leaf of a tuple, or the one set of an array.
+    # For each instruction, by its index in the computation: the set of each leaf of a tuple, or the one set of an
+    # array.
     sets: list[tuple[int, ...]] = [()] * len(computation.instructions)
     opcodes = [instruction.proto.opcode for instruction in computation.instructions]
     precise_opcodes = _REARRANGING | {

@@ -202,7 +202,8 @@ class Copies(Frozen, Answer):
         if not self.rows:
             return [f"{self.module or 'module'}: no instruction only moves data"]
         lines = [
-            f"{self.module or 'module'}: {_count(len(self.rows), 'instruction')} only move{'s' if len(self.rows) == 1 else ''} data: {byte_text(self.total_bytes)} read and written"
+            f"{self.module or 'module'}: {_count(len(self.rows), 'instruction')} only "
+            f"move{'s' if len(self.rows) == 1 else ''} data: {byte_text(self.total_bytes)} read and written"
         ]
         lines.append(
             "  "

@@ -195,7 +195,8 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> Cause:
             text = "The partitioner has left a copy in the place of an annotation of sharding"
             return Cause(SHARDING, f"sharding of {inner.proto.metadata.op_name}", text + ".", None)
         if mover.is_fusion:
-            # Copies are inserted after fusion, and are not fused: one in a fusion is of a custom call whose operand is also its result.
+            # Copies are inserted after fusion, and are not fused: one in a fusion is of a custom call whose operand is
+            # also its result.
             return _collision(flow, mover, ends)._replace(inferred_pass="layout-assignment")
         return _collision(flow, mover, ends)
     if opcode == "transpose" and source is not None and result is not None:

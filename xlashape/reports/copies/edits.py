@@ -79,7 +79,8 @@ def removal_of(flow: Flow, mover: Mover, ends: Ends) -> Removal | None:
     found = [each for each in (_by_input(flow, mover, ends, chain), _by_output(flow, ends, chain)) if each is not None]
     if not found:
         found = [each for each in (_by_donation(flow, mover, ends, chain),) if each is not None]
-    # An entry layout that somebody chose is what to change; of two equal ways, the one that is certain, then the shorter.
+    # An entry layout that somebody chose is what to change; of two equal ways, the one that is certain, then the
+    # shorter.
     return min(
         found, key=lambda each: (not each.is_exact, len(each.edits), not _undoes_choice(flow, each)), default=None
     )

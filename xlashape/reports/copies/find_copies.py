@@ -133,7 +133,8 @@ def _dumps(path: Path | None, passes: str | os.PathLike[str] | None, module: str
         raise InvalidArgumentError(f"passes takes a directory or a file, not {passes!r:.200}", field="passes") from None
     if not found:
         raise NotFoundError(
-            f"{str(place)!r} has no dumps after passes of module {module!r}: make them with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'",
+            f"{str(place)!r} has no dumps after passes of module {module!r}: make them with "
+            "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'",
             kind="file",
             name=str(place),
         )

@@ -45,15 +45,18 @@ from xlashape.shape import Shape
 _TRANSCENDENTAL: Final = frozenset(
     Opcode(name)
     for name in (
-        "acos acosh asin asinh atan2 atanh cbrt cosine cosh erf exp2 exponential exponential-minus-one log log-plus-one log2 logistic power"
+        "acos acosh asin asinh atan2 atanh cbrt cosine cosh erf exp2 exponential exponential-minus-one log "
+        "log-plus-one log2 logistic power"
         " rsqrt sine sinh sqrt tan tanh"
     ).split()
 )
 _ELEMENTWISE: Final = frozenset(
     Opcode(name)
     for name in (
-        "abs add and bitcast-convert ceil clamp compare complex convert count-leading-zeros divide floor imag is-finite maximum minimum mulhi"
-        " multiply negate not or popcnt real reduce-precision remainder round-nearest-afz round-nearest-even select shift-left"
+        "abs add and bitcast-convert ceil clamp compare complex convert count-leading-zeros divide floor imag "
+        "is-finite maximum minimum mulhi"
+        " multiply negate not or popcnt real reduce-precision remainder round-nearest-afz round-nearest-even select "
+        "shift-left"
         " shift-right-arithmetic shift-right-logical sign stochastic-convert subtract xor"
     ).split()
 )

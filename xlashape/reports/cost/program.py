@@ -345,5 +345,6 @@ def _checked(instruction: HloInstruction, compute: Callable[[HloInstruction], _R
         if isinstance(error, InvalidModuleError):
             raise
         raise InvalidModuleError(
-            f"instruction {instruction.name!r} ({instruction.opcode}) has operands or attributes that do not fit its shape: {error}"
+            f"instruction {instruction.name!r} ({instruction.opcode}) has operands or attributes that do not fit its "
+            f"shape: {error}"
         ) from error

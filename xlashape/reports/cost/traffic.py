@@ -29,8 +29,10 @@ from xlashape.shape import Shape, shape_util
 _NOTHING: Final = frozenset(
     Opcode(name)
     for name in (
-        "add-dependency after-all all-gather-done all-reduce-done async-done async-start async-update bitcast call collective-permute-done"
-        " conditional constant copy-done domain get-dimension-size get-tuple-element opt-barrier parameter recv-done send-done tuple while"
+        "add-dependency after-all all-gather-done all-reduce-done async-done async-start async-update bitcast call "
+        "collective-permute-done"
+        " conditional constant copy-done domain get-dimension-size get-tuple-element opt-barrier parameter recv-done "
+        "send-done tuple while"
     ).split()
 )
 _STARTS: Final = frozenset((Opcode.ALL_GATHER_START, Opcode.COLLECTIVE_PERMUTE_START, Opcode.COPY_START))
@@ -257,7 +259,8 @@ def _needed_of_parameters(fusion: HloInstruction, needed: Counter[HloInstruction
 _GATHERS_ALL: Final = frozenset(
     Opcode(name)
     for name in (
-        "all-gather all-to-all call cholesky convolution custom-call dot dynamic-update-slice fft fusion map reduce-window scaled-dot scan scatter"
+        "all-gather all-to-all call cholesky convolution custom-call dot dynamic-update-slice fft fusion map "
+        "reduce-window scaled-dot scan scatter"
         " select-and-scatter sort triangular-solve"
     ).split()
 )

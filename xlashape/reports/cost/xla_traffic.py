@@ -147,7 +147,8 @@ def _parameter(parameter: HloInstruction) -> int:
 def _read(value: HloInstruction) -> int:
     total = 0
     level = Counter([value])
-    # A fusion in the fusion has parameters of its own, with readers of their own. Equal parameters of a level are counted together.
+    # A fusion in the fusion has parameters of its own, with readers of their own. Equal parameters of a level are
+    # counted together.
     while level:
         below: Counter[HloInstruction] = Counter()
         for parameter, count in level.items():

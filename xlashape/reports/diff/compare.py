@@ -72,7 +72,8 @@ MEASURE_COLUMNS: Final = (
     Column(
         "note",
         Kind.TEXT,
-        "how far the numbers can be trusted: `estimated` where no module, or one alone, has XLA's assignment of buffers; why numbers are not known",
+        "how far the numbers can be trusted: `estimated` where no module, or one alone, has XLA's assignment of "
+        "buffers; why numbers are not known",
         rank=3,
     ),
 )

@@ -316,7 +316,8 @@ class Units:
                 (pair for pair in pairs if pair[0][0] in self._of_a), None
             )
             if heir is not None and lead is not None:
-                # Another instruction makes the output, which takes over the same memory: one change with what made it so.
+                # Another instruction makes the output, which takes over the same memory: one change with what made it
+                # so.
                 leading, rest, is_alone = lead
                 number = self._unite(self._unit_of(*leading), self._unit_of(*rest))
                 self._units[number].leading = leading

@@ -513,7 +513,8 @@ class ProgramMemory(Frozen, Answer):
             )
         if self.plan.space is not None:
             lines.append(
-                f"of memory space {self.plan.space}{f' ({SPACES[self.plan.space]})' if self.plan.space in SPACES else ''} alone"
+                "of memory space "
+                f"{self.plan.space}{f' ({SPACES[self.plan.space]})' if self.plan.space in SPACES else ''} alone"
             )
         spaces = [each for each in self.spaces if each.peak_bytes]
         if self.plan.space is None and (len(spaces) > 1 or any(each.space for each in spaces)):

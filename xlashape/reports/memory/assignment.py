@@ -117,7 +117,8 @@ class _Reader:
         for each in index:
             if not shape.is_tuple or not 0 <= each < len(shape.tuple_shapes):
                 raise InvalidModuleError(
-                    f"buffer assignment: {self._name(number)} is at {_braces(index)} of instruction {instruction.name!r}, whose shape is {instruction.shape}"
+                    f"buffer assignment: {self._name(number)} is at {_braces(index)} of instruction "
+                    f"{instruction.name!r}, whose shape is {instruction.shape}"
                 )
             shape = shape.tuple_shapes[each]
         return Place(instruction, instruction.name, index, shape)
@@ -128,7 +129,8 @@ class _Reader:
         if found is None:
             named = repr(location.instruction_name) if location.instruction_name else f"id {location.instruction_id}"
             raise InvalidModuleError(
-                f"buffer assignment: {self._name(number)} is made by instruction {named}, which the module does not have"
+                f"buffer assignment: {self._name(number)} is made by instruction {named}, which the module does not "
+                "have"
             )
         return found
 
@@ -274,7 +276,8 @@ class _Reader:
                         ends[life_of.pop(root)] = step
                     was_free = True
                     continue
-                # A step begins where an instruction makes the first of its values, or makes more after others have ended.
+                # A step begins where an instruction makes the first of its values, or makes more after others have
+                # ended.
                 if was_free or number != last:
                     last = number
                     made_by = logical[number].defined_at.instruction_id
@@ -295,7 +298,8 @@ class _Reader:
                         walked += 1
                     if root == number:
                         raise InvalidModuleError(
-                            f"buffer assignment: {self._name(number)} shares its own memory, by way of {self._name(shared)}"
+                            f"buffer assignment: {self._name(number)} shares its own memory, by way of "
+                            f"{self._name(shared)}"
                         )
                     underlying[number] = root
                     check("steps through values that share memory", walked, _MOST_WALKED)
@@ -333,7 +337,8 @@ class _Reader:
                 f"buffer assignment: an event of a heap trace is of the unknown kind {event.kind}"
             )
         return InvalidModuleError(
-            f"buffer assignment: a heap trace names logical buffer {missing[0]}, which is not among its {len(self._logical):,} logical buffers"
+            f"buffer assignment: a heap trace names logical buffer {missing[0]}, which is not among its "
+            f"{len(self._logical):,} logical buffers"
         )
 
 

@@ -161,7 +161,8 @@ REPORT: Final = Report(
     rows="peak_buffers",
     shown=15,
     takes=(
-        "X is a dump of XLA: a module (.hlo.pb with its buffer assignment, or without), *-buffer-assignment.txt, *-memory-usage-report.txt or .pb, "
+        "X is a dump of XLA: a module (.hlo.pb with its buffer assignment, or without), *-buffer-assignment.txt, "
+        "*-memory-usage-report.txt or .pb, "
         "*-buffer-assignment-values.txt, *-live-range.txt; or a profile. `-` reads standard input."
     ),
 )

@@ -186,7 +186,8 @@ def _of_path(path: str) -> ProgramMemory | None:
         return _of_module(module, (f"The module is that of {beside}.",))
     if about.kind == "buffer-assignment-values.txt":
         raise InvalidArgumentError(
-            f"{file.name} has no sizes of its values: put {about.base}.hlo.pb or {about.base}.txt beside it, or pass that"
+            f"{file.name} has no sizes of its values: put {about.base}.hlo.pb or {about.base}.txt beside it, or pass "
+            "that"
         )
     data = _content(file)
     if about.kind == "memory-usage-report.pb":

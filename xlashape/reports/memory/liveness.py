@@ -375,7 +375,8 @@ class _Estimate:
         ranges, buffers, end = self._ranges, self._buffers, len(self._schedule.instructions)
         lasting = sum([size for _, _, size, _ in self._tables()])
         most = [0] * (end + 3)
-        # After an instruction a value needs memory if it is there and still used; more may not be needed while the instruction runs.
+        # After an instruction a value needs memory if it is there and still used; more may not be needed while the
+        # instruction runs.
         after = [0] * (end + 3)
         for each in buffers:
             if each.kind == TEMPORARY:

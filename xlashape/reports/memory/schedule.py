@@ -46,7 +46,8 @@ def flat_schedule(module: HloModule) -> FlatSchedule:
         spans[computation] = (len(order), len(order))
         return iter(_list_schedule(computation) if ids is None else computation.resolve(ids))
 
-    # Each entry: a computation, what is left of it, the instruction that waits for what it calls, and what is left of that.
+    # Each entry: a computation, what is left of it, the instruction that waits for what it calls, and what is left of
+    # that.
     stack: list[tuple[HloComputation, Iterator[HloInstruction], HloInstruction | None, Iterator[HloComputation]]] = []
     stack.append((module.entry, sequence(module.entry), None, iter(())))
     while stack:

@@ -327,7 +327,8 @@ def _notes(tally: Tally, found: Join) -> list[str]:
             f"; {tally.lost_in_graphs.count:,} of them ran in command buffers" if tally.lost_in_graphs.count else ""
         )
         notes.append(
-            f"{tally.lost.count:,} kernels ({tally.lost.total * 1e-9:,.3f} ms) have no instruction in the profile{in_graphs}."
+            f"{tally.lost.count:,} kernels ({tally.lost.total * 1e-9:,.3f} ms) have no instruction in the "
+            f"profile{in_graphs}."
         )
     if found.without_module:
         names = ", ".join(found.without_module[:5])

@@ -181,11 +181,13 @@ class Read(NamedTuple):
             parts.append(f" {self.times:.4g} times along {', '.join(self.reused_along)}")
         if self.wasted_bytes is not None and self.least_bytes is not None and self.wasted_bytes:
             parts.append(
-                f": {byte_text(self.least_bytes)} are fetched for {byte_text(self.distinct_bytes or 0)}, {byte_text(self.wasted_bytes)} in vain"
+                f": {byte_text(self.least_bytes)} are fetched for {byte_text(self.distinct_bytes or 0)}, "
+                f"{byte_text(self.wasted_bytes)} in vain"
             )
         elif self.least_bytes is not None and self.most_bytes is not None and self.most_bytes > self.least_bytes:
             parts.append(
-                f": {byte_text(self.least_bytes)} to {byte_text(self.most_bytes)} are fetched, by how much reuse is caught"
+                f": {byte_text(self.least_bytes)} to {byte_text(self.most_bytes)} are fetched, by how much reuse is "
+                "caught"
             )
         unit = next((name for name in ("segments", "tiles", "lines") if getattr(self, name) is not None), None)
         if unit is not None and self.ideal is not None and (self.touched or 0) > self.ideal:

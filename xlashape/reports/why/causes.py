@@ -152,7 +152,8 @@ def array_causes(shape: Shape, target: Target | None = None) -> tuple[Cause, ...
     dynamic = target.dynamic_size_bytes * array.rank if target is not None and any(array.dynamic_dimensions) else 0
     if dynamic:
         add("dynamic sizes", f"the actual sizes of {array.rank} dimensions stand behind the elements", made + dynamic)
-    # An array without elements, and a scalar without tiles, have no causes of padding, but their buffers may still have a tail.
+    # An array without elements, and a scalar without tiles, have no causes of padding, but their buffers may still have
+    # a tail.
     if made < elements + overhead:
         what = "an array without elements" if not count else "a scalar without tiles"
         add("tail", f"the buffer of {what} is rounded up", elements + overhead)

@@ -94,7 +94,8 @@ TOTALS: Final = (
 TARGET: Final = Option(
     "target",
     Kind.TEXT,
-    "Count as on cpu, gpu, tpu, or a TPU's generation such as tpu-v5e. TPUs give layouts without tiles their own order and tiles.",
+    "Count as on cpu, gpu, tpu, or a TPU's generation such as tpu-v5e. TPUs give layouts without tiles their own order "
+    "and tiles.",
 )
 
 REPORT: Final = Report(

@@ -173,7 +173,8 @@ def _content(data: bytes, device: Target | None) -> Memory:
 
 def _no_module(name: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"{name} says where a module's values lie, without the module: `memory` reads it; put the module beside it, NAME.hlo.pb or NAME.txt, or pass that",
+        f"{name} says where a module's values lie, without the module: `memory` reads it; put the module beside it, "
+        "NAME.hlo.pb or NAME.txt, or pass that",
         field="x",
     )
 

@@ -220,7 +220,8 @@ class ReportMemory(MemoryAnswer):
             same = sum([bool(one.agrees) for one in compared])
             many = f"{len(self.allocations)} allocation{'' if len(self.allocations) == 1 else 's'}"
             lines.append(
-                f"{many}, {len(compared)} with a shape: {byte_text(self.buffer_bytes)}, of which {byte_text(self.overhead_bytes)} are padding; "
+                f"{many}, {len(compared)} with a shape: {byte_text(self.buffer_bytes)}, of which "
+                f"{byte_text(self.overhead_bytes)} are padding; "
                 f"{same} of {len(compared)} sizes are the same as ours"
             )
         saved = sum([_free_saving(one.memory) for one in self.allocations if one.memory is not None])

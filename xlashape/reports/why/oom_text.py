@@ -41,7 +41,8 @@ _PREFIX: Final = re.compile(
             r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?:? (?:[A-Z]+ +)?(?:\d+ )?(?:[\w./\-]+:\d+\] ?)?",
             # I0309 12:51:51.376826 140505975940928 run_docker.py:247]
             r"^[IWEF]\d{4,8} \d\d:\d\d:\d\d(?:\.\d+)? +\d+ [\w./\-<>]+:\d+\] ?",
-            # ERROR 06-03 07:41:11 [core.py:1184], 2024-05-04 09:05:40,123 - train - ERROR -, ERROR:absl:, [core.py:1184]
+            # ERROR 06-03 07:41:11 [core.py:1184], 2024-05-04 09:05:40,123 - train - ERROR -, ERROR:absl:,
+            # [core.py:1184]
             r"^(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)(?: +\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)? +\[[\w./<>\-]+:\d+\] ?",
             r"^ ?- [\w.\-]+ - (?:DEBUG|INFO|WARNING|ERROR|CRITICAL) - ",
             r"^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]+: ?",
@@ -54,7 +55,8 @@ _PREFIX: Final = re.compile(
         )
     )
 )
-# The same in the middle of a line, where a log was joined into one: a time, and a file with its line, tell them from other text.
+# The same in the middle of a line, where a log was joined into one: a time, and a file with its line, tell them from
+# other text.
 _INLINE_PREFIX: Final = re.compile(
     r"\s(?:\([\w ./:=,\-]{0,60}pid=[^)]{0,60}\) )?(?:[IWEF]\d{4,8} \d\d:\d\d:\d\d(?:\.\d+)? +\d+ +"
     r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?:? +[A-Z]+ +(?:\d+ +)?"

@@ -35,8 +35,8 @@ from xlashape.text import Cursor
 _Shape = TypeVar("_Shape", bound=ShapeFields)
 _Layout = TypeVar("_Layout", bound=LayoutFields)
 
-# An array of a known type without spaces, comments or leading zeros in its sizes, which are below 10^18. There is no layout only
-# if none follows after spaces or comments.
+# An array of a known type without spaces, comments or leading zeros in its sizes, which are below 10^18. There is no
+# layout only if none follows after spaces or comments.
 _PLAIN = re.compile(
     r"([a-z][a-z0-9]*)\[((?:<=)?(?:0|[1-9][0-9]{0,17})(?:,(?:<=)?(?:0|[1-9][0-9]{0,17}))*|)\]"
     r"(?:(\{[0-9,]*(?::[^{}\s/]*)?\})|(?![ \t\r\n]*[{/]))"
@@ -299,7 +299,8 @@ def shape_text(shape: ShapeFields, *, layout: bool = True) -> str:
 
 
 def _tuple_text(shape: ShapeFields, *, layout: bool) -> str:
-    # `str` keeps the text of an array. That of an inner tuple is not kept: in deep nests it would be there once a level.
+    # `str` keeps the text of an array. That of an inner tuple is not kept: in deep nests it would be there once a
+    # level.
     texts = [
         str(inner) if layout and not inner.tuple_shapes else shape_text(inner, layout=layout)
         for inner in shape.tuple_shapes

@@ -97,7 +97,8 @@ def write_multi_indices(
                 value = np.bitwise_and(value, 0xFFFF, out=chunk.scratch)
             np.logical_and(inside, np.less(value, size), out=inside)
         if tests and not inside.all():
-            # -1 where there is no element has all bits set: for a million positions 1 ms, instead of 6 by an index of rows.
+            # -1 where there is no element has all bits set: for a million positions 1 ms, instead of 6 by an index of
+            # rows.
             padding = np.subtract(inside, 1, out=chunk.scratch, dtype=chunk.scratch.dtype)
             for column in outputs[:columns]:
                 np.bitwise_or(column, padding, out=column)

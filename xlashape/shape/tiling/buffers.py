@@ -103,7 +103,8 @@ def unpack_bits(packed: _Bytes, bits: int, count: int) -> _Bytes:
         words: NDArray[Any] = packed[start : start + _PIECE].astype(word)
         for distance in reversed(_distances(bits)):
             words |= words << word.type(distance)
-            # Keeps the copies that have moved and clears the rest. After this step groups are `distance` bits further apart.
+            # Keeps the copies that have moved and clears the rest. After this step groups are `distance` bits further
+            # apart.
             words &= word.type(_kept(bits, a_byte, distance, mask))
         elements.view(word)[start : start + _PIECE] = words
     return elements[:count]
@@ -160,7 +161,8 @@ def pack(
     values = _values(shape, storage, array)
     size, elements = physical_bytes(shape), geometry(shape).elements
     unit = _plain(_fill_value(shape, storage, fill))[()]
-    # The system zeroes memory when it is first touched, which is cheaper than writing zeros where most of the buffer is padding.
+    # The system zeroes memory when it is first touched, which is cheaper than writing zeros where most of the buffer is
+    # padding.
     zeroed = out is None and not storage.packed_bits and not unit and elements > 2 * values.size
     buffer = _new(shape, size, "u1", zero=zeroed) if out is None else _given(shape, size, out)
     flat = _new(shape, elements, "u1") if storage.packed_bits else buffer.view(_PLAIN[storage.dtype.itemsize])

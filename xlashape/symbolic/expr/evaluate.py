@@ -216,7 +216,8 @@ class CompiledExpressions:
 
     def evaluate_batch(self, points: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """int64[n, variables] → int64[n, results] and bool[n] "in the domain". Rows outside the domain hold 0."""
-        import numpy as np  # loads on first use, to keep the start of the library short; so do all imports of NumPy below
+        # loads on first use, to keep the start of the library short; so do all imports of NumPy below
+        import numpy as np
 
         table = _as_points(points, len(self._bounds))
         count = len(table)
@@ -267,7 +268,8 @@ class CompiledExpressions:
                     if lower > upper or low > upper or high < lower:
                         inside[:] = False
                         return
-                    # A bound that does not fit int64 is kept by every int64. Coordinates outside are moved to the bound: no value then leaves int64.
+                    # A bound that does not fit int64 is kept by every int64. Coordinates outside are moved to the
+                    # bound: no value then leaves int64.
                     if low < lower:
                         inside &= column >= lower
                         np.maximum(column, lower, out=column)

@@ -41,9 +41,8 @@ class _Reference(ref[Any]):
 references: dict[tuple[Any, ...], _Reference] = {}
 """The nodes that are alive, by class and parts."""
 
-_lock = (
-    RLock()
-)  # reentrant: garbage collection can start while the lock is held, and calls `_forget` when it frees a node
+# reentrant: garbage collection can start while the lock is held, and calls `_forget` when it frees a node
+_lock = RLock()
 
 
 def intern(key: tuple[Any, ...], node: Any) -> Any:

@@ -69,7 +69,8 @@ class IndexingMap(Frozen, Displayed):
     ((10,), None)
     """
 
-    # The slots with an underscore hold what follows from the others. They are empty until it is asked for, and live as long as the map.
+    # The slots with an underscore hold what follows from the others. They are empty until it is asked for, and live as
+    # long as the map.
     __slots__ = (
         "__weakref__",
         "_compiled",
@@ -187,7 +188,8 @@ class IndexingMap(Frozen, Displayed):
             return True
         if not isinstance(other, IndexingMap):
             return NotImplemented
-        # The results differ first where anything does. Field by field takes half of the time that two tuples of all fields take.
+        # The results differ first where anything does. Field by field takes half of the time that two tuples of all
+        # fields take.
         return (
             self.results == other.results
             and self.dims == other.dims

@@ -231,7 +231,8 @@ def _narrowed(kind: VariableKind, group: tuple[Var, ...], intervals: dict[Variab
 # -- text --------------------------------------------------------------------------------------
 
 
-# Each of these takes time in proportion to the text, also where it does not match: callers of the service choose the text.
+# Each of these takes time in proportion to the text, also where it does not match: callers of the service choose the
+# text.
 _WRAPPER = re.compile(r'\s*#xla\.indexing_map\s*<\s*"?')
 _ALONE = re.compile(r"\s*(KNOWN\s+EMPTY|UNDEFINED)\s*\Z")
 _TRAILER = re.compile(r"^[ \t]*runtime variables:[ \t]*$", re.MULTILINE)

@@ -152,7 +152,8 @@ def _nodes(expressions: Sequence[v1.Expression], counts: Sequence[int]) -> list[
             if operator is not None:
                 if len(operands) < 2 or (len(operands) > 2 and kind in _EXACTLY_TWO_OPERANDS):
                     raise InvalidMapError(
-                        f"expected {'two' if kind in _EXACTLY_TWO_OPERANDS else 'two or more'} operands, found {len(operands)}"
+                        f"expected {'two' if kind in _EXACTLY_TWO_OPERANDS else 'two or more'} operands, found "
+                        f"{len(operands)}"
                     )
                 parts = [nodes[index] if index < i else None for index in operands]
                 if None in parts:

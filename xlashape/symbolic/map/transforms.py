@@ -111,7 +111,8 @@ def ranges_to_dims(indexing_map: IndexingMap, indices: Iterable[int] | None = No
     moved = list(range(count)) if indices is None else list(dict.fromkeys(checked_integers(indices, "indices")))
     if not all(0 <= i < count for i in moved):
         raise InvalidMapError(
-            f"the map has {count} range variables: expected indices below {count}, found {next(i for i in moved if not 0 <= i < count)}"
+            f"the map has {count} range variables: expected indices below {count}, found "
+            f"{next(i for i in moved if not 0 <= i < count)}"
         )
     stay = [i for i in range(count) if i not in set(moved)]
     replaced: dict[Variable, Expr] = {rng(i): dim(len(indexing_map.dims) + k) for k, i in enumerate(moved)}
@@ -171,7 +172,8 @@ def select_results(indexing_map: IndexingMap, indices: Iterable[int]) -> Indexin
     for i in chosen:
         if not 0 <= i < len(indexing_map.results):
             raise InvalidMapError(
-                f"the map has {len(indexing_map.results)} results: expected indices below {len(indexing_map.results)}, found {i}"
+                f"the map has {len(indexing_map.results)} results: expected indices below {len(indexing_map.results)}, "
+                f"found {i}"
             )
     return IndexingMap(
         indexing_map.dims,
@@ -210,7 +212,8 @@ def inverse(indexing_map: IndexingMap) -> IndexingMap:
     candidate = IndexingMap([Var(interval) for interval in bounds], (), (), values)
     if not _undoes(forward, candidate):
         raise UnsupportedError(f"no inverse was found: the map may not be one-to-one: {indexing_map!s:.200}")
-    # A point of B is in the image if the candidate takes it into A's domain and the map takes it back to the same point.
+    # A point of B is in the image if the candidate takes it into A's domain and the map takes it back to the same
+    # point.
     back = candidate.compose_unsimplified(forward)
     constraints = [*back.constraints, *((result - dim(i), Interval(0, 0)) for i, result in enumerate(back.results))]
     return IndexingMap(back.dims, (), (), values, constraints).simplify()

@@ -65,7 +65,8 @@ class Canonicalizer:
             return form
         if self._is_simple(expr):
             return forms[expr]
-        # A sum of many terms is one node with many operands here: the partial sums that it is built from get no forms of their own.
+        # A sum of many terms is one node with many operands here: the partial sums that it is built from get no forms
+        # of their own.
         assert isinstance(expr, Binary)
         stack: list[tuple[Binary, Sequence[Expr]]] = [(expr, _operands(expr))]
         while stack:
@@ -88,7 +89,8 @@ class Canonicalizer:
 
     def _is_simple(self, node: Expr) -> bool:
         """Whether the node is a variable, a constant or a multiple of a variable; stores its form if so."""
-        # Every node comes by here, often. `type(node) is` takes a third of the time of `isinstance`; no class of nodes has subclasses.
+        # Every node comes by here, often. `type(node) is` takes a third of the time of `isinstance`; no class of nodes
+        # has subclasses.
         if type(node) is Variable:
             self._forms[node] = self._form_of_variable(node)
         elif type(node) is Constant:

@@ -38,7 +38,8 @@ class ConstrainedSimplifier(Simplifier):
         super().__init__(bounds, simplifier.canonicalizer)
         # Atoms that have one value.
         self._known_values: dict[Expr, int] = {}
-        # Sums divided by the common factor of their coefficients: (least value, greatest value, the factor in the constraint).
+        # Sums divided by the common factor of their coefficients: (least value, greatest value, the factor in the
+        # constraint).
         self._sum_ranges: dict[frozenset[tuple[Expr, int]], tuple[int, int, int]] = {}
         # Ranges of expressions as they are written, before simplification.
         self._ranges_as_written = Ranges(bounds)

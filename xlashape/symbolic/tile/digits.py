@@ -109,7 +109,8 @@ def sum_of_digits(digits: Sequence[SizedDigit]) -> SymbolicProgression:
     ascending = sorted(digits, key=lambda digit: -abs(digit.factor))[::-1]
     is_radix_number = all(high.factor == low.factor * low.most for low, high in pairwise(ascending))
     dense = TileConstraints.unsatisfiable() if is_radix_number else _dense(ascending)
-    # A window reads all its elements for any tile. Requiring that windows do not overlap would leave only tiles of one index.
+    # A window reads all its elements for any tile. Requiring that windows do not overlap would leave only tiles of one
+    # index.
     windowed = any(isinstance(digit.size, Constant) and digit.size.value > 1 for digit in ascending[1:])
     if dense.is_always or (windowed and not dense.is_unsatisfiable):
         smallest = ascending[0].factor
@@ -413,7 +414,8 @@ def _chain_is_independent(chain: Sequence[Digit], start: int, end: int) -> bool:
     head = _independent_runs(below, start, (first + 1) * step)
     tail = _independent_runs(below, last * step, end)
     if top.modulus and count == top.modulus + 1:
-        # The first and the last block have the same highest digit, so together they must take all combinations of the lower ones.
+        # The first and the last block have the same highest digit, so together they must take all combinations of the
+        # lower ones.
         covered = complete in (head, tail) or end - last * step >= start - first * step
         return covered or _enumerated(chain, start, end)
     return head is not None and head == tail and (count == 2 or head == complete)
@@ -468,7 +470,8 @@ def stages_of(simple: IndexingMap) -> Stages | None:
     variables = [variable for group in simple.variable_expressions() for variable in group]
     bounds = dict(zip(variables, [var.bounds for var in simple.variables], strict=True))
     starts: dict[_TermSet, int] = {terms: _at_start(terms, bounds) for terms in sums}
-    # The sums become dimensions with numbers above the map's own, until it is known which of those the second map keeps.
+    # The sums become dimensions with numbers above the map's own, until it is known which of those the second map
+    # keeps.
     placeholders = {terms: dim(len(simple.dims) + k) for k, terms in enumerate(sums)}
     replaced = _replaced(exprs, {terms: placeholders[terms] + starts[terms] for terms in sums})
     used_outside = variables_of(replaced)

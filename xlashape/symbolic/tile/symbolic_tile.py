@@ -131,7 +131,8 @@ class SymbolicTile(FrozenValue):
       constraints: 8 mod d0 in [0, 0] || d0 mod 8 in [0, 0]
     """
 
-    # Boxes are computed from `_digits`, or from the tiles of two maps that are applied one after the other. A map without points has neither.
+    # Boxes are computed from `_digits`, or from the tiles of two maps that are applied one after the other. A map
+    # without points has neither.
     __slots__ = ("_digits", "_stages", "constraints", "offsets", "runtime", "sizes", "sizes_of_tile", "strides")
     _fields = ("sizes_of_tile", "runtime", "offsets", "sizes", "strides", "constraints", "_digits", "_stages")
 
@@ -376,7 +377,8 @@ def symbolic_tile(indexing_map: IndexingMap) -> SymbolicTile | None:
         return _empty_tile(indexing_map)
     results = digit_sums_of(TileSimplifier(domain.bounds), domain, domain.replaced(indexing_map.results))
     if results is None or results.constraints.is_unsatisfiable:
-        # XLA stops here. The results of the simplified map, which also use its bounds and constraints, can have a form that this finds.
+        # XLA stops here. The results of the simplified map, which also use its bounds and constraints, can have a form
+        # that this finds.
         results = digit_sums_of(Simplifier(domain.bounds), domain, domain.replaced(simple.results))
     if results is None or results.constraints.is_unsatisfiable:
         return _tile_of_stages(indexing_map, simple)

@@ -25,7 +25,8 @@ def test_tiles_count_on_tpus():
         entry(
             "p = (s32[8388608,8,4]{0,2,1:T(4,128)}) parameter(0)",
             "g = s32[8388608,8,4]{0,2,1:T(4,128)} get-tuple-element(p), index=0",
-            'ROOT c = s32[8388608,8,4]{2,1,0:T(8,128)} copy(g), metadata={op_type="FloorMod" op_name="slicewise_79/cic_update/FloorMod"}',
+            'ROOT c = s32[8388608,8,4]{2,1,0:T(8,128)} copy(g), metadata={op_type="FloorMod" '
+            'op_name="slicewise_79/cic_update/FloorMod"}',
         )
     )
     assert (row.bytes_read, row.bytes_written) == (1 << 30, 32 << 30)
@@ -334,7 +335,8 @@ def test_copies_in_reports_about_memory(tmp_path: Path):
     assert row.bytes_written == 32 * row.bytes_read == 4 << 20
     assert row.op_name == "cic/FloorMod"
     assert row.cause == (
-        "The data is in {0,2,1:T(4,128)} and is wanted in {2,1,0:T(8,128)}. Its tiles pad the result to 32 times the bytes of the operand."
+        "The data is in {0,2,1:T(4,128)} and is wanted in {2,1,0:T(8,128)}. Its tiles pad the result to 32 times the "
+        "bytes of the operand."
     )
     (tmp_path / "report.txt").write_text(text)
     assert xs.copies(tmp_path / "report.txt").rows == xs.copies(text).rows

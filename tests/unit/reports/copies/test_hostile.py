@@ -50,7 +50,8 @@ def test_deep_calls():
     bodies = ["call_0 { p0 = f32[4]{0} parameter(0) ROOT r0 = f32[4]{0} copy(p0) }"]
     for number in range(1, deep):
         bodies.append(
-            f"call_{number} {{ p{number} = f32[4]{{0}} parameter(0) ROOT r{number} = f32[4]{{0}} call(p{number}), to_apply=call_{number - 1} }}"
+            f"call_{number} "
+            f"{{ p{number} = f32[4]{{0}} parameter(0) ROOT r{number} = f32[4]{{0}} call(p{number}), to_apply=call_{number - 1} }}"
         )
     lines = ["x = f32[4]{0} parameter(0)", f"ROOT r = f32[4]{{0}} call(x), to_apply=call_{deep - 1}"]
     found = xs.copies(entry(lines, "\n".join(bodies)))
@@ -63,7 +64,8 @@ def test_loops_in_loops_do_not_overflow():
     parts.append("b0 { p = f32[4]{0} parameter(0) ROOT c = f32[4]{0} copy(p) }")
     for number in range(1, 12):
         parts.append(
-            f"b{number} {{ p{number} = f32[4]{{0}} parameter(0) ROOT w{number} = f32[4]{{0}} while(p{number}), condition=t, body=b{number - 1}, {config} }}"
+            f"b{number} "
+            f"{{ p{number} = f32[4]{{0}} parameter(0) ROOT w{number} = f32[4]{{0}} while(p{number}), condition=t, body=b{number - 1}, {config} }}"
         )
     found = xs.copies(
         entry(

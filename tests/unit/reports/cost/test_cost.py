@@ -208,7 +208,8 @@ def _fused(inner: str, result: str) -> Cost:
     parameters = "a = f32[8,6] parameter(0) u = f32[2,6] parameter(1) i = s32[] parameter(2)"
     return cost(
         "HloModule m sum { x = f32[] parameter(0) y = f32[] parameter(1) ROOT r = f32[] add(x, y) }"
-        f" f {{ {parameters} {inner} }} ENTRY e {{ {parameters} ROOT r = {result} fusion(a, u, i), kind=kLoop, calls=f }}"
+        f" f {{ {parameters} {inner} }} ENTRY e "
+        f"{{ {parameters} ROOT r = {result} fusion(a, u, i), kind=kLoop, calls=f }}"
     )
 
 
@@ -222,9 +223,11 @@ def _fused(inner: str, result: str) -> Cost:
         ("b = f32[48] bitcast(a) v = f32[12] bitcast(u) d = f32[48] dynamic-update-slice(b, v, i) ROOT r = f32[8,6] bitcast(d)", "f32[8,6]", 52, 48),
         ("s = f32[2,6] dynamic-slice(a, i, i), dynamic_slice_sizes={2,6} n = f32[2,6] add(s, u)"
          " ROOT d = f32[8,6] dynamic-update-slice(a, n, i, i)", "f32[8,6]", 48 + 48 + 4, 48),
-        ("x = f32[7,6] slice(a), slice={[0:7], [0:6]} y = f32[7,6] slice(a), slice={[1:8], [0:6]} ROOT d = f32[7,6] subtract(x, y)",
+        ("x = f32[7,6] slice(a), slice={[0:7], [0:6]} y = f32[7,6] slice(a), slice={[1:8], [0:6]} ROOT d = f32[7,6] "
+        "subtract(x, y)",
          "f32[7,6]", 192, 168),
-        ("j = s32[2,1] broadcast(i), dimensions={} ROOT c = f32[8,6] scatter(a, j, u), update_window_dims={1}, inserted_window_dims={0},"
+        ("j = s32[2,1] broadcast(i), dimensions={} ROOT c = f32[8,6] scatter(a, j, u), update_window_dims={1}, "
+        "inserted_window_dims={0},"
          " scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum", "f32[8,6]", 48 + 48 + 4, 48),
         ("ROOT n = f32[2,6] negate(u)", "f32[2,6]", 48, 48),
         ("k = f32[2,6] constant({...}) ROOT n = f32[2,6] add(u, k)", "f32[2,6]", 48, 48),

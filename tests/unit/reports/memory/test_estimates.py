@@ -110,7 +110,8 @@ def test_padding_of_tiles_counts():
 
 def test_a_module_without_a_schedule_says_so():
     answer = estimated(
-        "p = f32[256] parameter(0) a = f32[256] sine(p) b = f32[256] reverse(a), dimensions={0} ROOT c = f32[256] add(a, b)",
+        "p = f32[256] parameter(0) a = f32[256] sine(p) b = f32[256] reverse(a), dimensions={0} ROOT c = f32[256] "
+        "add(a, b)",
         header="num_partitions=1",
     )
     assert answer.is_estimate

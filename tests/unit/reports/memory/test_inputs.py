@@ -135,7 +135,8 @@ def test_usage_reports_as_protos(tmp_path):
 def test_reports_by_memory_space(tmp_path):
     path = tmp_path / "m-memory-usage-report.txt"
     path.write_text(
-        "Memory Space: default (color=0)\nTotal bytes: 1000 (1000B)\n\nMemory Space: vmem (color=1)\nTotal bytes: 24 (24B)\n"
+        "Memory Space: default (color=0)\nTotal bytes: 1000 (1000B)\n\nMemory Space: vmem (color=1)\nTotal bytes: 24 "
+        "(24B)\n"
     )
     assert [(each.space, each.total_allocation_bytes) for each in memory(path).spaces] == [(0, 1000), (1, 24)]
 
@@ -144,7 +145,8 @@ def test_live_ranges_alone(tmp_path):
     path = tmp_path / "m-live-range.txt"
     path.write_text(
         "HloLiveRange (max 23):\n  InstructionSequence:\n    0:p\n  Live ranges at 20 (peak):\n"
-        "    dot{}: 262144 bytes (cumulative: 262144 bytes)\n    while.1{1}: 8 bytes (cumulative: 262152 bytes)\n  Stack trace breakdown\n"
+        "    dot{}: 262144 bytes (cumulative: 262144 bytes)\n    while.1{1}: 8 bytes (cumulative: 262152 bytes)\n  "
+        "Stack trace breakdown\n"
     )
     assert [(each.name, each.bytes) for each in memory(path).peak_buffers] == [("dot", 262144), ("while.1", 8)]
     assert memory(path).peak_bytes == 262152

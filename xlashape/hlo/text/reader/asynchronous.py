@@ -168,7 +168,8 @@ def complete_step(
     if origin is not None:
         _check_origin(state, parsed, origin, attributes, at, wrapped)
         parsed.calls = ()
-    # The state may have been started elsewhere, such as before a loop: what it runs is then what `calls` says, if anything.
+    # The state may have been started elsewhere, such as before a loop: what it runs is then what `calls` says, if
+    # anything.
     parsed.async_origin = parsed if origin is None else origin
     parsed.async_computation = (
         origin.async_computation if origin is not None else parsed.calls[0] if parsed.calls else -1

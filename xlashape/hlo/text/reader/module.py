@@ -55,7 +55,8 @@ class UniqueNames:
     __slots__ = ("_stems",)
 
     def __init__(self) -> None:
-        # By stem: the numbers taken and the smallest that may be free; for a stem with one number, _SINGLE and that number.
+        # By stem: the numbers taken and the smallest that may be free; for a stem with one number, _SINGLE and that
+        # number.
         self._stems: dict[str, tuple[set[int], int]] = {}
 
     def take(self, name: str) -> str:

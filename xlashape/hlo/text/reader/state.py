@@ -350,6 +350,7 @@ class Body:
         for number in range(len(parameters)):
             if number not in parameters:
                 raise self.cursor.error(
-                    f"computation {self.computation.name!r} has {len(parameters)} parameters: parameter({number}) is missing",
+                    f"computation {self.computation.name!r} has {len(parameters)} parameters: parameter({number}) is "
+                    "missing",
                     at=self.cursor.at - 1,
                 )

@@ -159,7 +159,8 @@ class FrameTables:
         return self._numbers.get(frame, 0)
 
     def _add(self, frame: int) -> None:
-        # Callers first. A frame that is not in the table, or has no location, is dropped, and so are the frames called from it.
+        # Callers first. A frame that is not in the table, or has no location, is dropped, and so are the frames called
+        # from it.
         frames = self._index.stack_frames
         chain: list[int] = []
         seen: set[int] = set()

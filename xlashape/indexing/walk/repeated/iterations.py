@@ -264,7 +264,8 @@ class StateWalk:
         union: Frontier = {leaf: dict(accesses) for leaf, accesses in first.items()}
         pending = deque([access for accesses in first.values() for access in accesses])
         given_up: set[int] = set()
-        # Leaves of which some map names every element on the executing replica: no other map without a replica says more.
+        # Leaves of which some map names every element on the executing replica: no other map without a replica says
+        # more.
         covered: set[int] = set()
         while pending:
             access = pending.popleft()

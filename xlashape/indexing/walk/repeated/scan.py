@@ -243,7 +243,8 @@ class _ScanWalk:
             )
         return bool(self._mattering >> number & 1 if self.is_back else self._mattering & results[number])
 
-    # -- from slices to arrays ----------------------------------------------------------------------------------------------------
+    # -- from slices to arrays
+    # ----------------------------------------------------------------------------------------------------
 
     def _placed(self, access: OperandIndexing, target: _Array, lags: _Lags) -> Iterator[OperandIndexing]:
         """A map between slices as a map between arrays, for steps that lie so far apart. At most one end is a carry."""

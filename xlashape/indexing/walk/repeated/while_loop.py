@@ -198,7 +198,8 @@ class WhileLoop:
         self._order: list[int] | None = None
         self._is_given_up = False
 
-    # -- from an output -----------------------------------------------------------------------------------------------------------
+    # -- from an output
+    # -----------------------------------------------------------------------------------------------------------
 
     def from_output(self, output: int) -> MapsCoroutine:
         """One set, for the operand."""
@@ -237,7 +238,8 @@ class WhileLoop:
         (reads,) = yield ComputationRequest(self.body, FROM_RESULT, leaf)
         return reads
 
-    # -- from the operand ---------------------------------------------------------------------------------------------------------
+    # -- from the operand
+    # ---------------------------------------------------------------------------------------------------------
 
     def from_operand(self, leaf: int) -> MapsCoroutine:
         """One set for each leaf of the result."""
@@ -300,7 +302,8 @@ class WhileLoop:
             sets[output] = OperandIndexingSet([access.with_leaf(0) for access in accesses])
         return tuple(sets)
 
-    # -- both directions ----------------------------------------------------------------------------------------------------------
+    # -- both directions
+    # ----------------------------------------------------------------------------------------------------------
 
     def _state_walk(self, body: HloComputation, dims: Dims, step_maps: StepMaps) -> StateWalk:
         exchanges = any(known.contents.exchanges for known in self._body_and_condition())
