@@ -165,8 +165,8 @@ class ProgramMemory(Frozen, Answer):
         return self.peak_bytes if self.plan.bounds is None else self.plan.bounds[0]
 
     @property
-    def upper_bytes(self) -> int:
-        """What the peak is at most. The peak itself, unless it is an estimate."""
+    def upper_bytes(self) -> int | None:
+        """What the peak is at most. The peak itself, unless it is an estimate; None where nothing says it."""
         return self.peak_bytes if self.plan.bounds is None else self.plan.bounds[1]
 
     @property
@@ -492,15 +492,18 @@ class ProgramMemory(Frozen, Answer):
     def headline(self) -> str:
         """Five lines of totals, the timeline as a line of bars, and what else must be known."""
         where = f", while {self.peak_instruction} runs" if self.peak_instruction else ""
-        known = (
-            f"between {short_bytes(self.lower_bytes)} and {short_bytes(self.upper_bytes)}" if self.is_estimate else ""
-        )
+        known = ""
+        if self.is_estimate:
+            most = self.upper_bytes
+            known = "; an estimate" + (
+                "" if most is None else f", between {short_bytes(self.lower_bytes)} and {short_bytes(most)}"
+            )
         donated = f", of which {short_bytes(self.alias_bytes)} in the memory of parameters" if self.alias_bytes else ""
         fragmentation = ""
         if self.fragmentation_bytes:
             fragmentation = f", of which {short_bytes(self.fragmentation_bytes)} fragmentation"
         lines = [
-            f"peak         {byte_text(self.peak_bytes)}{where}" + (f"; an estimate, {known}" if known else ""),
+            f"peak         {byte_text(self.peak_bytes)}{where}{known}",
             f"parameters   {byte_text(self.argument_bytes)}",
             f"outputs      {byte_text(self.output_bytes)}{donated}",
             f"temporaries  {byte_text(self.temp_bytes)}{fragmentation}",

@@ -33,6 +33,7 @@ from xlashape.reports.memory.untraced import is_untraced, with_temporaries
 from xlashape.reports.why.oom_text import is_report
 
 _MOST_BYTES: Final = (1 << 31) - 1
+_MOMENT: Final = "The text has what lives at one moment alone: outputs that are made later are not counted, as they are in XLA's peak, and values that share memory count twice."
 _HOW_TO_DUMP: Final = (
     "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto' writes DIR/….hlo.pb, whose assignment has the traces"
 )
@@ -216,5 +217,7 @@ def _of_text(said: TextAssignment, module: HloModule | None, name: str) -> Progr
     plan: Plan = plan_of_assignment(said.proto, module, said.shapes)
     if is_untraced(plan, said.proto):
         plan = with_temporaries(plan, said.proto)
+    if said.is_moment:
+        plan = plan._replace(bounds=(0, None), notes=(_MOMENT,))
     notes = (f"{name} has rounded sizes.",) if said.is_rounded else ()
     return ProgramMemory(plan, notes=notes)

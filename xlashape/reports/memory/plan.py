@@ -137,8 +137,8 @@ class Plan(NamedTuple):
     """The peak of the same plan if each value took the bytes of its elements alone, without tiles and padding; None where shapes are not known."""
     notes: tuple[str, ...] = ()
     """What a reader must know of where the plan comes from."""
-    bounds: tuple[int, int] | None = None
-    """The least and the most that the peak can be; None for a plan that is exact."""
+    bounds: tuple[int, int | None] | None = None
+    """The least and the most that the peak can be, where that is known; None for a plan that is exact."""
     space: int | None = None
     """The memory space that the plan is of; None for all of them together."""
 
@@ -189,7 +189,8 @@ def in_space(plan: Plan, space: int) -> Plan:
         made = made._replace(unpadded_peak=_unpadded_peak(made))
     if plan.bounds is not None:
         elsewhere = plan.steps.totals[0] - totals[0]
-        made = made._replace(bounds=(totals[0], max(max(totals), plan.bounds[1] - elsewhere)))
+        most = plan.bounds[1]
+        made = made._replace(bounds=(totals[0], None if most is None else max(max(totals), most - elsewhere)))
     return made
 
 

@@ -47,6 +47,8 @@ class TextAssignment(NamedTuple):
     shapes: dict[int, Shape]
     """The shapes of values by the ids of their logical buffers."""
     is_rounded: bool
+    is_moment: bool = False
+    """Whether the text has the values of one moment alone, without allocations."""
 
 
 def read_text(text: str, name: str) -> TextAssignment:
@@ -91,7 +93,8 @@ def read_text(text: str, name: str) -> TextAssignment:
             at_peak = match is not None
             if match is not None:
                 live.append((match[1], match[2], _int64(match[3], line)))
-    if live and not proto.buffer_allocations:
+    is_moment = bool(live) and not proto.buffer_allocations
+    if is_moment:
         _add_live(proto, live)
     if not proto.buffer_allocations:
         raise ParseError(f"{name} has no allocations of a buffer assignment", expected="allocation 0: size …")
@@ -101,7 +104,7 @@ def read_text(text: str, name: str) -> TextAssignment:
             logical = proto.logical_buffers.add(id=known + added.index, size=added.size, color=added.color)
             logical.defined_at.instruction_name = f"allocation {added.index}"
             added.assigned.add(logical_buffer_id=logical.id, size=added.size)
-    return TextAssignment(proto, shapes, is_rounded)
+    return TextAssignment(proto, shapes, is_rounded, is_moment)
 
 
 def _int64(text: str, line: str) -> int:
