@@ -38,9 +38,18 @@ def many_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def many_rows(
-    report: str, found: Iterable[Input], options: dict[str, Any], section: str, argument: Any, jobs: int
+    report: str,
+    found: Iterable[Input],
+    options: dict[str, Any],
+    section: str,
+    argument: Any,
+    jobs: int,
+    totals: list[Row],
 ) -> Iterator[tuple[Row, bool]]:
-    """The rows of all inputs in their order, and of each whether it says that an input is refused. `jobs` processes compute them."""
+    """The rows of all inputs in their order, and of each whether it says that an input is refused. `jobs` processes compute them.
+
+    `totals` gets the totals of each input that is not refused, behind its file and module.
+    """
     declared = report_of(report)
     columns = (
         declared.totals if section == "totals" else declared.section(section).columns if section else declared.columns
@@ -68,12 +77,13 @@ def many_rows(
             row = {**about, ERROR_COLUMN.name: answer.message}
             yield tuple([row.get(name) for name in target]), True
             continue
-        for values in answer:
+        totals.append((each.name, each.module, *answer.totals))
+        for values in answer.rows:
             row = {**dict(zip(names, values, strict=True)), **about}
             yield tuple([row.get(name) for name in target]), False
 
 
-def _computed(tasks: Iterator[tuple[Any, ...]], jobs: int) -> Iterator[list[Row] | Refused]:
+def _computed(tasks: Iterator[tuple[Any, ...]], jobs: int) -> Iterator[Answered | Refused]:
     if jobs <= 1:
         yield from map(_compute, tasks)
         return
@@ -89,16 +99,22 @@ def _computed(tasks: Iterator[tuple[Any, ...]], jobs: int) -> Iterator[list[Row]
             waiting += [pool.submit(_compute, task) for task in islice(tasks, 1)]
 
 
-def _compute(task: tuple[Any, ...]) -> list[Row] | Refused:
-    """The rows of one input. An input that is refused does not end the others."""
+class Answered(NamedTuple):
+    """What is answered about one input."""
+
+    rows: list[Row]
+    totals: Row
+
+
+def _compute(task: tuple[Any, ...]) -> Answered | Refused:
+    """The rows and the totals of one input. An input that is refused does not end the others."""
     report, name, data, options, section, argument = task
     if isinstance(data, Refused):
         return data
     try:
         answer = report_of(report).run(name if data is None else data, **options)
-        if section == "totals":
-            return [tuple(answer.totals.values())]
-        return list(answer.rows_of(section, argument))
+        totals = tuple(answer.totals.values())
+        return Answered([totals] if section == "totals" else list(answer.rows_of(section, argument)), totals)
     except XlashapeError as error:
         return Refused(one_line(error))
     except OSError as error:

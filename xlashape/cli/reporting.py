@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from math import isfinite
 from pathlib import Path
 from shutil import get_terminal_size
@@ -37,6 +38,8 @@ from xlashape.tables import Column, Kind
 if TYPE_CHECKING:
     from xlashape_client.methods import ServiceMethods
 
+_MOST_TOTALS: Final = 20
+"""The most files whose totals stand above the rows."""
 _JSON_NAMES: Final = {"totals": "totals_of_files"}
 """Of several files the totals are rows, which have another name than those of one file."""
 
@@ -237,10 +240,11 @@ def _write_many(
         columns = tuple([each if each.rank or each.name == "module" else each._replace(rank=2) for each in columns])
     found = list(inputs(what, stage))
     refused = failed = 0
+    totals: list[Row] = []
 
     def every() -> Iterator[Row]:
         nonlocal refused, failed
-        for row, is_refused in many_rows(report.name, found, options, section, argument, jobs):
+        for row, is_refused in many_rows(report.name, found, options, section, argument, jobs, totals):
             refused += is_refused
             failed += bool(report.failures) and not section  # its rows are failures
             if is_refused:  # filters, --sort and --limit may leave its row out
@@ -250,7 +254,17 @@ def _write_many(
     if form == "table":
         rows = list(selection._replace(limit=0).chosen(columns, every()))
         most = (report.shown if selection.limit is None else selection.limit) or None
-        parts = [table_text(columns, rows[:most], _width())] if rows else []
+        folder = _folder([each.name for each in found])
+        shown, told = ([(row[0].removeprefix(folder), *row[1:]) for row in part] for part in (rows[:most], totals))
+        parts = [table_text(columns, shown, _width())] if rows else []
+        if not section and selection.is_all and totals and any(each.rank for each in report.totals):
+            about = (*many_columns(report.totals)[:2], *report.totals)
+            parts.insert(0, table_text(about, told[:_MOST_TOTALS], _width()))
+            if len(totals) > _MOST_TOTALS:
+                parts.insert(
+                    1, f"{len(totals) - _MOST_TOTALS:,} more files have totals: --show totals --limit 0 shows all."
+                )
+        parts += [f"The files are in {folder}"] if folder else []
         parts.append(f"{len(found):,} files, {refused:,} of them refused; {len(rows):,} rows")
         if most is not None and len(rows) > most:
             parts.append(f"{len(rows) - most:,} more rows are not shown: --limit 0 shows all.")
@@ -265,6 +279,13 @@ def _write_many(
     else:
         write_rows(form, columns, selection.chosen(columns, every()))
     return int(refused > 0 or failed > 0)
+
+
+def _folder(names: Sequence[str]) -> str:
+    """The folder that all files are in, with its last slash; "" where they have none in common, and for one file."""
+    folders = [name.split("/")[:-1] for name in names] if len(names) > 1 else []
+    common = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))]
+    return "".join([f"{part}/" for part in common]) if any(common) else ""
 
 
 def _width() -> int | None:

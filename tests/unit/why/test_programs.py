@@ -234,7 +234,7 @@ def test_a_column_that_is_not_there_is_told_of_shapes_too(command, x) -> None:
 def test_a_directory_of_many_modules_is_a_short_line(tmp_path) -> None:
     for number in range(40):
         (tmp_path / f"module_{number:04}.jit_a_function_with_a_long_name.txt").write_text(PLAIN)
-    done = command_line.run("reads", tmp_path)
+    done = command_line.run("draw", tmp_path)
     assert done.returncode == 1
     assert len(done.stderr.decode().splitlines()) == 1
     assert done.stderr.decode().rstrip().endswith("and 35 more")

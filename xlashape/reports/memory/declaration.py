@@ -82,7 +82,7 @@ SUGGESTION: Final = (
 )  # fmt: skip
 
 TOTALS: Final = (
-    Column("peak_bytes", Kind.INTEGER, "the most bytes that live at once", "bytes"),
+    Column("peak_bytes", Kind.INTEGER, "the most bytes that live at once", "bytes", 1, "peak"),
     *_SIZES,
     Column("is_estimate", Kind.BOOLEAN, "whether the peak is estimated, because the program came without XLA's assignment of buffers"),
     Column("lower_bytes", Kind.INTEGER, "what the peak is at least", "bytes"),

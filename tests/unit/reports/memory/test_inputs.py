@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import command_line
 import pytest
 
 import xlashape as xs
@@ -201,3 +202,12 @@ def test_why_and_size_of_an_assignment_are_those_of_its_module(tmp_path, kind):
     (tmp_path / "hessian.hlo.pb").write_bytes((VECTORS / "hessian.hlo.pb").read_bytes())
     assert xs.why(alone).peak_bytes == size(alone).peak_bytes == memory(VECTORS / "hessian.hlo.pb").peak_bytes
     assert xs.why(alone).buffer_bytes == xs.why(VECTORS / "hessian.hlo.pb").buffer_bytes
+
+
+def test_several_files_have_their_totals_above_the_rows():
+    done = command_line.run("memory", VECTORS / "hessian.hlo.pb", VECTORS / "mlp_loss_grad.hlo.pb", "--limit", "3")
+    lines = done.stdout.decode().splitlines()
+    assert lines[0].split() == ["file", "peak", "parameters", "outputs", "donated", "temporaries", "constants"]
+    assert [line.split()[0] for line in lines[2:4]] == ["hessian.hlo.pb", "mlp_loss_grad.hlo.pb"]
+    assert "1.74 MiB" in lines[3]
+    assert f"The files are in {VECTORS}/" in lines
