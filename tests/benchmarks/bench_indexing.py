@@ -15,7 +15,8 @@ So the two sides are compared
 - *output 0* of every instruction that XLA answers for, one question each,
 - *each output* of the same instructions,
 
-and `module_indexing` of everything, which answers for the other opcodes too, stands beside them. Results of XLA are freed, as ours are; `kept` is
+and `module_indexing` of everything, which answers for the other opcodes too, stands beside them. Results of XLA are freed, as ours are (not with jaxlib 0.12, which
+has no function for it); `kept` is
 its time when they are left lying, and both hold what it takes to call a C function from Python, which is told apart.
 """
 

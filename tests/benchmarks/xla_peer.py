@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("XLASHAPE_SHARED", ROOT.parent / "shared"))
 ORACLE = SHARED / "oracle"
 
-_FREE = "_ZNSt6vectorIN4absl12lts_2026010713flat_hash_setIN3xla15OperandIndexingENS1_13hash_internal4HashIS4_EESt8equal_toIS4_ESaIS4_EEESaISB_EED2Ev"
+_FREE = "_ZNSt6vectorIN4absl{}13flat_hash_setIN3xla15OperandIndexingENS1_13hash_internal4HashIS4_EESt8equal_toIS4_ESaIS4_EEESaISB_EED2Ev"
+"""Frees a result. The name has abseil's version, and jaxlib 0.12 has no such function of its own."""
 _SIMPLIFY = "_ZN3xla11IndexingMap8SimplifyENS0_23SimplifyPointDimensionsE"
 _COMPOSE = "_ZN3xla19ComposeIndexingMapsERKNS_11IndexingMapES2_"
 _P, _I32 = ctypes.c_void_p, ctypes.c_int32
@@ -64,12 +65,21 @@ class _Server:
         self.worker = worker
         self.context = worker.context()
         self.analyse = worker._fn(worker._O2I, _P, _P, _P, _I32, _P)
-        self.free = worker._fn(_FREE, None, _P)
         self.nothing = ctypes.CFUNCTYPE(_P, _P, _P, _I32, _P)(ctypes.cast(ctypes.CDLL(None).labs, _P).value)
+        self.free = self._freeing()
         self.held: Any = None
         self.questions: list[tuple[int, int]] = []
         self.instructions: dict[tuple[str, str], Any] = {}
         self.maps: list[Any] = []
+
+    def _freeing(self) -> Any:
+        """What frees a result; where this jaxlib has no function for it, one that leaves results lying."""
+        try:
+            return self.worker._fn(_FREE.format(self.worker._absl), None, _P)
+        except Exception as error:
+            if type(error).__name__ != "NotInThisVersion":
+                raise
+            return ctypes.CFUNCTYPE(_P, _P)(ctypes.cast(ctypes.CDLL(None).labs, _P).value)
 
     def load(self, path: str) -> list[list[str]]:
         """(computation, instruction, opcode) of all instructions that XLA answers for: it logs an error for some opcodes, and aborts for some."""
@@ -117,7 +127,7 @@ class _Server:
         return time.thread_time() - start
 
     def freed(self) -> float:
-        """One call a question, and one that frees the result."""
+        """One call a question, and one that frees the result where this jaxlib can."""
         out = self.worker._buffer(64)
         at, analyse, context, free = ctypes.addressof(out), self.analyse, self.context, self.free
         start = time.thread_time()
