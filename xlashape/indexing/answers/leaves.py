@@ -78,6 +78,8 @@ def leaf_sizes(shape: Shape) -> list[tuple[int, ...]]:
     return [dims_of(leaf) for leaf in leaves(shape)]
 
 
+# A loop is asked about each of its leaves; its tuple may have a thousand. A sixth of the time of the maps of Gemma 2.
+@cached(max_bytes=1 << 20, entry_bytes=200)
 def is_unbounded(shape: Shape) -> bool:
     """Whether any array in the shape has a dimension without a bound."""
     if not shape.tuple_shapes:
