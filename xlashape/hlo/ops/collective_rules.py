@@ -205,21 +205,29 @@ _IN_PLACE_OPERANDS = 4
 def check_permute(result: Result) -> str | None:
     """The rule of collective-permute."""
     operands = result.operands
-    problem = _check_pairs(result.message)
-    if problem or not operands or len(operands) == _IN_PLACE_OPERANDS:
-        return problem
+    problem = _check_pairs(result.message) or _check_offsets(operands)
+    if problem or len(operands) == _IN_PLACE_OPERANDS:
+        return problem or check_shape(result.shape, operands[1])
     return check_shape(result.shape, _together(operands))
+
+
+def _check_offsets(operands: Sequence[Shape]) -> str | None:
+    """The last two operands of a permutation in place, of an input and an output, are the offsets in them."""
+    if len(operands) != _IN_PLACE_OPERANDS:
+        return None
+    wrong = [each for each in operands[2:] if not each.is_tuple]
+    return f"its offsets must be tuples, found {wrong[0]}" if wrong else None
 
 
 def check_permute_start(result: Result) -> str | None:
     """The rule of collective-permute-start, which gives its operands, its results and, in older modules, two counters."""
     shape, operands = result.shape, result.operands
-    problem = _check_pairs(result.message)
-    if problem or not operands or len(operands) == _IN_PLACE_OPERANDS:
+    problem = _check_pairs(result.message) or _check_offsets(operands)
+    if problem:
         return problem
-    data = _together(operands)
+    data = operands[:2] if len(operands) == _IN_PLACE_OPERANDS else [_together(operands)] * 2
     counters = shape.tuple_shapes[2:] if shape.is_tuple else ()
-    return check_shape(shape, Shape.tuple([data, data, *counters]))
+    return check_shape(shape, Shape.tuple([*data, *counters]))
 
 
 def check_second_element(result: Result) -> str | None:

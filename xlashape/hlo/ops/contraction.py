@@ -61,6 +61,10 @@ def _infer_dot(given: Given) -> Shape:
 
 def _verify_dot(result: Result) -> str | None:
     # The operands do not fix the element type of the result: the instruction chooses in which type products are added.
+    further = len(result.operands) - 2
+    named = _named_operands(result.message)
+    if further and not sparse_operands(result.message) and len(named) != further:
+        return f"sparsity_config or block_scaling_config must name its {further} further operands, found {len(named)}"
     lhs, rhs = _dot_sides(result.message, result.operands)
     return check_shape(
         result.shape,
@@ -68,6 +72,15 @@ def _verify_dot(result: Result) -> str | None:
             DotDimensionNumbers.of_proto(result.message.dot_dimension_numbers), lhs, rhs, result.shape.element_type
         ),
     )
+
+
+def _named_operands(message: xla.HloInstructionProto) -> set[int]:
+    """The numbers of the operands behind the first two that say which elements there are, or have scales."""
+    sparsity, scaling = message.sparsity_config, message.block_scaling_config
+    named = {side.idx for side in (sparsity.lhs, sparsity.rhs)}
+    for side in (scaling.lhs, scaling.rhs):
+        named.update((side.scale_idx, side.zero_idx))
+    return {number for number in named if number > 1}
 
 
 def _verify_scaled_dot(result: Result) -> str | None:

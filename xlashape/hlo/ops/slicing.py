@@ -180,6 +180,9 @@ def _infer_gather(given: Given) -> Shape:
     if not all(0 <= dim < indices.rank for dim in numbers.start_indices_batching_dims):
         batching = list(numbers.start_indices_batching_dims)
         raise CannotInfer(f"start_indices_batching_dims={batching} must be dimensions of {indices}")
+    counts = [len(numbers.operand_batching_dims), len(numbers.start_indices_batching_dims)]
+    if counts[0] != counts[1]:
+        raise CannotInfer(f"it must have as many batching dimensions in its operand as in its indices, found {counts}")
     window = [size for dim, size in enumerate(slices) if dim not in dropped]
     batch = [dim for dim in range(indices.rank) if dim != numbers.index_vector_dim]
     rank = len(window) + len(batch)

@@ -136,7 +136,7 @@ def _executed(computation: ParsedComputation) -> Iterable[int]:
     """The instructions of a computation in the order in which they run: that of the text, except that the root of a computation which is made for
     an asynchronous operation comes after the parameters that later steps have added."""
     count, root = len(computation.instructions), computation.root
-    if max(computation.instructions[root].operands, default=0) < root:
+    if max(computation.instructions[root].operands, default=-1) < root:
         return range(count)
     return (*range(root), *range(root + 1, count), root)
 
