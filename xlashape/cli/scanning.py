@@ -52,7 +52,7 @@ def _bytes(context: click.Context, parameter: click.Parameter, value: str) -> in
 @click.option(
     "--memory",
     "memory_bytes",
-    default="1GiB",
+    default="2GiB",
     metavar="BYTES",
     callback=_bytes,
     help="The most memory that a file may take.",

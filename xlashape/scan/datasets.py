@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from xlashape.errors import InvalidArgumentError, ParseError, XlashapeError
@@ -36,6 +37,9 @@ KEYS: Final = (
     Column("module", Kind.TEXT, "the name of the module"),
 )
 """The columns with which the rows of every data set begin."""
+
+_ROWS: Final = 8192
+"""The most rows of a table: Python's objects for a row take some kilobytes."""
 
 _FILE: Final = "the file"
 """Its name in messages: the rows of two files with the same content are equal but for their paths."""
@@ -64,7 +68,7 @@ _TOTALS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 
 
 class Subject:
-    """A module that is scanned. What several data sets need of it is computed once."""
+    """A module that is scanned, and what is known of it so far."""
 
     def __init__(self, module: HloModule, form: str, file_bytes: int) -> None:
         self.module = module
@@ -72,13 +76,24 @@ class Subject:
         self.file_bytes = file_bytes
         self.failures: list[tuple[str, BaseException]] = []
         """The steps that failed, each with its error."""
-        self._answers: dict[str, Answer | None] = {}
+        self._totals: dict[str, dict[str, Any]] = {}
 
     def answer(self, report: str) -> Answer | None:
-        """The answer of a report about the module; None where it raises, which is among the failures then."""
-        if report not in self._answers:
-            self._answers[report] = self.attempt(report, partial(report_of(report).run, self.module))
-        return self._answers[report]
+        """The answer of a report about the module; None where it raises, which is among the failures then.
+
+        It is not kept, since answers about large modules are large: its totals are.
+        """
+        self._totals[report] = {}
+        answer = self.attempt(report, partial(report_of(report).run, self.module))
+        if answer is not None:
+            self._totals[report] = self.attempt(report, partial(_totals_of, answer)) or {}
+        return answer
+
+    def totals(self, report: str) -> dict[str, Any]:
+        """The totals of a report that are columns of `modules`, by name. Those of a report that raises are missing."""
+        if report not in self._totals:
+            self.answer(report)
+        return self._totals[report]
 
     def attempt(self, step: str, compute: Callable[[], Any]) -> Any:
         """What `compute` returns; None where it raises."""
@@ -89,6 +104,12 @@ class Subject:
         except Exception as error:  # whatever is wrong with one module must not end the scan of the others
             self.failures.append((step, error))
             return None
+
+
+def _totals_of(answer: Answer) -> dict[str, Any]:
+    declared = {column.name: column for column in answer.report.totals}
+    # One by one: the totals that are no columns would be computed, too.
+    return {total: plain(declared[total], getattr(answer, total)) for _, total in _TOTALS.get(answer.report.name, ())}
 
 
 class DataSet(NamedTuple):
@@ -120,12 +141,7 @@ def _total_columns() -> Iterator[Column]:
 
 def _module_rows(subject: Subject) -> Iterator[Sequence[Any]]:
     module = subject.module
-    totals: list[Any] = []
-    for report, names in _TOTALS.items():
-        answer = subject.answer(report)
-        declared = {column.name: column for column in report_of(report).totals}
-        # One by one: the totals that are no columns would be computed, too.
-        totals += [None if answer is None else plain(declared[total], getattr(answer, total)) for _, total in names]
+    totals = [subject.totals(report).get(total) for report, names in _TOTALS.items() for _, total in names]
     yield (
         subject.form,
         subject.file_bytes,
@@ -236,43 +252,50 @@ def chosen(names: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(name for name in DATASETS if name in wanted or name == "errors")
 
 
-def rows_of_file(path: str, content: bytes, names: Sequence[str]) -> dict[str, Table]:
-    """The rows that a file has in each of these data sets. Whatever is wrong with it is a row of `errors`. Raises MemoryError alone.
+def rows_of_file(path: str, content: bytes, names: Sequence[str]) -> Iterator[tuple[str, Table]]:
+    """The rows that a file has in each of these data sets, as tables of some thousand rows with the name of their data set, and last those of `errors`.
 
-    >>> tables = rows_of_file("m.hlo", b"HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }", ["modules", "errors"])
-    >>> tables["modules"]["instructions"], len(tables["errors"])
-    ([2], 0)
+    Whatever is wrong with the file is a row of `errors`. Raises MemoryError alone.
+
+    >>> text = b"HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }"
+    >>> [(name, table["module"]) for name, table in rows_of_file("m.hlo", text, ["modules", "instructions"])]
+    [('instructions', ['m', 'm']), ('modules', ['m'])]
     """
     key = key_of(path, content)
-    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in names}
-    failures = rows.setdefault("errors", [])
+    failures: list[tuple[Any, ...]] = []
+    form = ""
+    modules: Iterator[HloModule] = iter(())
     try:
         if STORED.search(path):
             content = content_of(content, key)
         form = str(detect(content))
-        modules = [HloModule.of_document(document) for _, document in decode_all(content, _FILE)]
+        modules = iter([HloModule.of_document(document) for _, document in decode_all(content, _FILE)])
     except MemoryError:
         raise
     except Exception as error:  # whatever is wrong with one file must not end the scan of the others
         failures.append((path, key, None, *_failure("read", error)))
-        modules, form = [], ""
     for module in modules:
         subject = Subject(module, form, len(content))
         about = (path, key, module.name)
-        for name in names:
-            rows[name] += [(*about, *row) for row in subject.attempt(name, partial(_rows_of, name, subject)) or ()]
+        # The row of a module last: it has totals of the reports that are rows of others.
+        for name in sorted(names, key=lambda name: name == "modules"):
+            rows = ((*about, *row) for row in DATASETS[name].rows(subject))
+            while found := subject.attempt(name, partial(_next_table, name, rows)):
+                yield name, found
         failures += [(*about, *_failure(step, error)) for step, error in subject.failures]
-    return {name: DATASETS[name].table(found) for name, found in rows.items()}
+    if failures:
+        yield "errors", DATASETS["errors"].table(failures)
+
+
+def _next_table(name: str, rows: Iterator[tuple[Any, ...]]) -> Table | None:
+    found = list(islice(rows, _ROWS))
+    return DATASETS[name].table(found) if found else None
 
 
 def key_of(path: str, content: bytes) -> str:
     """The SHA-256 of a file's content; of a file in the store of a server that of the module, which is the file's name."""
     stored = STORED.search(path)
     return hashlib.sha256(content).hexdigest() if stored is None else stored[1]
-
-
-def _rows_of(name: str, subject: Subject) -> list[Sequence[Any]]:
-    return list(DATASETS[name].rows(subject))
 
 
 def failed_file(path: str, key: str | None, error: BaseException) -> Table:

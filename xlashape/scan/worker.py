@@ -21,18 +21,21 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
 
 from xlashape.errors import LimitExceededError, UnavailableError
 from xlashape.extras import require
 from xlashape.math import byte_text
-from xlashape.scan.datasets import BY_DEFAULT, failed_file, key_of, rows_of_file
+from xlashape.scan.datasets import BY_DEFAULT, DATASETS, failed_file, key_of, rows_of_file
+from xlashape.tables import Table, arrow_schema
 
 DEFAULT_SECONDS: Final = 120.0
-DEFAULT_MEMORY_BYTES: Final = 1 << 30
+DEFAULT_MEMORY_BYTES: Final = 2 << 30
+"""Enough for a module of 200,000 instructions, or one of 400 MB of constants."""
 
 _PATIENCE: Final = 10
 _TIMERS: Final = (-signal.SIGPROF, -signal.SIGALRM)
@@ -46,7 +49,7 @@ _START: Final = "from xlashape.scan.worker import serve; serve()"
 class Worker:
     """A process for files. It starts with the first file, and again after one that ended it. Close it, or use it in a `with`.
 
-    seconds: the most time of the processor that a file may take. memory_bytes: the most memory that the process may have for its data.
+    seconds: the most time of the processor that a file may take. memory_bytes: the most memory that it may take.
     """
 
     def __init__(self, seconds: float = DEFAULT_SECONDS, memory_bytes: int = DEFAULT_MEMORY_BYTES) -> None:
@@ -152,7 +155,7 @@ def serve() -> None:
     rows_of_file(
         "", b"HloModule m ENTRY e { ROOT p = f32[1] parameter(0) }", BY_DEFAULT
     )  # imports what files need, outside their time
-    most = int(os.environ[_MEMORY])
+    most = _own_bytes() + int(os.environ[_MEMORY])
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     while True:
         try:
@@ -166,39 +169,61 @@ def serve() -> None:
         parts = _answer(request["path"], content, request["datasets"])
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        header = {"tables": [[name, len(data)] for name, data in parts.items()]}
+        header = {"tables": [[name, data.size] for name, data in parts.items()]}
         try:
             _write(answers, json.dumps(header).encode(), *parts.values())
         except BrokenPipeError:
             os._exit(0)
 
 
-def _answer(path: str, content: bytes | None, datasets: Sequence[str]) -> dict[str, bytes]:
+def _own_bytes() -> int:
+    """The data of the process before the first file, which does not count as a file's."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[5])
+    except OSError:  # on other systems than Linux
+        return 1 << 29
+    return pages * resource.getpagesize()
+
+
+def _answer(path: str, content: bytes | None, datasets: Sequence[str]) -> dict[str, Any]:
+    """The Arrow IPC stream of each data set."""
     shown = shown_path(path)
     try:
         data = _content(path) if content is None else content
-        return {name: _ipc(table.to_arrow()) for name, table in rows_of_file(shown, data, datasets).items()}
+        return _streams(datasets, rows_of_file(shown, data, datasets))
     except OSError as error:
-        return {"errors": _ipc(failed_file(shown, None, error).to_arrow())}
+        return _error(shown, None, error)
     except MemoryError:
         message = f"needs more than {byte_text(int(os.environ[_MEMORY]))} of memory"
         error = LimitExceededError(message, limit="memory_bytes", maximum=int(os.environ[_MEMORY]))
-        return {"errors": _ipc(failed_file(shown, _key(path, content), error).to_arrow())}
+        return _error(shown, _key(path, content), error)
 
 
-def _ipc(table: Any) -> bytes:
+def _streams(datasets: Sequence[str], tables: Iterable[tuple[str, Table]]) -> dict[str, Any]:
+    """The tables of each data set as one Arrow IPC stream."""
     pa: Any = import_module("pyarrow")
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    sinks = {name: pa.BufferOutputStream() for name in datasets}
+    writers = {
+        name: pa.ipc.new_stream(sink, arrow_schema(DATASETS[name].all_columns), options=options)
+        for name, sink in sinks.items()
+    }
+    for name, table in tables:
+        writers[name].write_table(table.to_arrow())
+    for writer in writers.values():
+        writer.close()
+    return {name: sink.getvalue() for name, sink in sinks.items()}
+
+
+def _error(path: str, key: str | None, error: Exception) -> dict[str, Any]:
+    return _streams(["errors"], [("errors", failed_file(path, key, error))])
 
 
 def _arrow(data: bytes) -> Any:
     return import_module("pyarrow").ipc.open_stream(data).read_all()
 
 
-def _write(stream: IO[bytes], header: bytes, *rest: bytes) -> None:
+def _write(stream: IO[bytes], header: bytes, *rest: Any) -> None:
     stream.write(_SIZE.pack(len(header)))
     stream.write(header)
     for part in rest:

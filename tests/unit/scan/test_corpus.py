@@ -167,7 +167,7 @@ def test_a_file_that_takes_too_long_is_a_row() -> None:
 
 def test_a_file_that_takes_too_much_memory_is_a_row() -> None:
     large = gzip.compress(b"HloModule m\n" + b" " * (900 << 20), 1, mtime=0)
-    with Worker(memory_bytes=600 << 20) as worker:
+    with Worker(memory_bytes=300 << 20) as worker:
         rows = worker.tables("large.hlo.gz", large, ["modules", "errors"])["errors"].to_pylist()
         assert len(rows) == 1
         assert rows[0]["key"]
