@@ -144,7 +144,7 @@ def diff(
 
 
 def _pairs(a: str, b: str, stage: str, load: Callable[[str], HloModule]) -> Iterator[tuple[str, str, str]]:
-    """What is compared: a title and two names of files. Modules of directories are matched by name, then by fingerprint."""
+    """What is compared: a title and two names of files. Modules of directories are matched by name, then by fingerprint; those whose name one side has alone by fingerprint."""
     if not Path(a).is_dir() and not Path(b).is_dir():
         yield f"{a} → {b}", a, b
         return
@@ -158,17 +158,25 @@ def _pairs(a: str, b: str, stage: str, load: Callable[[str], HloModule]) -> Iter
             plain = _MODULE_NUMBER.sub("", each.module)
             modules.setdefault(plain, []).append(each.name)
         sides.append(modules)
-    alone = [
-        f"{name} is in {where} alone"
-        for where, one, other in ((a, *sides), (b, *sides[::-1]))
-        for name in one
-        if name not in other
-    ]
-    for text in alone:
-        _complain(text)
+    alone = [[name for name in one if name not in other] for one, other in (sides, sides[::-1])]
+    if all(alone):
+        # The same program under another name.
+        of_other: dict[str, list[str]] = {}
+        for name in alone[1]:
+            of_other.setdefault(load(sides[1][name][-1]).fingerprint(), []).append(name)
+        for name in list(alone[0]):
+            renamed = of_other.get(load(sides[0][name][-1]).fingerprint())
+            if renamed:
+                other = renamed.pop(0)
+                alone[0].remove(name)
+                alone[1].remove(other)
+                yield f"{name} → {other}", sides[0][name][-1], sides[1][other][-1]
+    for where, names in zip((a, b), alone, strict=True):
+        for name in names:
+            _complain(f"{name} is in {where} alone")
     for name in sides[0]:
-        others = sides[1].get(name, [])
-        yield from [(name, one, other) for one, other in _by_fingerprint(sides[0][name], others, load)]
+        if name in sides[1]:
+            yield from [(name, one, other) for one, other in _by_fingerprint(sides[0][name], sides[1][name], load)]
 
 
 def _by_fingerprint(ones: list[str], others: list[str], load: Callable[[str], HloModule]) -> list[tuple[str, str]]:

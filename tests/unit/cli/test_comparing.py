@@ -131,6 +131,15 @@ def test_directories_of_dumps(tmp_path):
     assert [(each["module"], each["b"]) for each in told["changes"]] == [("jit_f", "c")]
 
 
+def test_modules_of_directories_with_other_names_are_matched_by_fingerprint(tmp_path):
+    for folder, name, text in (("a", "jit_old", ONE), ("b", "jit_new", SAME), ("b", "jit_more", TWO)):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / f"module_0001.{name}.cpu_after_optimizations.txt").write_text(text)
+    done = command_line.run("diff", str(tmp_path / "a"), str(tmp_path / "b"), "--json")
+    assert json.loads(done.stdout)["files"] == ["jit_old → jit_new"]
+    assert done.stderr.decode().strip() == f"jit_more is in {tmp_path / 'b'} alone"
+
+
 def test_one_instruction_beside_the_other(files):
     text = run("diff", *files[:2], "--beside", "n")
     assert text.splitlines()[0].split() == ["A", "B"]
