@@ -107,7 +107,7 @@ def diff(
 ) -> int:
     """What changed from the HLO module in A to that in B, matched by structure and data flow, what costs most first.
 
-    A and B are files (text, proto, gzip), `-` for standard input, or two directories of dumps, whose modules are compared by name. Names, ids, order,
+    A and B are files (text, proto, gzip), `-` for standard input, or two directories of dumps, whose modules are matched by name and fingerprint. Names, ids, order,
     metadata and the spelling of another version of XLA are no changes. The exit code is 1 where a test of --fail-if holds.
     """  # fmt: skip
     # Deferred: what compares takes longer to load than the command line.

@@ -187,8 +187,8 @@ def listing_text(headings: tuple[str, str], rows: Iterable[tuple[str, str, str]]
 
     >>> print(listing_text(("bytes", "copy"), [("4 KiB", "copy.1: a layout that another instruction wants", "train.py:31")], 40))
          bytes  copy
-         4 KiB  copy.1: a layout that another
-                  instruction wants
+         4 KiB  copy.1: a layout that
+                  another instruction wants
                 train.py:31
     """
     room = None if width is None else max(width, 2 * LISTED)

@@ -154,6 +154,7 @@ def test_one_instruction_beside_the_other(files):
 
 def test_markdown_has_the_summary_first_and_folds_the_rest(files):
     text = run("diff", *files[:2], "--format", "markdown", "--fail-if", "copies > 0", code=1)
+    assert "❌ copies &#62; 0: copies 0 → 1 (+1)\n" in text
     assert text.index("❌ copies") < text.index("1 change, copied +2.00 KiB") < text.index("| added | copy | copy |")
 
 

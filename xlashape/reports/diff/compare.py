@@ -36,7 +36,7 @@ _DELTAS: Final = (
     ("instructions", "instructions", ""),
     ("flops", "FLOPs in one run", "flops"),
 )
-_RANKS: Final = {"bytes": 2, "bytes_read": 6, "bytes_written": 7, "copies": 8, "instructions": 9}
+_RANKS: Final = {"bytes": 2}
 
 
 def _meaning(name: str, meaning: str) -> str:

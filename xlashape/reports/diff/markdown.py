@@ -17,6 +17,10 @@ MAX_CHARACTERS: Final = 65_536
 _SHOWN: Final = 10
 """The rows that are not folded."""
 _CELL: Final = 160
+_ESCAPED: Final = str.maketrans(
+    {each: f"&#{ord(each)};" for each in "<>|@&"} | {each: f"\\{each}" for each in "\\`*_[]#~"}
+)
+"""What means something in Markdown, as text."""
 
 
 def markdown(found: Any, title: str, reasons: Sequence[str] = (), most: int = MAX_CHARACTERS) -> str:
@@ -102,9 +106,7 @@ def _plain(text: str) -> str:
     """Text as a cell: no markup of whoever wrote the module."""
     text = " ".join(text.split())
     text = text if len(text) <= _CELL else f"{text[: _CELL - 1]}…"
-    for character in "\\`*_[]<>|#@~":
-        text = text.replace(character, f"&#{ord(character)};" if character in "<>|@" else f"\\{character}")
-    return text
+    return text.translate(_ESCAPED)
 
 
 def _cut(text: str, most: int) -> str:
