@@ -59,6 +59,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape_server.app", "xlashape_server.telemetry.server_metrics"): _TELEMETRY,
     ("xlashape.cli.serving", "xlashape_server.config"): _SERVER,
     ("xlashape.cli.serving", "xlashape_server.settings"): _SERVER,
+    ("xlashape.cli.shapes", "xlashape.hlo"): _HLO_TEXT,
     ("xlashape.cli.shapes", "xlashape_client.results"): _CLIENT,
     ("xlashape.cli.comparing", "xlashape.hlo"): _HLO_TEXT,
     ("xlashape.cli.comparing", "xlashape.reports.diff"): _HLO_TEXT,

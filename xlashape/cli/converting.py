@@ -44,7 +44,8 @@ def convert(
     either, a snapshot or a profile, compressed with gzip or not. FILE#NAME is one of several modules in a profile, modules/… one that --server keeps. OUT is replaced only after IN has been read without errors.
 
     Where the form cannot hold everything, nothing is written, and what would be lost is said; with --lossy the rest is written, and what
-    is lost is said on standard error. --json says on standard output what was written and what is lost.
+    is lost is said on standard error. HLO text is a view of a module and is always written: that it has no buffer assignment is said on
+    standard error too. --json says on standard output what was written and what is lost.
     """
     # Deferred: the writer of HLO text takes longer to load than the command line.
     from xlashape.hlo.files.convert import format_of_name, left_out_of_text, write

@@ -14,8 +14,9 @@ from xlashape.cli.completing import complete_files, instruction_names
 from xlashape.cli.connection import ServerAddress, answer_options
 from xlashape.cli.modules import is_module, loaded, naming
 from xlashape.cli.output import echo, print_json, progress
-from xlashape.cli.shapes import numbers_of
+from xlashape.cli.shapes import numbers_of, shape_on_target, target_option, text_on_target
 from xlashape.errors import InvalidArgumentError
+from xlashape.shape import Shape
 
 if TYPE_CHECKING:
     from xlashape.hlo import HloInstruction
@@ -30,7 +31,7 @@ _NAMED = 5
 @click.option(
     "-o",
     "--output-file",
-    "target",
+    "file",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE",
     help="The file to write: .svg, .html, .png or .txt. Without it, the picture is printed.",
@@ -70,13 +71,14 @@ _NAMED = 5
 )
 @click.option("--output", metavar="N|SHAPE", help="The output of an instruction, by number; of a map, its shape.")
 @click.option("--operand", metavar="N|SHAPE", help="The operand of an instruction, by number; of a map, its shape.")
+@target_option
 @click.option("--theme", default="auto", show_default=True, help="auto, light or dark.")
 @click.option("--scale", type=float, default=2.0, show_default=True, help="The pixels of a .png for each of the .svg.")
 @answer_options
 def draw(
     subject: str,
     instruction: str | None,
-    target: Path | None,
+    file: Path | None,
     form: str | None,
     after: str | None,
     at: str | None,
@@ -92,6 +94,7 @@ def draw(
     warp: int | None,
     output: str | None,
     operand: str | None,
+    target: str | None,
     theme: str,
     scale: float,
     server: ServerAddress | None,
@@ -109,20 +112,20 @@ def draw(
     from xlashape.drawing import draw as make
     from xlashape.drawing.picture import format_of
 
-    to_stdout = target is not None and str(target) == "-"
-    if form is not None and not to_stdout and not (as_json and target is None):
+    to_stdout = file is not None and str(file) == "-"
+    if form is not None and not to_stdout and not (as_json and file is None):
         raise InvalidArgumentError(
             "--format is for `-o -` and --json; the extension of a file decides", field="--format"
         )
-    if as_json and (to_stdout or (target is None and form == "png")):
+    if as_json and (to_stdout or (file is None and form == "png")):
         raise InvalidArgumentError(
             "--json writes text to standard output: write the picture to a file, -o FILE", field="--json"
         )
     # A wrong extension is found before anything is computed.
-    chosen = (form or "svg") if target is None or to_stdout else format_of(target)
+    chosen = (form or "svg") if file is None or to_stdout else format_of(file)
     picture = make(
-        _subject(subject, instruction, server, timeout),
-        after=after,
+        _subject(subject, instruction, target, server, timeout),
+        after=after if after is None else text_on_target(after, target),
         at=None if at is None else numbers_of(at, "--at", "an index"),
         rows=rows,
         columns=columns,
@@ -140,25 +143,27 @@ def draw(
     )
     if as_json:
         content = None
-        if target is None:
+        if file is None:
             content = picture.to_bytes(chosen, scale=scale).decode()
         else:
-            picture.save(target, scale=scale)
+            picture.save(file, scale=scale)
         about = {"title": picture.title, "facts": list(picture.scene.facts), "format": chosen}
-        file = None if target is None else str(target)
-        print_json("draw.v1", {"x": subject, "instruction": instruction, **about, "file": file, "picture": content})
+        name = None if file is None else str(file)
+        print_json("draw.v1", {"x": subject, "instruction": instruction, **about, "file": name, "picture": content})
         return
-    if target is None:
+    if file is None:
         echo(picture.text(_depth(), get_terminal_size((100, 24)).columns), newline=False, color=True)
         return
     if to_stdout:
         echo(picture.to_bytes(chosen, scale=scale), newline=False)
     else:
-        picture.save(target, scale=scale)
+        picture.save(file, scale=scale)
 
 
-def _subject(text: str, instruction: str | None, server: ServerAddress | None, timeout: float) -> HloInstruction | str:
-    """A shape or a map as text, or the instruction of a module."""
+def _subject(
+    text: str, instruction: str | None, target: str | None, server: ServerAddress | None, timeout: float
+) -> HloInstruction | Shape | str:
+    """A shape or a map as text, or the instruction of a module; on a device the result of an instruction that has no operands."""
     if instruction is None:
         if "->" not in text and is_module(text) and ("{" not in text or Path(text[:1024]).exists()):
             with naming(text):
@@ -169,11 +174,28 @@ def _subject(text: str, instruction: str | None, server: ServerAddress | None, t
                 f"{', '.join(names) or module.entry.root.name}",
                 field="INSTRUCTION",
             )
-        return text
+        return text if "->" in text else text_on_target(text, target)
     with naming(text):
         module = loaded(text, server, timeout)
     progress("drawing")
-    return module.instruction(instruction)
+    found = module.instruction(instruction)
+    if target is None:
+        return found
+    return _on_target(found, target) if found.operands else shape_on_target(found.shape, target)
+
+
+def _on_target(instruction: HloInstruction, target: str) -> HloInstruction:
+    """The instruction in a module in which it and its operands have the layouts of a device."""
+    from xlashape.hlo import HloModule  # deferred, as in `modules`
+
+    name = instruction.computation.name
+    proto = instruction.computation.module.to_proto()
+    placed = {each.name for each in (instruction, *instruction.operands)}
+    for computation in proto.computations:
+        for each in computation.instructions if computation.name == name else ():
+            if each.name in placed:
+                each.shape.CopyFrom(shape_on_target(Shape.from_proto(each.shape), target).to_proto())
+    return HloModule.from_proto(proto).computation(name).instruction(instruction.name)
 
 
 def _number_or_text(text: str | None) -> int | str | None:

@@ -5,29 +5,58 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from xlashape.cli.completing import complete_files, instruction_names
 from xlashape.cli.connection import ServerAddress, connected, query_options
+from xlashape.cli.modules import loaded, naming
 from xlashape.cli.output import echo, print_facts, print_json, share_text
-from xlashape.errors import InvalidIndexError
+from xlashape.errors import InvalidIndexError, InvalidShapeError
 from xlashape.math import byte_text, checked_int64
+from xlashape.shape import Shape, Target, tpu_layout
+from xlashape.shape.parts.target import TARGETS
 from xlashape.shape.tiling.padding import PaddingReport, padding_report
 
 if TYPE_CHECKING:
+    from xlashape.hlo import HloModule
     from xlashape_client.results import ShapeDescription
 
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,40}\s*")
+_INDEX = re.compile(r"[(]?[-+0-9, ]{1,400}[)]?|-")
 
 _NUMBERS_AS_ARGUMENTS = {"ignore_unknown_options": True}  # so that "-1,3" is not an option, but a (wrong) index
 
 
+target_option = click.option(
+    "--target", type=click.Choice(tuple(TARGETS)), default=None,
+    help="The device: TPUs give layouts without tiles their own order and tiles.",
+)  # fmt: skip
+"""The option --target of commands about one shape."""
+
+
+def text_on_target(text: str, target: str | None) -> str:
+    """A shape, given as text, with the layout that it has on a device; without a device the text as it is."""
+    return text if target is None else str(shape_on_target(Shape.parse(text), target))
+
+
+def shape_on_target(shape: Shape, target: str | None) -> Shape:
+    """A shape with the layouts that its arrays have on a device."""
+    if shape.is_tuple:
+        return Shape.tuple([shape_on_target(each, target) for each in shape.tuple_shapes])
+    is_tpu = target is not None and Target.of(target).is_tpu
+    return tpu_layout.default_shape(shape, target or "tpu") if is_tpu and (shape.is_array or shape.is_buffer) else shape
+
+
 @click.command(short_help="The sizes and the layout of a shape.")
 @click.argument("text", metavar="SHAPE")
+@target_option
 @query_options
-def shape(text: str, server: ServerAddress | None, timeout: float, as_json: bool) -> None:
+def shape(text: str, target: str | None, server: ServerAddress | None, timeout: float, as_json: bool) -> None:
     """The sizes and the layout of SHAPE, such as 'f32[3,5]{1,0:T(2,2)}', and how much of its buffer is padding."""
+    text = text_on_target(text, target)
     with connected(server, timeout) as service:
         description = service.describe_shape(text)
     if as_json:
@@ -141,26 +170,34 @@ def _layout_text(description: ShapeDescription) -> str:
     short_help="The positions of elements in a buffer, or the elements at positions.",
     context_settings=_NUMBERS_AS_ARGUMENTS,
 )
-@click.argument("text", metavar="SHAPE")
-@click.argument("numbers", metavar="INDEX...", nargs=-1, required=True)
+@click.argument("text", metavar="SHAPE|FILE", shell_complete=complete_files)
+@click.argument("numbers", metavar="[INSTRUCTION] INDEX...", nargs=-1, required=True, shell_complete=instruction_names)
 @click.option(
     "--inverse", is_flag=True, help="INDEX is a position in the buffer; print the index of the element there."
 )
 @click.option("--bytes", "in_bytes", is_flag=True, help="Positions count bytes, not elements.")
+@target_option
 @query_options
 def index(
     text: str,
     numbers: tuple[str, ...],
     inverse: bool,
     in_bytes: bool,
+    target: str | None,
     server: ServerAddress | None,
     timeout: float,
     as_json: bool,
 ) -> None:
     """The position in the buffer of SHAPE of the element at each INDEX, such as 2,3: a line each. `-` reads indices from standard input.
 
-    With --inverse: the index of the element at each position, or `padding`.
+    Of INSTRUCTION in the module in FILE, in the buffer of its result. With --inverse: the index of the element at each position, or `padding`.
     """
+    if _is_file(text, numbers):
+        with naming(text):
+            text, numbers = str(_result(loaded(text, server, timeout), numbers[0])), numbers[1:]
+        if not numbers:
+            raise click.UsageError("Missing argument 'INDEX...': an index such as 2,3 behind the instruction")
+    text = text_on_target(text, target)
     given = list(_lines(numbers))
     with connected(server, timeout) as service:
         element_bits = service.describe_shape(text).element_bits if in_bytes else 8
@@ -195,6 +232,24 @@ def index(
         return
     for element, position in rows:
         echo(("padding" if element is None else _index_text(element)) if inverse else str(position * step))
+
+
+def _is_file(text: str, numbers: tuple[str, ...]) -> bool:
+    """Whether the first argument is a module: one that a server keeps, a file, or a name without the brackets of a shape before two more arguments."""
+    if text.startswith("modules/") or Path(text[:1024]).is_file():
+        return True
+    return len(numbers) > 1 and not any(bracket in text for bracket in "[(") and _INDEX.fullmatch(numbers[0]) is None
+
+
+def _result(module: HloModule, name: str) -> Shape:
+    """The array that an instruction makes."""
+    found = module.instruction(name).shape
+    if found.is_tuple:
+        raise InvalidShapeError(
+            f"{name} makes a tuple, {str(found)[:60]}: name an instruction that takes an array out of it",
+            field="INSTRUCTION",
+        )
+    return found
 
 
 def _lines(arguments: tuple[str, ...]) -> Iterator[str]:

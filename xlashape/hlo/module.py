@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, cast
 from google.protobuf.message import Message
 
 from xlashape.display import Displayed
-from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, XlashapeError, is_a
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, ParseError, XlashapeError, is_a
 from xlashape.hlo.files.detect_format import holds_hlo_proto
+from xlashape.hlo.files.dumps import content_of_module
 from xlashape.hlo.module_proto import schema_compat
 from xlashape.hlo.module_proto.module_config import UNSAID, ModuleConfig
 from xlashape.hlo.module_proto.schema_compat import Original
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from xlashape.hlo.text.writer.printed_module import PrintedModule, PrintOptions
     from xlashape.hlo.values.replica_groups import ReplicaGroups
     from xlashape.hlo.values.sharding import Sharding
+
+
+_HEAD = 4096
+"""Characters of a text by which it is told what it is, if it is not HLO."""
 
 
 class HloModule(Displayed, Tabular):
@@ -207,14 +212,20 @@ class HloModule(Displayed, Tabular):
 
     @classmethod
     def parse(cls, text: str | Source, *, elided_values: bool = True) -> HloModule:
-        """The module that HLO text describes, as XLA's own parser understands it. Raises ParseError with line and column.
+        """The module that HLO text describes, as XLA's own parser understands it. Raises ParseError with line and column, and DecodeError for
+        text that is known and is not HLO, such as StableHLO.
 
         XLA gives elided constants, `constant({...})`, made-up values of the size of their shape. Without `elided_values` they have none, which
         takes no memory.
         """
         from xlashape.hlo.text.reader.module import parse_text  # start-up time: 30 ms
 
-        proto, config = parse_text(text, elided_values=elided_values)
+        try:
+            proto, config = parse_text(text, elided_values=elided_values)
+        except ParseError:
+            if isinstance(text, str):
+                content_of_module(text[:_HEAD].encode("utf-8", "replace"))
+            raise
         return cls(proto, config=config)
 
     def to_proto(self, *, for_version: str | None = None) -> xla.HloModuleProto:

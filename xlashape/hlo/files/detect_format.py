@@ -12,6 +12,7 @@ the two cannot always be distinguished; both are then refused because they have 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
@@ -20,6 +21,7 @@ from xlashape.errors import DecodeError
 from xlashape.proto.wire import BYTES, GROUP, fields
 
 _MAX_FIELDS: Final = 1 << 20  # fields looked at; a module of a million computations is not expected
+_MARK: Final = re.compile(rb"[A-Za-z_] ?[=:{]")
 _HEAD_BYTES: Final = 4096  # of a file, in which its first word is looked for
 
 
@@ -69,7 +71,7 @@ def holds_text(data: bytes) -> bool:
     r"""Whether `data` is HLO text or was meant to be, so that a mistake in it is reported as a mistake in text.
 
     A well-formed message with fields is a proto. Other bytes are text if they look like text: within the first 4096 bytes they begin
-    with a word that starts a module, or have no control characters. A truncated proto begins with the tag 0x0A, a length and a name,
+    with a word that starts a module, or have no control characters and are UTF-8 or have a name with a value. A truncated proto begins with the tag 0x0A, a length and a name,
     and goes on with the tag 0x1A or 0x12.
 
     >>> holds_text(b"HloModule m\n"), holds_text(b"\n\x01m\x1a\x03\n\x01e")
@@ -84,5 +86,14 @@ def holds_text(data: bytes) -> bool:
     except DecodeError:
         head = data[:_HEAD_BYTES]
         starts_module = head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"HloModule", b"ENTRY", b"/*", b"//", b"%"))
-        return starts_module or not any(byte < 9 or 13 < byte < 32 for byte in head)
+        return starts_module or (not any(byte < 9 or 13 < byte < 32 for byte in head) and _is_readable(head))
     return False
+
+
+def _is_readable(head: bytes) -> bool:
+    """Whether bytes are UTF-8, or hold a name with a value beside bytes that are not."""
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return (len(head) == _HEAD_BYTES and error.start > _HEAD_BYTES - 4) or _MARK.search(head) is not None
+    return True
