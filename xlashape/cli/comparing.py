@@ -126,6 +126,8 @@ def diff(
     if server is not None and (beside is not None or show == "text"):
         message = "the text of instructions is made here: leave --server out"
         raise InvalidArgumentError(message, field="--beside" if beside is not None else "--show")
+    if not pairs:
+        raise InvalidArgumentError(f"no module of {a} is in {b}: nothing can be compared", field="A B")
     written = _Written(form, show, selection, f"{a} → {b}" if Path(a).is_dir() else None)
     failed = changed = 0
     for title, one, other in pairs:
@@ -134,6 +136,9 @@ def diff(
             echo(found.beside(beside, width=_width() or 160))
             return 0
         reasons = reasons_of(found, tests)
+        for test in tests:
+            if not test.is_known(found):
+                _complain(f"{title}: {test.measure} is not known, so that {test.text!r} cannot fail")
         failed += bool(reasons)
         changed += not found.same
         written.add(found, title, reasons)

@@ -58,6 +58,22 @@ def test_a_gate_fails_with_the_reason_first(files, condition, reason):
     assert run("diff", files[0], files[2], "--fail-if", condition).startswith("The same program: 1:")
 
 
+def test_a_gate_that_cannot_fail_says_so(files, tmp_path):
+    """A measure that is not known, and directories that have no module in common."""
+    unknown = tmp_path / "unknown.hlo"
+    unknown.write_text(TWO.replace("copy(p)", 'custom-call(p), custom_call_target="k"'))
+    done = command_line.run("diff", files[0], str(unknown), "--fail-if", "flops > 0")
+    assert done.returncode == 0
+    assert "flops is not known, so that 'flops > 0' cannot fail" in done.stderr.decode()
+    for folder in ("c", "d"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"module_0001.jit_{folder}.cpu_after_optimizations.txt").write_text(
+            ONE if folder == "c" else TWO
+        )
+    done = command_line.run("diff", str(tmp_path / "c"), str(tmp_path / "d"), "--fail-if", "copies > 0")
+    assert done.returncode == 1 and "nothing can be compared" in done.stderr.decode()
+
+
 def test_what_is_ignored_does_not_fail(files):
     text = run("diff", *files[:2], "--fail-if", "changes > 0", "--ignore", "copy")
     assert "No changes but 1 that are ignored" in text

@@ -64,6 +64,10 @@ class Condition(NamedTuple):
         """
         return self.reason_of(_changes(found) if self.measure == "changes" else measure_of(found, self.measure))
 
+    def is_known(self, found: Any) -> bool:
+        """Whether the measure is known of both modules. Raises InvalidArgumentError for a measure that there is none of."""
+        return self.measure == "changes" or measure_of(found, self.measure).delta is not None
+
     def reason_of(self, measure: Measure) -> str | None:
         """The same for a measure."""
         if measure.a is None or measure.b is None:
