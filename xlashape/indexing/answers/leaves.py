@@ -78,12 +78,14 @@ def leaf_sizes(shape: Shape) -> list[tuple[int, ...]]:
     return [dims_of(leaf) for leaf in leaves(shape)]
 
 
-# A loop is asked about each of its leaves; its tuple may have a thousand. A sixth of the time of the maps of Gemma 2.
-@cached(max_bytes=1 << 20, entry_bytes=200)
 def is_unbounded(shape: Shape) -> bool:
     """Whether any array in the shape has a dimension without a bound."""
-    if not shape.tuple_shapes:
-        return UNBOUNDED_SIZE in shape.dimensions
+    return _holds_unbounded(shape) if shape.tuple_shapes else UNBOUNDED_SIZE in shape.dimensions
+
+
+# A loop is asked about each of its leaves; its tuple may have a thousand. A third of the time of the maps of Gemma 2.
+@cached(max_bytes=1 << 20, entry_bytes=200)
+def _holds_unbounded(shape: Shape) -> bool:
     return any(WITHOUT_BOUND in dims_of(leaf) for leaf in leaves(shape))
 
 
