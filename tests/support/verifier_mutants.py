@@ -34,6 +34,8 @@ REFUSED_ON_PURPOSE = (
     "its escapes are not UTF-8",  # such a text has no proto
     "is not a permutation of the iota's dimensions",  # names a device twice
     "inserted and batching dimensions",  # a dimension both inserted and batched
+    "the size of an axis: 0",  # a mesh without devices
+    "expected '{' before an array",  # XLA reads the shape of a literal's element twice
     "the shape of a broadcast must be written",  # XLA infers a shape that its verifier refuses in most cases
 )
 """What this library refuses although XLA accepts it: parts of its messages."""

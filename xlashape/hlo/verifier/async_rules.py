@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from xlashape.errors import XlashapeError
-from xlashape.hlo.module import HloInstruction, HloModule
+from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.async_chain import find_origin
 from xlashape.hlo.ops.asynchronous import check_end, check_state, is_state
 from xlashape.hlo.ops.opcode import Opcode
@@ -34,6 +34,9 @@ def async_problems(module: HloModule) -> Iterator[Problem]:
             for message in problems:
                 yield Problem(computation.name, instruction.name, message)
     yield from _host_channels(module)
+    for caller, computation in states.shared():
+        message = f"calls {computation.name!r}, which an async-start runs; only asynchronous operations may call it"
+        yield Problem(caller.computation.name, caller.name, message)
 
 
 # -- starts ---------------------------------------------------------------------------------
@@ -187,6 +190,16 @@ class _States:
             return None
         called = callers[0].called_computations
         return callers[0] if called and called[0] == node.computation else None
+
+    def shared(self) -> Iterator[tuple[HloInstruction, HloComputation]]:
+        """The other instructions that call computations which async-starts run, with these."""
+        for callers in self._callers.values():
+            started = next((each for each in callers if each.proto.opcode == Opcode.ASYNC_START), None)
+            if started is None:
+                continue
+            for caller in callers:
+                if caller.proto.opcode not in (*_STEPS, Opcode.ASYNC_DONE):
+                    yield caller, started.called_computations[0]
 
     def is_wrapped(self, node: HloInstruction) -> bool:
         """Whether the computation of an instruction is what an async-start runs."""

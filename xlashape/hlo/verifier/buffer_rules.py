@@ -34,6 +34,8 @@ _STREAM: Final = "_xla_stream_annotation"
 """The frontend attribute of a call that runs on a stream of its own. Such a call may have buffers."""
 _WRITERS: Final = frozenset((Opcode.CALL, Opcode.CUSTOM_CALL, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.WHILE))
 """The operations that write to the buffers that they take, or end them."""
+_MAKERS: Final = frozenset((Opcode.CUSTOM_CALL, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.PARAMETER, Opcode.WHILE))
+"""The operations whose buffers XLA follows. Tuples hand on what others have made; of calls and asynchronous operations it does not look."""
 _TARGETS: Final = frozenset(map(str, BufferTarget))
 
 
@@ -129,8 +131,8 @@ def _writers(
 ) -> Iterator[Problem]:
     """Buffers that several instructions write or end."""
     for instruction in with_buffers:
-        if instruction.proto.opcode in (Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT):
-            continue  # they hand on what others have made
+        if instruction.proto.opcode not in _MAKERS:
+            continue
         for index in _buffer_indices(instruction.shape):
             writers = _writers_of(instruction, index, bodies)
             if len(writers) > 1:
