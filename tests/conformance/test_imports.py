@@ -34,6 +34,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.reporting", "xlashape.drawing.draw"): "few commands draw",
     ("xlashape.drawing.draw", "xlashape.drawing.memory_map"): "few commands draw",
     ("xlashape.drawing.draw", "xlashape.reports.memory"): "few commands draw",
+    ("xlashape.reports.memory.suggestions", "xlashape.reports.copies"): "it needs maps, and few ask for suggestions",
     ("xlashape.cli.connection", "xlashape.cli.local"): _CLIENT,
     ("xlashape.cli.connection", "xlashape_client"): _CLIENT,
     ("xlashape.cli.connection", "xlashape_client.methods"): _CLIENT,

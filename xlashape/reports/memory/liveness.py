@@ -11,7 +11,8 @@ must share.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -76,6 +77,8 @@ class _Estimate:
         self._of_group: dict[int, int] = {}
         self._buffers = self._grouped()
         self._elementwise: dict[tuple[HloInstruction, int], bool] = {}
+        self._near: dict[int, list[int]] = {}
+        """By time, the buffers of the operands and the result of the instruction that runs then."""
 
     def _grouped(self) -> list[_Buffer]:
         ranges = self._ranges
@@ -144,8 +147,15 @@ class _Estimate:
         found: set[int] = set()
         order, ranges, of_group = self._schedule.instructions, self._ranges, self._of_group
         for time in {time for span in buffer.spans for time in span if time < len(order)}:
-            for instruction in (order[time], *order[time].operands):
-                found.update([of_group.get(ranges.buffers[value], -1) for value in ranges.of.get(instruction, ())])
+            known = self._near.get(time)
+            if known is None:
+                known = self._near[time] = [
+                    number
+                    for instruction in (order[time], *order[time].operands)
+                    for value in ranges.of.get(instruction, ())
+                    if (number := of_group.get(ranges.buffers[value])) is not None
+                ]
+            found.update(known)
         return found
 
     def _position(self, value: int) -> tuple[int, int]:
@@ -187,7 +197,7 @@ class _Estimate:
         ranges, buffers = self._ranges, self._buffers
         end = len(self._schedule.instructions)
         lasting = [number for number, buffer in enumerate(buffers) if buffer.kind != TEMPORARY]
-        tables = self._tables()
+        tables = self._tables
         static = sum([buffers[number].size for number in lasting]) + sum([size for _, _, size, _ in tables])
         lives: list[int] = []
         begins: list[int] = []
@@ -316,6 +326,7 @@ class _Estimate:
             values=buffer.values,
         )
 
+    @cached_property
     def _tables(self) -> list[tuple[HloInstruction, tuple[int, ...], int, int]]:
         """The tables of pointers of tuples among the parameters and the result: where, bytes, kind."""
         entry = self._module.entry
@@ -373,7 +384,7 @@ class _Estimate:
     def _bounds(self, static: int) -> tuple[int, int]:
         """The least and the most that the peak can be in this order of the instructions."""
         ranges, buffers, end = self._ranges, self._buffers, len(self._schedule.instructions)
-        lasting = sum([size for _, _, size, _ in self._tables()])
+        lasting = sum([size for _, _, size, _ in self._tables])
         most = [0] * (end + 3)
         # After an instruction a value needs memory if it is there and still used; more may not be needed while the
         # instruction runs.
@@ -396,7 +407,8 @@ class _Slots:
     """Allocations that values are put into one after the other, and when they are taken: a bit for each time of the schedule."""
 
     def __init__(self, count: int, times: int) -> None:
-        self._taken = np.zeros((count, (times >> 6) + 1), np.uint64)
+        # The words of all slots for one time lie side by side: most values live for few of them.
+        self._taken = np.zeros(((times >> 6) + 1, count), np.uint64)
         self.held: list[list[int]] = []
         """The buffers in each slot."""
         self._slot_of: dict[int, int] = {}
@@ -411,7 +423,7 @@ class _Slots:
         self.held[slot].append(number)
         self._slot_of[number] = slot
         for first, last in spans:
-            self._taken[slot, first >> 6 : (last >> 6) + 1] |= _bits(first, last)
+            self._taken[first >> 6 : (last >> 6) + 1, slot] |= _bits(first, last)
 
     def with_any(self, numbers: Iterable[int]) -> dict[int, list[int]]:
         """By slot, those of these buffers that are in it."""
@@ -423,26 +435,24 @@ class _Slots:
 
     def is_taken(self, slot: int, spans: Sequence[tuple[int, int]], but: Iterable[Sequence[tuple[int, int]]]) -> bool:
         """Whether something takes a slot while the spans last, other than what has the spans `but`."""
-        taken = self._taken[slot].copy()
+        taken = self._taken[:, slot].copy()
         for others in but:
             for first, last in others:
                 taken[first >> 6 : (last >> 6) + 1] &= ~_bits(first, last)
         return any((taken[first >> 6 : (last >> 6) + 1] & _bits(first, last)).any() for first, last in spans)
 
-    def free_for(self, spans: Sequence[tuple[int, int]], near: Container[int]) -> Iterator[int]:
+    def free_for(self, spans: Sequence[tuple[int, int]], near: Mapping[int, object]) -> Iterator[int]:
         """The slots, the smallest first, that nothing takes while the spans last, and all that are `near`."""
-        parts = [(slice(first >> 6, (last >> 6) + 1), _bits(first, last)) for first, last in spans]
-        end, count = len(self.held), 16
-        while end:
-            begin = max(0, end - count)
-            taken = np.zeros(end - begin, bool)
-            for words, bits in parts:
-                taken |= (self._taken[begin:end, words] & bits).any(axis=1)
-            flags: list[bool] = taken.tolist()
-            for slot in range(end - 1, begin - 1, -1):
-                if not flags[slot - begin] or slot in near:
-                    yield slot
-            end, count = begin, count * 4
+        end = len(self.held)
+        taken = np.zeros(end, np.uint64)
+        for first, last in spans:
+            words = self._taken[first >> 6 : (last >> 6) + 1, :end]
+            if len(words) == 1:
+                taken |= words[0] & np.uint64(((1 << (last - first + 1)) - 1) << (first & 63))
+            else:
+                taken |= np.bitwise_or.reduce(words & _bits(first, last)[:, None], axis=0)
+        free = np.flatnonzero(taken == 0).tolist()
+        yield from sorted({*free, *near}, reverse=True) if near else reversed(free)
 
 
 def _bits(first: int, last: int) -> npt.NDArray[np.uint64]:

@@ -28,7 +28,6 @@ from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.module_proto.stack_frames import Frame
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.limits import spend
-from xlashape.reports.copies import copies
 from xlashape.reports.memory.liveness import keeps_positions, plan_of_module
 from xlashape.reports.memory.plan import PARAMETER, TEMPORARY, Plan, holder_of, in_space, origin_of
 from xlashape.reports.memory.schedule import array_bytes, leaf_bytes
@@ -435,6 +434,8 @@ class _Suggestions:
         lives = {name: life for life in self._at_peak if (name := self._copied(life)) is not None}
         if not lives:
             return
+        from xlashape.reports.copies import copies  # deferred: it needs maps, and few ask for suggestions
+
         try:
             report = copies(self._module)
         except XlashapeError:  # of a module that is no program yet
