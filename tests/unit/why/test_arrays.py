@@ -414,3 +414,8 @@ def test_a_factor_near_one_is_not_told_as_one(text) -> None:
 def test_lines_fit_a_terminal(shape, target) -> None:
     for line in str(why(shape, target=target)).splitlines():
         assert len(line) <= 80 or " " not in line.strip() or len(max(line.split(), key=len)) > 60
+
+
+def test_scalars_have_no_narrower_type_to_suggest() -> None:
+    assert why("f32[]").suggestions == ()
+    assert [one.jax for one in why("f32[]").suggest("bf16")] == ["x.astype(jnp.bfloat16)"]

@@ -36,9 +36,13 @@ def html(value: object) -> str | None:
     return None
 
 
+_TERMINAL: Final = 80
+"""The characters at which headlines are folded."""
+
+
 def _answer(answer: Answer) -> str:
     """Of any declared report: its first total large, the others as lines, and the first rows."""
-    lines = answer.headline().splitlines()
+    lines = _unfolded(answer.headline().splitlines())
     columns = answer.report.columns
     ranked = [number for number, column in enumerate(columns) if column.rank]
     every = answer.rows_of()
@@ -53,6 +57,21 @@ def _answer(answer: Answer) -> str:
         lines.append(f"the first {len(rows)} rows of {len(answer):,}:")
     table = table_of(headings, rows, left=left) if rows else ""
     return card(lines[0] if lines else answer.report.summary, lines[1:], table=table)
+
+
+def _unfolded(lines: list[str]) -> list[str]:
+    """Lines as they were before they were folded for a terminal: a card has its own width."""
+    found: list[str] = []
+    last = ""
+    for line in lines:
+        words = line.split(None, 1)
+        is_rest = found and line.startswith("  ") and words and len(last) + 1 + len(words[0]) > _TERMINAL
+        if is_rest:
+            found[-1] += f" {line.strip()}"
+        else:
+            found.append(line)
+        last = line
+    return found
 
 
 def _array(title: str, lines: list[str], memory: ArrayMemory) -> str:

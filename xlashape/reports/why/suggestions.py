@@ -291,6 +291,8 @@ def _packed(array: Shape) -> Iterator[_Change]:
 def _narrower(array: Shape, tiler: _Tiler, types: Iterable[str]) -> Iterator[_Change]:
     kind = array.element_type
     names = _NARROWER.get(kind.text, "f4e2m1fn" if kind.is_floating and kind.bit_width == 8 else "")
+    if array.rank == 0:  # some bytes, and usually a counter or a factor
+        names = ""
     for name in dict.fromkeys([*names.split(), *types]):
         narrow = PrimitiveType.parse(name)
         bits = narrow.bit_width if narrow.bit_width < 8 else 0
