@@ -10,7 +10,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class SchemaBuildHook(BuildHookInterface[Any]):
-    """Writes xlashape/proto/schema.binpb and the stubs. Runs for every way to install: wheel, sdist's wheel, editable."""
+    """Writes xlashape/proto/schema.binpb and the stubs. Runs for every way to install: wheel, sdist's wheel,
+    editable.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called by hatchling before it collects files; what it writes is listed in `artifacts` of pyproject.toml."""

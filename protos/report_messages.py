@@ -27,7 +27,9 @@ _INPUTS = {
 
 
 def proto_text(report: Report) -> str:
-    """The messages of a report's RPC as text for the schema. The numbers are those of a new message: fields that exist keep theirs."""
+    """The messages of a report's RPC as text for the schema. The numbers are those of a new message: fields that exist
+    keep theirs.
+    """
     name = report.name.capitalize()
     rows = [
         (section.name, f"{name}Row" if section.columns == report.columns else f"{name}{_camel(section.name)}Row")

@@ -74,7 +74,9 @@ def build(protos: Path, target: Path) -> None:
 
 
 def compile_files(protos: Path) -> FileDescriptorSet:
-    """The descriptors of every .proto below `protos`, source information included. RuntimeError if protoc refuses one."""
+    """The descriptors of every .proto below `protos`, source information included. RuntimeError if protoc refuses
+    one.
+    """
     import grpc_tools
     from grpc_tools import protoc
 

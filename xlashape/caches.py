@@ -11,8 +11,8 @@
     for usage in report(): print(usage.owner, usage.bytes, "of", usage.max_bytes)
     clear()                                                  # empties all caches: the next results take longer and are the same
 
-Bytes are estimates by the weights that the owners give, not measurements. All caches may be used from several threads: a race costs
-a computation done twice, never a wrong entry.
+Bytes are estimates by the weights that the owners give, not measurements. All caches may be used from several threads:
+a race costs a computation done twice, never a wrong entry.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def register(cache: Cache) -> None:
 
 
 def report() -> tuple[CacheUsage, ...]:
-    """What each cache holds, sorted by the names of the owners. Caches of modules that are not imported yet are missing.
+    """What each cache holds, sorted by the names of the owners. Caches of modules that are not imported yet are
+    missing.
 
     >>> all(usage.bytes <= usage.max_bytes for usage in report())
     True
@@ -75,7 +76,8 @@ def clear(owner: str = "") -> None:
 
 
 class BoundedCache(Generic[_K, _V]):
-    """Key → value, in two generations of half of `max_bytes` each. An entry that is read while its generation is the old one moves to the young one.
+    """Key → value, in two generations of half of `max_bytes` each. An entry that is read while its generation is the
+    old one moves to the young one.
 
     `weigh` estimates the bytes of an entry, key and value. An entry heavier than an eighth of the whole is not kept.
     """
@@ -174,9 +176,9 @@ def cached(
 ) -> Callable[[_F], _F]:
     """A decorator that keeps a function's results by its positional arguments. Results must be immutable and not None.
 
-    Give `entry_bytes`, an upper bound of the bytes of an entry, where there is one: a lookup then takes 50 ns. Else give `weigh`,
-    which estimates the bytes of (arguments as a tuple, result): a lookup then takes about 200 ns. Exceptions are not kept.
-    The owner is the function's full name unless given.
+    Give `entry_bytes`, an upper bound of the bytes of an entry, where there is one: a lookup then takes 50 ns. Else
+    give `weigh`, which estimates the bytes of (arguments as a tuple, result): a lookup then takes about 200 ns.
+    Exceptions are not kept. The owner is the function's full name unless given.
     """
 
     def decorate(function: _F) -> _F:

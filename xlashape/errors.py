@@ -69,8 +69,9 @@ _CLASSES: dict[str, type[XlashapeError]] = {}
 class XlashapeError(Exception):
     """The base of all exceptions. `message` is one sentence for people.
 
-    `path` names the argument that the message is about, and the part of it; it is empty if that is not known. If a request of the service
-    has a field for the argument, the path has the name of that field. `field=` takes a path, a single name, or the text of a path.
+    `path` names the argument that the message is about, and the part of it; it is empty if that is not known. If a
+    request of the service has a field for the argument, the path has the name of that field. `field=` takes a path, a
+    single name, or the text of a path.
     """
 
     code: ClassVar[str] = "error"
@@ -86,7 +87,9 @@ class XlashapeError(Exception):
         return path_text(self.path) or None
 
     def within(self: _E, *steps: str | int) -> _E:
-        """Puts `steps` in front of the path, and returns the exception: an error about a part becomes an error about the whole that holds it."""
+        """Puts `steps` in front of the path, and returns the exception: an error about a part becomes an error about
+        the whole that holds it.
+        """
         self.path = (*steps, *self.path)
         return self
 
@@ -119,10 +122,11 @@ class InvalidArgumentError(XlashapeError, ValueError):
 class ParseError(InvalidArgumentError):
     """A mistake in text.
 
-    `line` and `column` count from 1, the column in characters. `source_line` is the line of the mistake, shortened around the mistake if
-    it is very long; `caret` is the mistake's offset in it. `name` says where the text came from. `expected` and `found` are the parts of
-    the message. `str()` shows the line with a caret below the mistake. If the parser continued after the mistake, `others` has the further
-    mistakes in the order of the text; `str()` shows them below. The service does not send `others`.
+    `line` and `column` count from 1, the column in characters. `source_line` is the line of the mistake, shortened
+    around the mistake if it is very long; `caret` is the mistake's offset in it. `name` says where the text came from.
+    `expected` and `found` are the parts of the message. `str()` shows the line with a caret below the mistake. If the
+    parser continued after the mistake, `others` has the further mistakes in the order of the text; `str()` shows them
+    below. The service does not send `others`.
     """
 
     code = "parse"
@@ -197,7 +201,9 @@ class InvalidShapeError(InvalidArgumentError):
 
 
 class InvalidIndexError(InvalidArgumentError, IndexError):
-    """Not an index of the shape: too few or too many numbers, or a number out of bounds; or not a position of the shape's buffer."""
+    """Not an index of the shape: too few or too many numbers, or a number out of bounds; or not a position of the
+    shape's buffer.
+    """
 
     code = "invalid_index"
 
@@ -227,7 +233,9 @@ class LossyConversionError(InvalidArgumentError):
 
 
 class NotFoundError(XlashapeError, LookupError):
-    """There is nothing of that name. `kind` and `name`, if known, say what was looked for: "instruction", "fusion.3"."""
+    """There is nothing of that name. `kind` and `name`, if known, say what was looked for: "instruction",
+    "fusion.3".
+    """
 
     code = "not_found"
 
@@ -246,7 +254,9 @@ class NotFoundError(XlashapeError, LookupError):
 
 
 class LimitExceededError(XlashapeError):
-    """More than a limit allows. `limit` is its name, `maximum` its value, `value` the requested value (None: not counted)."""
+    """More than a limit allows. `limit` is its name, `maximum` its value, `value` the requested value (None: not
+    counted).
+    """
 
     code = "limit_exceeded"
 
@@ -326,7 +336,9 @@ def from_details(code: str, message: str, details: Mapping[str, str]) -> Xlashap
 
 
 def is_a(value: object, kinds: type[Any] | tuple[type[Any], ...]) -> bool:
-    """`isinstance`, where the type of an argument says so already: a caller whose code has no types may pass anything."""
+    """`isinstance`, where the type of an argument says so already: a caller whose code has no types may pass
+    anything.
+    """
     return isinstance(value, kinds)
 
 

@@ -1,4 +1,6 @@
-"""The parts of an installation that are optional: which packages each extra brings, and the error where they are missing."""
+"""The parts of an installation that are optional: which packages each extra brings, and the error where they are
+missing.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,16 @@ _NEEDS = {
 
 
 def is_installed(extra: str) -> bool:
-    """Whether every package of the extra is installed: `auth`, `client`, `pandas`, `png`, `polars`, `ray`, `scan`, `server`, `store`, `tables`, `telemetry` or `web`. Imports none."""
+    """Whether every package of the extra is installed: `auth`, `client`, `pandas`, `png`, `polars`, `ray`, `scan`,
+    `server`, `store`, `tables`, `telemetry` or `web`. Imports none.
+    """
     return _first_missing(extra) is None
 
 
 def require(extra: str, purpose: str) -> None:
-    """Raises UnavailableError if a package of the extra is missing. `purpose` begins the sentence: what the extra is needed for."""
+    """Raises UnavailableError if a package of the extra is missing. `purpose` begins the sentence: what the extra is
+    needed for.
+    """
     missing = _first_missing(extra)
     if missing is not None:
         raise UnavailableError(

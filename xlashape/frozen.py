@@ -1,4 +1,5 @@
-"""Immutable objects: attributes of a `Frozen` cannot be set; a `FrozenValue` is also compared, hashed and pickled by its fields.
+"""Immutable objects: attributes of a `Frozen` cannot be set; a `FrozenValue` is also compared, hashed and pickled by
+its fields.
 
 Records without checks are `NamedTuple`s. There is no other mechanism for immutable objects in the library.
 
@@ -22,7 +23,8 @@ _F = TypeVar("_F", bound="Frozen")
 _V = TypeVar("_V", bound="FrozenValue")
 
 set_field = object.__setattr__
-"""Sets an attribute of a frozen object: in its constructor, or in a slot that keeps a value computed from the fields."""
+"""Sets an attribute of a frozen object: in its constructor, or in a slot that keeps a value computed from the fields.
+"""
 
 
 class Frozen:
@@ -52,9 +54,11 @@ def _no_fields(_: object) -> tuple[Any, ...]:
 
 
 class FrozenValue(Frozen):
-    """A frozen object that is equal to another of its class if all fields are. `_fields` names the constructor's arguments in order.
+    """A frozen object that is equal to another of its class if all fields are. `_fields` names the constructor's
+    arguments in order.
 
-    Equality, hash, pickle and `replace` use these fields only. Other slots of a subclass hold values computed from the fields.
+    Equality, hash, pickle and `replace` use these fields only. Other slots of a subclass hold values computed from the
+    fields.
     """
 
     __slots__ = ("_hash",)
@@ -88,7 +92,9 @@ class FrozenValue(Frozen):
         return (type(self), tuple([getattr(self, name) for name in self._fields]))
 
     def replace(self: _V, **changes: Any) -> _V:
-        """The value with some fields changed, checked like a new one. Raises TypeError for a name that is not a field."""
+        """The value with some fields changed, checked like a new one. Raises TypeError for a name that is not a
+        field.
+        """
         unknown = changes.keys() - set(self._fields)
         if unknown:
             raise TypeError(f"{type(self).__name__} has no field {min(unknown)!r}")

@@ -33,7 +33,8 @@ INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
 
 MAX_SHAPE_DEPTH = 80
-"""Nesting depth of tuple shapes. Protobuf decodes at most 100 nested messages; a shape in a module starts at the fifth."""
+"""Nesting depth of tuple shapes. Protobuf decodes at most 100 nested messages; a shape in a module starts at the fifth.
+"""
 
 MAX_EXPRESSION_DEPTH = 200
 """Nesting depth of operators in an expression. A sum is one level, however many terms it has."""
@@ -43,7 +44,8 @@ MAX_TEXT_CHARACTERS = 1 << 30
 
 
 def check(limit: str, value: int, maximum: int, *, field: str | FieldPath | None = None) -> None:
-    """Raises LimitExceededError if `value` exceeds `maximum`. `limit` is the limit's name in words; the error's attribute has it in snake_case.
+    """Raises LimitExceededError if `value` exceeds `maximum`. `limit` is the limit's name in words; the error's
+    attribute has it in snake_case.
 
     >>> check("text characters", 4, 3)
     Traceback (most recent call last):
@@ -60,10 +62,11 @@ def check(limit: str, value: int, maximum: int, *, field: str | FieldPath | None
 
 
 class Budget:
-    """A maximum of steps and a deadline for an analysis. A step is about one visited expression, which takes about a microsecond.
+    """A maximum of steps and a deadline for an analysis. A step is about one visited expression, which takes about a
+    microsecond.
 
-    `subject` names what is analysed, for the error. `deadline` is a value of `time.monotonic()`. The budget is in force within a `with` block.
-    About every 256 steps it calls the checkpoint of its thread, if `set_checkpoint` set one.
+    `subject` names what is analysed, for the error. `deadline` is a value of `time.monotonic()`. The budget is in force
+    within a `with` block. About every 256 steps it calls the checkpoint of its thread, if `set_checkpoint` set one.
     """
 
     __slots__ = ("_next_look", "_token", "checkpoint", "deadline", "maximum", "outer", "steps", "subject")
@@ -120,7 +123,8 @@ _current: ContextVar[Budget | None] = ContextVar("xlashape_budget", default=None
 
 
 def budget(steps: int | None = None, deadline: float | None = None, subject: str = "") -> Budget:
-    """Bounds every analysis inside the `with` block, in this thread or asyncio task. Steps also count against enclosing budgets.
+    """Bounds every analysis inside the `with` block, in this thread or asyncio task. Steps also count against enclosing
+    budgets.
 
     >>> with budget(steps=10_000_000, deadline=time.monotonic() + 1.0, subject="fusion.3"):
     ...     pass
@@ -136,7 +140,9 @@ _thread = _Thread()
 
 
 def set_checkpoint(checkpoint: Callable[[], None] | None) -> None:
-    """Makes budgets that are entered in this thread from now on call `checkpoint` about every 256 steps. It may raise, which ends the analysis, or wait."""
+    """Makes budgets that are entered in this thread from now on call `checkpoint` about every 256 steps. It may raise,
+    which ends the analysis, or wait.
+    """
     _thread.checkpoint = checkpoint
 
 

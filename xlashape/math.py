@@ -1,4 +1,6 @@
-"""Integer arithmetic that all packages share, and the text of a number of bytes. Results are exact; `checked_*` also require that they fit int64."""
+"""Integer arithmetic that all packages share, and the text of a number of bytes. Results are exact; `checked_*` also
+require that they fit int64.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def checked_int64(value: int, what: str, *, field: str | None = None) -> int:
 
 
 def checked_product(values: Iterable[int], what: str, *, field: str | None = None) -> int:
-    """The product of all values. Raises SizeOverflowError, whose message names `what`, if the product does not fit int64."""
+    """The product of all values. Raises SizeOverflowError, whose message names `what`, if the product does not fit
+    int64.
+    """
     return checked_int64(product(values), what, field=field)
 
 

@@ -3,9 +3,10 @@
     def test_step(hlo):
         hlo.check(jax.jit(step), params, batch, new_copies=0, peak="+2%")
 
-The first run with `--hlo-update` stores a summary of the program in a file beside the test, `test_train.hlo.json` of `test_train.py`. Later runs compare
-with it, and fail where a limit is exceeded. The limits are those of `xlashape.reports.diff.summary`; without any, the program must be the same.
-pytest loads the plugin where the package is installed: the extra `pytest` brings pytest itself.
+The first run with `--hlo-update` stores a summary of the program in a file beside the test, `test_train.hlo.json` of
+`test_train.py`. Later runs compare with it, and fail where a limit is exceeded. The limits are those of
+`xlashape.reports.diff.summary`; without any, the program must be the same. pytest loads the plugin where the package is
+installed: the extra `pytest` brings pytest itself.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class Hlo:
         self._count = 0
 
     def load(self, x: Any, *args: Any, **kwargs: Any) -> HloModule:
-        """A program: a jitted function with arguments is compiled; anything else that `HloModule.of` takes is loaded."""
+        """A program: a jitted function with arguments is compiled; anything else that `HloModule.of` takes is
+        loaded.
+        """
         from xlashape.hlo import HloModule  # deferred: a plugin is loaded by every run of pytest
         from xlashape.hlo.files.module_of import compiled
 
@@ -71,10 +74,12 @@ class Hlo:
     def check(
         self, x: Any, *args: Any, name: str | None = None, kwargs: dict[str, Any] | None = None, **limits: Any
     ) -> HloModule:
-        """Fails where a program has become worse than its stored summary by more than `limits` allow: `new_copies=0, peak="+2%"`.
+        """Fails where a program has become worse than its stored summary by more than `limits` allow: `new_copies=0,
+        peak="+2%"`.
 
-        x, args, kwargs: as `load` takes them. name: what the summary is stored as, without it the name of the test and, from the second check on, a number.
-        Returns the program. Raises AssertionError with the reasons, and InvalidArgumentError for limits that there are none of.
+        x, args, kwargs: as `load` takes them. name: what the summary is stored as, without it the name of the test and,
+        from the second check on, a number. Returns the program. Raises AssertionError with the reasons, and
+        InvalidArgumentError for limits that there are none of.
         """
         __tracebackhide__ = True
         from xlashape.reports.diff.summary import Summary, read_summaries  # deferred, as above
@@ -112,7 +117,9 @@ class Hlo:
 
 @contextmanager
 def _locked(path: Path) -> Generator[None, None, None]:
-    """Keeps other processes of the same run from writing the file. A lock that has been left behind is taken after some seconds."""
+    """Keeps other processes of the same run from writing the file. A lock that has been left behind is taken after some
+    seconds.
+    """
     lock = path.with_name(f".{path.name}.lock")
     end = time.monotonic() + _LOCK_SECONDS
     while True:

@@ -19,7 +19,8 @@ _MOST_CHARACTERS: Final = 200
 def similar(name: str, names: Iterable[str]) -> str | None:
     """The name most like `name`, or None if none is like it.
 
-    Modules have tens of thousands of names, and few stems: `fusion` of `fusion.3`. The stems are compared, then the numbers behind them.
+    Modules have tens of thousands of names, and few stems: `fusion` of `fusion.3`. The stems are compared, then the
+    numbers behind them.
     """
     from difflib import get_close_matches  # for errors only
 
@@ -58,7 +59,9 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def _stem(name: str) -> str:
-    """The name without the numbers at its end: `add` of `add.3.1`. Names may be as long as a text, so that each character is looked at once."""
+    """The name without the numbers at its end: `add` of `add.3.1`. Names may be as long as a text, so that each
+    character is looked at once.
+    """
     end = at = len(name)
     while at > 0:
         at -= 1

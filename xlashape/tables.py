@@ -1,7 +1,8 @@
 """Tables: named columns of text, integers, numbers or truth values, for pandas, polars, Arrow, CSV and JSON lines.
 
-A `Table` holds its columns as lists; whatever leaves it is made of these. Modules, computations and reports are `Tabular`: they have a table, and its
-ways out. Arrow, and with it Parquet and the PyCapsule interface, needs the extra `tables`; pandas and polars are imported if they are asked for.
+A `Table` holds its columns as lists; whatever leaves it is made of these. Modules, computations and reports are
+`Tabular`: they have a table, and its ways out. Arrow, and with it Parquet and the PyCapsule interface, needs the extra
+`tables`; pandas and polars are imported if they are asked for.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ class Kind(str, Enum):
 class Column(NamedTuple):
     """A column: its name, what it holds, and what that means in a sentence.
 
-    `unit` says what numbers count, such as "bytes" or "seconds"; "fraction" is a number from 0 to 1 that people read in per cent. `rank` is for tables
-    on a terminal: 0 is never shown there, 1 is kept longest where the terminal is narrow, and higher ranks go first. `heading` is what people read there
-    instead of the name.
+    `unit` says what numbers count, such as "bytes" or "seconds"; "fraction" is a number from 0 to 1 that people read in
+    per cent. `rank` is for tables on a terminal: 0 is never shown there, 1 is kept longest where the terminal is
+    narrow, and higher ranks go first. `heading` is what people read there instead of the name.
     """
 
     name: str
@@ -130,7 +131,9 @@ class Table(Frozen):
         return {name: list(values) for name, values in self._values.items()}
 
     def to_arrow(self) -> Any:
-        """As an Arrow table. The meaning and the unit of each column are in the metadata of its field. Raises UnavailableError without the extra `tables`."""
+        """As an Arrow table. The meaning and the unit of each column are in the metadata of its field. Raises
+        UnavailableError without the extra `tables`.
+        """
         require("tables", "a table of Arrow")
         pa: Any = import_module("pyarrow")  # an extra, and 100 ms; it has no types
         schema = arrow_schema(self.columns)
@@ -164,7 +167,9 @@ class Table(Frozen):
         return pl.DataFrame(self._values, schema={each.name: types[each.kind] for each in self.columns})
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Arrow's PyCapsule interface: DuckDB, polars, pandas, pyarrow and others read the table without a copy by way of Python."""
+        """Arrow's PyCapsule interface: DuckDB, polars, pandas, pyarrow and others read the table without a copy by way
+        of Python.
+        """
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_csv(self) -> str:
@@ -242,7 +247,9 @@ def as_arrow_stream(value: HasTable, requested_schema: object | None = None) -> 
 
 
 class Tabular:
-    """The ways out of an object with a `table()`. A NamedTuple, which can have no other base, has the same four lines."""
+    """The ways out of an object with a `table()`. A NamedTuple, which can have no other base, has the same four
+    lines.
+    """
 
     __slots__ = ()
 

@@ -6,7 +6,8 @@ r"""What all parsers of the library are built on. The grammars are in the packag
     space   := ' ' | '\t' | '\r' | '\n' | '/*' … '*/' | '//' … '\r' or '\n'
     integer := '-'? digit+          word := letter (letter | digit | '_')*
 
-`parse_x` consumes a token or raises; `accept` consumes a token or returns False. Errors say what was expected, what was found and where.
+`parse_x` consumes a token or raises; `accept` consumes a token or returns False. Errors say what was expected, what was
+found and where.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class Source:
         expected: str | None = None,
         found: str | None = None,
     ) -> ParseError:
-        """A ParseError at an offset, with its line (or the part of a long line around the offset) and a caret. The caller raises it."""
+        """A ParseError at an offset, with its line (or the part of a long line around the offset) and a caret. The
+        caller raises it.
+        """
         line, column = self.position(offset)
         start = offset - column + 1
         end = self.text.find("\n", offset)

@@ -13,10 +13,11 @@ _NEW_FILE_MODE: Final = 0o666
 
 
 def replace_file(path: str | os.PathLike[str], write: Callable[[BinaryIO], None]) -> None:
-    """Lets `write` fill a new file beside `path` and renames it to `path`. Raises OSError or ValueError; the old file is there then.
+    """Lets `write` fill a new file beside `path` and renames it to `path`. Raises OSError or ValueError; the old file
+    is there then.
 
-    A link stays a link: the file that it leads to is replaced. An existing file keeps its mode. What is not a regular file, such as
-    /dev/stdout or a pipe, is written to directly.
+    A link stays a link: the file that it leads to is replaced. An existing file keeps its mode. What is not a regular
+    file, such as /dev/stdout or a pipe, is written to directly.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
@@ -39,7 +40,9 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[BinaryIO], None]
 
 
 def _create_beside(target: Path, mode: int) -> tuple[int, Path]:
-    """A descriptor of a new file in the directory of `target`, and its path. The system takes its umask from `mode`, which tempfile does not let it do."""
+    """A descriptor of a new file in the directory of `target`, and its path. The system takes its umask from `mode`,
+    which tempfile does not let it do.
+    """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     while True:
         new = target.parent / f".{target.name[:100]}.{token_hex(8)}"

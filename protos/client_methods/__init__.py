@@ -1,4 +1,5 @@
-"""Writes the methods of the clients: one for each RPC of the schema, in every language, from the descriptors and their comments.
+"""Writes the methods of the clients: one for each RPC of the schema, in every language, from the descriptors and their
+comments.
 
     (cd protos && buf generate)         # all generated code
     python protos/client_methods        # the methods alone; needs no buf
@@ -10,5 +11,6 @@
     languages.py  all of them
     __main__.py   the command, and the plugin of buf
 
-Each language has written by hand what its methods call: a call with its deadline, items of pages and of streams, numbers in parts.
+Each language has written by hand what its methods call: a call with its deadline, items of pages and of streams,
+numbers in parts.
 """

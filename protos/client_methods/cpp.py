@@ -1,4 +1,6 @@
-"""The functions of the client for C++: a class that the client extends, declared in a header and defined in a source."""
+"""The functions of the client for C++: a class that the client extends, declared in a header and defined in a
+source.
+"""
 
 from __future__ import annotations
 

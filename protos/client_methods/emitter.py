@@ -57,7 +57,9 @@ class Emitter(ABC):
 
     @abstractmethod
     def unary(self, method: Unary) -> list[str]:
-        """The lines of the method, or methods, of each kind, in this and the next functions: an empty line, the comment, the code."""
+        """The lines of the method, or methods, of each kind, in this and the next functions: an empty line, the
+        comment, the code.
+        """
 
     @abstractmethod
     def parameters(self, method: Parameters) -> list[str]: ...

@@ -18,7 +18,9 @@ LANGUAGES: dict[str, type[Emitter]] = {"cpp": Cpp, "go": Go, "java": Java, "rust
 
 
 def texts(files: Iterable[FileDescriptorProto], chosen: Iterable[str] = LANGUAGES) -> dict[str, str]:
-    """Path of a file from the checkout → its text, for the languages that are chosen. SchemaError for an RPC of no kind."""
+    """Path of a file from the checkout → its text, for the languages that are chosen. SchemaError for an RPC of no
+    kind.
+    """
     methods = methods_of(files)
     emitters = [LANGUAGES[language](methods) for language in chosen]
     return {f"{one.folder}/{path}": text for one in emitters for path, text in one.files().items()}

@@ -1,4 +1,5 @@
-"""The methods of the clients, the same in all languages: read from the descriptors of `xlashape.v1`, their comments and `overrides.py`.
+"""The methods of the clients, the same in all languages: read from the descriptors of `xlashape.v1`, their comments and
+`overrides.py`.
 
 The kind of a method follows from its RPC:
 
@@ -104,7 +105,9 @@ class Parameters(Method):
 
 @dataclass(frozen=True)
 class Batch(Method):
-    """Takes an item and returns its answer: `name` and `comment`. Takes items and returns their answers, as many: `plural` and `plural_comment`."""
+    """Takes an item and returns its answer: `name` and `comment`. Takes items and returns their answers, as many:
+    `plural` and `plural_comment`.
+    """
 
     plural: str
     """Empty: there is no method for many items."""
@@ -138,7 +141,9 @@ class Stream(Method):
 
 @dataclass(frozen=True)
 class Bulk(Method):
-    """Takes many numbers, and returns many: `plural` and `plural_comment`. `name` and `comment` are those of the method for one question."""
+    """Takes many numbers, and returns many: `plural` and `plural_comment`. `name` and `comment` are those of the method
+    for one question.
+    """
 
     plural: str
     """The same as `name` if there is no method for one question."""
@@ -175,7 +180,9 @@ class SchemaError(Exception):
 
 
 def methods_of(files: Iterable[FileDescriptorProto]) -> list[Method]:
-    """The methods for the RPCs of `files`, by services in the order of `SERVICES`, then in the order of the file. SchemaError for one of no kind."""
+    """The methods for the RPCs of `files`, by services in the order of `SERVICES`, then in the order of the file.
+    SchemaError for one of no kind.
+    """
     files = [file for file in files if file.package == PACKAGE]
     schema = _Schema(files)
     found: list[tuple[ServiceDescriptorProto, list[Method]]] = []
@@ -190,7 +197,9 @@ def methods_of(files: Iterable[FileDescriptorProto]) -> list[Method]:
 
 
 def comments_of(file: FileDescriptorProto) -> dict[tuple[int, ...], str]:
-    """The comments above the declarations of a file, by the path that `SourceCodeInfo` gives each declaration. Each paragraph is one line."""
+    """The comments above the declarations of a file, by the path that `SourceCodeInfo` gives each declaration. Each
+    paragraph is one line.
+    """
     found: dict[tuple[int, ...], str] = {}
     for location in file.source_code_info.location:
         paragraphs = re.split(r"\n\s*\n", location.leading_comments.strip())

@@ -1,6 +1,7 @@
 """What the descriptors do not say about the methods of the clients. A new RPC of a usual kind needs nothing here.
 
-Texts are those of comments. In them `{map}` stands for the class that evaluates a map without the server, `{not_found}` for the code of an error.
+Texts are those of comments. In them `{map}` stands for the class that evaluates a map without the server, `{not_found}`
+for the code of an error.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ WRITTEN_BY_HAND = {
 """RPC → why the clients have no method that is written for it alone."""
 
 NUMBERS_A_ROW = {"indices": "rank", "positions": "1", "points": "variables", "results": "results"}
-"""Name of a field of many numbers → how many of them belong together: `rank` of the shape, `variables` or `results` of the map."""
+"""Name of a field of many numbers → how many of them belong together: `rank` of the shape, `variables` or `results` of
+the map.
+"""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,9 @@ class Override:
     name: str = ""
     """The method's name in snake_case."""
     plural: str | None = None
-    """The name of the method for many questions in one call. Empty: there is none, as for items that consist of one repeated field."""
+    """The name of the method for many questions in one call. Empty: there is none, as for items that consist of one
+    repeated field.
+    """
     parameters: tuple[str, ...] = ()
     """Of a call whose request is made of parameters: the fields that they are."""
     part: str = ""

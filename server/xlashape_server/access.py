@@ -1,4 +1,5 @@
-"""A log line for each call, at the level info. Of refused calls 100 a second are logged, of successful calls as many as the setting says.
+"""A log line for each call, at the level info. Of refused calls 100 a second are logged, of successful calls as many as
+the setting says.
 
 At the level debug every call is logged. The first line after unlogged calls counts them: "unlogged": 4711.
 """
@@ -14,7 +15,9 @@ _log = logging.getLogger("xlashape_server.calls")
 
 
 class Rate:
-    """At most `most` lines a second, so that callers cannot fill a disk. Threads at the same time may write one too many."""
+    """At most `most` lines a second, so that callers cannot fill a disk. Threads at the same time may write one too
+    many.
+    """
 
     def __init__(self, most: int = 100) -> None:
         self._most = most
@@ -70,7 +73,9 @@ class AccessLog:
         return False
 
     def log(self, rpc: str, code: str, peer: str, seconds: float | None = None, **facts: object) -> None:
-        """Logs a call that was refused, or a successful call for which `wants_success` is true. Facts that are None are left out."""
+        """Logs a call that was refused, or a successful call for which `wants_success` is true. Facts that are None are
+        left out.
+        """
         if not self._logs or (code != "OK" and not self._logs_all and not self._refused.allows()):
             return
         line: dict[str, object] = {"rpc": rpc, "code": code, "peer": peer}

@@ -1,7 +1,8 @@
-"""Quotas of one identity: calls, processor time, and bytes of uploaded modules. They apply only where callers are authenticated.
+"""Quotas of one identity: calls, processor time, and bytes of uploaded modules. They apply only where callers are
+authenticated.
 
-Calls and time are rates, kept as token buckets. A running call may overdraw the bucket of time; further calls are refused until it has refilled.
-Stored bytes are counted in files beside the store, since all workers share them.
+Calls and time are rates, kept as token buckets. A running call may overdraw the bucket of time; further calls are
+refused until it has refilled. Stored bytes are counted in files beside the store, since all workers share them.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class Account:
         """Whether the time of calls is to be told by `used`."""
 
     def take_call(self) -> None:
-        """Counts one call. LimitExceededError "calls_per_second" or "cpu_seconds_per_minute" if the quota is used up."""
+        """Counts one call. LimitExceededError "calls_per_second" or "cpu_seconds_per_minute" if the quota is used
+        up.
+        """
         with self._lock:
             now = time.monotonic()
             wait = self._seconds.wait(now)
@@ -101,7 +104,9 @@ class _Bucket:
 
 
 class Accounts:
-    """The accounts of a worker, by identity. `forgotten` is called when the account of one is, so that nobody uses two accounts."""
+    """The accounts of a worker, by identity. `forgotten` is called when the account of one is, so that nobody uses two
+    accounts.
+    """
 
     def __init__(self, forgotten: Callable[[], None]) -> None:
         self._lock = threading.Lock()
@@ -139,9 +144,11 @@ def current_account() -> Account | None:
 
 
 class Ledger:
-    """Records who uploaded which modules, as empty files `owners/IDENTITY'S DIGEST/DIGEST.SIZE` in the directory of the store.
+    """Records who uploaded which modules, as empty files `owners/IDENTITY'S DIGEST/DIGEST.SIZE` in the directory of the
+    store.
 
-    While a module is being stored its file ends with `.pending` and a number, so that other uploads of the identity count it already.
+    While a module is being stored its file ends with `.pending` and a number, so that other uploads of the identity
+    count it already.
     """
 
     def __init__(self, store_directory: str) -> None:
@@ -151,7 +158,9 @@ class Ledger:
 
     @contextmanager
     def counted(self, sha256: str, size: int, *, is_shared: bool) -> Generator[None]:
-        """Counts a module that is stored within the block. LimitExceededError "stored_bytes" if the caller would have more than its quota. `is_shared`: the modules are in a bucket, so that their files here are a cache."""
+        """Counts a module that is stored within the block. LimitExceededError "stored_bytes" if the caller would have
+        more than its quota. `is_shared`: the modules are in a bucket, so that their files here are a cache.
+        """
         account = current_account()
         if account is None or account.quota.stored_bytes is None:
             yield

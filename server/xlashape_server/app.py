@@ -5,9 +5,10 @@
 ...     server.address.partition(":")[0]
 '127.0.0.1'
 
-This process answers no calls and never loads grpc, so it can also be the process of a client. All workers listen on one port
-(SO_REUSEPORT); `placement` spreads connections over them. A worker that ends is started again, after a pause that doubles each time a worker
-ends soon after its start. A worker that does not report for some seconds is killed and started again.
+This process answers no calls and never loads grpc, so it can also be the process of a client. All workers listen on one
+port (SO_REUSEPORT); `placement` spreads connections over them. A worker that ends is started again, after a pause that
+doubles each time a worker ends soon after its start. A worker that does not report for some seconds is killed and
+started again.
 """
 
 from __future__ import annotations
@@ -87,11 +88,15 @@ class Server:
 
     @property
     def connections(self) -> dict[int, int]:
-        """How many connections each worker has, by its process id, at most a fifth of a second old. Zeros on systems that do not report it."""
+        """How many connections each worker has, by its process id, at most a fifth of a second old. Zeros on systems
+        that do not report it.
+        """
         return {worker.pid: worker.connections for worker in self._workers if worker.pid}
 
     def start(self) -> Server:
-        """Returns once every worker answers. UnavailableError if gRPC is not installed, the address is taken or a worker cannot start."""
+        """Returns once every worker answers. UnavailableError if gRPC is not installed, the address is taken or a
+        worker cannot start.
+        """
         require("server", "a server")
         if self.config.http:
             require("web", "HTTP")
@@ -165,7 +170,9 @@ class Server:
         return self
 
     def stop(self, grace: float | None = None) -> None:
-        """Takes no more calls and returns once those in flight have ended, after `grace` seconds at the latest (default: the config's)."""
+        """Takes no more calls and returns once those in flight have ended, after `grace` seconds at the latest
+        (default: the config's).
+        """
         self._stopping.set()
         seconds = self.config.grace_seconds + self.config.drain_seconds if grace is None else grace
         for worker in self._workers:
@@ -199,7 +206,9 @@ class Server:
                     os.kill(pid, signal.SIGUSR1)
 
     def _serve_metrics(self, store: Store) -> None:
-        """Answers at the address of metrics, if there is one. It does so while workers start, and until the server has stopped."""
+        """Answers at the address of metrics, if there is one. It does so while workers start, and until the server has
+        stopped.
+        """
         if self._metrics_files is None:
             return
         # Their package is that of an extra.
@@ -268,7 +277,8 @@ class Server:
 
 
 def serve(config: Config | None = None, announce: Callable[[Server], None] | None = None) -> int:
-    """Serves until SIGTERM or SIGINT, then stops with grace; a second signal stops at once. SIGUSR1 has the workers write their stacks. Returns the exit code.
+    """Serves until SIGTERM or SIGINT, then stops with grace; a second signal stops at once. SIGUSR1 has the workers
+    write their stacks. Returns the exit code.
 
     `announce` is called once the server answers. Without it, one line of JSON goes to standard output:
     {"event": "serving", "address": "127.0.0.1:50051", "workers": 2, "pid": 4711, "store": "/var/lib/xlashape"}.
@@ -331,7 +341,9 @@ def _say_where_data_goes(config: Config, server: Server) -> None:
 
 
 def _free_socket(path: str) -> None:
-    """Removes the socket that a killed server left at `path`. UnavailableError if a server answers there, or it is something else."""
+    """Removes the socket that a killed server left at `path`. UnavailableError if a server answers there, or it is
+    something else.
+    """
     try:
         if not stat.S_ISSOCK(Path(path).lstat().st_mode):
             raise UnavailableError(f"cannot listen on unix:{path}: the path exists and is not a socket")
@@ -349,9 +361,11 @@ def _free_socket(path: str) -> None:
 
 
 def _reserved_port(address_text: str, host_and_port: tuple[str, int]) -> tuple[socket.socket, int]:
-    """A socket that is bound to the address, and its port. It never listens: it reserves the port while workers end and start.
+    """A socket that is bound to the address, and its port. It never listens: it reserves the port while workers end and
+    start.
 
-    With SO_REUSEPORT a second server of the same user could bind the same port unnoticed. So a socket without it is bound first, and closed.
+    With SO_REUSEPORT a second server of the same user could bind the same port unnoticed. So a socket without it is
+    bound first, and closed.
     """
     host, port = host_and_port
     try:

@@ -1,5 +1,5 @@
-"""Authentication and authorization. The setting `auth` names a file in TOML, which is reloaded when it changes. Without the setting every caller may
-call every RPC.
+"""Authentication and authorization. The setting `auth` names a file in TOML, which is reloaded when it changes. Without
+the setting every caller may call every RPC.
 
     [[token]]                        # a bearer token: `authorization: Bearer TOKEN`
     name = "ci"
@@ -145,7 +145,9 @@ class Gate:
         self._writes = writing_rpcs()
 
     def admit(self, rpc: str, caller: Caller, credentials: Credentials) -> tuple[Caller, Account | None]:
-        """The caller by its identity, and its account. UnauthenticatedError, PermissionDeniedError, LimitExceededError if it may not call `rpc` now."""
+        """The caller by its identity, and its account. UnauthenticatedError, PermissionDeniedError, LimitExceededError
+        if it may not call `rpc` now.
+        """
         if rpc.startswith("Health/"):
             return caller, None
         rules = self._current()

@@ -2,17 +2,19 @@
 
     s3://BUCKET/PREFIX    gs://BUCKET/PREFIX    az://CONTAINER/PREFIX    file:/DIRECTORY
 
-An object PREFIX/v2/3f/3fa9… is the file of a module in version 2 of its format (`stored_file`). Its name is the digest of its content, so an
-object never changes, and a cache cannot hold other content than the bucket. An upload is acknowledged once the bucket has it. Objects are created and
-never overwritten: where two servers store the same content, the second finds the object and checks it.
+An object PREFIX/v2/3f/3fa9… is the file of a module in version 2 of its format (`stored_file`). Its name is the digest
+of its content, so an object never changes, and a cache cannot hold other content than the bucket. An upload is
+acknowledged once the bucket has it. Objects are created and never overwritten: where two servers store the same
+content, the second finds the object and checks it.
 
-- Content that is read from the bucket is checked, then kept in the cache. Content that fails the check is not used and not removed, since the fault may
-  lie in the network. An upload of the same content repairs the object.
-- A module in the cache is looked up in the bucket again after a minute, since another server may have deleted it. Where the bucket does not
-  answer, the cache does.
+- Content that is read from the bucket is checked, then kept in the cache. Content that fails the check is not used and
+  not removed, since the fault may lie in the network. An upload of the same content repairs the object.
+- A module in the cache is looked up in the bucket again after a minute, since another server may have deleted it. Where
+  the bucket does not answer, the cache does.
 - Objects are not evicted from a bucket. A lifecycle rule of the bucket says how long they live.
 
-Addresses, credentials and regions are those of the cloud's own tools: AWS_…, GOOGLE_…, AZURE_… in the environment, or the role of the machine.
+Addresses, credentials and regions are those of the cloud's own tools: AWS_…, GOOGLE_…, AZURE_… in the environment, or
+the role of the machine.
 """
 
 from __future__ import annotations
@@ -70,7 +72,9 @@ _PROBE_RETRIES: RetryConfig = {**_RETRIES, "max_retries": 1, "retry_timeout": ti
 
 
 def open_store(config: Config) -> Store:
-    """The store that `config` describes, whose directory is given. UnavailableError if the packages for a bucket are not installed."""
+    """The store that `config` describes, whose directory is given. UnavailableError if the packages for a bucket are
+    not installed.
+    """
     if not config.store:
         return Store.of(config)
     require("store", "a store in a bucket")
@@ -84,7 +88,9 @@ def open_store(config: Config) -> Store:
 
 
 class BucketStore(Store):
-    """The store in the bucket at `url`, with a cache in `directory`. `max_bytes` and `max_age` are those of the cache."""
+    """The store in the bucket at `url`, with a cache in `directory`. `max_bytes` and `max_age` are those of the
+    cache.
+    """
 
     def __init__(
         self, directory: str | Path, url: str, *, max_bytes: int, max_age: float, is_durable: bool = False
@@ -163,7 +169,9 @@ class BucketStore(Store):
         self._trust(sha256)
 
     def _fetch(self, sha256: str, name: str, field: str | FieldPath | None) -> None:
-        """Copies an object to the cache. NotFoundError if there is none, UnavailableError if it is not what was stored."""
+        """Copies an object to the cache. NotFoundError if there is none, UnavailableError if it is not what was
+        stored.
+        """
         try:
             self._copy_here(sha256)
         except FileNotFoundError:
@@ -260,8 +268,8 @@ def _endpoints() -> Iterator[str]:
 def _bucket_faults(*, needs_bucket: bool = False) -> Generator[None]:
     """Errors of the bucket within the block become UnavailableError.
 
-    AlreadyExistsError passes unchanged; so does FileNotFoundError, unless the bucket itself is missing: the answer says so, or the request
-    can fail for nothing else.
+    AlreadyExistsError passes unchanged; so does FileNotFoundError, unless the bucket itself is missing: the answer says
+    so, or the request can fail for nothing else.
     """
     from obstore.exceptions import (  # the extra `store`
         AlreadyExistsError,

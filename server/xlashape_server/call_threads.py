@@ -1,8 +1,10 @@
-"""The threads of a grpc server: a thread runs one call at a time, and the thread that became idle last runs the next one.
+"""The threads of a grpc server: a thread runs one call at a time, and the thread that became idle last runs the next
+one.
 
-`concurrent.futures.ThreadPoolExecutor` wakes its threads in turns, each with caches that are cold by then, and makes a `Future` with a
-condition for each call, of which grpc uses only `add_done_callback`. With these threads a small call takes 5 % less (10 µs of 200 µs of the
-server's processor time; paired differences of `tests/benchmarks/bench_service.py --processor`).
+`concurrent.futures.ThreadPoolExecutor` wakes its threads in turns, each with caches that are cold by then, and makes a
+`Future` with a condition for each call, of which grpc uses only `add_done_callback`. With these threads a small call
+takes 5 % less (10 µs of 200 µs of the server's processor time; paired differences of `tests/benchmarks/bench_service.py
+--processor`).
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ _log = logging.getLogger("xlashape_server.calls")
 
 
 class CallThreads(Executor):
-    """At most `maximum` threads. They are started when they are needed, and then kept. They do not keep the process alive."""
+    """At most `maximum` threads. They are started when they are needed, and then kept. They do not keep the process
+    alive.
+    """
 
     def __init__(self, maximum: int, name: str) -> None:
         self._maximum = maximum
@@ -33,7 +37,9 @@ class CallThreads(Executor):
         self._is_shut_down = False
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Runs the function in a thread, once one is free. The result has `add_done_callback`, the only method of a future that grpc calls."""
+        """Runs the function in a thread, once one is free. The result has `add_done_callback`, the only method of a
+        future that grpc calls.
+        """
         task = _Task(partial(fn, **kwargs) if kwargs else fn, args)
         with self._lock:
             if self._is_shut_down:
@@ -59,7 +65,9 @@ class CallThreads(Executor):
         return True
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Takes no more tasks. Tasks that were submitted are still run, unless `cancel_futures`; `wait` waits for them."""
+        """Takes no more tasks. Tasks that were submitted are still run, unless `cancel_futures`; `wait` waits for
+        them.
+        """
         with self._lock:
             self._is_shut_down = True
             if cancel_futures:

@@ -1,8 +1,9 @@
 """Callers, and how many places one caller may hold. A place is the right to have one call in progress.
 
-A caller is an identity and one of its connections. The identity is the caller's address without its port, until calls are authenticated; of an address
-of IPv6 it is the network, the first 64 bits, since who has one address of it has all. There is a maximum of places of each kind (calls, uploads,
-connections). One connection may hold only a share of them, and one identity only a share of what others leave, so that a few callers never hold all.
+A caller is an identity and one of its connections. The identity is the caller's address without its port, until calls
+are authenticated; of an address of IPv6 it is the network, the first 64 bits, since who has one address of it has all.
+There is a maximum of places of each kind (calls, uploads, connections). One connection may hold only a share of them,
+and one identity only a share of what others leave, so that a few callers never hold all.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from xlashape.errors import LimitExceededError
 
 
 class Caller(NamedTuple):
-    """A caller. `identity` is shared by all connections of a caller, `connection` is unique among the connections of a worker."""
+    """A caller. `identity` is shared by all connections of a caller, `connection` is unique among the connections of a
+    worker.
+    """
 
     identity: str
     connection: str
@@ -74,7 +77,9 @@ def _network(host: str) -> str:
 
 
 class Shares(NamedTuple):
-    """The fraction of all places that one identity may hold, and the fraction that one connection may hold; above 0, at most 1."""
+    """The fraction of all places that one identity may hold, and the fraction that one connection may hold; above 0, at
+    most 1.
+    """
 
     identity: float
     connection: float
@@ -91,9 +96,9 @@ class Shares(NamedTuple):
 class Places:
     """The places of one kind. `limit` is the name of their number in errors, in snake_case.
 
-    A quarter of them at most is open to any caller and taken without a lock. Of the others a caller may hold so many that it has no more than its share
-    with the open ones, and of what other callers leave no larger part: with shares of 0.75, one caller has three quarters at most, two have eleven
-    twelfths, three have 35 of 36.
+    A quarter of them at most is open to any caller and taken without a lock. Of the others a caller may hold so many
+    that it has no more than its share with the open ones, and of what other callers leave no larger part: with shares
+    of 0.75, one caller has three quarters at most, two have eleven twelfths, three have 35 of 36.
     """
 
     def __init__(self, limit: str, maximum: int, shares: Shares) -> None:
@@ -128,7 +133,9 @@ class Places:
         self._open.append(None)
 
     def take(self, caller: Caller) -> None:
-        """Takes a place of the caller's share. LimitExceededError if none is free, or the caller holds all of its share."""
+        """Takes a place of the caller's share. LimitExceededError if none is free, or the caller holds all of its
+        share.
+        """
         identity, connection = caller
         with self._lock:
             of_identity = self._by_identity.get(identity, 0)
@@ -163,7 +170,8 @@ class Places:
 
 
 class Newest:
-    """Calls that need no place of others: the newest of them, at most `maximum`. One more ends the oldest of the caller that has the most.
+    """Calls that need no place of others: the newest of them, at most `maximum`. One more ends the oldest of the caller
+    that has the most.
 
     So no number of calls that do not go on keeps out one that does.
     """

@@ -1,15 +1,18 @@
-"""Calls in progress: what a call holds (a place, memory, a turn), how long each of its stages may last, and what ends a call that lasts longer.
+"""Calls in progress: what a call holds (a place, memory, a turn), how long each of its stages may last, and what ends a
+call that lasts longer.
 
     stage          the call waits for                                      ends with
     receiving      the next message of its caller                          receive_seconds, for the first message of a call; its deadline
     working        a turn, or the library                                  its deadline
     sending        its caller to read a message of the answer              send_seconds, and a second more for each 8 MiB
 
-The `Watch` of a worker looks at all calls several times a second and cuts off those whose stage lasts too long: it ends the transport of
-the call with an error, which the caller gets if the transport has a way past what was not sent or read.
+The `Watch` of a worker looks at all calls several times a second and cuts off those whose stage lasts too long: it ends
+the transport of the call with an error, which the caller gets if the transport has a way past what was not sent or
+read.
 
-Refusing calls does not free all memory: gRPC holds the headers that it has read, for example. A process that has more than its maximum for seconds,
-although calls are refused, ends itself and is replaced: otherwise the system would choose what it ends.
+Refusing calls does not free all memory: gRPC holds the headers that it has read, for example. A process that has more
+than its maximum for seconds, although calls are refused, ends itself and is replaced: otherwise the system would choose
+what it ends.
 """
 
 from __future__ import annotations
@@ -63,9 +66,11 @@ _MARGIN_SECONDS = 1.0  # seconds after the deadline in which the call itself may
 
 
 class Call(Turn):
-    """One call, from its admission until both its work and its transport have ended. `cut_off` ends its transport with an error, from any thread.
+    """One call, from its admission until both its work and its transport have ended. `cut_off` ends its transport with
+    an error, from any thread.
 
-    `identify` returns the caller; it is called when the caller is needed. Code of the library runs within a `with` block of the call.
+    `identify` returns the caller; it is called when the caller is needed. Code of the library runs within a `with`
+    block of the call.
     """
 
     __slots__ = (
@@ -148,7 +153,9 @@ class Call(Turn):
             self._places.append((places, False))
 
     def check(self) -> None:
-        """Raises if the call must stop: DeadlineExceededError if its deadline has passed or its caller has gone, or the `refusal`."""
+        """Raises if the call must stop: DeadlineExceededError if its deadline has passed or its caller has gone, or the
+        `refusal`.
+        """
         if self.refusal is not None:
             raise self.refusal
         if self.is_over:
@@ -157,7 +164,9 @@ class Call(Turn):
             raise DeadlineExceededError("the deadline passed before the answer was computed")
 
     def checkpoint(self) -> None:
-        """Checks for cancellation, the deadline and the end of the turn. The library calls this about every 256 steps."""
+        """Checks for cancellation, the deadline and the end of the turn. The library calls this about every 256
+        steps.
+        """
         now = time.monotonic()
         if self.is_over or self.refusal is not None or now > self.deadline:
             self.check()
@@ -184,7 +193,9 @@ class Call(Turn):
             self.stage, self.stage_end = "receiving", self.deadline + _MARGIN_SECONDS
 
     def __enter__(self) -> Call:
-        """Begins the stage of working: makes the call's checkpoint and lease those of this thread, and takes a turn unless it is a conversation."""
+        """Begins the stage of working: makes the call's checkpoint and lease those of this thread, and takes a turn
+        unless it is a conversation.
+        """
         since = 0.0 if self.span is None else time.monotonic()
         if not self.is_conversation:
             self.take_turn()
@@ -378,7 +389,9 @@ class Watch:
             self.end_process()
 
     def _relieve(self) -> None:
-        """Ends the calls that hold the most memory if the process exceeds its maximum even after caches were emptied and the allocator gave memory back."""
+        """Ends the calls that hold the most memory if the process exceeds its maximum even after caches were emptied
+        and the allocator gave memory back.
+        """
         now = time.monotonic()
         if now < self._next_refusal:
             return

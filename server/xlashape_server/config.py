@@ -268,7 +268,8 @@ class Config:
         return self.unix_path is not None or _is_local(self.host_and_port()[0])
 
     def exposures(self) -> list[tuple[str, str]]:
-        """What unauthenticated callers from other machines can do because of these settings: for each, the setting of the address and a sentence.
+        """What unauthenticated callers from other machines can do because of these settings: for each, the setting of
+        the address and a sentence.
 
         >>> [setting for setting, _ in Config(address="127.0.0.1:0", metrics="0.0.0.0:9464").exposures()]
         ['metrics']
@@ -339,8 +340,8 @@ class Config:
     def cores(self) -> list[int]:
         """The cores that workers are bound to in turn; empty if they are not bound.
 
-        A container with a quota of processor time may run on all cores of its machine. Its workers would be bound to the first ones, as would those
-        of every other container.
+        A container with a quota of processor time may run on all cores of its machine. Its workers would be bound to
+        the first ones, as would those of every other container.
         """
         if not self.pin or sys.platform != "linux":
             return []
@@ -394,7 +395,9 @@ def _is_local(host: str) -> bool:
 
 
 def _processor_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float:
-    """The processor quota of this process's control group, in cores; infinite without a quota. Linux: cgroup-v2, cpu.max."""
+    """The processor quota of this process's control group, in cores; infinite without a quota. Linux: cgroup-v2,
+    cpu.max.
+    """
     try:
         quota, period = Path(path).read_text().split()
         return int(quota) / int(period)

@@ -1,11 +1,12 @@
 """The adapter between gRPC and the guard.
 
-These are plain functions that grpc calls, not grpc.ServerInterceptor: interceptors add a fifth to the time of a small call. RPCs of one request
-are registered as if their requests were streams, because grpc otherwise waits for the request before it calls anything here: a caller that
-never sends it would hold a thread for good.
+These are plain functions that grpc calls, not grpc.ServerInterceptor: interceptors add a fifth to the time of a small
+call. RPCs of one request are registered as if their requests were streams, because grpc otherwise waits for the request
+before it calls anything here: a caller that never sends it would hold a thread for good.
 
-A call holds a thread of grpc's pool from its beginning until its last response is handed to grpc, and most of that time the thread waits.
-So the pool has a thread for each call that is admitted, and some more to refuse the others. Turns bound how many of them compute at the same time.
+A call holds a thread of grpc's pool from its beginning until its last response is handed to grpc, and most of that time
+the thread waits. So the pool has a thread for each call that is admitted, and some more to refuse the others. Turns
+bound how many of them compute at the same time.
 """
 
 from __future__ import annotations
@@ -183,7 +184,9 @@ class GrpcCalls:
         handler: Callable[[Iterator[bytes], float], Iterable[bytes]],
         places: tuple[Places, ...] | None = None,
     ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
-        """Wraps a handler from a stream to a stream. Its calls need places of `places`; by default, a place for a call."""
+        """Wraps a handler from a stream to a stream. Its calls need places of `places`; by default, a place for a
+        call.
+        """
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
@@ -211,7 +214,9 @@ class GrpcCalls:
     def apart(
         self, name: str, handler: Callable[[bytes], bytes], places: Places, newest: Newest
     ) -> Callable[[Iterator[bytes], CallContext], bytes]:
-        """Wraps a fast handler that must answer even when all other calls are busy: its calls need one of `places` and no turn, and the oldest gives way."""
+        """Wraps a fast handler that must answer even when all other calls are busy: its calls need one of `places` and
+        no turn, and the oldest gives way.
+        """
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
@@ -234,7 +239,9 @@ class GrpcCalls:
     def watch(
         self, name: str, handler: Callable[[bytes, Callable[[], None]], Iterable[bytes]], places: Places
     ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
-        """As `apart`, for a handler that runs until its caller goes away. The handler is given a function that raises once the caller has gone."""
+        """As `apart`, for a handler that runs until its caller goes away. The handler is given a function that raises
+        once the caller has gone.
+        """
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
@@ -315,9 +322,11 @@ class GrpcCalls:
 
 
 def _cut_off(guard: Guard, context: CallContext, call: Call, error: XlashapeError) -> None:
-    """Ends a call from a thread that is not its own. The caller gets the status of `error`, which is not behind what the caller does not read.
+    """Ends a call from a thread that is not its own. The caller gets the status of `error`, which is not behind what
+    the caller does not read.
 
-    grpc's own `cancel` gives no status: the caller would see CANCELLED without a reason. Its call has one that does, and no public name for it.
+    grpc's own `cancel` gives no status: the caller would see CANCELLED without a reason. Its call has one that does,
+    and no public name for it.
     """
     status = guard.refusal(call.name, call, error)
     transport: Any = getattr(getattr(context, "_rpc_event", None), "call", None)
@@ -328,7 +337,9 @@ def _cut_off(guard: Guard, context: CallContext, call: Call, error: XlashapeErro
 
 
 def _credentials_of(context: CallContext, asks_for_certificates: bool) -> Credentials:
-    """The credentials of a caller. Certificates count only if TLS has verified them; gRPC verifies all those that it asks for."""
+    """The credentials of a caller. Certificates count only if TLS has verified them; gRPC verifies all those that it
+    asks for.
+    """
     authorization: str | None = None
     for key, value in context.invocation_metadata() or ():
         if key == "authorization":

@@ -1,4 +1,5 @@
-"""The guard: checks every call on every transport. It does not depend on gRPC; `grpc_calls` and adapters of other transports call it.
+"""The guard: checks every call on every transport. It does not depend on gRPC; `grpc_calls` and adapters of other
+transports call it.
 
     call = guard.begin("ShapeService/ByteSize", identify, seconds, cut_off)  # a place, or LimitExceededError
     try:
@@ -11,8 +12,9 @@
         call.work_ended()
     call.transport_ended()                                                   # by the transport, at the end or when the caller goes away
 
-`call.receives()` and `call.received()` surround waiting for a message of the caller; the call has no turn from then until it takes one. Streams of answers come from `guard.answers`, streams of requests go through
-`guard.messages`. The calls in progress, and how long each of their stages may last, are in `calls`.
+`call.receives()` and `call.received()` surround waiting for a message of the caller; the call has no turn from then
+until it takes one. Streams of answers come from `guard.answers`, streams of requests go through `guard.messages`. The
+calls in progress, and how long each of their stages may last, are in `calls`.
 """
 
 from __future__ import annotations
@@ -56,8 +58,8 @@ A = TypeVar("A")
 class Guard:
     """Admits calls, runs their handlers, and turns errors into statuses.
 
-    A handler is given serialized requests and a deadline, a time of time.monotonic(), and raises errors of the library. `relieve` empties caches
-    when memory is short.
+    A handler is given serialized requests and a deadline, a time of time.monotonic(), and raises errors of the library.
+    `relieve` empties caches when memory is short.
     """
 
     def __init__(self, config: Config, relieve: Callable[[], None] | None = None) -> None:
@@ -99,12 +101,14 @@ class Guard:
         headers: Callable[[], Headers | None] | None = None,
         system: str = "grpc",
     ) -> Call:
-        """Admits a call that its caller gives so many `seconds`. `identify` says who that is; it is asked when that is needed. `cut_off` ends its transport with an error. `places`: those that it needs, if not a place for a call.
+        """Admits a call that its caller gives so many `seconds`. `identify` says who that is; it is asked when that is
+        needed. `cut_off` ends its transport with an error. `places`: those that it needs, if not a place for a call.
 
-        LimitExceededError if there is no place. A call that was begun holds its places until `work_ended` and `transport_ended` were called.
-        An `endless` call may take as long as its caller likes. `credentials` are asked for where callers are authenticated: then the identity
-        of the caller is that of its credentials, and UnauthenticatedError or PermissionDeniedError is raised if it may not call.
-        `headers` are those of the request, for traces, and `system` is what traces call its protocol.
+        LimitExceededError if there is no place. A call that was begun holds its places until `work_ended` and
+        `transport_ended` were called. An `endless` call may take as long as its caller likes. `credentials` are asked
+        for where callers are authenticated: then the identity of the caller is that of its credentials, and
+        UnauthenticatedError or PermissionDeniedError is raised if it may not call. `headers` are those of the request,
+        for traces, and `system` is what traces call its protocol.
         """
         if self.traces is None or headers is None:
             return self._admit(name, identify, seconds, cut_off, places, credentials, endless=endless)
@@ -150,7 +154,8 @@ class Guard:
     def message(self, call: Call, data: bytes, most: int | None = None) -> bytes:
         """A request message: decompressed if needed, with its memory reserved. LimitExceededError if it is too large.
 
-        `most`: the bytes that it may have, where that is less than `max_request_bytes`. A call that may take more decompresses in a turn.
+        `most`: the bytes that it may have, where that is less than `max_request_bytes`. A call that may take more
+        decompresses in a turn.
         """
         maximum = self._max_bytes if most is None else most
         reserved = 0
@@ -241,7 +246,9 @@ class Guard:
             call.sent()
 
     def refusal(self, name: str, call: Call | None, error: Exception) -> status_pb2.Status:
-        """The status that the call ends with because of `error`. Details of an error that is not the library's are logged, and not sent. `call` is None if it was not admitted."""
+        """The status that the call ends with because of `error`. Details of an error that is not the library's are
+        logged, and not sent. `call` is None if it was not admitted.
+        """
         status, limit = self._refusal(name, call, error)
         recorder = self.watch.recorder
         if call is not None:
@@ -286,9 +293,11 @@ def _itself(caller: Caller) -> Caller:
 
 
 def inflated(data: bytes, maximum: int, before: Callable[[int], None]) -> bytes:
-    """The content of a message that came compressed with gzip. LimitExceededError "request_bytes" if the content has more than `maximum` bytes.
+    """The content of a message that came compressed with gzip. LimitExceededError "request_bytes" if the content has
+    more than `maximum` bytes.
 
-    `before` is called before each part of the content is made, with the largest size that the content may have then; it may raise.
+    `before` is called before each part of the content is made, with the largest size that the content may have then; it
+    may raise.
     """
     inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
     parts: list[bytes] = []

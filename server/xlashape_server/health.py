@@ -1,7 +1,8 @@
 """grpc.health.v1.Health in threads of its own, so that it answers even when all other calls are busy.
 
-Health checks have places of their own, apart from those of other calls. A check has two seconds to send its request, and ends before that if there are
-too many: then the oldest goes, of the caller that has the most. Callers that watch have a share of the places for that.
+Health checks have places of their own, apart from those of other calls. A check has two seconds to send its request,
+and ends before that if there are too many: then the oldest goes, of the caller that has the most. Callers that watch
+have a share of the places for that.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Health:
         self._version = 0
 
     def set(self, service: str, status: int) -> None:
-        """Sets the state of a service, a member of HealthCheckResponse.ServingStatus. Callers that watch it are notified."""
+        """Sets the state of a service, a member of HealthCheckResponse.ServingStatus. Callers that watch it are
+        notified.
+        """
         with self._changed:
             if not self._is_final and self._states.get(service) != status:
                 self._states[service] = status

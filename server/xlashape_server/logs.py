@@ -56,7 +56,9 @@ class OutputLines:
         self._dropped = 0
 
     def log(self, line: str) -> None:
-        """Logs a line: one of gRPC's core as a warning at most, since any caller can provoke its errors; another one as a warning."""
+        """Logs a line: one of gRPC's core as a warning at most, since any caller can provoke its errors; another one as
+        a warning.
+        """
         line = line.rstrip()[:_MAX_CHARACTERS]
         if not line or line.startswith("WARNING: All log messages before absl::InitializeLog"):
             return
@@ -78,7 +80,9 @@ class OutputLines:
 
 
 def configure(level: str, stream: TextIO | None = None, **always: Any) -> None:
-    """Sends the logs of this process to `stream` (default: standard error). Each line also has the entries of `always`."""
+    """Sends the logs of this process to `stream` (default: standard error). Each line also has the entries of
+    `always`.
+    """
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_JsonLines(**always))
     root = logging.getLogger("xlashape_server")

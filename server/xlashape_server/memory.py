@@ -5,8 +5,8 @@
         lease.take(64 << 20)            # LimitExceededError "worker_memory" if that is more than is left
         reserve(10 << 20)               # the same on the lease of the current call; does nothing outside of calls
 
-What is left is computed from the reservations and from the memory that the process uses. Neither is enough alone: a call may use its reservation
-later, and caches and the allocator hold memory that no call has reserved.
+What is left is computed from the reservations and from the memory that the process uses. Neither is enough alone: a
+call may use its reservation later, and caches and the allocator hold memory that no call has reserved.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _KEPT_BYTES = 128 << 20  # free bytes at the end of the heap that stay with the 
 # cleared again and again
 _HEAPS = 1
 _statm: dict[int, int] = {}
-"""The file descriptor of the numbers of this process, by its id. It stays open, since to open the file takes longer than to read it."""
+"""The file descriptor of the numbers of this process, by its id. It stays open, since to open the file takes longer
+than to read it.
+"""
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
@@ -50,7 +52,9 @@ def resident_bytes() -> int:
 
 
 class Memory:
-    """The memory budget of all calls of a worker: `maximum` bytes for the process. `relieve` empties caches; it is called before a call is refused."""
+    """The memory budget of all calls of a worker: `maximum` bytes for the process. `relieve` empties caches; it is
+    called before a call is refused.
+    """
 
     def __init__(self, maximum: int, relieve: Callable[[], None] | None = None) -> None:
         self.maximum = maximum
@@ -126,7 +130,9 @@ class Lease:
         """Reserved bytes."""
 
     def take(self, size: int) -> None:
-        """Reserves `size` bytes more. LimitExceededError "worker_memory" if fewer are left. Small sizes are not counted."""
+        """Reserves `size` bytes more. LimitExceededError "worker_memory" if fewer are left. Small sizes are not
+        counted.
+        """
         if size > _SMALL:
             self._memory.take(size)
             self.size += size
@@ -167,7 +173,9 @@ def set_lease(lease: Lease | None) -> None:
 
 
 def reserve(size: int) -> None:
-    """Reserves `size` bytes for the call that this thread computes, until it ends. LimitExceededError "worker_memory" if fewer are left."""
+    """Reserves `size` bytes for the call that this thread computes, until it ends. LimitExceededError "worker_memory"
+    if fewer are left.
+    """
     lease = _thread.lease
     if lease is not None:
         lease.take(size)
@@ -183,10 +191,12 @@ def trim() -> None:
 
 
 def keep_freed_memory(most: int) -> None:
-    """Has the allocator keep at most so many bytes of large blocks for the next call, if the C library can. To be called before there are threads.
+    """Has the allocator keep at most so many bytes of large blocks for the next call, if the C library can. To be
+    called before there are threads.
 
-    By itself it gives each block of megabytes back to the system, and gets the next one in pages of 4 KiB that the system clears one by one, while the
-    thread has the interpreter's lock: 4 ms for a message of 8 MB, several times in a call. What is kept is given back by `trim`.
+    By itself it gives each block of megabytes back to the system, and gets the next one in pages of 4 KiB that the
+    system clears one by one, while the thread has the interpreter's lock: 4 ms for a message of 8 MB, several times in
+    a call. What is kept is given back by `trim`.
     """
     if sys.platform == "linux":
         try:

@@ -1,6 +1,7 @@
 """Modules that requests name, and those that a worker keeps decoded.
 
-What one worker keeps: decoded modules by content, and answers about one instruction by question. The least recently used are dropped.
+What one worker keeps: decoded modules by content, and answers about one instruction by question. The least recently
+used are dropped.
 
 Decodes modules: counts the content of a module before decoding it, and keeps decoded modules in a cache.
 """
@@ -35,7 +36,8 @@ V = TypeVar("V")
 class _Kept(Generic[K, V]):
     """Key → value. `max_bytes` bounds the memory that the values take; the least recently used go first.
 
-    A worker adds its caches to the register of `xlashape.caches`. The cache of a shorter-lived owner ends with its owner.
+    A worker adds its caches to the register of `xlashape.caches`. The cache of a shorter-lived owner ends with its
+    owner.
     """
 
     what = ""
@@ -142,7 +144,9 @@ class ModuleCache(_Kept[str, HloModule]):
 
 
 class AnswerCache(_Kept[bytes, bytes]):
-    """Serialized answers by their serialized questions: content never changes, so the same question has the same answer."""
+    """Serialized answers by their serialized questions: content never changes, so the same question has the same
+    answer.
+    """
 
     what = "answers"
 
@@ -214,7 +218,9 @@ class Modules:
     def decode(
         self, data: bytes, path: FieldPath, sha256: str | None = None, *, is_text: bool | None = None
     ) -> HloModule:
-        """The module in `data`, which is text if `is_text` is true and a proto if it is false. If it is None, the format is detected from the content."""
+        """The module in `data`, which is text if `is_text` is true and a proto if it is false. If it is None, the
+        format is detected from the content.
+        """
         self.check_size(len(data), path)
         if is_text is None:
             is_text = holds_text(data)
@@ -269,7 +275,9 @@ class Modules:
         )
 
     def _precount_text(self, data: bytes) -> None:
-        """Reserves the memory that reading the text takes. LimitExceededError if the text is too long, or has too many instructions."""
+        """Reserves the memory that reading the text takes. LimitExceededError if the text is too long, or has too many
+        instructions.
+        """
         if len(data) > self._max_text_bytes:
             raise LimitExceededError(
                 f"the module's text has {len(data)} bytes, of {self._max_text_bytes} allowed",
@@ -298,7 +306,9 @@ class Modules:
 
 
 def _results(data: bytes) -> Iterator[None]:
-    """Yields once for each result type in the text of a module. The text is searched in windows, since a search blocks other threads."""
+    """Yields once for each result type in the text of a module. The text is searched in windows, since a search blocks
+    other threads.
+    """
     at, end = 0, 0
     while end < len(data):
         end = min(len(data), end + _WINDOW)
@@ -313,7 +323,9 @@ def _results(data: bytes) -> Iterator[None]:
 
 
 def _weight(counted: Count) -> int:
-    """The bytes of memory that a module takes with all of its views: its messages, and for each instruction what a view of it keeps."""
+    """The bytes of memory that a module takes with all of its views: its messages, and for each instruction what a view
+    of it keeps.
+    """
     return counted.memory + _VIEW_BYTES * counted.counted
 
 

@@ -1,12 +1,13 @@
 """Spreads new connections over the workers, on Linux: most go to the workers with the fewest connections.
 
-All workers listen on one port with SO_REUSEPORT, and the system chooses among their sockets by a hash of the addresses: two clients may share
-a worker while another idles. So the server counts the connections of its workers, and gives the system a program (classic BPF, which needs no
-privileges) that chooses a socket at random with weights: a worker with fewer connections is chosen more often. While there are few connections, only
-the worker with the fewest is chosen. Where the system refuses the program, the hash decides.
+All workers listen on one port with SO_REUSEPORT, and the system chooses among their sockets by a hash of the addresses:
+two clients may share a worker while another idles. So the server counts the connections of its workers, and gives the
+system a program (classic BPF, which needs no privileges) that chooses a socket at random with weights: a worker with
+fewer connections is chosen more often. While there are few connections, only the worker with the fewest is chosen.
+Where the system refuses the program, the hash decides.
 
-The program names a socket by its index. Sockets are numbered in the order in which they began to listen; when a socket closes, the last one takes its
-index. Linux: Documentation/networking/filter.rst, net/core/sock_reuseport.c.
+The program names a socket by its index. Sockets are numbered in the order in which they began to listen; when a socket
+closes, the last one takes its index. Linux: Documentation/networking/filter.rst, net/core/sock_reuseport.c.
 
 >>> weights([1, 0])  # the second of two clients gets a worker of its own
 [0, 1]
@@ -40,8 +41,9 @@ _RANDOM = 0xFFFFF000 + 56  # the address at which the system gives a random numb
 def weights(connections: Sequence[int]) -> list[int]:
     """The weight of each worker, computed from the number of its connections.
 
-    A worker's weight is the difference between the largest number of connections and its own. Many connections may arrive before the next count, so
-    with many connections an eighth of the mean is added to each weight: the worker with the fewest does not get all of them.
+    A worker's weight is the difference between the largest number of connections and its own. Many connections may
+    arrive before the next count, so with many connections an eighth of the mean is added to each weight: the worker
+    with the fewest does not get all of them.
     """
     most = max(connections)
     spare = sum(connections) // (4 * len(connections))
@@ -50,7 +52,9 @@ def weights(connections: Sequence[int]) -> list[int]:
 
 
 def program(chances: Sequence[tuple[int, int]]) -> bytes:
-    """The instructions that choose among sockets. `chances` has pairs of a socket's index and its weight; at least one weight is positive."""
+    """The instructions that choose among sockets. `chances` has pairs of a socket's index and its weight; at least one
+    weight is positive.
+    """
     chosen = [(index, weight) for index, weight in chances if weight > 0]
     total, passed = sum(weight for _, weight in chosen), 0
     made = [_INSTRUCTION.pack(_LOAD, 0, 0, _RANDOM)]
@@ -79,7 +83,9 @@ def steer(sockets: Sequence[socket.socket], chances: Sequence[tuple[int, int]]) 
 
 
 def listening_sockets(port: int) -> list[socket.socket]:
-    """The sockets of this process that listen on a TCP port. They are found by their descriptors, since gRPC does not return its sockets. Each is a duplicate, which the caller closes."""
+    """The sockets of this process that listen on a TCP port. They are found by their descriptors, since gRPC does not
+    return its sockets. Each is a duplicate, which the caller closes.
+    """
     found: list[socket.socket] = []
     for number in descriptors():
         if any(each.fileno() == number for each in found):
@@ -128,8 +134,8 @@ class SocketOrder:
     >>> order.indices()
     {2: 0, 0: 1}
 
-    Of two sockets that close at nearly the same time it is not known which closed first, and so not which index the others have now:
-    `is_certain` is False until all but one of those have closed.
+    Of two sockets that close at nearly the same time it is not known which closed first, and so not which index the
+    others have now: `is_certain` is False until all but one of those have closed.
     """
 
     def __init__(self) -> None:
@@ -140,7 +146,9 @@ class SocketOrder:
         self._settled = 0  # the indices of the first so many sockets are final
 
     def listens(self, worker: int, since: float) -> None:
-        """Notes that a worker's socket began to listen at the time `since`. Calls may come in another order than the times."""
+        """Notes that a worker's socket began to listen at the time `since`. Calls may come in another order than the
+        times.
+        """
         self.closed(worker)
         at = len(self._workers)
         while at > self._settled and self._since[self._workers[at - 1]] > since:

@@ -1,7 +1,7 @@
 """Estimates the memory of a serialized message before it is decoded, by walking its wire format.
 
-Protobuf spends hundreds of bytes on a submessage that takes two on the wire: 2 MB of empty instructions decode into 645 MB.
-The walk needs no memory of its own and stops at the first limit that is passed.
+Protobuf spends hundreds of bytes on a submessage that takes two on the wire: 2 MB of empty instructions decode into 645
+MB. The walk needs no memory of its own and stops at the first limit that is passed.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _FIXED_BYTES = {
 
 
 class Count(NamedTuple):
-    """The number of messages of the counted type, an upper bound of the bytes that the whole message takes in memory, and the number of messages of any
-    type."""
+    """The number of messages of the counted type, an upper bound of the bytes that the whole message takes in memory,
+    and the number of messages of any type.
+    """
 
     counted: int
     memory: int
@@ -100,9 +101,9 @@ def count(
 ) -> Count:
     """Walks `data`, a serialized message of `descriptor`, and counts the submessages whose full name is `counted`.
 
-    Raises LimitExceededError: `limit` as soon as there are more than `max_counted` of them, `memory_limit` as soon as the message takes more
-    than `max_memory` bytes in memory. Raises DecodeError if the wire format is broken. Errors call `data` by `subject`, and what is counted
-    by `plural`.
+    Raises LimitExceededError: `limit` as soon as there are more than `max_counted` of them, `memory_limit` as soon as
+    the message takes more than `max_memory` bytes in memory. Raises DecodeError if the wire format is broken. Errors
+    call `data` by `subject`, and what is counted by `plural`.
     """
     current = _type_of(descriptor)
     submessages, packed = current.submessages, current.packed

@@ -4,9 +4,9 @@
     ready, ""                         all calls can be answered; follows the store
     xlashape.v1.HloService, …         calls of this service can be answered; those that need no store do not follow it
 
-Kubernetes' gRPC probes ask for a name: use `live` for livenessProbe and `ready` for readinessProbe. A full disk makes a server not ready, but does
-not restart its container. A bucket that does not answer affects all servers that share it, so `ready` ignores it: otherwise a load balancer would
-have no server left for the calls that need no bucket.
+Kubernetes' gRPC probes ask for a name: use `live` for livenessProbe and `ready` for readinessProbe. A full disk makes a
+server not ready, but does not restart its container. A bucket that does not answer affects all servers that share it,
+so `ready` ignores it: otherwise a load balancer would have no server left for the calls that need no bucket.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ class _Watch:
 
 
 class _StoreCheck:
-    """A check of the store that is repeated in a thread of its own, because a file system that does not answer would block it."""
+    """A check of the store that is repeated in a thread of its own, because a file system that does not answer would
+    block it.
+    """
 
     def __init__(self, subject: str, check: Callable[[], None], followers: tuple[str, ...]) -> None:
         self.subject = subject

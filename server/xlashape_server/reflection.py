@@ -1,7 +1,8 @@
-"""Server reflection over the private descriptor pool of xlashape.proto and the default pool, which has health and reflection.
+"""Server reflection over the private descriptor pool of xlashape.proto and the default pool, which has health and
+reflection.
 
-grpcio-reflection has grpc.reflection.v1alpha only. v1 has the same messages under another name, and newer clients ask for it first, so the
-same handler answers both; the descriptors of v1 are made of those of v1alpha.
+grpcio-reflection has grpc.reflection.v1alpha only. v1 has the same messages under another name, and newer clients ask
+for it first, so the same handler answers both; the descriptors of v1 are made of those of v1alpha.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def _v1_pool() -> DescriptorPool:
 
 
 class _AllPools:
-    """The methods of a pool that the reflection servicer calls. The private pool comes first: in the default pool another package may have
-    other files of the same names.
+    """The methods of a pool that the reflection servicer calls. The private pool comes first: in the default pool
+    another package may have other files of the same names.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,7 @@
 """Temporary directories of servers. A server that was killed leaves its directory; the next server removes it.
 
-A directory holds a file `owner`, which the server and its workers keep locked: the system releases the lock when the last of them has ended.
+A directory holds a file `owner`, which the server and its workers keep locked: the system releases the lock when the
+last of them has ended.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _OWNER = "owner"
 
 
 class ScratchDirectory:
-    """A new temporary directory for a `purpose`, store or metrics, locked until it is removed. OSError if it cannot be made."""
+    """A new temporary directory for a `purpose`, store or metrics, locked until it is removed. OSError if it cannot be
+    made.
+    """
 
     def __init__(self, purpose: str = "store") -> None:
         self.path = Path(tempfile.mkdtemp(prefix=f"xlashape-{purpose}-"))

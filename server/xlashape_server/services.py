@@ -39,7 +39,9 @@ def add_methods(server: grpc.Server, service: str, methods: dict[str, grpc.RpcMe
 
 
 def count_unknown_methods(server: grpc.Server, guard: Guard) -> None:
-    """Tells the guard of calls of methods that do not exist. To be called last: grpc asks handlers in the order in which they were added."""
+    """Tells the guard of calls of methods that do not exist. To be called last: grpc asks handlers in the order in
+    which they were added.
+    """
     last: Any = _Unknown(guard)
     server.add_generic_rpc_handlers((last,))
 

@@ -92,7 +92,8 @@ def of_environment(environment: Mapping[str, str]) -> Settings:
 def similar_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Variables that are probably misspelled settings → the variable that was probably meant.
 
-    Kubernetes sets variables such as XLASHAPE_SERVICE_HOST in the pods beside a service of that name, so unknown variables are ignored.
+    Kubernetes sets variables such as XLASHAPE_SERVICE_HOST in the pods beside a service of that name, so unknown
+    variables are ignored.
     """
     known = [PREFIX + name.upper() for name in FIELDS]
     found: dict[str, str] = {}
@@ -156,7 +157,9 @@ def _expected(name: str, what: str, found: object) -> InvalidArgumentError:
 
 
 def printed(config: Config, sources: Mapping[str, str]) -> str:
-    """A TOML document with these settings, and a comment with the meaning and the source of each. `of_file` reads it."""
+    """A TOML document with these settings, and a comment with the meaning and the source of each. `of_file` reads
+    it.
+    """
     lines: list[str] = []
     for name, setting in FIELDS.items():
         source = sources.get(name)

@@ -2,9 +2,10 @@
 
 Waits for SIGTERM, SIGINT and SIGHUP without losing one.
 
-A Python signal handler runs between two bytecodes of the main thread. It can therefore deadlock on a lock that the main thread holds
-(threading.Event.set during Event.wait), and it does not run while the main thread sleeps in a system call that began just before. So the
-interpreter's own handler writes the number of the signal to a pipe, and the main thread waits on the pipe.
+A Python signal handler runs between two bytecodes of the main thread. It can therefore deadlock on a lock that the main
+thread holds (threading.Event.set during Event.wait), and it does not run while the main thread sleeps in a system call
+that began just before. So the interpreter's own handler writes the number of the signal to a pipe, and the main thread
+waits on the pipe.
 
 Notifies systemd, if it started the server, of readiness, stopping and liveness by the protocol of sd_notify(3).
 """
@@ -27,7 +28,8 @@ _WAKE = 0  # written by `wake`; no signal has this number
 class StopSignals:
     """Within the `with` block, SIGTERM, SIGINT and SIGHUP only end `wait`. Only the main thread can enter the block.
 
-    A signal that is ignored, such as SIGHUP under nohup, stays ignored. With `report`, SIGUSR1 has `wait` call it, and ends nothing.
+    A signal that is ignored, such as SIGHUP under nohup, stays ignored. With `report`, SIGUSR1 has `wait` call it, and
+    ends nothing.
     """
 
     def __init__(self, report: Callable[[], None] | None = None) -> None:
@@ -54,7 +56,9 @@ class StopSignals:
         os.close(self._write)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits for a signal or a call of `wake`, at most `seconds`. Each of them ends one wait. False after a timeout."""
+        """Waits for a signal or a call of `wake`, at most `seconds`. Each of them ends one wait. False after a
+        timeout.
+        """
         end = None if seconds is None else time.monotonic() + seconds
         while True:
             left = None if end is None else max(0.0, end - time.monotonic())
@@ -80,7 +84,9 @@ def _nothing(number: int, frame: FrameType | None) -> None:
 
 
 def tell(state: str) -> None:
-    """Sends a state such as "READY=1" to the socket that the variable NOTIFY_SOCKET names. Does nothing if the variable is not set."""
+    """Sends a state such as "READY=1" to the socket that the variable NOTIFY_SOCKET names. Does nothing if the variable
+    is not set.
+    """
     path = os.environ.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):
         return

@@ -1,7 +1,8 @@
 """The connections of a worker, as sockets of its process: how many the system allows, and how many one caller may have.
 
-gRPC accepts connections by itself and says nothing of them until a call begins. So a thread looks at the sockets of the process, and shuts those that
-are too many of one caller. A connection costs little before its first bytes, and some 300 KB from then on under TLS.
+gRPC accepts connections by itself and says nothing of them until a call begins. So a thread looks at the sockets of the
+process, and shuts those that are too many of one caller. A connection costs little before its first bytes, and some 300
+KB from then on under TLS.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _FEW = 64  # connections of a worker for which none are closed
 
 
 def allow_descriptors() -> None:
-    """Raises the number of files and sockets that this process and its children may open as far as the system lets it without a privilege."""
+    """Raises the number of files and sockets that this process and its children may open as far as the system lets it
+    without a privilege.
+    """
     if sys.platform == "win32":
         return
     import resource  # POSIX has it
@@ -45,7 +48,9 @@ class Crowd:
         self._looks = 0
 
     def thin(self, count: int) -> int:
-        """Looks at the sockets, of which there are `count`, and closes what is too many. Returns how many it has closed."""
+        """Looks at the sockets, of which there are `count`, and closes what is too many. Returns how many it has
+        closed.
+        """
         if count <= min(_FEW, self._most):
             self._since.clear()
             return 0

@@ -11,7 +11,8 @@
     PermissionDeniedError      PERMISSION_DENIED
     any other XlashapeError    UNKNOWN
 
-ErrorInfo holds the error's code in capitals and its `details()`, so that a client raises the exception that was raised here.
+ErrorInfo holds the error's code in capitals and its `details()`, so that a client raises the exception that was raised
+here.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def status_of(error: XlashapeError) -> status_pb2.Status:
 
 
 def _error_info(error: XlashapeError) -> error_details_pb2.ErrorInfo:
-    """The code and details of an error. If they are too long together, the longest details are left out; the message is kept."""
+    """The code and details of an error. If they are too long together, the longest details are left out; the message is
+    kept.
+    """
     metadata = {key: _shortened(value) for key, value in error.details().items()}
     metadata["message"] = _shortened(error.message)
     info = error_details_pb2.ErrorInfo(reason=error.code.upper(), domain=DOMAIN, metadata=metadata)

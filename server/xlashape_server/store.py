@@ -4,11 +4,13 @@
     incoming/…              uploads that have not ended; those of a process that was killed are removed
     damaged/3fa9…           files whose content was damaged, kept for diagnosis; they are removed first to make room
 
-A file is written in `incoming` and then renamed, so it is complete or absent. Digests are checked whenever content is read. The modification
-time of a file is the time of its last use. A lock on the directory orders uploads, deletions and evictions, but not reads.
+A file is written in `incoming` and then renamed, so it is complete or absent. Digests are checked whenever content is
+read. The modification time of a file is the time of its last use. A lock on the directory orders uploads, deletions and
+evictions, but not reads.
 
-If the directory was removed, it is made again, and its modules are lost. If another file system is in its place, because a file system is no
-longer mounted there, nothing is written. Faults of the file system are errors of the library: see `store_faults`.
+If the directory was removed, it is made again, and its modules are lost. If another file system is in its place,
+because a file system is no longer mounted there, nothing is written. Faults of the file system are errors of the
+library: see `store_faults`.
 """
 
 from __future__ import annotations
@@ -45,9 +47,11 @@ _PROBE_BYTES = 4096
 
 
 class Store:
-    """Modules in `directory`. `max_bytes` bounds all modules together, without uploads that have not ended; `max_age` is in seconds since the last use.
+    """Modules in `directory`. `max_bytes` bounds all modules together, without uploads that have not ended; `max_age`
+    is in seconds since the last use.
 
-    `is_durable`: acknowledged uploads survive a power failure, which makes each upload some milliseconds slower. OSError if the directory cannot be made.
+    `is_durable`: acknowledged uploads survive a power failure, which makes each upload some milliseconds slower.
+    OSError if the directory cannot be made.
     """
 
     def __init__(self, directory: str | Path, *, max_bytes: int, max_age: float, is_durable: bool = False) -> None:
@@ -83,14 +87,18 @@ class Store:
             return Upload(self._incoming, self.keep, max_bytes=self.max_bytes, is_durable=self.is_durable)
 
     def find(self, name: str, *, field: str | FieldPath | None = None) -> Stored:
-        """The facts about a module. This counts as a use of the module. NotFoundError if the store does not have it, or no longer."""
+        """The facts about a module. This counts as a use of the module. NotFoundError if the store does not have it, or
+        no longer.
+        """
         with self._opened(name, field) as (_, stored, _):
             return stored
 
     def read(
         self, name: str, *, offset: int = 0, limit: int | None = None, field: str | FieldPath | None = None
     ) -> bytes:
-        """The content from `offset` on, at most `limit` bytes. Damaged content is never returned: NotFoundError, as in `find`."""
+        """The content from `offset` on, at most `limit` bytes. Damaged content is never returned: NotFoundError, as in
+        `find`.
+        """
         with self._opened(name, field) as (file, stored, about):
             return about.content(file, stored.sha256, offset, limit)
 
@@ -106,7 +114,9 @@ class Store:
                 raise self._missing(name, field) from None
 
     def evict(self, room_for: int = 0) -> None:
-        """Removes modules that are too old, then the least recently used ones until `room_for` more bytes fit, and uploads of processes that have ended."""
+        """Removes modules that are too old, then the least recently used ones until `room_for` more bytes fit, and
+        uploads of processes that have ended.
+        """
         with self._locked():
             self._evict(room_for)
 
@@ -116,12 +126,16 @@ class Store:
             return sum(size for _, size, _ in self._files())
 
     def usage(self) -> tuple[int, int]:
-        """How many modules there are, and their bytes; without the lock, so that it need not wait. OSError if the directory cannot be read."""
+        """How many modules there are, and their bytes; without the lock, so that it need not wait. OSError if the
+        directory cannot be read.
+        """
         sizes = [size for _, size, _ in self._files()]
         return len(sizes), sum(sizes)
 
     def check(self) -> None:
-        """Raises the UnavailableError or LimitExceededError that an upload would raise now; returns if an upload can be stored."""
+        """Raises the UnavailableError or LimitExceededError that an upload would raise now; returns if an upload can be
+        stored.
+        """
         with self.upload() as upload:
             upload.write(bytes(_PROBE_BYTES))
 
@@ -131,7 +145,9 @@ class Store:
     def keep(
         self, temporary: Path, sha256: str, size: int, facts: dict[str, str | int], created: float
     ) -> tuple[Stored, bool]:
-        """Takes over the file of an upload: content of `size` bytes, then `facts` and footer. Says whether the store had it already."""
+        """Takes over the file of an upload: content of `size` bytes, then `facts` and footer. Says whether the store
+        had it already.
+        """
         with faults():
             whole = temporary.stat().st_size
         if whole > self.max_bytes:
@@ -220,7 +236,9 @@ class Store:
         self._incoming.mkdir(exist_ok=True)
 
     def _check_directory(self) -> None:
-        """Makes the directory again if it was removed. UnavailableError if it cannot be made, or another file system took its place."""
+        """Makes the directory again if it was removed. UnavailableError if it cannot be made, or another file system
+        took its place.
+        """
         with faults():
             if not self._root.exists():
                 self._make_directories()

@@ -1,6 +1,7 @@
 """Files that processes share, and what goes wrong with them.
 
-Converts errors of the file system to errors of the library, by what the caller can do: wait, upload elsewhere, or ask an administrator.
+Converts errors of the file system to errors of the library, by what the caller can do: wait, upload elsewhere, or ask
+an administrator.
 
     EMFILE, ENFILE           LimitExceededError "open_files"     too many calls at the same time; try again later
     ENOSPC, EDQUOT, EFBIG    LimitExceededError "store_space"    the disk is full; stored modules can still be read
@@ -17,7 +18,8 @@ The file of a module in a store: its content, then facts about it, then a footer
     facts         JSON: {"facts": {…}, "created": seconds since 1970, "blocks": the BLAKE2b of each MiB of the content, in hexadecimal}
     footer        the size of the facts, their SHA-256, and the version of this format
 
-A part of the content is checked by the digests of its blocks, the whole content by the SHA-256 that is the name of the module.
+A part of the content is checked by the digests of its blocks, the whole content by the SHA-256 that is the name of the
+module.
 """
 
 from __future__ import annotations

@@ -14,10 +14,12 @@ Q = TypeVar("Q")
 
 
 def received(requests: Iterator[Q], deadline: float) -> Generator[Q]:
-    """The requests of a stream, each read when it is asked for. DeadlineExceededError if a request does not arrive in time.
+    """The requests of a stream, each read when it is asked for. DeadlineExceededError if a request does not arrive in
+    time.
 
-    grpc's iterator waits for a message without a timeout. What it waits for is a condition, on which this function waits with one. For an iterator
-    of another kind, or of a version of grpc that has other names, a thread reads the messages, which takes longer.
+    grpc's iterator waits for a message without a timeout. What it waits for is a condition, on which this function
+    waits with one. For an iterator of another kind, or of a version of grpc that has other names, a thread reads the
+    messages, which takes longer.
     """
     waits = _waits_of(requests)
     if waits is None:
@@ -32,7 +34,9 @@ def received(requests: Iterator[Q], deadline: float) -> Generator[Q]:
 
 
 def _waits_of(requests: Iterator[Any]) -> tuple[threading.Condition, Any, Any] | None:
-    """Of an iterator of grpc: the condition on which it waits, and its functions that ask for a message and that take it if it is there."""
+    """Of an iterator of grpc: the condition on which it waits, and its functions that ask for a message and that take
+    it if it is there.
+    """
     condition: object = getattr(getattr(requests, "_state", None), "condition", None)
     start: object = getattr(requests, "_raise_or_start_receive_message", None)
     look: object = getattr(requests, "_look_for_request", None)

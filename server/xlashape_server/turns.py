@@ -1,9 +1,9 @@
 """Turns at the processor: which calls may compute at the same time.
 
-The threads of a process share one core, so running many of them at the same time finishes none of them earlier, and delays the small calls of others.
-A call begins with a short turn, of which there are many. A call that is not done by its end, or whose request is large, takes long turns from then
-on. There is one long turn at a time; at its end, the next call that waits has one. Callers are served in rotation, and the connections of each
-caller too.
+The threads of a process share one core, so running many of them at the same time finishes none of them earlier, and
+delays the small calls of others. A call begins with a short turn, of which there are many. A call that is not done by
+its end, or whose request is large, takes long turns from then on. There is one long turn at a time; at its end, the
+next call that waits has one. Callers are served in rotation, and the connections of each caller too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _CHECK_SECONDS = 0.25  # seconds between checks that a waiting call must still w
 
 
 class _Gate:
-    """Places that are given to callers in rotation. Half of them, rounded down, are open to any caller; of the others, each caller has a share.
+    """Places that are given to callers in rotation. Half of them, rounded down, are open to any caller; of the others,
+    each caller has a share.
 
     Each call that waits calls `while_waiting` several times a second.
     """
@@ -64,7 +65,9 @@ class _Gate:
                 self._hand_out()
 
     def enter(self, caller: Caller, check: Callable[[], None]) -> bool:
-        """Waits for a place. Returns whether it is an open one. `check` is called while the call waits, and may raise."""
+        """Waits for a place. Returns whether it is an open one. `check` is called while the call waits, and may
+        raise.
+        """
         if self.enter_open():
             return True
         with self._lock:
@@ -159,10 +162,11 @@ class _Waiter:
 
 
 class Turns:
-    """The turns of a worker: at most `short` short turns at the same time, of which an identity and a connection may have their `shares`, and one long turn.
+    """The turns of a worker: at most `short` short turns at the same time, of which an identity and a connection may
+    have their `shares`, and one long turn.
 
-    A call that does not end its long turn loses it: it computes without checking, as one step of some libraries may take long, or waits for a disk. Until
-    it checks, it computes beside the call that has the turn.
+    A call that does not end its long turn loses it: it computes without checking, as one step of some libraries may
+    take long, or waits for a disk. Until it checks, it computes beside the call that has the turn.
     """
 
     def __init__(self, short: int, shares: Shares) -> None:
@@ -174,7 +178,9 @@ class Turns:
         """The calls that have a long turn, and whether their places are open ones."""
 
     def long_begins(self, turn: Turn, is_open: bool) -> None:
-        """Notes that a call has a long turn, perhaps by an open place. Until it ends that, the interpreter switches threads more often."""
+        """Notes that a call has a long turn, perhaps by an open place. Until it ends that, the interpreter switches
+        threads more often.
+        """
         with self._lock:
             self._holders[turn] = is_open
             self._computing += 1
@@ -216,7 +222,9 @@ class Turn(ABC):
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
         self.is_large = False
-        """Whether the call takes long turns from the beginning: even to decode its request takes as long as many small calls."""
+        """Whether the call takes long turns from the beginning: even to decode its request takes as long as many small
+        calls.
+        """
         self._gate: _Gate | None = None
         self._is_open = False
         self.turn_end = 0.0

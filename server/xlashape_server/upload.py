@@ -83,13 +83,17 @@ class Upload:
             return self._path.read_bytes()
 
     def copy(self, pieces: Iterable[bytes]) -> Path:
-        """Writes a whole file of a module, as it was stored elsewhere, and returns its path. The caller checks the file."""
+        """Writes a whole file of a module, as it was stored elsewhere, and returns its path. The caller checks the
+        file.
+        """
         for piece in pieces:
             self._write(piece)
         return self._path
 
     def store(self, facts: dict[str, str | int]) -> tuple[Stored, bool]:
-        """Stores the content with `facts` about it. Returns the module, and whether the store had it already. Nothing can be written afterwards."""
+        """Stores the content with `facts` about it. Returns the module, and whether the store had it already. Nothing
+        can be written afterwards.
+        """
         created = time.time()
         self._write(ending(facts, created, self._blocks.digests()))
         with faults():
@@ -105,7 +109,9 @@ class Upload:
 
 
 def remove_unlocked(folder: Path) -> None:
-    """Removes the files in `folder` of uploads whose processes have ended. The caller holds a lock that keeps uploads from beginning."""
+    """Removes the files in `folder` of uploads whose processes have ended. The caller holds a lock that keeps uploads
+    from beginning.
+    """
     for path in folder.iterdir():
         with contextlib.suppress(OSError), path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

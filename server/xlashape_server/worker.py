@@ -1,4 +1,5 @@
-"""A worker: one process of the server. `worker_process` starts it and describes the lines that both send; do not start it by hand.
+"""A worker: one process of the server. `worker_process` starts it and describes the lines that both send; do not start
+it by hand.
 
 Standard input stays open as long as the parent runs: at its end the worker stops as on SIGTERM.
 """
@@ -67,7 +68,8 @@ _MIN_PING_INTERVAL_MS = 10_000  # seconds between two pings of a client; more fr
 def make_server(
     config: Config, recorder: Recorder | None = None, traces: Traces | None = None
 ) -> tuple[grpc.Server, Health, Listener | None]:
-    """A grpc server, and a listener for HTTP if there is an address for it, with every service, bound to the address of `config` and not yet started. `config.store_directory` must be set.
+    """A grpc server, and a listener for HTTP if there is an address for it, with every service, bound to the address of
+    `config` and not yet started. `config.store_directory` must be set.
 
     `recorder` counts calls, and `traces` makes a span of each; either may be None.
     """
@@ -264,8 +266,9 @@ def _serve(
 def _tune_collector() -> None:
     """Makes pauses of the collector of cycles short and rare: all threads wait for them.
 
-    What was made until now stays for good, and is not looked at again. While calls made expressions by the hundred thousand, the usual thresholds
-    made a pause of 25 to 50 ms several times a second. What the collector leaves for longer is collected when memory gets scarce (`memory.py`).
+    What was made until now stays for good, and is not looked at again. While calls made expressions by the hundred
+    thousand, the usual thresholds made a pause of 25 to 50 ms several times a second. What the collector leaves for
+    longer is collected when memory gets scarce (`memory.py`).
     """
     gc.collect()
     gc.freeze()
@@ -273,7 +276,9 @@ def _tune_collector() -> None:
 
 
 class Parent:
-    """Writes lines to the parent. A line is dropped if the parent does not read, so that a stopped parent does not block its workers."""
+    """Writes lines to the parent. A line is dropped if the parent does not read, so that a stopped parent does not
+    block its workers.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._descriptor = stream.fileno()
@@ -286,7 +291,9 @@ class Parent:
 
 
 def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None, crowd: Crowd | None) -> None:
-    """Tells the parent several times a second that this process runs, how many connections it has, and the values of metrics. `crowd` closes connections that are too many of one caller."""
+    """Tells the parent several times a second that this process runs, how many connections it has, and the values of
+    metrics. `crowd` closes connections that are too many of one caller.
+    """
     while True:
         # The processor time of this thread; waiting does not count.
         started = time.thread_time()

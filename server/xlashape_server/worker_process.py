@@ -1,13 +1,15 @@
 """A worker as the main process sees it: starts the process, replaces it when it ends or does not report, and stops it.
 
-The worker reads lines of JSON from its standard input: first its settings, later how new connections are placed. It writes lines of JSON:
+The worker reads lines of JSON from its standard input: first its settings, later how new connections are placed. It
+writes lines of JSON:
 
     {"event": "ready", "listening": 12.5}      it answers calls; the time.monotonic() at which it began to listen
     {"event": "failed", "reason": "…"}         it cannot start
     {"event": "alive", "connections": 3}       it runs; several times a second; with metrics, "gauges" by their names
     {"event": "stopping"}                      it takes no more calls
 
-Its log lines go directly to the standard error of the server. Other output on its standard error is read here (`logs.OutputLines`).
+Its log lines go directly to the standard error of the server. Other output on its standard error is read here
+(`logs.OutputLines`).
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ _BOOTSTRAP = (
 
 
 class WorkerProcess:
-    """The process of a worker, and the process that replaces it when it ends. `changed` is called with events of the worker."""
+    """The process of a worker, and the process that replaces it when it ends. `changed` is called with events of the
+    worker.
+    """
 
     def __init__(
         self,
@@ -196,9 +200,11 @@ class WorkerProcess:
                     _log.error("%s", error)
 
     def watch(self, absent: float) -> None:
-        """Kills a process that has been stopped by a signal, or has not reported, for too long. Called several times a second.
+        """Kills a process that has been stopped by a signal, or has not reported, for too long. Called several times a
+        second.
 
-        `absent` is the time in seconds for which this process itself did not run, such as while a laptop sleeps. It does not count.
+        `absent` is the time in seconds for which this process itself did not run, such as while a laptop sleeps. It
+        does not count.
         """
         process = self._process
         if process is None or process.poll() is not None or not self._config.watchdog_seconds:
@@ -224,7 +230,9 @@ class WorkerProcess:
                 self._process.terminate()
 
     def end(self, until: float) -> None:
-        """Waits for the process to end. Kills it at the time `until`, or earlier if it does not acknowledge the request to stop."""
+        """Waits for the process to end. Kills it at the time `until`, or earlier if it does not acknowledge the request
+        to stop.
+        """
         process = self._process
         if process is None:
             return
@@ -243,7 +251,9 @@ class WorkerProcess:
         self._close(process)
 
     def _close(self, process: subprocess.Popen[str]) -> None:
-        """Closes the pipes to a process that has ended; those from it are closed by their readers, which read to the end."""
+        """Closes the pipes to a process that has ended; those from it are closed by their readers, which read to the
+        end.
+        """
         if process.stdin is not None:
             with contextlib.suppress(OSError):
                 process.stdin.close()
@@ -298,7 +308,8 @@ def _standard_error() -> int:
 
 
 def _import_path() -> list[str]:
-    """The import path of a worker: that of this process, without the current directory, whose modules must not be imported.
+    """The import path of a worker: that of this process, without the current directory, whose modules must not be
+    imported.
 
     The folders that these packages were imported from are part of it in any case.
     """

@@ -1,4 +1,6 @@
-"""Processes that end when the one that started them does, however that came about: each has a pipe for standard input, which the system closes then."""
+"""Processes that end when the one that started them does, however that came about: each has a pipe for standard input,
+which the system closes then.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 def start_code(code: str, *arguments: str, **popen: Any) -> subprocess.Popen[str]:
-    """Starts Python with this code, as `python -c` does. It gets SIGTERM when this process has ended, and also when the returned object is deleted."""
+    """Starts Python with this code, as `python -c` does. It gets SIGTERM when this process has ended, and also when the
+    returned object is deleted.
+    """
     command = [sys.executable, "-c", _WATCH + code, *arguments]
     return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, **popen)
 

@@ -38,7 +38,9 @@ def put(store: BucketStore, content: bytes) -> tuple[Stored, bool]:
 
 
 def put_at_once(stores: list[BucketStore], content: bytes) -> set[float]:
-    """Has all stores put the same content at the same time, of which one has to create it. When it was created, as they say."""
+    """Has all stores put the same content at the same time, of which one has to create it. When it was created, as they
+    say.
+    """
     found: list[tuple[Stored, bool]] = []
     threads = [threading.Thread(target=lambda store=store: found.append(put(store, content))) for store in stores]
     for thread in threads:

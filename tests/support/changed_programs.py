@@ -1,6 +1,8 @@
-"""JAX programs that are compiled again with a change, for what `memory` suggests: a smaller dimension, bf16 instead of f32, functions in jax.checkpoint, donations.
+"""JAX programs that are compiled again with a change, for what `memory` suggests: a smaller dimension, bf16 instead of
+f32, functions in jax.checkpoint, donations.
 
-A program is a function of arrays and a `Change`. No size is written in it: its arguments say them all, each size of a batch or of a sequence once.
+A program is a function of arrays and a `Change`. No size is written in it: its arguments say them all, each size of a
+batch or of a sequence once.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class Program(NamedTuple):
     def memory(
         self, change: Change | None = None, *, donated: tuple[int, ...] = (), dimension: int = 0, size: int = 0
     ) -> xs.reports.memory.ProgramMemory:
-        """The memory of the compiled program by a dump, which has XLA's heap traces. `donated` are numbers of arrays; `size` takes the place of `dimension`."""
+        """The memory of the compiled program by a dump, which has XLA's heap traces. `donated` are numbers of arrays;
+        `size` takes the place of `dimension`.
+        """
         arrays = [
             jax.ShapeDtypeStruct([size if each == dimension else each for each in array.shape], array.dtype)
             for array in self.flat()

@@ -1,4 +1,5 @@
-"""Emulators of Google's and Azure's object stores, which `.ci/cloud-emulators` installs: processes that keep objects in a folder.
+"""Emulators of Google's and Azure's object stores, which `.ci/cloud-emulators` installs: processes that keep objects in
+a folder.
 
 with FakeGcsServer(folder) as emulator:
     emulator.make_bucket("bucket")
@@ -114,7 +115,8 @@ class Emulator:
 
 
 class FakeGcsServer(Emulator):
-    """The emulator https://github.com/fsouza/fake-gcs-server, behind a proxy that turns uploads of the XML API into uploads of the JSON API.
+    """The emulator https://github.com/fsouza/fake-gcs-server, behind a proxy that turns uploads of the XML API into
+    uploads of the JSON API.
 
     It has objects, listings and deletions in the XML API, which obstore speaks, but takes uploads in the JSON API only.
     """

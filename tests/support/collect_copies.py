@@ -1,10 +1,11 @@
-"""Writes tests/vectors/copies.jsonl.gz: each program of moving_programs.py as XLA's CPU compiler leaves it, the dumps after its passes, and what each suggestion of
-`xlashape.reports.copies` makes of it when it is applied and compiled again.
+"""Writes tests/vectors/copies.jsonl.gz: each program of moving_programs.py as XLA's CPU compiler leaves it, the dumps
+after its passes, and what each suggestion of `xlashape.reports.copies` makes of it when it is applied and compiled
+again.
 
     XLA_FLAGS= python tests/support/collect_copies.py            # beside the newest JAX, from the project's root
 
-A line is an object: `name`; `optimized`, the file name and text of the compiled module; `dumps`, the texts after passes by file name; `edited`, a list with the
-`edits` of a suggestion and the `text` of the module with them.
+A line is an object: `name`; `optimized`, the file name and text of the compiled module; `dumps`, the texts after passes
+by file name; `edited`, a list with the `edits` of a suggestion and the `text` of the module with them.
 """
 
 from __future__ import annotations

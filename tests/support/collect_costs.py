@@ -1,10 +1,12 @@
-"""Writes tests/vectors/costs: what XLA's HloCostAnalysis says of single instructions and fusions, and of compiled programs.
+"""Writes tests/vectors/costs: what XLA's HloCostAnalysis says of single instructions and fusions, and of compiled
+programs.
 
     PYTHONPATH=tests/support python tests/support/collect_costs.py tests/vectors/costs
 
-It needs JAX. The texts of `instructions.jsonl.gz` are kept and asked about again; a further one is a line with `name` and `hlo`. `programs.jsonl.gz` is
-made of the programs in jax_programs.py. `indexing.json` has FLOPs, transcendentals and bytes for each line of tests/vectors/indexing.jsonl. XLA adds up
-in single precision: the sums of small modules are exact.
+It needs JAX. The texts of `instructions.jsonl.gz` are kept and asked about again; a further one is a line with `name`
+and `hlo`. `programs.jsonl.gz` is made of the programs in jax_programs.py. `indexing.json` has FLOPs, transcendentals
+and bytes for each line of tests/vectors/indexing.jsonl. XLA adds up in single precision: the sums of small modules are
+exact.
 """
 
 from __future__ import annotations

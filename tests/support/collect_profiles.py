@@ -1,4 +1,5 @@
-"""Writes tests/vectors/profiles: profiles of small JAX programs on a CPU, and the sums of `jax.profiler.ProfileData` beside each.
+"""Writes tests/vectors/profiles: profiles of small JAX programs on a CPU, and the sums of `jax.profiler.ProfileData`
+beside each.
 
 PYTHONPATH=tests/support python tests/support/collect_profiles.py tests/vectors/profiles
 """

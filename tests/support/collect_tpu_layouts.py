@@ -1,8 +1,10 @@
-"""Writes tests/vectors/tpu_layouts.jsonl: the layouts that libtpu's ahead-of-time compiler gives to the parameters of programs.
+"""Writes tests/vectors/tpu_layouts.jsonl: the layouts that libtpu's ahead-of-time compiler gives to the parameters of
+programs.
 
-It needs no TPU, but an environment of its own: `pip install 'jax[tpu]==0.10.2'`, then `python tests/support/collect_tpu_layouts.py OUT`.
-Each program takes 200 arrays and returns a constant, so that only the default layout decides how the arrays lie. The first line of the
-output says which versions made it; each other line holds layouts, and the generations that gave all of them alike.
+It needs no TPU, but an environment of its own: `pip install 'jax[tpu]==0.10.2'`, then `python
+tests/support/collect_tpu_layouts.py OUT`. Each program takes 200 arrays and returns a constant, so that only the
+default layout decides how the arrays lie. The first line of the output says which versions made it; each other line
+holds layouts, and the generations that gave all of them alike.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ BATCH = 200
 
 
 def arrays(count: int) -> list[tuple[int, ...]]:
-    """Dimensions of arrays: small ranks at many sizes, then random ones of up to six dimensions and 4 million elements."""
+    """Dimensions of arrays: small ranks at many sizes, then random ones of up to six dimensions and 4 million
+    elements.
+    """
     r = random.Random(20261122)
     found: dict[tuple[int, ...], None] = {(): None}
     found.update(

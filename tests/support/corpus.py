@@ -1,4 +1,6 @@
-"""A made-up folder of dumps: modules of a few forms, duplicates, files that are broken, too deep or too large when decompressed."""
+"""A made-up folder of dumps: modules of a few forms, duplicates, files that are broken, too deep or too large when
+decompressed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What depends on what, seen by running: every element of every operand is changed on its own, over several draws of values."""
+"""What depends on what, seen by running: every element of every operand is changed on its own, over several draws of
+values.
+"""
 
 from __future__ import annotations
 

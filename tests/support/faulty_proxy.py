@@ -16,7 +16,9 @@ class _QuietServer(ThreadingHTTPServer):
 
 
 class FaultyProxy:
-    """Passes requests on to HOST:PORT. A context manager; `fault` says what goes wrong with requests of the method `method` (empty: of any)."""
+    """Passes requests on to HOST:PORT. A context manager; `fault` says what goes wrong with requests of the method
+    `method` (empty: of any).
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self.fault = ""  # "", "slow", "errors", "cut", "wrong bytes", "hangs"

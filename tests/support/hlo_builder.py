@@ -1,4 +1,6 @@
-"""Small HLO modules for tests, written as protos: `b = Builder(); x = b.parameter("f32[4]"); b.op("negate", "f32[4]", [x]); b.module()`."""
+"""Small HLO modules for tests, written as protos: `b = Builder(); x = b.parameter("f32[4]"); b.op("negate", "f32[4]",
+[x]); b.module()`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A caller that speaks just enough HTTP/2 to misbehave: it opens calls and reads nothing, or sends half a request and no more."""
+"""A caller that speaks just enough HTTP/2 to misbehave: it opens calls and reads nothing, or sends half a request and
+no more.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ _INITIAL_WINDOW_SIZE = 4
 
 
 class Http2Caller:
-    """One connection. `window` is the bytes of each stream that the server may send; none are ever added. `source` is the address that it calls from. Use it in a `with` block.
+    """One connection. `window` is the bytes of each stream that the server may send; none are ever added. `source` is
+    the address that it calls from. Use it in a `with` block.
 
     `seen` holds the frames that came, as (type, stream, payload).
     """
@@ -41,7 +44,8 @@ class Http2Caller:
         encoding: bytes = b"",
         fields: bytes = b"",
     ) -> int:
-        """Opens a call, with the complete request if there is one, and gives its stream. `announced` is the length in front of the request.
+        """Opens a call, with the complete request if there is one, and gives its stream. `announced` is the length in
+        front of the request.
 
         `fields` are further headers as HPACK writes them.
         """

@@ -1,4 +1,5 @@
-"""Small JAX programs of many kinds, by name: functions with the shapes of their arguments. What XLA makes of them is compared with what we say of it.
+"""Small JAX programs of many kinds, by name: functions with the shapes of their arguments. What XLA makes of them is
+compared with what we say of it.
 
 `example(name)` gives a program's function and arrays for its arguments.
 """

@@ -1,4 +1,6 @@
-"""jaxlib as it is installed: the newest version, whose answers the vectors hold, or an older one that some answers differ from."""
+"""jaxlib as it is installed: the newest version, whose answers the vectors hold, or an older one that some answers
+differ from.
+"""
 
 import re
 from types import ModuleType

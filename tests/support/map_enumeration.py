@@ -16,7 +16,9 @@ from xlashape.symbolic import IndexingMap
 def elements(
     indexing: OperandIndexing, index: Sequence[int], values: Mapping[Any, Any] | None = None
 ) -> set[tuple[int, ...]]:
-    """The elements that an access names for one element. `values` are the values of instructions, for the runtime variables."""
+    """The elements that an access names for one element. `values` are the values of instructions, for the runtime
+    variables.
+    """
     found = indexing.map
     assert not found.is_undefined
     if found.is_known_empty:
@@ -84,7 +86,9 @@ def difference(a: IndexingMap, b: IndexingMap, limit: int = 3000, seed: int = 0)
 
 
 def set_difference(a: IndexingMap, b: IndexingMap, limit: int = 3000, seed: int = 0) -> str | None:
-    """The same for maps whose range variables differ: they are to name the same set for every index and runtime value."""
+    """The same for maps whose range variables differ: they are to name the same set for every index and runtime
+    value.
+    """
     if len(a.dims) != len(b.dims):
         return "they have different dimensions"
     if a.runtime or b.runtime:

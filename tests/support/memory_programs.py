@@ -2,8 +2,9 @@
 
     XLA_FLAGS="--xla_dump_to=DIRECTORY --xla_dump_hlo_as_proto" python tests/support/memory_programs.py [PROGRAM…]
 
-compiles the programs and prints a line of JSON with the sizes that `memory_analysis()` says of each. `tests/vectors/memory/programs` holds the files
-`*.cpu_after_optimizations.hlo.pb` of jaxlib 0.7.1 and 0.12.0.1, compressed, with the names of source files cut to their last parts, and these lines.
+compiles the programs and prints a line of JSON with the sizes that `memory_analysis()` says of each.
+`tests/vectors/memory/programs` holds the files `*.cpu_after_optimizations.hlo.pb` of jaxlib 0.7.1 and 0.12.0.1,
+compressed, with the names of source files cut to their last parts, and these lines.
 """
 
 import json

@@ -1,5 +1,6 @@
-"""JAX programs that XLA compiles with copies in them, each by another cause: layouts of arguments and results, library calls, loops, donation. For the tests of
-`xlashape.reports.copies` and for `collect_copies.py`. Needs JAX of 0.7 or later.
+"""JAX programs that XLA compiles with copies in them, each by another cause: layouts of arguments and results, library
+calls, loops, donation. For the tests of `xlashape.reports.copies` and for `collect_copies.py`. Needs JAX of 0.7 or
+later.
 """
 
 from __future__ import annotations

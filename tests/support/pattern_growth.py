@@ -1,9 +1,10 @@
 """Judges how the time of a regular expression grows with its text, by counting steps instead of seconds.
 
-A matcher that backtracks, as that of the module `re` does, runs programs made of the parse trees of `re`, and counts. The texts are pumped: they repeat a
-word that a part of the pattern matches, behind what leads to this part, before something that makes the match fail. A pattern is linear if twice the
-text takes at most about twice the steps, for each of these texts. What `re` does faster than this matcher (searches for a fixed beginning, runs of one
-character) changes its steps by a factor, and not how they grow.
+A matcher that backtracks, as that of the module `re` does, runs programs made of the parse trees of `re`, and counts.
+The texts are pumped: they repeat a word that a part of the pattern matches, behind what leads to this part, before
+something that makes the match fail. A pattern is linear if twice the text takes at most about twice the steps, for each
+of these texts. What `re` does faster than this matcher (searches for a fixed beginning, runs of one character) changes
+its steps by a factor, and not how they grow.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ Class = Callable[[str], bool]
 
 
 class Growth(NamedTuple):
-    """A text that a pattern takes too long for: what is repeated, what is before and after it, and the steps for each of the two sizes."""
+    """A text that a pattern takes too long for: what is repeated, what is before and after it, and the steps for each
+    of the two sizes.
+    """
 
     before: str
     word: str
@@ -50,7 +53,9 @@ class TooLongError(Exception):
 
 
 def growth(pattern: str | bytes, flags: int = 0, *, searches: bool = True) -> Growth | None:
-    """A text for which the steps of a pattern grow faster than the text; None if there seems to be none. `searches`: it is looked for everywhere, and not at one place."""
+    """A text for which the steps of a pattern grow faster than the text; None if there seems to be none. `searches`: it
+    is looked for everywhere, and not at one place.
+    """
     text = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
     if isinstance(pattern, bytes):
         flags |= re.ASCII
@@ -67,7 +72,9 @@ def growth(pattern: str | bytes, flags: int = 0, *, searches: bool = True) -> Gr
 
 
 def steps(program: _Program, text: str, *, searches: bool) -> int:
-    """The steps that matching the text at its beginning takes, or looking for all matches in it; `_MANY` for each character if it takes more."""
+    """The steps that matching the text at its beginning takes, or looking for all matches in it; `_MANY` for each
+    character if it takes more.
+    """
     count, most = 0, _MANY * len(text)
     try:
         at = 0
@@ -94,7 +101,9 @@ class _Program:
         self.code.append(("end",))
 
     def run(self, text: str, start: int, most: int) -> tuple[int, int | None]:
-        """The steps that matching at `start` takes, and where the match ends. TooLongError if it takes more than `most`."""
+        """The steps that matching at `start` takes, and where the match ends. TooLongError if it takes more than
+        `most`.
+        """
         return self._run(0, text, start, most)
 
     def _run(self, start_at: int, text: str, start: int, most: int) -> tuple[int, int | None]:
@@ -279,7 +288,9 @@ def _letters(tree: Any) -> set[str]:
 
 
 def _pumps(tree: Any, program: _Program) -> Iterator[tuple[str, str]]:
-    """What to repeat, and what leads to it: for each repeat of the pattern its words, for each place what was before it."""
+    """What to repeat, and what leads to it: for each repeat of the pattern its words, for each place what was before
+    it.
+    """
     seen: set[tuple[str, str]] = set()
     for before, word in _words(tree, program):
         if word and (before, word) not in seen:

@@ -1,10 +1,12 @@
 """Random buffer assignments, and what XLA's own functions say of them.
 
-    python tests/support/random_assignments.py ORACLE_PYTHON ORACLE_DIRECTORY > tests/vectors/memory/random_assignments.jsonl
+    python tests/support/random_assignments.py ORACLE_PYTHON ORACLE_DIRECTORY >
+    tests/vectors/memory/random_assignments.jsonl
 
-writes a line for each assignment: an HloProto, gzipped and in base64; the peak and the unpadded peak of ComputePeakMemorySizes, the totals of
-ComputeTotalAllocationBytes and ComputeIndefiniteAllocationsInBytes. ORACLE_PYTHON is an interpreter with jaxlib 0.10.2, whose library has these functions;
-ORACLE_DIRECTORY has `xla_oracle.py`, which calls them by address.
+writes a line for each assignment: an HloProto, gzipped and in base64; the peak and the unpadded peak of
+ComputePeakMemorySizes, the totals of ComputeTotalAllocationBytes and ComputeIndefiniteAllocationsInBytes. ORACLE_PYTHON
+is an interpreter with jaxlib 0.10.2, whose library has these functions; ORACLE_DIRECTORY has `xla_oracle.py`, which
+calls them by address.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ for line in sys.stdin:
 
 
 def random_assignment(seed: int) -> xla.HloProto:
-    """A module and an assignment that is wild but not damaged: values that share in chains, several traces and spaces, ids in allocations that no value has."""
+    """A module and an assignment that is wild but not damaged: values that share in chains, several traces and spaces,
+    ids in allocations that no value has.
+    """
     from xlashape.shape import Shape
 
     rng = random.Random(seed)

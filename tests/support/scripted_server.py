@@ -26,7 +26,8 @@ _STREAMING = {
 def scripted_server(
     answer: Callable[[int, Any], bytes | Iterator[bytes]], *, threads: int = 4
 ) -> Generator[tuple[str, list[str]], None, None]:
-    """A server that answers call number i with `answer(i, context)`, of streaming RPCs an iterator: its address, and the paths it was asked.
+    """A server that answers call number i with `answer(i, context)`, of streaming RPCs an iterator: its address, and
+    the paths it was asked.
 
     Requests are one message. `threads` is how many calls are answered at a time.
     """

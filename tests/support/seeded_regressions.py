@@ -1,6 +1,8 @@
-"""What a compiler or a user may do to a module for the worse: changes of one place of an HloModuleProto, each with the row that diff should put first.
+"""What a compiler or a user may do to a module for the worse: changes of one place of an HloModuleProto, each with the
+row that diff should put first.
 
-A regression takes a copy of a module and a random generator, changes the module, and returns what it did; None where the module has no place for it.
+A regression takes a copy of a module and a random generator, changes the module, and returns what it did; None where
+the module has no place for it.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ def _entry(module: xla.HloModuleProto) -> xla.HloComputationProto:
 
 
 def _place(module: xla.HloModuleProto) -> xla.HloComputationProto:
-    """Where instructions are changed: the entry computation, or the largest one that it calls where it does nothing but call, and so on."""
+    """Where instructions are changed: the entry computation, or the largest one that it calls where it does nothing but
+    call, and so on.
+    """
     place = _entry(module)
     by_id = {c.id: c for c in module.computations}
     while True:
@@ -203,7 +207,9 @@ def recomputed(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
 
 
 def lost_donation(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
-    """The module loses a donation. One without is given one first: `module` is then the one that has it. Returns what losing it costs."""
+    """The module loses a donation. One without is given one first: `module` is then the one that has it. Returns what
+    losing it costs.
+    """
     entry = _entry(module)
     root = next(i for i in entry.instructions if i.id == entry.root_id)
     by_id = {i.id: i for i in entry.instructions}

@@ -27,7 +27,9 @@ def wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
 
 
 class ServerProcess:
-    """`serve` in a process of its own, which ends with this one. `event` is what it announced, `lines()` its log so far."""
+    """`serve` in a process of its own, which ends with this one. `event` is what it announced, `lines()` its log so
+    far.
+    """
 
     def __init__(self, config: Config, **popen: Any) -> None:
         self.process = start_code(

@@ -16,7 +16,9 @@ _SOURCE = Path(__file__).with_suffix(".c")
 
 
 class SteppedClock:
-    """Processes with `environment` have the clock. OSError or CalledProcessError, with the reason, where it cannot be built."""
+    """Processes with `environment` have the clock. OSError or CalledProcessError, with the reason, where it cannot be
+    built.
+    """
 
     def __init__(self, folder: Path) -> None:
         compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")

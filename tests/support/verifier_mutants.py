@@ -2,8 +2,9 @@
 
     python tests/support/verifier_mutants.py --python PYTHON [--count 5000] [--seed 0] [--write FILE]
 
-`PYTHON` is an interpreter with the jaxlib of `xla_verifier`. The table that is printed counts the mutants that XLA refuses and ours accepts, and
-those that XLA accepts and ours refuses, by XLA's rule: its message without names and numbers.
+`PYTHON` is an interpreter with the jaxlib of `xla_verifier`. The table that is printed counts the mutants that XLA
+refuses and ours accepts, and those that XLA accepts and ours refuses, by XLA's rule: its message without names and
+numbers.
 """
 
 from __future__ import annotations
@@ -336,7 +337,9 @@ def ours(text: str) -> str:
 
 
 def compare(mutant: Mutant, xla: XlaVerifier) -> Difference | None:
-    """What XLA and this library say differently of a mutant; None where both accept it, both refuse it, or XLA ends its process."""
+    """What XLA and this library say differently of a mutant; None where both accept it, both refuse it, or XLA ends its
+    process.
+    """
     said = xla.verify(mutant.text)
     if said.by == "process":
         return None

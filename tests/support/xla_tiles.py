@@ -24,7 +24,9 @@ def normalised(text: str) -> str:
 
 
 class XlaTile(NamedTuple):
-    """XLA's answer: functions of the tile's sizes and runtime values. `box` is (offsets, sizes, strides), `holds` whether its constraints do."""
+    """XLA's answer: functions of the tile's sizes and runtime values. `box` is (offsets, sizes, strides), `holds`
+    whether its constraints do.
+    """
 
     box: Callable[[Sequence[int], Sequence[int]], tuple[Point, Point, Point]]
     holds: Callable[[Sequence[int], Sequence[int]], bool]

@@ -1,8 +1,9 @@
-"""XLA's own HloVerifier, for tests that compare ours with it: `XlaVerifier` says what the verifier of jaxlib 0.12.0.1 says of a text of HLO.
+"""XLA's own HloVerifier, for tests that compare ours with it: `XlaVerifier` says what the verifier of jaxlib 0.12.0.1
+says of a text of HLO.
 
-jaxlib has no binding of the verifier, but its library has a symbol table with the verifier's address. The verifier runs with the options that
-hold for any target, in a process of its own, because XLA ends the process on some modules. It takes an interpreter that has this jaxlib, on
-Linux with x86-64.
+jaxlib has no binding of the verifier, but its library has a symbol table with the verifier's address. The verifier runs
+with the options that hold for any target, in a process of its own, because XLA ends the process on some modules. It
+takes an interpreter that has this jaxlib, on Linux with x86-64.
 
 Run by that interpreter, this file answers requests, one JSON text a line.
 """

@@ -1,4 +1,5 @@
-"""How well modules of many XLA versions are read, written and answered: every case against what the newest jaxlib makes of it.
+"""How well modules of many XLA versions are read, written and answered: every case against what the newest jaxlib makes
+of it.
 
 A case is a module's text and proto as some XLA version wrote them. Its checks, each passed or failed with a reason:
 
@@ -42,8 +43,9 @@ LOST_BY_NEWEST = {
     "parsed-by-jax-0.6.2.origin_tuple": _ORIGIN,
     "parsed-by-jax-0.6.2.sparse_dot": _SPARSITY,
 }
-"""What the newest jaxlib loses of a proto, because its schema has no field for it: the attribute is compared with the text that the
-version which wrote the proto printed itself, everything else with the newest jaxlib's."""
+"""What the newest jaxlib loses of a proto, because its schema has no field for it: the attribute is compared with the
+text that the version which wrote the proto printed itself, everything else with the newest jaxlib's.
+"""
 
 
 @dataclass(frozen=True)

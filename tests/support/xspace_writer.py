@@ -1,8 +1,9 @@
-"""Writes profiles as XLA's profiler does on GPUs and TPUs, which no test machine has: an XSpace in protobuf's wire format.
+"""Writes profiles as XLA's profiler does on GPUs and TPUs, which no test machine has: an XSpace in protobuf's wire
+format.
 
     plane = Plane("/device:TPU:0", stats={"peak_teraflops_per_second": 918.0})
-    plane.line("XLA Ops", [Event(plane.kind("%add.1 = …", display="add.1", stats={"program_id": 7}), start=10, duration=5)])
-    data = xspace([plane, modules({"jit_f(7)": hlo_proto_bytes})])
+    plane.line("XLA Ops", [Event(plane.kind("%add.1 = …", display="add.1", stats={"program_id": 7}), start=10,
+    duration=5)]) data = xspace([plane, modules({"jit_f(7)": hlo_proto_bytes})])
 
 Times are in picoseconds.
 """

@@ -7,10 +7,10 @@
     xla.OpMetadata.ProfileInfo                          # nested types and enums, as in generated code
     coerce(xla.ShapeProto, data_or_message)             # bytes, a message of these classes, or TensorFlow's xla.ShapeProto
 
-The classes are in a descriptor pool of their own. Generated code would register `xla/xla_data.proto` in protobuf's default
-pool, where TensorFlow registers its copy, and the import of the second one would fail. Full names, wire format, JSON,
-text format, unknown fields, copy and pickle are as usual. For messages with a `google.protobuf.Any`, json_format and text_format
-need the pool as an argument: `descriptor_pool=pool`.
+The classes are in a descriptor pool of their own. Generated code would register `xla/xla_data.proto` in protobuf's
+default pool, where TensorFlow registers its copy, and the import of the second one would fail. Full names, wire format,
+JSON, text format, unknown fields, copy and pickle are as usual. For messages with a `google.protobuf.Any`, json_format
+and text_format need the pool as an argument: `descriptor_pool=pool`.
 
 - `xla`, `v1`, `well_known`: the messages and enums of each package of the schema, filled in at import.
 - `_pool`: the descriptor pool and the message classes made from it.

@@ -31,7 +31,9 @@ _OLDEST_PROTOBUF = (4, 25)
 
 
 def _check_protobuf(version: str) -> None:
-    """Raises UnavailableError for a version of protobuf that is too old: 4.22 and 4.23 end the process when a class of the schema is made."""
+    """Raises UnavailableError for a version of protobuf that is too old: 4.22 and 4.23 end the process when a class of
+    the schema is made.
+    """
     if tuple(int(digits) for digits in re.findall(r"\d+", version)[:2]) < _OLDEST_PROTOBUF:
         raise UnavailableError(
             f"xlashape needs protobuf 4.25.8 or newer, and {version} is installed: pip install 'protobuf>=4.25.8'"
@@ -63,7 +65,9 @@ def _load() -> tuple[descriptor_pool.DescriptorPool, list[FileDescriptor]]:
 
 
 pool, _files = _load()
-"""The pool that holds every file of the schema and the well-known types that these import. It is not protobuf's default pool."""
+"""The pool that holds every file of the schema and the well-known types that these import. It is not protobuf's default
+pool.
+"""
 
 
 def message_class(full_name: str) -> type[Message]:
@@ -78,7 +82,9 @@ def message_class(full_name: str) -> type[Message]:
 
 
 def service(full_name: str) -> ServiceDescriptor:
-    """The descriptor of a service: `xlashape.v1.ShapeService`. Raises NotFoundError if the schema has none of that name."""
+    """The descriptor of a service: `xlashape.v1.ShapeService`. Raises NotFoundError if the schema has none of that
+    name.
+    """
     try:
         return pool.FindServiceByName(full_name)
     except KeyError:
@@ -105,12 +111,12 @@ def is_repeated(field: FieldDescriptor) -> bool:
 def coerce(message_class: type[M], value: object) -> M:
     r"""`value` as a message of `message_class`, one of this package's classes.
 
-    `value` is serialized bytes (bytes, bytearray or memoryview); a message of the class itself, which is returned without a
-    copy; or a message of another class with the same full name, such as TensorFlow's `xla.ShapeProto`, which is
-    serialized and parsed.
+    `value` is serialized bytes (bytes, bytearray or memoryview); a message of the class itself, which is returned
+    without a copy; or a message of another class with the same full name, such as TensorFlow's `xla.ShapeProto`, which
+    is serialized and parsed.
 
-    Raises DecodeError if the bytes are not such a message or it nests deeper than protobuf's 100 levels, InvalidArgumentError
-    for a value of another type.
+    Raises DecodeError if the bytes are not such a message or it nests deeper than protobuf's 100 levels,
+    InvalidArgumentError for a value of another type.
 
     >>> from xlashape.proto import coerce, xla
     >>> coerce(xla.TileProto, b"\n\x02\x08\x01").dimensions
@@ -138,7 +144,9 @@ def coerce(message_class: type[M], value: object) -> M:
 
 
 def parse(message_class: type[M], data: bytes) -> M:
-    """The message in `data`. Raises DecodeError if the bytes are not such a message or it nests deeper than protobuf's 100 levels."""
+    """The message in `data`. Raises DecodeError if the bytes are not such a message or it nests deeper than protobuf's
+    100 levels.
+    """
     try:
         return message_class.FromString(data)
     except (WireError, RecursionError, UnicodeDecodeError) as error:
@@ -174,7 +182,9 @@ def publish(package: str) -> None:
 
 
 def _adopt(descriptor: Descriptor, module: str, qualified_name: str) -> type[Message]:
-    """The class of a message, with the module and name that it has here, and a way to pickle it. Protobuf's own looks names up in the default pool."""
+    """The class of a message, with the module and name that it has here, and a way to pickle it. Protobuf's own looks
+    names up in the default pool.
+    """
     adopted = message_factory.GetMessageClass(descriptor)
     adopted.__module__ = module
     adopted.__qualname__ = qualified_name

@@ -1,7 +1,7 @@
 """Arrays of numbers read from and written to messages without making a Python object of each number.
 
-On the wire a packed field is the numbers themselves: `repeated sfixed64` is little-endian int64s, `repeated bool` is one byte each.
-Protobuf makes a list of Python ints of the field (60 ms for a million numbers); here it stays bytes.
+On the wire a packed field is the numbers themselves: `repeated sfixed64` is little-endian int64s, `repeated bool` is
+one byte each. Protobuf makes a list of Python ints of the field (60 ms for a million numbers); here it stays bytes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ _ITEM_BYTES: Final = {FieldDescriptor.TYPE_SFIXED64: 8, FieldDescriptor.TYPE_BOO
 
 
 def split(message_class: type[M], data: bytes, *names: str) -> tuple[M, list[Payload]]:
-    """The message in `data` with the fields `names` left empty, and for each of them its content: int64s, or bytes of 0 and 1.
+    """The message in `data` with the fields `names` left empty, and for each of them its content: int64s, or bytes of 0
+    and 1.
 
-    `names` are fields of type `repeated sfixed64` or `repeated bool`. Every encoding that protobuf accepts gives what protobuf
-    gives: one packed run, several, separate numbers, or a mixture. A single run is a view into `data`, not a copy.
-    Raises DecodeError if `data` is not such a message.
+    `names` are fields of type `repeated sfixed64` or `repeated bool`. Every encoding that protobuf accepts gives what
+    protobuf gives: one packed run, several, separate numbers, or a mixture. A single run is a view into `data`, not a
+    copy. Raises DecodeError if `data` is not such a message.
 
     >>> from xlashape.proto import v1
     >>> message, [indices] = split(v1.LinearIndexRequest, join(v1.LinearIndexRequest(order=1), indices=bytes(16)), "indices")
@@ -54,7 +55,9 @@ def split(message_class: type[M], data: bytes, *names: str) -> tuple[M, list[Pay
 
 
 def join(message: Message, /, **payloads: Payload) -> bytes:
-    """`message` serialized, with `payloads` as the content of the fields of those names: little-endian int64s, or bytes of 0 and 1."""
+    """`message` serialized, with `payloads` as the content of the fields of those names: little-endian int64s, or bytes
+    of 0 and 1.
+    """
     parts: list[Payload] = [message.SerializeToString()]
     for name, payload in payloads.items():
         size = payload.nbytes if isinstance(payload, memoryview) else len(payload)
@@ -70,9 +73,11 @@ def head(message_class: type[Message], name: str, size: int) -> bytes:
 
 
 def _packed_runs(data: bytes, descriptors: list[Any]) -> list[tuple[int, int, int, int]] | None:
-    """(field number, offset of the tag, offset of the content, end) of every run of the fields; None if protobuf has to read them.
+    """(field number, offset of the tag, offset of the content, end) of every run of the fields; None if protobuf has to
+    read them.
 
-    That is so if a number is not packed, a bool is written as another number than 0 and 1, `data` is broken, or has too many fields.
+    That is so if a number is not packed, a bool is written as another number than 0 and 1, `data` is broken, or has too
+    many fields.
     """
     item_bytes = {descriptor.number: _ITEM_BYTES[descriptor.type] for descriptor in descriptors}
     runs: list[tuple[int, int, int, int]] = []

@@ -10,9 +10,9 @@ r"""Protobuf's wire format: the only code of the library that reads and writes v
              | 4 bytes                     FIXED32    floats, fixed32
     varint  := base 128, low digits first; every byte but the last has its high bit set; at most 10 bytes
 
-Writing. The serialized fields of a message concatenate: repeated fields append, two pieces of one submessage merge, and of a scalar
-that occurs twice the last value counts. So the HLO parser encodes every attribute on its own and can keep the bytes by the attribute's
-text; one decode at the end makes the message.
+Writing. The serialized fields of a message concatenate: repeated fields append, two pieces of one submessage merge, and
+of a scalar that occurs twice the last value counts. So the HLO parser encodes every attribute on its own and can keep
+the bytes by the attribute's text; one decode at the end makes the message.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def varints(data: bytes | memoryview) -> list[int]:
 def fields(data: bytes | memoryview) -> Iterator[tuple[int, int, int, int, int]]:
     r"""(field number, wire type, offset of the tag, offset of the content, end) of every field of a serialized message.
 
-    Submessages are not entered. `end` is the offset after the field. A group is one field, its content includes its end tag. Raises
-    DecodeError where the bytes are not a well-formed message, after the fields before that place.
+    Submessages are not entered. `end` is the offset after the field. A group is one field, its content includes its end
+    tag. Raises DecodeError where the bytes are not a well-formed message, after the fields before that place.
 
     >>> list(fields(bytes.fromhex("0a016d2801")))
     [(1, 2, 0, 2, 3), (5, 0, 3, 4, 5)]

@@ -1,8 +1,10 @@
-"""Shapes as values: element types, tiles, layouts, shapes, their text and their protos, tiled indexing, and XLA's utilities.
+"""Shapes as values: element types, tiles, layouts, shapes, their text and their protos, tiled indexing, and XLA's
+utilities.
 
 Each file imports only from those below it in this list:
 
-- `xla_util`: the functions of XLA's ShapeUtil, LayoutUtil and IndexUtil as `shape_util`, `layout_util` and `index_util`; `primitive_util`
+- `xla_util`: the functions of XLA's ShapeUtil, LayoutUtil and IndexUtil as `shape_util`, `layout_util` and
+  `index_util`; `primitive_util`
 - `tpu_layout`: the layouts that TPUs give to arrays
 - `legacy`: layouts written before 2018
 - `tiling`: where elements lie in the buffer of a tiled array

@@ -1,10 +1,14 @@
-"""What the functions on shapes check of their arguments, and the errors for wrong ones: arrays, dimension numbers, indices, types.
+"""What the functions on shapes check of their arguments, and the errors for wrong ones: arrays, dimension numbers,
+indices, types.
 
-Fields of errors are named as in the service's requests, where an index is `indices` and a position the first of `positions`.
+Fields of errors are named as in the service's requests, where an index is `indices` and a position the first of
+`positions`.
 
-`guard_all` is for arguments of a wrong type: it gives an error of the library instead of an AttributeError or TypeError from deep inside. A guarded function is called first, and its arguments are compared with its annotations only if it raised one of these two
-errors. A call that succeeds therefore pays for one more Python call, 0.1 µs; binding its arguments to the annotations first would
-take 1.7 µs, twenty times as long as `shape_util.is_scalar` itself. An error that no argument explains is raised as it is.
+`guard_all` is for arguments of a wrong type: it gives an error of the library instead of an AttributeError or TypeError
+from deep inside. A guarded function is called first, and its arguments are compared with its annotations only if it
+raised one of these two errors. A call that succeeds therefore pays for one more Python call, 0.1 µs; binding its
+arguments to the annotations first would take 1.7 µs, twenty times as long as `shape_util.is_scalar` itself. An error
+that no argument explains is raised as it is.
 """
 
 from __future__ import annotations
@@ -24,7 +28,9 @@ from xlashape.shape.value.shape import Layout, Shape
 
 
 def dimension_number(rank: int, dimension: Any, field: str | FieldPath = "dimension") -> int:
-    """`dimension` counted from 0; negative numbers count from the end. InvalidIndexError if there is no such dimension."""
+    """`dimension` counted from 0; negative numbers count from the end. InvalidIndexError if there is no such
+    dimension.
+    """
     number = integer(dimension, field)
     if not -rank <= number < rank:
         raise InvalidIndexError(f"there is no dimension {shown(number)} among {rank}", field=field)
@@ -61,7 +67,9 @@ def array_of(shape: Shape) -> Shape:
 
 
 def not_a_shape(value: object, field: str = "shape") -> InvalidShapeError:
-    """The error for a value that is not a Shape. Functions with a cache raise it first: some values cannot even be hashed."""
+    """The error for a value that is not a Shape. Functions with a cache raise it first: some values cannot even be
+    hashed.
+    """
     return InvalidShapeError(f"{field} takes a Shape, not {type(value).__name__}", field=field)
 
 

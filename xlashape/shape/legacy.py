@@ -1,4 +1,5 @@
-"""Layouts written before 2018, whose arrays may be padded: reading them, indexing them, and converting them to layouts of today.
+"""Layouts written before 2018, whose arrays may be padded: reading them, indexing them, and converting them to layouts
+of today.
 
 Serialized shapes of that time use numbers of `xla.LayoutProto` that are reserved today, and arrive as unknown fields:
 
@@ -9,7 +10,8 @@ Serialized shapes of that time use numbers of `xla.LayoutProto` that are reserve
 | 4 | format | `Format` |
 | 5 | max_sparse_elements | of sparse arrays |
 
-`Shape.from_proto` keeps these fields, and nothing else in the library uses them. To read them, pass each array to `read`:
+`Shape.from_proto` keeps these fields, and nothing else in the library uses them. To read them, pass each array to
+`read`:
 
 >>> from xlashape.proto import xla
 >>> message = Shape.parse("f32[2,3]{0,1}").to_proto()
@@ -135,7 +137,9 @@ class LegacyArray(FrozenValue):
         return self.shape.replace(dimensions=self.padded_dimensions, dynamic_dimensions=None)
 
     def linear_index(self, index: Iterable[int]) -> int:
-        """The position of an element in the buffer. InvalidIndexError for an index outside the array, padding included."""
+        """The position of an element in the buffer. InvalidIndexError for an index outside the array, padding
+        included.
+        """
         numbers = checked_index(self.shape, self.shape.dimensions, index)
         return tiling.linear_index(self.padded_shape, numbers)
 
@@ -151,8 +155,8 @@ class LegacyArray(FrozenValue):
         return tiling.physical_bytes(self.padded_shape)
 
     def pack(self, array: ArrayLike) -> NDArray[Any]:
-        """The buffer of an array, its padding filled: zeros, ones, or the lowest or highest value of the element type (an
-        infinity where it has one). If `padding_value` is invalid or unknown the padding is zero.
+        """The buffer of an array, its padding filled: zeros, ones, or the lowest or highest value of the element type
+        (an infinity where it has one). If `padding_value` is invalid or unknown the padding is zero.
 
         Values and errors as in `tiling.pack`; LimitExceededError for a buffer that does not fit in memory.
         """
@@ -174,7 +178,9 @@ class LegacyArray(FrozenValue):
         return padded[tuple([slice(size) for size in self.shape.dimensions])]
 
     def to_shape(self) -> Shape:
-        """The array as a shape of today. LossyConversionError where it is padded or sparse: today's layouts cannot say so."""
+        """The array as a shape of today. LossyConversionError where it is padded or sparse: today's layouts cannot say
+        so.
+        """
         if self.format is Format.SPARSE:
             raise LossyConversionError(f"{self.shape} is sparse, which a layout of today cannot say")
         if self.is_padded:
@@ -183,7 +189,9 @@ class LegacyArray(FrozenValue):
         return self.shape
 
     def with_legacy_fields(self) -> Shape:
-        """The shape that `read` reads: the legacy fields are among its layout's unknown fields, so `to_proto` writes them."""
+        """The shape that `read` reads: the legacy fields are among its layout's unknown fields, so `to_proto` writes
+        them.
+        """
         data = b""
         if self.is_padded:
             data += wire.tag(_PADDED_DIMENSIONS, wire.BYTES) + wire.sized(wire.packed_ints(self.padded_dimensions))
@@ -218,8 +226,8 @@ def has_legacy_fields(shape: Shape) -> bool:
 def read(shape: Shape) -> LegacyArray:
     """The array of a shape read from a proto of before 2018. One without legacy fields is dense and not padded.
 
-    DecodeError for legacy fields that are not what they should be, InvalidShapeError as in LegacyArray. Of a tuple, read
-    the `leaves()`.
+    DecodeError for legacy fields that are not what they should be, InvalidShapeError as in LegacyArray. Of a tuple,
+    read the `leaves()`.
     """
     if not shape.is_array or shape.layout is None or not shape.layout.unknown_fields:
         return LegacyArray(shape)
@@ -256,7 +264,9 @@ def _fill(padding: PaddingValue, kind: PrimitiveType) -> Any:
 
 
 def _extreme(kind: PrimitiveType, *, highest: bool) -> Any:
-    """The lowest or highest value of a type: an infinity where it has one. Complex numbers have neither: UnsupportedError."""
+    """The lowest or highest value of a type: an infinity where it has one. Complex numbers have neither:
+    UnsupportedError.
+    """
     import numpy as np
 
     dtype: np.dtype[Any] = kind.numpy_dtype()
@@ -280,7 +290,9 @@ def _extreme(kind: PrimitiveType, *, highest: bool) -> Any:
 
 
 def _fields_of(data: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
-    """The fields of serialized bytes: number, content (an int64 for a varint, else bytes), and the field's own bytes."""
+    """The fields of serialized bytes: number, content (an int64 for a varint, else bytes), and the field's own
+    bytes.
+    """
     try:
         for number, wire_type, start, content, end in wire.fields(data):
             is_varint = wire_type == wire.VARINT

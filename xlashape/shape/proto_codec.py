@@ -1,11 +1,13 @@
-"""Shapes, layouts and programs to and from XLA's protobuf messages. What XLA's `Shape::FromProto` and `Shape::ToProto` do.
+"""Shapes, layouts and programs to and from XLA's protobuf messages. What XLA's `Shape::FromProto` and `Shape::ToProto`
+do.
 
-The classes to make are arguments, so this module imports none of them; it is imported on first use, because protobuf loads slowly.
+The classes to make are arguments, so this module imports none of them; it is imported on first use, because protobuf
+loads slowly.
 
 Nothing is lost. Fields that this schema does not know, fields of layouts that `Layout` has no attribute for
 (the dimension level types of sparse arrays) and the padding of layouts written before 2018 stay as bytes in
-`unknown_fields` of the value they came with, and are merged back on the way out. An element type of an unknown number stays
-a `PrimitiveType` of that number.
+`unknown_fields` of the value they came with, and are merged back on the way out. An element type of an unknown number
+stays a `PrimitiveType` of that number.
 
 Two spellings of the same thing become one: a tail padding alignment of 0 is 1, and dynamic flags that are missing
 are false. Writing is as XLA writes: the alignment and a flag for every dimension are always there.
@@ -62,8 +64,8 @@ _PROTO_FIELD: dict[str | int, str] = {"dynamic_dimensions": "is_dynamic_dimensio
 def message_bytes(name: str, value: Any) -> bytes:
     """The bytes of the message `xla.name` that is given as bytes or as a message of any pool. DecodeError otherwise.
 
-    Messages are read from bytes: these bound the depth, since protobuf reads no more than 100 levels, while a message in memory
-    can have any number.
+    Messages are read from bytes: these bound the depth, since protobuf reads no more than 100 levels, while a message
+    in memory can have any number.
     """
     if isinstance(value, bytes):
         return value
@@ -85,7 +87,9 @@ _layouts: BoundedCache[bytes, LayoutFields] = BoundedCache(
 
 
 class ProtoReader(Generic[_Shape, _Layout]):
-    """Reads messages as objects of the classes given: the constructors of `xlashape.shape.Shape` and `xlashape.shape.Layout`."""
+    """Reads messages as objects of the classes given: the constructors of `xlashape.shape.Shape` and
+    `xlashape.shape.Layout`.
+    """
 
     def __init__(self, make_shape: Callable[..., _Shape], make_layout: Callable[..., _Layout]) -> None:
         self._make_shape = make_shape

@@ -1,4 +1,5 @@
-"""Shapes of other libraries' objects: arrays, what stands for an array, element types, and trees of these. What `Shape.of` does.
+"""Shapes of other libraries' objects: arrays, what stands for an array, element types, and trees of these. What
+`Shape.of` does.
 
 No other library is imported: an object is known by the attributes that it has.
 
@@ -129,7 +130,9 @@ class ObjectReader(Generic[_Shape, _Layout]):
         return self._make_array(kind, sizes, None if layout is None else self._layout(layout))
 
     def _layout(self, layout: Any) -> _Layout:
-        """A layout of JAX: major_to_minor, tiling, sub_byte_element_size_in_bits. JAX 0.4 had the last two under private names."""
+        """A layout of JAX: major_to_minor, tiling, sub_byte_element_size_in_bits. JAX 0.4 had the last two under
+        private names.
+        """
         tiling = getattr(layout, "tiling", None) or getattr(layout, "_tiling", None) or ()
         bits = getattr(layout, "sub_byte_element_size_in_bits", None) or getattr(
             layout, "_sub_byte_element_size_in_bits", 0
@@ -138,7 +141,9 @@ class ObjectReader(Generic[_Shape, _Layout]):
 
 
 def _is_type_and_dimensions(value: Sequence[Any]) -> bool:
-    """Whether it is (element type, dimensions) rather than a tree: an element type is not an array, and dimensions are not shapes."""
+    """Whether it is (element type, dimensions) rather than a tree: an element type is not an array, and dimensions are
+    not shapes.
+    """
     if not isinstance(value, tuple) or hasattr(cast("Any", value), "_fields") or len(cast("Any", value)) != 2:
         return False
     first, second = cast("tuple[Any, Any]", value)
@@ -162,7 +167,9 @@ def _type_named(text: str) -> PrimitiveType | None:
 
 
 def _element_type(value: Any) -> PrimitiveType | None:
-    """The element type that `value` is, by itself or as a NumPy type. Python's number types are not element types here. An unsuitable NumPy type is an error."""
+    """The element type that `value` is, by itself or as a NumPy type. Python's number types are not element types here.
+    An unsuitable NumPy type is an error.
+    """
     if isinstance(value, PrimitiveType):
         return value
     if isinstance(value, str) or value is None or (hasattr(value, "__index__") and not isinstance(value, type)):
@@ -176,14 +183,18 @@ def _element_type(value: Any) -> PrimitiveType | None:
 
 
 def _element_of_extended_type(dtype: Any) -> Any:
-    """What holds one element of an extended type of JAX, such as random keys: an abstract value with dtype and shape, or None."""
+    """What holds one element of an extended type of JAX, such as random keys: an abstract value with dtype and shape,
+    or None.
+    """
     rules = getattr(dtype, "_rules", None)
     physical = getattr(rules, "physical_element_aval", None)
     return physical(dtype) if callable(physical) else None
 
 
 def _layout_of(owner: Any) -> Any:
-    """The layout of a JAX array or ShapeDtypeStruct, an object with major_to_minor. None where there is none, or it is left to XLA."""
+    """The layout of a JAX array or ShapeDtypeStruct, an object with major_to_minor. None where there is none, or it is
+    left to XLA.
+    """
     for name in ("format", "layout"):
         # A Format holds a layout and a sharding. Before JAX 0.7 it was called Layout and held a device_local_layout.
         layout = getattr(owner, name, None)

@@ -3,22 +3,26 @@
 >>> print(default_shape(Shape.array("bf16", (20, 300))), default_shape(Shape.array("f32", (1024, 8, 4))))
 bf16[20,300]{1,0:T(8,128)(2,1)} f32[1024,8,4]{0,2,1:T(4,128)}
 
-These are the layouts of the parameters and results of compiled programs, unless the program asks for others. Arrays inside a program often have
-them too, but there the compiler is free. XLA has no public function for this. The rules were found from the entry layouts of programs
-that libtpu 0.0.42 compiled ahead of time for v2 to 7x; `tests/vectors/tpu_layouts.jsonl` holds the facts. The rules:
+These are the layouts of the parameters and results of compiled programs, unless the program asks for others. Arrays
+inside a program often have them too, but there the compiler is free. XLA has no public function for this. The rules
+were found from the entry layouts of programs that libtpu 0.0.42 compiled ahead of time for v2 to 7x;
+`tests/vectors/tpu_layouts.jsonl` holds the facts. The rules:
 
-- A word of 32 bits holds 1, 2, 4, 8 or 16 elements, for elements of 32 bits or more, 16, 8, 4 and 2 bits; this is the *packing*. v2 and v3
-  store elements below 8 bits as bytes; later generations pack them, and their layouts say `E(4)` or `E(2)`.
-- One dimension: one tile, the least power of two that is not below the size, from 128 × packing (v2, v3: twice that) to 1,024 (2 bits:
-  2,048). If elements share words, `(128)(packing,1)` follows. A scalar has the smallest of these tiles, alone.
-- More dimensions: a tile of rows × 128. The rows are the least power of two not below the second most minor size, at least the packing
-  (v2, v3: twice that), at most 8; from v4 on 32, 64 or 128 rows for elements of 8, 4 and 2 bits, where that divides the second most
-  minor size. If elements share words, `(packing,1)` follows.
-- The order is the one with the smallest buffer. Of several the first in descending order: the last dimension is most minor if possible,
-  the one before it second most minor if possible. All others keep their order.
+- A word of 32 bits holds 1, 2, 4, 8 or 16 elements, for elements of 32 bits or more, 16, 8, 4 and 2 bits; this is the
+  *packing*. v2 and v3 store elements below 8 bits as bytes; later generations pack them, and their layouts say `E(4)`
+  or `E(2)`.
+- One dimension: one tile, the least power of two that is not below the size, from 128 × packing (v2, v3: twice that) to
+  1,024 (2 bits: 2,048). If elements share words, `(128)(packing,1)` follows. A scalar has the smallest of these tiles,
+  alone.
+- More dimensions: a tile of rows × 128. The rows are the least power of two not below the second most minor size, at
+  least the packing (v2, v3: twice that), at most 8; from v4 on 32, 64 or 128 rows for elements of 8, 4 and 2 bits,
+  where that divides the second most minor size. If elements share words, `(packing,1)` follows.
+- The order is the one with the smallest buffer. Of several the first in descending order: the last dimension is most
+  minor if possible, the one before it second most minor if possible. All others keep their order.
 - An array without elements has no tiles.
 
-The compiler takes no arrays of s1 and u1, and JAX none of f6e2m3fn and f6e3m2fn: what is said of these types follows from the rules alone.
+The compiler takes no arrays of s1 and u1, and JAX none of f6e2m3fn and f6e3m2fn: what is said of these types follows
+from the rules alone.
 """
 
 from __future__ import annotations
@@ -70,7 +74,9 @@ class _Rule(NamedTuple):
         return min(8, max(self.least, _power_of_two(size)))
 
     def cost(self, elements: int, minor: int, second: int) -> tuple[int, bool]:
-        """What the order is chosen by: the elements of the buffer, counted with tiles of 8 rows at most; then whether there is padding."""
+        """What the order is chosen by: the elements of the buffer, counted with tiles of 8 rows at most; then whether
+        there is padding.
+        """
         others = elements // (minor * second) * round_up(minor, _LANES)
         counted = others * round_up(second, self._rows_compared(second))
         return counted, others * round_up(second, max(self.least, self._rows_compared(second))) != elements
@@ -106,7 +112,8 @@ def _power_of_two(size: int) -> int:
 
 
 def stored_element_bits(element_type: PrimitiveType | str, target: Target | str = TPU) -> int:
-    """The element size in bits that a TPU's layouts state, `E(n)`: 4 and 2 for elements of 4 and 2 bits from v4 on, else 0.
+    """The element size in bits that a TPU's layouts state, `E(n)`: 4 and 2 for elements of 4 and 2 bits from v4 on,
+    else 0.
 
     >>> stored_element_bits("s4"), stored_element_bits("s4", "tpu-v3"), stored_element_bits("f32")
     (4, 0, 0)
@@ -163,9 +170,9 @@ def default_tiles(
 def default_shape(shape: Shape, target: Target | str = TPU, *, keep_order: bool = False) -> Shape:
     """The array with the layout that a TPU gives to it: its order, its tiles and the size of its elements.
 
-    A layout that has tiles stays as it is. A layout whose order is not the default one keeps its order, and so does any with `keep_order`.
-    The memory space and the prefix for dynamic sizes are kept. InvalidShapeError for a shape that is not an array or has an unbounded dimension,
-    InvalidArgumentError for a target that is not a TPU.
+    A layout that has tiles stays as it is. A layout whose order is not the default one keeps its order, and so does any
+    with `keep_order`. The memory space and the prefix for dynamic sizes are kept. InvalidShapeError for a shape that is
+    not an array or has an unbounded dimension, InvalidArgumentError for a target that is not a TPU.
 
     >>> print(default_shape(Shape.parse("f32[3,128]{0,1}")), default_shape(Shape.parse("s4[100]"), "tpu-v4"))
     f32[3,128]{0,1:T(8,128)} s4[100]{0:T(1024)(128)(8,1)E(4)}
@@ -189,7 +196,8 @@ def default_shape(shape: Shape, target: Target | str = TPU, *, keep_order: bool 
 
 
 def has_tpu_tiles(shape: Shape) -> bool:
-    """Whether the tiles of an array have the form that TPUs give them: rows × 128, or a multiple of 128 for one dimension.
+    """Whether the tiles of an array have the form that TPUs give them: rows × 128, or a multiple of 128 for one
+    dimension.
 
     >>> has_tpu_tiles(Shape.parse("f32[8,8]{1,0:T(8,128)}")), has_tpu_tiles(Shape.parse("f32[8,8]{1,0:T(2,2)}"))
     (True, False)

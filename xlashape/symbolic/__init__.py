@@ -1,4 +1,5 @@
-"""Indexing maps: which elements of one tensor belong to one element of another, as integer expressions over bounded variables.
+"""Indexing maps: which elements of one tensor belong to one element of another, as integer expressions over bounded
+variables.
 
 A subpackage imports only those above it in this list:
 

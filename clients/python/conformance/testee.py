@@ -1,7 +1,8 @@
-"""The testee of the Python clients, for tests/conformance/run.py. testee.proto defines its requests and responses. With the argument `asyncio` it uses AsyncClient.
+"""The testee of the Python clients, for tests/conformance/run.py. testee.proto defines its requests and responses. With
+the argument `asyncio` it uses AsyncClient.
 
-Plain calls go through `Client.send` and `Client.stream`; bulk calls, uploads and pages go through the client's methods. Maps are evaluated by the
-library's IndexingMap.
+Plain calls go through `Client.send` and `Client.stream`; bulk calls, uploads and pages go through the client's methods.
+Maps are evaluated by the library's IndexingMap.
 """
 
 from __future__ import annotations

@@ -5,14 +5,15 @@ from xlashape_client import Client
 with Client("127.0.0.1:50051") as client:
     client.byte_size("bf16[20,300]{1,0:T(8,128)(2,1)}").padding_bytes
 
-- `client`: `Client`, a connection to a server. `async_client`: `AsyncClient`, the same for asyncio. `connection`: what both have in common,
-  which calls are retried, and the span of the program that a call belongs to.
-- `methods`: the RPCs as methods, each written once. `faces`: how a method blocks on one client, and is awaited on the other.
+- `client`: `Client`, a connection to a server. `async_client`: `AsyncClient`, the same for asyncio. `connection`: what
+  both have in common, which calls are retried, and the span of the program that a call belongs to.
+- `methods`: the RPCs as methods, each written once. `faces`: how a method blocks on one client, and is awaited on the
+  other.
 - `transport`: what sends the requests of methods. `items`: items that come in pages, or as a stream.
 - `bulk`: calls with many items, in one message or as a stream.
 - `inputs`: converts arguments to requests. `results`: the types that methods return.
-- `status`: converts the error of a call to the exception that the server raised; for asyncio, the status of a call that ends while it
-  is still written.
+- `status`: converts the error of a call to the exception that the server raised; for asyncio, the status of a call that
+  ends while it is still written.
 """
 
 from __future__ import annotations

@@ -36,19 +36,23 @@ _aio: Any = grpc.aio  # its stubs do not have all of it
 
 
 class AsyncClient(AsyncServiceMethods):
-    """A connection to a server, for asyncio. It is made with the first call, in the event loop of that call, and again after it breaks.
+    """A connection to a server, for asyncio. It is made with the first call, in the event loop of that call, and again
+    after it breaks.
 
-    The arguments, methods, results and errors are those of `Client`. Methods that return one value are coroutine functions; those that return an iterator
-    return an asynchronous one, which asks nothing before its first item. Tasks of one event loop share a client; another loop needs a client of its own.
-    The examples of the methods are written for `Client`: here `await` stands before each call, and `async` before a `for` over an iterator.
+    The arguments, methods, results and errors are those of `Client`. Methods that return one value are coroutine
+    functions; those that return an iterator return an asynchronous one, which asks nothing before its first item. Tasks
+    of one event loop share a client; another loop needs a client of its own. The examples of the methods are written
+    for `Client`: here `await` stands before each call, and `async` before a `for` over an iterator.
 
     - `token` may also be a coroutine function.
-    - `max_calls`: how many calls wait for one answer at a time, and at most 32 send a stream: uploads, and questions about so many items that one message
-      cannot hold them. Further calls wait for their turn before their `timeout` begins. A server refuses more than 1,024 calls and 64 streams of requests
-      on one connection, unless it is told otherwise.
+    - `max_calls`: how many calls wait for one answer at a time, and at most 32 send a stream: uploads, and questions
+      about so many items that one message cannot hold them. Further calls wait for their turn before their `timeout`
+      begins. A server refuses more than 1,024 calls and 64 streams of requests on one connection, unless it is told
+      otherwise.
 
-    A task that is cancelled cancels its call. An iterator that is left before its end cancels its call when it is closed; `contextlib.aclosing` closes it
-    at once. Files, and digests of large modules, are read and computed in a thread.
+    A task that is cancelled cancels its call. An iterator that is left before its end cancels its call when it is
+    closed; `contextlib.aclosing` closes it at once. Files, and digests of large modules, are read and computed in a
+    thread.
 
     >>> import asyncio
     >>> from xlashape_server import Config, Server
@@ -113,7 +117,9 @@ class AsyncClient(AsyncServiceMethods):
             await channel.close()
 
     async def wait_until_ready(self, timeout: float | None = None) -> None:
-        """Returns once the server reports that it serves calls. UnavailableError if it does not in `timeout` seconds."""
+        """Returns once the server reports that it serves calls. UnavailableError if it does not in `timeout`
+        seconds.
+        """
 
         async def check(seconds: float) -> bytes:
             try:

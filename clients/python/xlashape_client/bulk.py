@@ -1,4 +1,6 @@
-"""Calls with many items: in one message if request and response fit the 4 MiB that gRPC receives by default, else as a stream of messages."""
+"""Calls with many items: in one message if request and response fit the 4 MiB that gRPC receives by default, else as a
+stream of messages.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ _FEW_ITEMS = 4096  # items, which fit into one message in any case
 class BulkRpc(NamedTuple):
     """An RPC that takes all items in one message, and the RPC that takes them as a stream.
 
-    `numbers` is the field of the items in the requests of both, `answers` are the fields of their responses: int64s, bools in the last of two.
+    `numbers` is the field of the items in the requests of both, `answers` are the fields of their responses: int64s,
+    bools in the last of two.
     """
 
     unary: str
@@ -45,8 +48,9 @@ async def ask(
 ) -> list[NDArray[Any]]:
     """The content of `rpc.answers` for all `items`, the first axis of an array.
 
-    `fields` are the other fields of the request; of a stream, of its first message. `answer_bytes` returns the bytes of the answer for each item; it is
-    only called for many items. If the server refuses a stream after it has answered a part, the error is raised and nothing is returned.
+    `fields` are the other fields of the request; of a stream, of its first message. `answer_bytes` returns the bytes of
+    the answer for each item; it is only called for many items. If the server refuses a stream after it has answered a
+    part, the error is raised and nothing is returned.
     """
     counts = "count" in rpc.unary_request.DESCRIPTOR.fields_by_name
     if len(items) > _FEW_ITEMS:

@@ -30,25 +30,28 @@ from xlashape_client.status import exception_of
 
 
 class Client(ServiceMethods):
-    """A connection to a server, which is opened by the first call and reopened after it breaks. Threads may share a client.
+    """A connection to a server, which is opened by the first call and reopened after it breaks. Threads may share a
+    client.
 
-    - `address`: HOST:PORT, or unix:PATH. Calls go to replicas in turn: to all addresses of a name (dns:///NAME:PORT), or to those of a list
-      (ipv4:HOST:PORT,HOST:PORT).
-    - `timeout`: seconds that a call may take before it raises DeadlineExceededError. Every method has a `timeout` of its own too.
-    - `root_certificates`: PEM bytes that the server's certificate is checked against; empty bytes stand for the system's certificates.
-      If given, the connection uses TLS.
-    - `attempts`: how often a call is tried, 1 to 5, while the server is unavailable. The first pause is 0.1 seconds and each further pause twice as
-      long, varied at random by a fifth. `timeout` bounds all attempts together. A deletion is tried once: a second attempt could report that the
-      module is missing.
-      So is a call that is answered by a stream.
-    - `token`: the bearer token that is sent with each call, or a function that gives it. Without TLS anyone who sees the traffic can use it.
+    - `address`: HOST:PORT, or unix:PATH. Calls go to replicas in turn: to all addresses of a name (dns:///NAME:PORT),
+      or to those of a list (ipv4:HOST:PORT,HOST:PORT).
+    - `timeout`: seconds that a call may take before it raises DeadlineExceededError. Every method has a `timeout` of
+      its own too.
+    - `root_certificates`: PEM bytes that the server's certificate is checked against; empty bytes stand for the
+      system's certificates. If given, the connection uses TLS.
+    - `attempts`: how often a call is tried, 1 to 5, while the server is unavailable. The first pause is 0.1 seconds and
+      each further pause twice as long, varied at random by a fifth. `timeout` bounds all attempts together. A deletion
+      is tried once: a second attempt could report that the module is missing. So is a call that is answered by a
+      stream.
+    - `token`: the bearer token that is sent with each call, or a function that gives it. Without TLS anyone who sees
+      the traffic can use it.
     - `private_key`, `certificate_chain`: PEM bytes that identify this client, if the server requires them.
     - `server_name`: the name in the server's certificate, if it is not that of the address.
 
     Within a span of OpenTelemetry, a call tells the server which one that is (traceparent).
 
-    Every method raises the exceptions that the library raises for the same mistake, and UnavailableError if the server cannot be reached.
-    `AsyncClient` has the same methods for asyncio.
+    Every method raises the exceptions that the library raises for the same mistake, and UnavailableError if the server
+    cannot be reached. `AsyncClient` has the same methods for asyncio.
 
     >>> from xlashape_server import Config, Server
     >>> with Server(Config(address="127.0.0.1:0", workers=1)) as server, Client(server.address) as client:
@@ -92,7 +95,9 @@ class Client(ServiceMethods):
         self._channel.close()
 
     def wait_until_ready(self, timeout: float | None = None) -> None:
-        """Returns once the server reports that it serves calls. UnavailableError if it does not in `timeout` seconds."""
+        """Returns once the server reports that it serves calls. UnavailableError if it does not in `timeout`
+        seconds.
+        """
 
         async def check(seconds: float) -> bytes:
             return self._calls["Check"](b"", timeout=seconds, wait_for_ready=True)
@@ -121,7 +126,9 @@ class Client(ServiceMethods):
         return self._begun(method, request, timeout)
 
     def stream(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Iterator[bytes]:
-        """Calls the server. The call begins at once; each response is read when the iterator is advanced. Another thread reads a stream of requests."""
+        """Calls the server. The call begins at once; each response is read when the iterator is advanced. Another
+        thread reads a stream of requests.
+        """
         return _Responses(self._begun(method, request, timeout), self.address)
 
 

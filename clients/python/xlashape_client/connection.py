@@ -2,11 +2,14 @@
 
 gRPC's service config for clients: retries, and the distribution of calls over replicas.
 
-The trace of the caller: a call tells the server which span of the program it belongs to, by the W3C's header traceparent.
+The trace of the caller: a call tells the server which span of the program it belongs to, by the W3C's header
+traceparent.
 
-A program that makes spans has loaded OpenTelemetry. In any other there is nothing to tell, and nothing is loaded for it.
+A program that makes spans has loaded OpenTelemetry. In any other there is nothing to tell, and nothing is loaded for
+it.
 
-What connections to a server have in common, whether their calls block or are awaited: channels, tokens, and the wait until the server is ready.
+What connections to a server have in common, whether their calls block or are awaited: channels, tokens, and the wait
+until the server is ready.
 """
 
 from __future__ import annotations
@@ -32,10 +35,11 @@ _TRIED_ONCE = ("DeleteModule",)  # a second attempt could report that the module
 
 
 def service_config(attempts: int) -> str:
-    """The config in JSON: each call with one answer is tried so often while the server is unavailable, and replicas answer in turn.
+    """The config in JSON: each call with one answer is tried so often while the server is unavailable, and replicas
+    answer in turn.
 
-    Calls that are answered by a stream are tried once. With a policy for these, calls whose server was killed never ended in gRPC 1.85, not at
-    their deadlines either: one of a thousand.
+    Calls that are answered by a stream are tried once. With a policy for these, calls whose server was killed never
+    ended in gRPC 1.85, not at their deadlines either: one of a thousand.
 
     >>> service_config(1)
     '{"loadBalancingConfig": [{"round_robin": {}}]}'
@@ -103,7 +107,8 @@ def channel_credentials(
 ) -> grpc.ChannelCredentials | None:
     """The credentials of a channel; None for one without TLS. Empty `root_certificates` stand for the system's.
 
-    InvalidArgumentError for what only a connection with TLS uses, without `root_certificates`: a token would go in plain text.
+    InvalidArgumentError for what only a connection with TLS uses, without `root_certificates`: a token would go in
+    plain text.
     """
     if root_certificates is None:
         given = {"private_key": private_key, "certificate_chain": certificate_chain, "server_name": server_name}

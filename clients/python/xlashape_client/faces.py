@@ -2,13 +2,14 @@
 
 A method is written once, in a class of `xlashape_client.methods`, without knowing who waits:
 
-- `@answer async def name(self, …) -> T` awaits coroutines of `self._transport`. `Client.name` returns T; `AsyncClient.name` is the coroutine
-  function itself.
-- `@iterator def name(self, …) -> Items[T]` checks its arguments, and returns what fetches the items. `Client.name` returns an Iterator[T],
-  `AsyncClient.name` an AsyncGenerator[T, None].
+- `@answer async def name(self, …) -> T` awaits coroutines of `self._transport`. `Client.name` returns T;
+  `AsyncClient.name` is the coroutine function itself.
+- `@iterator def name(self, …) -> Items[T]` checks its arguments, and returns what fetches the items. `Client.name`
+  returns an Iterator[T], `AsyncClient.name` an AsyncGenerator[T, None].
 
-`@blocking` and `@asynchronous` give a class the methods with one of the faces. The coroutines of a blocking transport never wait for an event loop:
-one step takes them to their end. Methods do not call each other, since they would meet the face of the client.
+`@blocking` and `@asynchronous` give a class the methods with one of the faces. The coroutines of a blocking transport
+never wait for an event loop: one step takes them to their end. Methods do not call each other, since they would meet
+the face of the client.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Blocking(Methods, ABC):
 
     @abstractmethod
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
-        """The response of an RPC to a request, or to a stream of requests. `timeout` is in seconds; None is the client's own."""
+        """The response of an RPC to a request, or to a stream of requests. `timeout` is in seconds; None is the
+        client's own.
+        """
 
     @abstractmethod
     def stream(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Iterator[bytes]:
@@ -61,7 +64,9 @@ class Asynchronous(Methods, ABC):
 
     @abstractmethod
     async def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
-        """The response of an RPC to a request, or to a stream of requests. `timeout` is in seconds; None is the client's own."""
+        """The response of an RPC to a request, or to a stream of requests. `timeout` is in seconds; None is the
+        client's own.
+        """
 
     @abstractmethod
     def stream(

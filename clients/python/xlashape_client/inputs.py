@@ -40,7 +40,9 @@ AnyMap: TypeAlias = IndexingMap | str
 """An IndexingMap or its text."""
 
 AnyModule: TypeAlias = HloModule | Module | bytes | str | PathLike[str] | Message
-"""An HloModule; a module of the server, or its name `modules/…`; the path of a file; the content of a file; an HloModuleProto or HloProto."""
+"""An HloModule; a module of the server, or its name `modules/…`; the path of a file; the content of a file; an
+HloModuleProto or HloProto.
+"""
 
 
 def shape_input(shape: AnyShape) -> v1.ShapeInput:
@@ -77,7 +79,9 @@ def result_count_of(value: AnyMap) -> int:
 
 
 def message_of(message_class: type[M], /, **fields: Any) -> M:
-    """A message with `fields`. InvalidArgumentError for a value that its field cannot hold: text with lone surrogates, a number too large, another type."""
+    """A message with `fields`. InvalidArgumentError for a value that its field cannot hold: text with lone surrogates,
+    a number too large, another type.
+    """
     try:
         return message_class(**fields)
     except (ValueError, TypeError):
@@ -94,7 +98,9 @@ def message_of(message_class: type[M], /, **fields: Any) -> M:
 
 
 def each(values: Iterable[Any], make: Callable[[Any], T], what: str) -> list[T]:
-    """`make` applied to each value. InvalidArgumentError, which names `what`, if `values` is not iterable, or text or bytes."""
+    """`make` applied to each value. InvalidArgumentError, which names `what`, if `values` is not iterable, or text or
+    bytes.
+    """
     if not is_a(values, Iterable) or isinstance(values, (str, bytes)):
         raise InvalidArgumentError(f"{what}: expected a sequence, found {type(values).__name__}", field=what)
     return [make(value) for value in values]
@@ -124,7 +130,9 @@ def is_in_file(module: AnyModule) -> bool:
 
 
 def content_of(module: AnyModule) -> bytes | str:
-    """The content of a module as bytes, or the name of a module of the server. NotFoundError for a path without a file."""
+    """The content of a module as bytes, or the name of a module of the server. NotFoundError for a path without a
+    file.
+    """
     if isinstance(module, HloModule):
         return (module.hlo_proto or module.proto).SerializeToString()
     if isinstance(module, Module):
@@ -166,7 +174,9 @@ def one_row(numbers: Iterable[int], what: str) -> list[int]:
 
 
 def integers(values: ArrayLike, what: str, dimensions: int) -> NDArray[np.int64]:
-    """`values` as an array of little-endian int64 with this number of dimensions. InvalidIndexError, which names `what`, if they are not integers of such an array."""
+    """`values` as an array of little-endian int64 with this number of dimensions. InvalidIndexError, which names
+    `what`, if they are not integers of such an array.
+    """
     try:
         table = np.asarray(values)
     except (ValueError, TypeError, OverflowError):
@@ -188,7 +198,8 @@ def _field_of(parameter: str) -> FieldPath:
 
 
 def of_rows(error: XlashapeError, table: NDArray[np.int64], field: str) -> XlashapeError:
-    """An error of a request whose `field` holds the rows of `table` one after another, with a path that names row and column.
+    """An error of a request whose `field` holds the rows of `table` one after another, with a path that names row and
+    column.
 
     The request gives the number of rows. If the error is about that number, the rows have too few or too many columns.
     """

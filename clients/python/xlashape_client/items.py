@@ -34,7 +34,8 @@ class Items(ABC, Generic[T_co]):
 class Pages(Items[T]):
     """The items of pages, each of which is a call of its own.
 
-    `request` makes the request, which has a `page_token`; `items` takes the items out of a response, which has a `next_page_token`.
+    `request` makes the request, which has a `page_token`; `items` takes the items out of a response, which has a
+    `next_page_token`.
     """
 
     def __init__(

@@ -44,8 +44,8 @@ __all__ = [
 class ShapeSize(NamedTuple):
     """The sizes of a shape. For a tuple they are sums over the arrays in it.
 
-    `byte_size` is XLA's ShapeUtil::ByteSizeOf: it ignores tiles, and for a tuple it is the size of the table of pointers. `physical_*` include
-    padding.
+    `byte_size` is XLA's ShapeUtil::ByteSizeOf: it ignores tiles, and for a tuple it is the size of the table of
+    pointers. `physical_*` include padding.
     """
 
     byte_size: int
@@ -101,7 +101,9 @@ class ShapeDescription(NamedTuple):
 
 
 class Module(NamedTuple):
-    """A module that the server keeps. Requests refer to it by `name`; `format` is "hlo_module_proto", "hlo_proto" or "text"."""
+    """A module that the server keeps. Requests refer to it by `name`; `format` is "hlo_module_proto", "hlo_proto" or
+    "text".
+    """
 
     name: str
     size_bytes: int
@@ -198,7 +200,9 @@ class ByteTotals(NamedTuple):
     physical_bytes: int
     padding_bytes: int
     shared_instruction_count: int = 0
-    """The number of instructions whose result shares buffers of others: tuples and their elements, bitcasts, loops, branches, calls, …"""
+    """The number of instructions whose result shares buffers of others: tuples and their elements, bitcasts, loops,
+    branches, calls, …
+    """
     fused_instruction_count: int = 0
     """The number of instructions that are fused or applied to elements."""
 
@@ -219,11 +223,13 @@ class ByteTotals(NamedTuple):
 
 
 class RuntimeVariable(NamedTuple):
-    """The origin of a runtime variable's value: the element of `leaf` of the named instruction at the index that `map` gives for the access's variables.
+    """The origin of a runtime variable's value: the element of `leaf` of the named instruction at the index that `map`
+    gives for the access's variables.
 
-    If `is_position`, the value is not an element but the position of the executing replica in its group of that instruction. A value beyond
-    `bounds` (None: the variable's bounds in the access's map) counts as the nearest bound if `is_clamped`; otherwise the access does not
-    happen. The access does not happen either if the value is outside the variable's bounds in the map.
+    If `is_position`, the value is not an element but the position of the executing replica in its group of that
+    instruction. A value beyond `bounds` (None: the variable's bounds in the access's map) counts as the nearest bound
+    if `is_clamped`; otherwise the access does not happen. The access does not happen either if the value is outside the
+    variable's bounds in the map.
     """
 
     instruction: str
@@ -243,7 +249,8 @@ class RuntimeVariable(NamedTuple):
 
 
 class ReplicaIndexing(NamedTuple):
-    """The replicas that hold the elements: `map` gives a position in the group of the executing replica, one of `groups` (empty: all replicas).
+    """The replicas that hold the elements: `map` gives a position in the group of the executing replica, one of
+    `groups` (empty: all replicas).
 
     With `pairs`, the replica is the partner of the executing replica.
     """
@@ -254,7 +261,9 @@ class ReplicaIndexing(NamedTuple):
 
 
 class Access(NamedTuple):
-    """One way in which an array is accessed. `knowledge` is "exact", "every element" or "unknown"; `text` is the map in the requested style."""
+    """One way in which an array is accessed. `knowledge` is "exact", "every element" or "unknown"; `text` is the map in
+    the requested style.
+    """
 
     map: IndexingMap
     text: str
@@ -307,8 +316,8 @@ class TensorMaps(NamedTuple):
 
 
 class InstructionMaps(NamedTuple):
-    """The maps of one instruction. `direction` is "output_to_input" or "input_to_output". Pairs of operand and output that do not depend on each
-    other are left out of `maps`.
+    """The maps of one instruction. `direction` is "output_to_input" or "input_to_output". Pairs of operand and output
+    that do not depend on each other are left out of `maps`.
     """
 
     instruction: str
@@ -336,9 +345,9 @@ class InstructionMaps(NamedTuple):
 class CoalescedAccess(NamedTuple):
     """One way in which neighbouring elements of an output read an operand, as `xlashape.indexing.OperandCoalescing`.
 
-    `map` goes from positions in the output's buffer to positions in the operand's buffer; `text` is the map in the requested style. `stride`
-    is in elements, `transactions` is the average number of segments that a warp reads. They are None if unknown; `stride` is also None if it is not
-    the same for all elements.
+    `map` goes from positions in the output's buffer to positions in the operand's buffer; `text` is the map in the
+    requested style. `stride` is in elements, `transactions` is the average number of segments that a warp reads. They
+    are None if unknown; `stride` is also None if it is not the same for all elements.
     """
 
     map: IndexingMap
@@ -428,7 +437,9 @@ class InstructionReads(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """A box with steps: along each dimension `sizes` indices from `offsets`, `strides` apart (0 where there is one index)."""
+    """A box with steps: along each dimension `sizes` indices from `offsets`, `strides` apart (0 where there is one
+    index).
+    """
 
     offsets: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -441,7 +452,9 @@ class Tile(NamedTuple):
 
 
 class SymbolicTile(NamedTuple):
-    """The operand's tile for an output tile of any size, as `xlashape.symbolic.SymbolicTile`. `text` is XLA's, in the requested style."""
+    """The operand's tile for an output tile of any size, as `xlashape.symbolic.SymbolicTile`. `text` is XLA's, in the
+    requested style.
+    """
 
     offset_map: IndexingMap
     size_map: IndexingMap
@@ -462,8 +475,8 @@ class SymbolicTile(NamedTuple):
 
 
 class OperandTile(NamedTuple):
-    """What a tile of an output reads of one operand, for one access. `symbolic` is None if no symbolic tile was found, `tile` if the elements
-    that are read do not form a tile.
+    """What a tile of an output reads of one operand, for one access. `symbolic` is None if no symbolic tile was found,
+    `tile` if the elements that are read do not form a tile.
     """
 
     operand: int

@@ -1,11 +1,13 @@
 """The status of a call as an error of the library.
 
-Converts the error of a gRPC call to the exception of the library that the server raised, or to the nearest one if the status does not name it.
+Converts the error of a gRPC call to the exception of the library that the server raised, or to the nearest one if the
+status does not name it.
 
 The status of a call that the server ends while the client still writes requests, for asyncio.
 
-grpc.aio answers a write that fails with INTERNAL, "Internal error from Core", also where it fails because the server has ended the call with a status of its
-own, which is lost then (https://github.com/grpc/grpc/issues/36066). Here that status stays, or comes soon. Calls whose status does not come fail as before.
+grpc.aio answers a write that fails with INTERNAL, "Internal error from Core", also where it fails because the server
+has ended the call with a status of its own, which is lost then (https://github.com/grpc/grpc/issues/36066). Here that
+status stays, or comes soon. Calls whose status does not come fail as before.
 """
 
 from __future__ import annotations
@@ -84,7 +86,9 @@ _GRACE_SECONDS = 1.0  # for the status to come after a write that failed
 
 
 def keep_status(call: Any) -> Any:
-    """The same call of grpc.aio, before it has begun: it ends with the server's status if there is one. Calls of other kinds stay as they are."""
+    """The same call of grpc.aio, before it has begun: it ends with the server's status if there is one. Calls of other
+    kinds stay as they are.
+    """
     inner = getattr(call, "_cython_call", None)
     if inner is not None:
         call._cython_call = _Inner(inner)

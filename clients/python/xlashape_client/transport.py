@@ -1,4 +1,6 @@
-"""The base class of transports, which send serialized requests and receive serialized responses. Their coroutines are awaited by code that serves both faces."""
+"""The base class of transports, which send serialized requests and receive serialized responses. Their coroutines are
+awaited by code that serves both faces.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Responses(ABC):
 
 
 class Transport(ABC):
-    """Base of what sends requests. `timeout` is in seconds; None is the default of the client. Nothing here loads grpc."""
+    """Base of what sends requests. `timeout` is in seconds; None is the default of the client. Nothing here loads
+    grpc.
+    """
 
     __slots__ = ()
 
@@ -74,7 +78,9 @@ class Transport(ABC):
         return message_of(kind, module=await self.module_input(module, timeout), **fields)
 
     async def module_input(self, module: AnyModule, timeout: float | None) -> v1.ModuleInput:
-        """The message for a module. A module larger than `inline_bytes` is uploaded, unless the server has it already."""
+        """The message for a module. A module larger than `inline_bytes` is uploaded, unless the server has it
+        already.
+        """
         content = await self.content(module)
         if isinstance(content, str):
             return message_of(v1.ModuleInput, name=content)

@@ -30,8 +30,8 @@ _WORD = re.compile(r"(?<!^)(?=[A-Z])")
 class Rpc(NamedTuple):
     """An RPC of the schema, and the handler that answers it.
 
-    The handler takes a request, or an iterator of requests, and a deadline, and gives a response, or an iterator of responses, as the
-    method's descriptor says.
+    The handler takes a request, or an iterator of requests, and a deadline, and gives a response, or an iterator of
+    responses, as the method's descriptor says.
     """
 
     method: MethodDescriptor
@@ -39,7 +39,9 @@ class Rpc(NamedTuple):
 
 
 def rpcs(config: Config, modules: Modules) -> tuple[Rpc, ...]:
-    """Every RPC of the schema. The handler of an RPC has its name in snake_case: that of DescribeShape is `describe_shape`."""
+    """Every RPC of the schema. The handler of an RPC has its name in snake_case: that of DescribeShape is
+    `describe_shape`.
+    """
     reports = ReportHandlers(config, modules)
     handlers: dict[str, object] = {
         "ShapeService": ShapeHandlers(config),

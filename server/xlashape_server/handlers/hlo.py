@@ -39,7 +39,9 @@ _FORMATS = {
 
 
 class HloHandlers:
-    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's, with the path in the request."""
+    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's,
+    with the path in the request.
+    """
 
     def __init__(self, config: Config, modules: Modules) -> None:
         self._modules = modules
@@ -103,7 +105,9 @@ class HloHandlers:
             return upload.store(facts)
 
     def _facts(self, content: bytes, sha256: str) -> dict[str, str | int]:
-        """The facts that the store keeps about a module. They are taken from the decoded module, so content that cannot be decoded is not stored."""
+        """The facts that the store keeps about a module. They are taken from the decoded module, so content that cannot
+        be decoded is not stored.
+        """
         if not content:
             raise InvalidArgumentError("the module is empty", field="data")
         kind = format_of(content)
@@ -236,8 +240,8 @@ def page(
 ) -> tuple[Sequence[T], str]:
     """The items of the requested page, and the token of the next page. Removes page size and token from the request.
 
-    A token holds the number of the next page's first item, and a digest of the request without page size and token. It is refused with
-    any other request.
+    A token holds the number of the next page's first item, and a digest of the request without page size and token. It
+    is refused with any other request.
     """
     size, token = request.page_size, request.page_token
     if size < 0:

@@ -44,7 +44,9 @@ _KNOWLEDGE = {
 
 
 class IndexingHandlers(MapHandlers):
-    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's, with the path in the request."""
+    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's,
+    with the path in the request.
+    """
 
     def __init__(self, config: Config, modules: Modules) -> None:
         super().__init__(config)
@@ -66,7 +68,9 @@ class IndexingHandlers(MapHandlers):
         return self._indexing_maps(decoded(v1.IndexingMapsRequest, data), deadline, data)
 
     def _indexing_maps(self, request: v1.IndexingMapsRequest, deadline: float, data: bytes) -> Iterator[bytes]:
-        """`data` are the bytes of the request. Answers about one instruction are kept by them: to walk a fusion takes longer than all else of a small call."""
+        """`data` are the bytes of the request. Answers about one instruction are kept by them: to walk a fusion takes
+        longer than all else of a small call.
+        """
         style = style_of(request.style)
         direction = choice(request.direction, ("out", "out", "in"), "direction")
         index = request.index if request.HasField("index") else None
@@ -175,7 +179,9 @@ class IndexingHandlers(MapHandlers):
 
 
 def _ends_all(error: XlashapeError) -> bool:
-    """Whether an error about one of many instructions is none of that instruction, which has a budget of steps of its own, but of the call."""
+    """Whether an error about one of many instructions is none of that instruction, which has a budget of steps of its
+    own, but of the call.
+    """
     return isinstance(error, DeadlineExceededError) or (
         isinstance(error, LimitExceededError) and error.limit == "worker_memory"
     )
@@ -239,7 +245,9 @@ def _maps_of(
 
 
 def _physical_maps_of(instruction: HloInstruction, index: int | None, style: str) -> v1.IndexingMapsResponse:
-    """The maps from positions in the buffers of an instruction's outputs to positions in the buffers of its operands."""
+    """The maps from positions in the buffers of an instruction's outputs to positions in the buffers of its
+    operands.
+    """
     response = v1.IndexingMapsResponse(
         instruction=instruction.name,
         computation=instruction.computation.name,
@@ -260,7 +268,9 @@ def _physical_maps_of(instruction: HloInstruction, index: int | None, style: str
 
 
 def _lacks_output(instruction: HloInstruction, output: int | None) -> bool:
-    """Whether an instruction has no such output, or one that is not an array: a request for every instruction leaves it out."""
+    """Whether an instruction has no such output, or one that is not an array: a request for every instruction leaves it
+    out.
+    """
     arrays = leaves(instruction.shape)
     return output is not None and not (
         0 <= output < len(arrays) and (arrays[output].is_array or arrays[output].is_buffer)

@@ -1,4 +1,6 @@
-"""Converts requests to values of the library, and limits requests. The path of an error names the field in the request: `shapes[3].text`."""
+"""Converts requests to values of the library, and limits requests. The path of an error names the field in the request:
+`shapes[3].text`.
+"""
 
 from __future__ import annotations
 
@@ -36,21 +38,27 @@ _outputs: BoundedCache[tuple[IndexingMap, str], v1.MapOutput] = BoundedCache(
 
 
 def decoded(message_class: type[M], data: bytes) -> M:
-    """The request message. DecodeError if the bytes are not such a message, LimitExceededError "request_memory" if it would take too much memory."""
+    """The request message. DecodeError if the bytes are not such a message, LimitExceededError "request_memory" if it
+    would take too much memory.
+    """
     if len(data) > _SMALL_REQUEST:
         _check_content(message_class, data)
     return parse(message_class, data)
 
 
 def decoded_bulk(message_class: type[M], data: bytes, *names: str) -> tuple[M, list[Payload]]:
-    """The request message without the arrays of numbers in the fields `names`, and these arrays. Errors as those of `decoded`."""
+    """The request message without the arrays of numbers in the fields `names`, and these arrays. Errors as those of
+    `decoded`.
+    """
     if len(data) > _SMALL_REQUEST:
         _check_content(message_class, data)
     return split(message_class, data, *names)
 
 
 def _check_content(message_class: type[Message], data: bytes) -> None:
-    """Reserves the memory that a large request takes when it is decoded, counted before: 62 MB of empty messages would take 2.2 GB."""
+    """Reserves the memory that a large request takes when it is decoded, counted before: 62 MB of empty messages would
+    take 2.2 GB.
+    """
     descriptor = cast("Descriptor", message_class.DESCRIPTOR)
     with budget(subject="a request"):
         counted = count(
@@ -68,7 +76,9 @@ def _check_content(message_class: type[Message], data: bytes) -> None:
 
 
 def check_text(text: str, maximum: int) -> None:
-    """LimitExceededError "text_bytes" for the text of a shape or a map that is too long. Reserves the memory that reading it takes."""
+    """LimitExceededError "text_bytes" for the text of a shape or a map that is too long. Reserves the memory that
+    reading it takes.
+    """
     size = len(text)
     if size > _SMALL_SHAPE:
         if size > maximum:
@@ -84,8 +94,8 @@ def check_text(text: str, maximum: int) -> None:
 def placed(error: XlashapeError, otherwise: FieldPath, **arguments: FieldPath) -> XlashapeError:
     """An error of a call of the library, with the path of the field in the request.
 
-    `arguments` gives for an argument of the call the field that its value came from. An error about another argument, or about none, gets the
-    path `otherwise`.
+    `arguments` gives for an argument of the call the field that its value came from. An error about another argument,
+    or about none, gets the path `otherwise`.
     """
     argument = error.path[0] if error.path else ""
     if argument in arguments:
@@ -96,7 +106,9 @@ def placed(error: XlashapeError, otherwise: FieldPath, **arguments: FieldPath) -
 
 
 def shape_of(value: v1.ShapeInput, path: FieldPath, config: Config) -> Shape:
-    """The shape of an input, with the default layout for an array without one. LimitExceededError "shape_elements", before reading it takes long."""
+    """The shape of an input, with the default layout for an array without one. LimitExceededError "shape_elements",
+    before reading it takes long.
+    """
     form = value.WhichOneof("form")
     try:
         if form == "text":
@@ -174,7 +186,9 @@ def map_of(value: v1.MapInput, path: FieldPath, config: Config) -> IndexingMap:
 
 
 def map_output(value: IndexingMap, style: str) -> v1.MapOutput:
-    """A map as message and text. Callers share the message and must not change it: modules repeat their maps, which take 80 µs each to make."""
+    """A map as message and text. Callers share the message and must not change it: modules repeat their maps, which
+    take 80 µs each to make.
+    """
     key = value, style
     output = _outputs.get(key)
     if output is None:
@@ -211,11 +225,12 @@ def batch(count: int, maximum: int, field: str) -> None:
 def item_count(
     numbers: int, each: int, stated: int | None, maximum: int, field: str, item: str, of: Shape | None = None
 ) -> int:
-    """How many items of `each` numbers there are in a list of so many `numbers`. `item` (`of` a shape) is what errors call an item.
+    """How many items of `each` numbers there are in a list of so many `numbers`. `item` (`of` a shape) is what errors
+    call an item.
 
-    `stated` is the number of items that the request gives, if it does. Items without numbers (of rank 0) cannot be counted: their number is
-    `stated`, or 1. InvalidIndexError if the items have too few or too many numbers, InvalidArgumentError if their number is not the stated one,
-    LimitExceededError "indices" beyond `maximum`.
+    `stated` is the number of items that the request gives, if it does. Items without numbers (of rank 0) cannot be
+    counted: their number is `stated`, or 1. InvalidIndexError if the items have too few or too many numbers,
+    InvalidArgumentError if their number is not the stated one, LimitExceededError "indices" beyond `maximum`.
     """
     if stated is not None and stated < 0:
         raise InvalidArgumentError(f"expected 0 or more, found {stated}", field="count")
@@ -242,7 +257,9 @@ def item_count(
 
 
 def stated_count(request: v1.LinearIndicesRequest | v1.EvaluateMapBatchRequest, each: int) -> int | None:
-    """The number of items that a message of a stream states. Items without numbers (of rank 0) cannot be counted, so their number is 0 unless the message states it."""
+    """The number of items that a message of a stream states. Items without numbers (of rank 0) cannot be counted, so
+    their number is 0 unless the message states it.
+    """
     if request.HasField("count"):
         return request.count
     return None if each else 0
@@ -256,16 +273,20 @@ def first_message_only(request: Message, *names: str) -> None:
 
 
 def counted_from(seen: int, error: XlashapeError, field: str) -> XlashapeError:
-    """An error about one number of `field` in a message of a stream, with the number's index in the whole stream, `seen` numbers of which came in earlier messages."""
+    """An error about one number of `field` in a message of a stream, with the number's index in the whole stream,
+    `seen` numbers of which came in earlier messages.
+    """
     if len(error.path) == 2 and error.path[0] == field and isinstance(error.path[1], int):
         error.path = (field, seen + error.path[1])
     return error
 
 
 def response_size(size: int, maximum: int, path: FieldPath, *, reserved: bool = False) -> None:
-    """LimitExceededError "response_bytes" if a response would be larger than the server sends. `path` names the field that makes it large.
+    """LimitExceededError "response_bytes" if a response would be larger than the server sends. `path` names the field
+    that makes it large.
 
-    Reserves the memory that the response takes until it is sent: as numbers, as a message, and as a copy of grpc; unless it is `reserved`.
+    Reserves the memory that the response takes until it is sent: as numbers, as a message, and as a copy of grpc;
+    unless it is `reserved`.
     """
     if size > maximum:
         raise LimitExceededError(

@@ -37,7 +37,9 @@ _CHUNK_POINTS = 1 << 14  # points that are evaluated between two checks of the d
 
 
 class MapHandlers:
-    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's, with the path in the request."""
+    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's,
+    with the path in the request.
+    """
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -170,7 +172,9 @@ class MapHandlers:
 def _in_chunks(
     given: IndexingMap, points: NDArray[np.int64], current: Budget
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The results as little-endian int64s, and which points are in the domain; evaluated in chunks, between which the deadline is checked."""
+    """The results as little-endian int64s, and which points are in the domain; evaluated in chunks, between which the
+    deadline is checked.
+    """
     results = np.zeros((len(points), len(given.results)), "<i8")
     inside = np.zeros(len(points), np.bool_)
     for start in range(0, len(points), _CHUNK_POINTS):

@@ -1,4 +1,6 @@
-"""ReportService: one handler for all reports. The declaration of a report says how its RPC's messages are read and filled."""
+"""ReportService: one handler for all reports. The declaration of a report says how its RPC's messages are read and
+filled.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""ShapeService: describes shapes and layouts, counts bytes, and converts between indices of elements and positions in memory."""
+"""ShapeService: describes shapes and layouts, counts bytes, and converts between indices of elements and positions in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ _POINTER_SIZE = 8
 
 
 class ShapeHandlers:
-    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's, with the path in the request."""
+    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's,
+    with the path in the request.
+    """
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -154,7 +158,9 @@ class ShapeHandlers:
         shape: Shape,
         positions: NDArray[np.int64],
     ) -> bytes:
-        """The response with the indices at positions. They are written where they are in the response: copies take as long as the arithmetic."""
+        """The response with the indices at positions. They are written where they are in the response: copies take as
+        long as the arithmetic.
+        """
         count, rank = len(positions), shape.rank
         item_count(count, 1, None, self._max_indices, "positions", "a position")
         response_size(count * (8 * rank + 1), self._max_answer, ("positions",))
@@ -231,7 +237,9 @@ class ShapeHandlers:
 def _positions(
     response: type[v1.LinearIndexResponse] | type[v1.LinearIndicesResponse], shape: Shape, rows: NDArray[np.int64]
 ) -> bytes:
-    """The response with the positions of the rows of int64[n, rank]. They are written where they are in the response, as in `_multi_indices`."""
+    """The response with the positions of the rows of int64[n, rank]. They are written where they are in the response,
+    as in `_multi_indices`.
+    """
     dimensions, sums = position_sums(shape)
     count = len(rows)
     if not count:
@@ -258,7 +266,9 @@ def _description(shape: Shape, pointer_size: int) -> bytes:
 
 
 def describe(shape: Shape, pointer_size: int) -> v1.ShapeDescription:
-    """The description of a shape. Sizes and padding are left out where a dynamic dimension has no bound or an element no known width."""
+    """The description of a shape. Sizes and padding are left out where a dynamic dimension has no bound or an element
+    no known width.
+    """
     described = v1.Shape.FromString(shape.to_proto().SerializeToString())
     message = v1.ShapeDescription(
         text=str(shape),
@@ -361,7 +371,9 @@ def _without_tiles(shape: Shape) -> Shape:
 
 
 def _of_one(error: XlashapeError, again: Callable[[int], object]) -> XlashapeError:
-    """An error about one row of a message, without the row's number in the text: the message is one of many. `again` is the same question about that row alone."""
+    """An error about one row of a message, without the row's number in the text: the message is one of many. `again` is
+    the same question about that row alone.
+    """
     if len(error.path) > 1 and isinstance(error.path[1], int):
         try:
             again(error.path[1])
@@ -372,8 +384,9 @@ def _of_one(error: XlashapeError, again: Callable[[int], object]) -> XlashapeErr
 
 
 def _of_row(error: XlashapeError, shape: Shape, row: int | None = None) -> XlashapeError:
-    """The error about one index of a request. The request lists the numbers of all indices one after another: number `d` of a row is at
-    row * rank + d. Give `row` if the library was given that row alone, so that its path does not name it.
+    """The error about one index of a request. The request lists the numbers of all indices one after another: number
+    `d` of a row is at row * rank + d. Give `row` if the library was given that row alone, so that its path does not
+    name it.
     """
     path = error.path if row is None else (*error.path[:1], row, *error.path[1:])
     if len(path) == 3 and path[0] == "indices" and isinstance(path[1], int) and isinstance(path[2], int):

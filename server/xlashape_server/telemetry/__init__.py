@@ -7,5 +7,6 @@
     spans.py          what calls and handlers know of traces
     tracing.py        a span for each call, and the SDK that sends it
 
-Metrics need prometheus_client, and traces opentelemetry: the extra `telemetry`. Neither is loaded where the setting is off.
+Metrics need prometheus_client, and traces opentelemetry: the extra `telemetry`. Neither is loaded where the setting is
+off.
 """

@@ -2,12 +2,13 @@
 
 Every metric of a server. Names follow Prometheus: base units, `_total` at the end of counters.
 
-The counters and the histogram of calls are counted by the workers, and outlive them. The watching process knows the rest, or is told it by
-the workers several times a second.
+The counters and the histogram of calls are counted by the workers, and outlive them. The watching process knows the
+rest, or is told it by the workers several times a second.
 
 The files that workers count in: one set for each worker, in prometheus_client's own format.
 
-They have their full size on the disk from the beginning, since writing to a mapped file for which the disk has no room ends the process.
+They have their full size on the disk from the beginning, since writing to a mapped file for which the disk has no room
+ends the process.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ OTHER = "other"
 """The label of everything that has no name of its own, such as methods that do not exist."""
 
 STAGES = ("receiving", "waiting", "working", "sending")
-"""What a call that is under way does: it waits for a message of its caller, waits for a turn, computes, or waits for its caller to read."""
+"""What a call that is under way does: it waits for a message of its caller, waits for a turn, computes, or waits for
+its caller to read.
+"""
 
 # Seconds. Small calls take 0.1 to 0.3 ms, a million indices 50 ms, an upload some tenths of a second, and the longest
 # call 120 s.

@@ -1,7 +1,7 @@
 """The address where Prometheus asks for metrics: GET /metrics, over HTTP without TLS.
 
-It shares nothing with calls. So many connections are answered at a time: where there are more, the oldest ends, so that slow ones keep
-nobody waiting.
+It shares nothing with calls. So many connections are answered at a time: where there are more, the oldest ends, so that
+slow ones keep nobody waiting.
 """
 
 from __future__ import annotations

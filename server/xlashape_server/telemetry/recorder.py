@@ -1,7 +1,7 @@
 """What a worker counts: in files of prometheus_client's multiprocess mode, which outlive the worker.
 
-A worker that replaces another one goes on with its files, so counters never go back, and the files are as many as workers, however often
-those end. That is how prometheus_client is used under uWSGI. `files` makes the files.
+A worker that replaces another one goes on with its files, so counters never go back, and the files are as many as
+workers, however often those end. That is how prometheus_client is used under uWSGI. `files` makes the files.
 
     recorder = Recorder(directory, worker, ["ShapeService/ByteSize"])
     recorder.ended("ShapeService/ByteSize", code_pb2.OK, 0.0003)
@@ -66,7 +66,9 @@ class Recorder:
         self._gauges: dict[str, Callable[[], Any]] = {}
 
     def ended(self, method: str, code: int, seconds: float | None) -> None:
-        """A call has ended with a code of google.rpc. `seconds`: None if it was not admitted, or may last as long as its caller likes."""
+        """A call has ended with a code of google.rpc. `seconds`: None if it was not admitted, or may last as long as
+        its caller likes.
+        """
         count = self._calls.get((method, code))
         if count is None:
             count = self._counter(method, code)

@@ -1,7 +1,9 @@
-"""All metrics of a server, put together in the watching process whenever they are asked for: by no worker, so also while none answers.
+"""All metrics of a server, put together in the watching process whenever they are asked for: by no worker, so also
+while none answers.
 
-Counters of calls come from the workers' files. What workers tell several times a second is shown for those that run. What the system knows
-of their processes is read from /proc, and the store is looked at by a thread of its own, since a file system may not answer.
+Counters of calls come from the workers' files. What workers tell several times a second is shown for those that run.
+What the system knows of their processes is read from /proc, and the store is looked at by a thread of its own, since a
+file system may not answer.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ class Store(Protocol):
 
 
 class StoreUsage:
-    """How much a store holds, as it was at the last look. `run` looks until `wait`, which waits so many seconds, is true."""
+    """How much a store holds, as it was at the last look. `run` looks until `wait`, which waits so many seconds, is
+    true.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store

@@ -18,7 +18,9 @@ class CallSpan(Protocol):
     """The span of a call."""
 
     def works(self, since: float) -> None:
-        """The call has a turn, for which it has waited since a time of time.monotonic(). Until `rests`, spans of this thread are below this one."""
+        """The call has a turn, for which it has waited since a time of time.monotonic(). Until `rests`, spans of this
+        thread are below this one.
+        """
         ...
 
     def rests(self) -> None:
@@ -48,7 +50,9 @@ class Traces(Protocol):
     def begin(
         self, name: str, headers: Callable[[], Headers | None], system: str, peer: Callable[[], str]
     ) -> CallSpan | None:
-        """The span of a call that begins; None if it is not traced. `headers`: those of the request, whose names are in lower case; `peer`: who calls."""
+        """The span of a call that begins; None if it is not traced. `headers`: those of the request, whose names are in
+        lower case; `peer`: who calls.
+        """
         ...
 
 

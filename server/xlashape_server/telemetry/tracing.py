@@ -1,8 +1,9 @@
 """A span for each call, by opentelemetry-api; the SDK that sends them is configured by the variables OTEL_….
 
-The span of a call begins with its admission and ends when its caller has the answer. It is below the span that the caller names in the header
-traceparent. Below it are spans for what takes long: waiting for a turn, reading and decoding a module. Its attributes are those of the semantic
-conventions for RPCs that are in use; OTEL_SEMCONV_STABILITY_OPT_IN gives those of the next version too (rpc/dup) or instead (rpc).
+The span of a call begins with its admission and ends when its caller has the answer. It is below the span that the
+caller names in the header traceparent. Below it are spans for what takes long: waiting for a turn, reading and decoding
+a module. Its attributes are those of the semantic conventions for RPCs that are in use; OTEL_SEMCONV_STABILITY_OPT_IN
+gives those of the next version too (rpc/dup) or instead (rpc).
 
 A call that is not sampled has no span at all. Questions about health and about the schema have none either.
 """
@@ -47,7 +48,8 @@ _FAULTS = frozenset(
 
 
 class Tracing:
-    """Makes spans of calls. `names`: the name of a call, such as "ShapeService/ByteSize", → its RPC, "xlashape.v1.ShapeService/ByteSize".
+    """Makes spans of calls. `names`: the name of a call, such as "ShapeService/ByteSize", → its RPC,
+    "xlashape.v1.ShapeService/ByteSize".
 
     InvalidArgumentError if the variables OTEL_… ask for an exporter that is not installed.
     """

@@ -1,4 +1,5 @@
-"""HTTP beside gRPC: Connect, gRPC-Web and gRPC at an address of its own, for browsers, curl and caches. Needs the extra `web`.
+"""HTTP beside gRPC: Connect, gRPC-Web and gRPC at an address of its own, for browsers, curl and caches. Needs the extra
+`web`.
 
 messages     headers, CORS, messages in JSON and in protobuf's own format, errors for connectrpc
 exchanges    the adapter between one HTTP request and the guard

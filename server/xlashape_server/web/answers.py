@@ -1,4 +1,6 @@
-"""Answers as they are sent: the headers that all of them have, their parts, and answers to requests that no protocol takes."""
+"""Answers as they are sent: the headers that all of them have, their parts, and answers to requests that no protocol
+takes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _PLAIN = (b"content-encoding", b"identity")  # connectrpc's name for no compress
 
 
 def with_headers(send: Send, headers: list[tuple[bytes, bytes]]) -> Send:
-    """`send` with additional headers in each answer: the length, if the answer has one part; for errors, that caches must not keep them."""
+    """`send` with additional headers in each answer: the length, if the answer has one part; for errors, that caches
+    must not keep them.
+    """
     start: dict[str, Any] | None = None
 
     async def sending(message: dict[str, Any]) -> None:
@@ -66,7 +70,9 @@ async def refuse(
     text: str,
     headers: list[tuple[bytes, bytes]],
 ) -> None:
-    """Answers a request that belongs to none of these protocols with an error in Connect's form. HTTP/1.1 is told to close a connection with unread bytes."""
+    """Answers a request that belongs to none of these protocols with an error in Connect's form. HTTP/1.1 is told to
+    close a connection with unread bytes.
+    """
     if not await _rest_came(receive) and scope["http_version"].startswith("1"):
         headers = [*headers, (b"connection", b"close")]
     body = json.dumps({"code": code.value, "message": text}, ensure_ascii=False).encode()
@@ -74,7 +80,9 @@ async def refuse(
 
 
 async def _rest_came(receive: Receive) -> bool:
-    """Whether the whole body of the request arrives within a short time. A client that still sends would not read an answer."""
+    """Whether the whole body of the request arrives within a short time. A client that still sends would not read an
+    answer.
+    """
 
     async def read() -> None:
         while (await receive()).get("more_body", False):

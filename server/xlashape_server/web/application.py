@@ -1,7 +1,8 @@
-"""Every RPC of the schema as an ASGI application. connectrpc speaks the protocols: Connect, gRPC-Web, and gRPC over HTTP/2.
+"""Every RPC of the schema as an ASGI application. connectrpc speaks the protocols: Connect, gRPC-Web, and gRPC over
+HTTP/2.
 
-The endpoints are made from the descriptors, and call the same handlers as gRPC. The guard admits a request before its body is read.
-`json_to_proto` and `proto_to_json` run in the thread of the handler.
+The endpoints are made from the descriptors, and call the same handlers as gRPC. The guard admits a request before its
+body is read. `json_to_proto` and `proto_to_json` run in the thread of the handler.
 """
 
 from __future__ import annotations
@@ -382,7 +383,9 @@ class _Requests:
 
 
 def _ending(function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """`receive` or `send` of ASGI, which raises ConnectionEndedError if the connection has ended, or hypercorn has answered a broken request by itself."""
+    """`receive` or `send` of ASGI, which raises ConnectionEndedError if the connection has ended, or hypercorn has
+    answered a broken request by itself.
+    """
 
     async def calling(*arguments: Any) -> Any:
         try:

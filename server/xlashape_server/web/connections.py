@@ -1,7 +1,9 @@
-"""One connection of HTTP: hypercorn's, which shares the event loop with the connections of other callers, and ends when its caller has gone.
+"""One connection of HTTP: hypercorn's, which shares the event loop with the connections of other callers, and ends when
+its caller has gone.
 
-All connections of a worker are handled by one thread. What a connection may do there at a time is bounded: a caller that floods has its connections
-handled in rotation with those of other callers, in smaller pieces the longer each takes.
+All connections of a worker are handled by one thread. What a connection may do there at a time is bounded: a caller
+that floods has its connections handled in rotation with those of other callers, in smaller pieces the longer each
+takes.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ _HALF_CLOSED_SECONDS = 2.0  # in which a caller that has ended its sending may r
 
 
 class Rotation:
-    """Turns at an event loop: one in each of its rounds, for callers in rotation, and for the connections of a caller in the order in which they ask."""
+    """Turns at an event loop: one in each of its rounds, for callers in rotation, and for the connections of a caller
+    in the order in which they ask.
+    """
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
@@ -70,7 +74,9 @@ class Rotation:
 
 
 class _Timed:
-    """Awaits a coroutine. `seconds` is the processor time of the coroutine's own steps, without those of others while it waits."""
+    """Awaits a coroutine. `seconds` is the processor time of the coroutine's own steps, without those of others while
+    it waits.
+    """
 
     def __init__(self, coroutine: Coroutine[Any, Any, None]) -> None:
         self._coroutine = coroutine
@@ -95,17 +101,18 @@ class _Timed:
 
 
 class Connection(TCPServer):
-    """A connection. It ends when nothing more is read from it: the other end has closed it, or is silent for too long. Its calls are cancelled then, and
-    what their caller has not read is dropped.
+    """A connection. It ends when nothing more is read from it: the other end has closed it, or is silent for too long.
+    Its calls are cancelled then, and what their caller has not read is dropped.
 
-    hypercorn alone waits until the connection would have been idle for too long, and until all answers were read, though nobody reads them any more.
+    hypercorn alone waits until the connection would have been idle for too long, and until all answers were read,
+    though nobody reads them any more.
 
-    In HTTP/1.1 without TLS, a caller that has closed its connection looks the same as one that has only ended its sending, as `nc -N` does, and still
-    reads. Its calls have two seconds more, in which the whole answer has to be read; then they are cancelled. Over HTTP/2 and TLS calls are cancelled at
-    once.
+    In HTTP/1.1 without TLS, a caller that has closed its connection looks the same as one that has only ended its
+    sending, as `nc -N` does, and still reads. Its calls have two seconds more, in which the whole answer has to be
+    read; then they are cancelled. Over HTTP/2 and TLS calls are cancelled at once.
 
-    While a call of HTTP/1.1 is under way and its caller has sent the beginning of another request, hypercorn reads no further, and does not see that the
-    caller has gone. Such a call ends when it is answered, or by its limits of time.
+    While a call of HTTP/1.1 is under way and its caller has sent the beginning of another request, hypercorn reads no
+    further, and does not see that the caller has gone. Such a call ends when it is answered, or by its limits of time.
 
     A connection that is closed waits `close_seconds` for the other end to read what was sent.
     """
@@ -176,8 +183,9 @@ class Connection(TCPServer):
 class _Http2(H2Protocol):
     """HTTP/2 without priorities, which RFC 9113 deprecates.
 
-    hypercorn keeps the streams in a tree of priorities. In a tree of 1,000 streams it takes some milliseconds to change a priority. A caller sends such a
-    change in 14 bytes, so that those that one connection holds unread would keep the event loop busy for an hour.
+    hypercorn keeps the streams in a tree of priorities. In a tree of 1,000 streams it takes some milliseconds to change
+    a priority. A caller sends such a change in 14 bytes, so that those that one connection holds unread would keep the
+    event loop busy for an hour.
     """
 
     async def _priority_updated(self, event: Any) -> None:
@@ -185,8 +193,9 @@ class _Http2(H2Protocol):
 
 
 class _Http11(H11Protocol):
-    """HTTP/1.1 without upgrades: `Upgrade` is ignored, as RFC 9110 allows. A proxy that passes it on would take what follows for something else than this
-    server does, and there are no WebSockets. HTTP/2 begins with its own first bytes.
+    """HTTP/1.1 without upgrades: `Upgrade` is ignored, as RFC 9110 allows. A proxy that passes it on would take what
+    follows for something else than this server does, and there are no WebSockets. HTTP/2 begins with its own first
+    bytes.
     """
 
     async def _check_protocol(self, event: h11.Request) -> None:

@@ -1,7 +1,8 @@
-"""The adapter between one HTTP request and the guard. The request holds a call from its first byte until its answer is sent, as a call of gRPC does.
+"""The adapter between one HTTP request and the guard. The request holds a call from its first byte until its answer is
+sent, as a call of gRPC does.
 
-Everything here runs on the event loop, except `cut_off`, which the watch calls, and the functions that `work` runs in a thread, since handlers wait for
-turns and compute.
+Everything here runs on the event loop, except `cut_off`, which the watch calls, and the functions that `work` runs in a
+thread, since handlers wait for turns and compute.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ class Exchange:
         headers: dict[str, str],
         system: str,
     ) -> None:
-        """Asks the guard for a place. A refusal is kept until the protocol can report it: `check` raises it, and so does reading the request."""
+        """Asks the guard for a place. A refusal is kept until the protocol can report it: `check` raises it, and so
+        does reading the request.
+        """
         self._caller = caller
         try:
             self.call = self.guard.begin(
@@ -200,7 +203,9 @@ class Exchange:
             pass
 
     async def work(self, function: Callable[[], T]) -> T:
-        """The result of `function`, run in a thread. Errors become ConnectErrors. A function that is cut off runs until its next checkpoint."""
+        """The result of `function`, run in a thread. Errors become ConnectErrors. A function that is cut off runs until
+        its next checkpoint.
+        """
         self._works = True
         future: Future[T] = self._threads.submit(self._context.run, self._ended, function)
         self._step = future
@@ -236,7 +241,9 @@ class Exchange:
             self._threads.submit(close)
 
     def wait_for(self, reading: Callable[[], Coroutine[Any, Any, T]], deadline: float) -> T:
-        """The result of the coroutine `reading`, which runs on the event loop while this thread waits. DeadlineExceededError if it takes too long."""
+        """The result of the coroutine `reading`, which runs on the event loop while this thread waits.
+        DeadlineExceededError if it takes too long.
+        """
         future = asyncio.run_coroutine_threadsafe(reading(), self._loop)
         try:
             return future.result(max(0.0, deadline - time.monotonic()))

@@ -1,8 +1,9 @@
-"""The address of HTTP: its socket, its TLS, the event loop in a thread of its own, and the life of the connections. hypercorn speaks HTTP/1.1 and HTTP/2.
+"""The address of HTTP: its socket, its TLS, the event loop in a thread of its own, and the life of the connections.
+hypercorn speaks HTTP/1.1 and HTTP/2.
 
-A connection takes no thread and no place of a call. The number of connections is bounded, and a caller may have a share of them. A connection that
-sends no whole request is closed, and so is one that does not read. TLS, which takes 270 KB of memory for a connection, begins with its first bytes, and
-handshakes have a bound of their own.
+A connection takes no thread and no place of a call. The number of connections is bounded, and a caller may have a share
+of them. A connection that sends no whole request is closed, and so is one that does not read. TLS, which takes 270 KB
+of memory for a connection, begins with its first bytes, and handshakes have a bound of their own.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ class Listener:
         asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
 
     def stop(self, seconds: float) -> None:
-        """Takes no more connections and requests, and returns once the calls under way have ended, after `seconds` at the latest."""
+        """Takes no more connections and requests, and returns once the calls under way have ended, after `seconds` at
+        the latest.
+        """
         asyncio.run_coroutine_threadsafe(self._stop(seconds), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSE_SECONDS)
@@ -144,7 +147,9 @@ class Listener:
                 made.close()
 
     async def _transport(self, made: socket.socket, caller: Caller, protocol: asyncio.StreamReaderProtocol) -> Any:
-        """The transport of a connection, with TLS if the server has a certificate: once the first bytes have come, and there is a place for a handshake."""
+        """The transport of a connection, with TLS if the server has a certificate: once the first bytes have come, and
+        there is a place for a handshake.
+        """
         if self._tls is None:
             return (await self._loop.connect_accepted_socket(lambda: protocol, made))[0]
         await asyncio.wait_for(self._readable(made), min(_HANDSHAKE_SECONDS, self._config.max_receive_seconds))

@@ -2,17 +2,21 @@
 
 What the headers of a request say: how long its caller waits, and how its answer may be compressed.
 
-Which web pages may call: CORS for pages of other origins, and the names of this server for pages that claim to be of its own.
+Which web pages may call: CORS for pages of other origins, and the names of this server for pages that claim to be of
+its own.
 
-A browser sends a preflight request first, and gives the answer to the page only if it is allowed. A page whose own name leads to this machine once it is
-loaded (DNS rebinding) needs no permission of that kind: it is known by the name that it asks for.
+A browser sends a preflight request first, and gives the answer to the page only if it is allowed. A page whose own name
+leads to this machine once it is loaded (DNS rebinding) needs no permission of that kind: it is known by the name that
+it asks for.
 
 Statuses as connectrpc takes them, with details in JSON too.
 
-Connect's protocol sends the bytes of a detail in base64, and beside them, under `debug`, what they say: for people who read an answer with curl or in a
-browser's console. Clients read the bytes. connectrpc writes `debug` for messages whose type it knows, so that the types of google.rpc are told to it.
+Connect's protocol sends the bytes of a detail in base64, and beside them, under `debug`, what they say: for people who
+read an answer with curl or in a browser's console. Clients read the bytes. connectrpc writes `debug` for messages whose
+type it knows, so that the types of google.rpc are told to it.
 
-The formats of messages over HTTP. Handlers use only protobuf's own format; JSON is read and written here, in the turn of the call.
+The formats of messages over HTTP. Handlers use only protobuf's own format; JSON is read and written here, in the turn
+of the call.
 
 >>> from xlashape.proto import v1
 >>> json_to_proto(b'{"indices": ["300"]}', v1.LinearIndexRequest, 1 << 20) == v1.LinearIndexRequest(indices=[300]).SerializeToString()
@@ -51,7 +55,9 @@ _NO_WEIGHT = re.compile(r"q\s*=\s*0(\.0{0,3})?")
 
 
 def timeout_of(headers: dict[str, str]) -> tuple[float | None, tuple[str, ...]]:
-    """How long the caller waits, and the headers that say so, which are done with. What cannot be read is left for connectrpc to refuse."""
+    """How long the caller waits, and the headers that say so, which are done with. What cannot be read is left for
+    connectrpc to refuse.
+    """
     timeout = headers.get("connect-timeout-ms")
     if timeout is not None and timeout.isascii() and _TIMEOUT.fullmatch(timeout):
         return int(timeout) / 1000, ("connect-timeout-ms",)
@@ -64,7 +70,8 @@ def timeout_of(headers: dict[str, str]) -> tuple[float | None, tuple[str, ...]]:
 def mistake_of(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> str:
     r"""What is wrong with the headers and the query of any request; empty if nothing is.
 
-    A request with a length and an encoding of its body ends at different places for different readers, such as a proxy and this server.
+    A request with a length and an encoding of its body ends at different places for different readers, such as a proxy
+    and this server.
 
     >>> mistake_of([(b"x-name", b"caf\xe9")], b"")
     'header x-name: expected ASCII, found the byte 0xe9'
@@ -84,8 +91,8 @@ def mistake_of(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> str:
 
 
 def encodings_header(http_method: str, media_type: str) -> str:
-    """The header that says how answers may be compressed: the whole of one, or each message by itself. Empty for gRPC, whose clients all accept
-    gzip and none expects it.
+    """The header that says how answers may be compressed: the whole of one, or each message by itself. Empty for gRPC,
+    whose clients all accept gzip and none expects it.
     """
     if http_method == "GET" or media_type in UNARY_TYPES:
         return "accept-encoding"
@@ -123,9 +130,11 @@ _PREFLIGHT_SECONDS = 7200  # seconds for which browsers keep the answer to a pre
 
 
 class Hosts:
-    """The names that callers may ask for: addresses in numbers and `localhost`, which nobody else's name leads to, and those of `http_hosts`.
+    """The names that callers may ask for: addresses in numbers and `localhost`, which nobody else's name leads to, and
+    those of `http_hosts`.
 
-    A server that other machines can reach answers to any name, unless `http_hosts` says which: its own name is not known.
+    A server that other machines can reach answers to any name, unless `http_hosts` says which: its own name is not
+    known.
     """
 
     def __init__(self, config: Config) -> None:
@@ -133,7 +142,9 @@ class Hosts:
         self._allows_all = "*" in self._named or not (self._named or config.is_loopback)
 
     def allow(self, host: str | None) -> bool:
-        """Whether a request for `host`, a name and perhaps a port, may be answered. Requests of HTTP/1.0 may have none, and browsers send none."""
+        """Whether a request for `host`, a name and perhaps a port, may be answered. Requests of HTTP/1.0 may have none,
+        and browsers send none.
+        """
         if self._allows_all or host is None:
             return True
         name = host.lower()
@@ -253,7 +264,9 @@ class Received(NamedTuple):
 
 
 class _Codec:
-    """A codec for connectrpc that leaves messages undecoded: they are decoded where a call has a turn and a reservation, not on the event loop."""
+    """A codec for connectrpc that leaves messages undecoded: they are decoded where a call has a turn and a
+    reservation, not on the event loop.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -271,8 +284,9 @@ class _Codec:
 
 
 class _Gzip:
-    """Compression with gzip for connectrpc, which leaves messages as they come: the guard unpacks requests, within its limits, and answers are
-    compressed in the turns of their calls, not on the event loop."""
+    """Compression with gzip for connectrpc, which leaves messages as they come: the guard unpacks requests, within its
+    limits, and answers are compressed in the turns of their calls, not on the event loop.
+    """
 
     def name(self) -> str:
         return "gzip"
@@ -299,7 +313,8 @@ COMPRESSIONS: tuple[Any, ...] = (_Gzip(),)
 
 
 def json_to_proto(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
-    """A message of `kind` in JSON, converted to protobuf's format. DecodeError if `data` is not such a message, LimitExceededError if it has more than `max_bytes`.
+    """A message of `kind` in JSON, converted to protobuf's format. DecodeError if `data` is not such a message,
+    LimitExceededError if it has more than `max_bytes`.
 
     Unknown fields are errors: a misspelled name would otherwise be a field that is not set.
     """
@@ -332,7 +347,9 @@ def json_to_proto(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
 
 
 def proto_to_json(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
-    """A serialized answer of `kind`, converted to JSON in one line. LimitExceededError if the answer has more than `max_bytes`, serialized."""
+    """A serialized answer of `kind`, converted to JSON in one line. LimitExceededError if the answer has more than
+    `max_bytes`, serialized.
+    """
     if len(data) > max_bytes:
         raise LimitExceededError(
             f"the answer has {len(data)} bytes, and up to {max_bytes} are written as JSON; ask for protobuf's own "

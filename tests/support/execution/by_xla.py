@@ -1,6 +1,7 @@
 """The independent judge: XLA itself compiles the cases for the CPU and runs them, through what jaxlib alone offers.
 
-All cases become one module, since compiling takes most of the time: an entry that calls each of them. One run then changes one element of every case.
+All cases become one module, since compiling takes most of the time: an entry that calls each of them. One run then
+changes one element of every case.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ TRIAL = "HloModule trial\n\nENTRY main {\n  ROOT x = f64[2] parameter(0)\n}\n"
 
 @contextmanager
 def xla_process() -> Generator[XlaProcess]:
-    """The process. Without a jaxlib that can do what is needed, the test is skipped with the reason; under CI it fails."""
+    """The process. Without a jaxlib that can do what is needed, the test is skipped with the reason; under CI it
+    fails.
+    """
     needed_in_ci("jaxlib")
     process = XlaProcess()
     try:
@@ -40,7 +43,9 @@ def xla_process() -> Generator[XlaProcess]:
 
 
 class Merged:
-    """Many cases as one module. Its parameters and results are the leaves of the cases' parameters and results, case by case."""
+    """Many cases as one module. Its parameters and results are the leaves of the cases' parameters and results, case by
+    case.
+    """
 
     def __init__(self, cases: Sequence[Case]) -> None:
         entry = Builder("all_cases")

@@ -25,9 +25,9 @@ Draw: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 class Case:
     """An operation on parameters, and what its maps are expected to name.
 
-    In one run the maps must name exactly what was seen to matter. An operand in `union` matters by values: in each run no more may be seen than is
-    named, and over all `draws` all of it. An operand in `loose` may be named where it does not matter, for the reason given; so may every
-    element that the answer marks "every element".
+    In one run the maps must name exactly what was seen to matter. An operand in `union` matters by values: in each run
+    no more may be seen than is named, and over all `draws` all of it. An operand in `loose` may be named where it does
+    not matter, for the reason given; so may every element that the answer marks "every element".
     """
 
     builder: Builder

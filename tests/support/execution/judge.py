@@ -20,7 +20,9 @@ from xlashape.indexing.answers.leaves import leaves as leaf_shapes
 Drawn: TypeAlias = list[list[np.ndarray]]
 """The leaves of every parameter."""
 Seen: TypeAlias = dict[tuple[int, int], list[np.ndarray]]
-"""By parameter and leaf: for every leaf of the result, which of its elements (rows) changed with which element of the parameter (columns)."""
+"""By parameter and leaf: for every leaf of the result, which of its elements (rows) changed with which element of the
+parameter (columns).
+"""
 Observe: TypeAlias = Callable[[Sequence[Case], Sequence[Drawn], Sequence[Drawn]], list[Seen]]
 """Runs cases on values, and again once for each element, which is replaced by the element of other values."""
 
@@ -37,7 +39,9 @@ class Checked:
 
 
 class _Question:
-    """One leaf of an operand and one leaf of the result: the answers to be judged, and the dependences observed so far."""
+    """One leaf of an operand and one leaf of the result: the answers to be judged, and the dependences observed so
+    far.
+    """
 
     def __init__(self, case: Case, operand: int, parameter: int, leaf: int, output: int, *, optional: bool) -> None:
         self.case, self.operand, self.parameter, self.leaf, self.output = case, operand, parameter, leaf, output
@@ -103,7 +107,9 @@ class _Question:
 
 
 def judge(cases: Sequence[Case], observe: Observe, seed: int = 0, *, optional: bool = False) -> Checked:
-    """Asserts that the maps of all cases agree with the observed dependences. `optional`: use the cases' own field of that name."""
+    """Asserts that the maps of all cases agree with the observed dependences. `optional`: use the cases' own field of
+    that name.
+    """
     rng = np.random.default_rng(seed)
     questions = [_questions(case, optional=optional) for case in cases]
     for _ in range(max(case.draws for case in cases)):

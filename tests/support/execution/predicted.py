@@ -1,4 +1,6 @@
-"""What an answer says, as a matrix: row i, column j is whether element j of the array belongs to element i, both in row-major order."""
+"""What an answer says, as a matrix: row i, column j is whether element j of the array belongs to element i, both in
+row-major order.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def grid(dims: Iterable[int]) -> np.ndarray:
 def matrix(
     members: Iterable[OperandIndexing], dims: Dims, target: Dims, values: Mapping[HloInstruction, Any]
 ) -> tuple[np.ndarray, bool]:
-    """The matrix of all members together, and whether any member leads outside the array. `values` are those of the producers in this run."""
+    """The matrix of all members together, and whether any member leads outside the array. `values` are those of the
+    producers in this run.
+    """
     found = np.zeros((int(np.prod(dims)), int(np.prod(target))), dtype=bool)
     outside = False
     for one in members:

@@ -1,6 +1,7 @@
 """Collectives on a few replicas: random ones, what they do in NumPy, and which elements of which replica maps name.
 
-Element e of replica r holds (e + 1) · 64^r. A sum over replicas then still tells, digit by digit, which elements are in it.
+Element e of replica r holds (e + 1) · 64^r. A sum over replicas then still tells, digit by digit, which elements are in
+it.
 """
 
 from __future__ import annotations
@@ -179,7 +180,9 @@ Run = Callable[[Collective, Rows], Rows]
 
 
 def judge(one: Collective, results: Rows) -> int:
-    """Asserts that maps in both directions name the elements that results are computed from. Returns how many pairs of elements were compared."""
+    """Asserts that maps in both directions name the elements that results are computed from. Returns how many pairs of
+    elements were compared.
+    """
     root = one.root
     # Which of several arrays a replica sends depends on its position in the group; the maps name the arrays for every
     # executing replica.

@@ -1,4 +1,5 @@
-"""A process in which XLA compiles modules for the CPU and runs them, through what jaxlib alone offers. Run as a program it answers on its standard output.
+"""A process in which XLA compiles modules for the CPU and runs them, through what jaxlib alone offers. Run as a program
+it answers on its standard output.
 
 XLA ends its process where it finds something wrong: here that is an answer like any other.
 """
@@ -40,7 +41,9 @@ class XlaProcess:
         self._errors: Any = None
 
     def ask(self, request: Request) -> list[Any]:
-        """For the first run and each further one: the leaves of the result; of several replicas, for each leaf an array a replica."""
+        """For the first run and each further one: the leaves of the result; of several replicas, for each leaf an array
+        a replica.
+        """
         if self._process is None:
             # Stays open as long as the process runs.
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process that writes to it

@@ -1,7 +1,8 @@
-"""Runs small HLO computations with NumPy, so that maps can be judged by what the operations do. Shares no code with the library's analysis.
+"""Runs small HLO computations with NumPy, so that maps can be judged by what the operations do. Shares no code with the
+library's analysis.
 
-Arrays are NumPy arrays of the element type's dtype, tuples are Python tuples, a token is a number that stands for all that came before it. A family
-of operations a file; `interprets` registers what runs an opcode.
+Arrays are NumPy arrays of the element type's dtype, tuples are Python tuples, a token is a number that stands for all
+that came before it. A family of operations a file; `interprets` registers what runs an opcode.
 """
 
 from numpy_interpreter import contraction, control, elementwise, indexed, linear_algebra, movement, reduction

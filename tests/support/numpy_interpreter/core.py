@@ -36,7 +36,9 @@ def run(
     replaced: Mapping[HloInstruction, Value] | None = None,
     every: Values | None = None,
 ) -> Values:
-    """The value of every instruction, including those in computations that are called once. `replaced` values are used in place of computed ones."""
+    """The value of every instruction, including those in computations that are called once. `replaced` values are used
+    in place of computed ones.
+    """
     values: Values = {} if every is None else every
     calls.append(values)
     try:

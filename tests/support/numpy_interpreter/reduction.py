@@ -59,7 +59,9 @@ def reduce_window(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("select-and-scatter")
 def select_and_scatter(instruction: HloInstruction, args: list[Value]) -> Value:
-    """The largest element of the window is selected, the first of equal ones; values that are scattered to one element are added."""
+    """The largest element of the window is selected, the first of equal ones; values that are scattered to one element
+    are added.
+    """
     x, source, init = args
     out = np.full(x.shape, init, dtype=x.dtype)
     windows = list(instruction.proto.window.dimensions)

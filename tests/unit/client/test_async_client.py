@@ -1,4 +1,6 @@
-"""What the client for asyncio has beside the methods of the other: tasks, cancellation, event loops, turns, and its end."""
+"""What the client for asyncio has beside the methods of the other: tasks, cancellation, event loops, turns, and its
+end.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def address() -> Iterator[str]:
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Runs it, at most 60 seconds. Nothing may be left that Python warns of, such as a coroutine that was not awaited."""
+    """Runs it, at most 60 seconds. Nothing may be left that Python warns of, such as a coroutine that was not
+    awaited.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         asyncio.run(asyncio.wait_for(scenario(), 60))
@@ -367,7 +371,9 @@ def test_a_client_that_is_left_open(address: str) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a file whose reader waits")
 def test_a_file_is_read_beside_the_event_loop(address: str, tmp_path: Path) -> None:
-    """The file is a pipe: it cannot be read before it is written, which happens after other calls have been answered."""
+    """The file is a pipe: it cannot be read before it is written, which happens after other calls have been
+    answered.
+    """
     os.mkfifo(tmp_path / "tiny.hlo")
 
     async def scenario() -> None:

@@ -1,4 +1,6 @@
-"""The clients, blocking and for asyncio: values of the library as arguments and results, errors, broken connections, uploads and streams."""
+"""The clients, blocking and for asyncio: values of the library as arguments and results, errors, broken connections,
+uploads and streams.
+"""
 
 from __future__ import annotations
 

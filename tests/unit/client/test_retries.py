@@ -48,7 +48,9 @@ def test_a_call_is_tried_again_while_the_server_is_unavailable(kind: type[Client
 
 
 def test_the_pauses_between_tries_grow_and_have_jitter(kind: type[Client]) -> None:
-    """0.1 s, then 0.2 s, each more or less by a fifth. A pause may only become longer where the machine is busy, so that a shorter one is jitter."""
+    """0.1 s, then 0.2 s, each more or less by a fifth. A pause may only become longer where the machine is busy, so
+    that a shorter one is jitter.
+    """
     begun: list[float] = []
 
     def answer(i: int, context: Any) -> bytes:
@@ -91,7 +93,9 @@ def test_mistakes_and_deletions_are_tried_once(kind: type[Client]) -> None:
 
 
 def test_calls_that_are_answered_by_streams_are_tried_once() -> None:
-    """With a policy for these, some calls whose server was killed never ended in gRPC 1.85. Runs of tests/robustness notice a call that does not."""
+    """With a policy for these, some calls whose server was killed never ended in gRPC 1.85. Runs of tests/robustness
+    notice a call that does not.
+    """
     [policy] = json.loads(service_config(4))["methodConfig"]
     tried = {name["method"] for name in policy["name"]}
     assert {"LinearIndex", "UploadModule"} <= tried

@@ -1,4 +1,6 @@
-"""protos/client_methods: the methods of the clients are those of the schema, and an RPC that is added needs nothing else."""
+"""protos/client_methods: the methods of the clients are those of the schema, and an RPC that is added needs nothing
+else.
+"""
 
 from __future__ import annotations
 

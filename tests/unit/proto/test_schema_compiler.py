@@ -145,7 +145,9 @@ def test_a_schema_that_protoc_refuses(compiler: ModuleType, protos: Path, capfd:
 
 
 def test_what_is_installed_is_made_from_these_files(compiler: ModuleType) -> None:
-    """Fails after a change of a .proto until `python protos/schema_compiler.py` has run, or the project is installed again."""
+    """Fails after a change of a .proto until `python protos/schema_compiler.py` has run, or the project is installed
+    again.
+    """
     from xlashape import proto
 
     for file in compiler.compile_files(CHECKOUT / "protos").file:

@@ -1,7 +1,7 @@
 """The stubs tell the truth: what the type checker is told here is what stands there at run time.
 
-The type checker checks this file as strictly as the package; a suppression below asserts that the line above it, or it, is an error,
-since a suppression without an error is one itself. pytest runs the same lines.
+The type checker checks this file as strictly as the package; a suppression below asserts that the line above it, or it,
+is an error, since a suppression without an error is one itself. pytest runs the same lines.
 """
 
 from __future__ import annotations

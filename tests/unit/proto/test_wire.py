@@ -1,4 +1,6 @@
-"""The wire codec agrees with protobuf's own encoder and decoder, and raises DecodeError for everything that is not a message."""
+"""The wire codec agrees with protobuf's own encoder and decoder, and raises DecodeError for everything that is not a
+message.
+"""
 
 from __future__ import annotations
 

@@ -171,7 +171,9 @@ def test_casts_are_those_of_jaxlib() -> None:
 
 
 def test_casts_preserve_the_values() -> None:
-    """For all pairs of types of at most 16 bits but pred and s1: the values of one, converted to the other and back, are the same."""
+    """For all pairs of types of at most 16 bits but pred and s1: the values of one, converted to the other and back,
+    are the same.
+    """
     narrow = [kind for text in CASTS if (kind := PrimitiveType.parse(text)).numpy_dtype().itemsize <= 2]
     narrow = [kind for kind in narrow if kind.text not in ("pred", "s1", "u1")]
     held: dict[str, set[str]] = {}

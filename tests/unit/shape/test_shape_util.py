@@ -1,4 +1,6 @@
-"""ShapeUtil by definition: against NumPy's own strides, reshapes and transposes, and against enumeration. XLA's answers stand in"""
+"""ShapeUtil by definition: against NumPy's own strides, reshapes and transposes, and against enumeration. XLA's answers
+stand in
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every row of tests/vectors/shape_util.jsonl: what XLA's ShapeUtil, LayoutUtil and IndexUtil answered.
 
-In a row's arguments a shape is its text, a layout its text in braces, an element type its spelling. The answer "error" stands
-for a status that is no OK; of functions whose name begins with validate the answer is whether the status is OK.
+In a row's arguments a shape is its text, a layout its text in braces, an element type its spelling. The answer "error"
+stands for a status that is no OK; of functions whose name begins with validate the answer is whether the status is OK.
 """
 
 from __future__ import annotations

@@ -104,7 +104,9 @@ def test_untiled_is_what_lies_as_without_tiles() -> None:
 
 
 def test_untiled_is_what_xla_says_where_each_tile_alone_decides() -> None:
-    """Answers of XLA's function in libtpu. Where it says no of what lies as without tiles, the array is empty or tiles undo each other."""
+    """Answers of XLA's function in libtpu. Where it says no of what lies as without tiles, the array is empty or tiles
+    undo each other.
+    """
     differing: list[object] = []
     with (VECTORS / "untiled.jsonl").open(encoding="utf-8") as lines:
         for row in map(json.loads, lines):
@@ -152,7 +154,9 @@ def test_a_step_of_0_is_refused() -> None:
 
 
 def test_scalars_in_tuples_take_what_they_take_alone() -> None:
-    """What libtpu's buffer assignments have: tiled ones their tile, semaphores 4 bytes, the others the room of 1,024 elements."""
+    """What libtpu's buffer assignments have: tiled ones their tile, semaphores 4 bytes, the others the room of 1,024
+    elements.
+    """
     shape = Shape.parse("(s32[]{:T(128)}, u32[]{:S(2)}, u32[]{:T(128)S(8)}, f32[], pred[])")
     assert [b.byte_size for b in shape_util.buffers_of(shape, "tpu-v5e")] == [512, 512, 4, 4, 4096, 1024]
     assert why("(s32[]{:T(128)}, s32[]{:T(128)})", target="tpu-v5e").buffer_bytes == 512 + 2 * 512

@@ -1,4 +1,6 @@
-"""multi_indices computes two numbers of an index in one int32 where they fit; what it gives is what multi_index gives."""
+"""multi_indices computes two numbers of an index in one int32 where they fit; what it gives is what multi_index
+gives.
+"""
 
 from __future__ import annotations
 

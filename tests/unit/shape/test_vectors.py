@@ -47,7 +47,9 @@ def test_sizes() -> None:
 
 
 def test_array_size() -> None:
-    """Equal where XLA's shortcut is exact: at most one tile, and a tail padding on tiled arrays only; else never below it."""
+    """Equal where XLA's shortcut is exact: at most one tile, and a tail padding on tiled arrays only; else never below
+    it.
+    """
     exact = shortcut = 0
     for row in ROWS:
         if "array_size" not in row:

@@ -1,4 +1,6 @@
-"""Whatever is passed where a shape, a layout or a number belongs, the answer is an answer or an error of the library."""
+"""Whatever is passed where a shape, a layout or a number belongs, the answer is an answer or an error of the
+library.
+"""
 
 from __future__ import annotations
 

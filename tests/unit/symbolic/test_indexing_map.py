@@ -1,4 +1,6 @@
-"""IndexingMap as a value: construction, composition, variables, protos, bounds of time and memory. test_map_evaluation.py has its evaluation."""
+"""IndexingMap as a value: construction, composition, variables, protos, bounds of time and memory.
+test_map_evaluation.py has its evaluation.
+"""
 
 from __future__ import annotations
 
@@ -236,7 +238,9 @@ def test_products_that_explode_are_stopped():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_expressions_as_deep_as_allowed(seed):
-    """No part of the algebra takes the interpreter's stack: 190 levels of random operators, from a caller that is deep itself."""
+    """No part of the algebra takes the interpreter's stack: 190 levels of random operators, from a caller that is deep
+    itself.
+    """
     draw = random.Random(seed)
     steps = [
         lambda e: e // draw.choice([2, 3, 5]),
@@ -263,7 +267,9 @@ def test_expressions_as_deep_as_allowed(seed):
 
 
 def test_long_sums_take_time_in_proportion():
-    """Each of 3,000 mods is looked at a bounded number of times: the steps that are counted grow with the sum, not with its square."""
+    """Each of 3,000 mods is looked at a bounded number of times: the steps that are counted grow with the sum, not with
+    its square.
+    """
     terms = " + ".join(f"(d0 * {i} + s0) mod {i + 7}" for i in range(1, 3000))
     m = PARSE(f"(d0)[s0] -> ({terms}), domain: d0 in [0, 99], s0 in [0, 98]")
     with limits.budget(steps=60_000):
@@ -274,7 +280,8 @@ def test_long_sums_take_time_in_proportion():
 def test_large_maps_leave_little_memory_behind():
     """The caches stay small when many different maps of hundreds of terms are simplified.
 
-    The maps are built in a process of their own: a table that other tests have filled nearly to its next size would grow during the measurement.
+    The maps are built in a process of their own: a table that other tests have filled nearly to its next size would
+    grow during the measurement.
     """
     script = textwrap.dedent("""
         import gc

@@ -1,4 +1,6 @@
-"""Every rule of the simplifier by its own examples: the simplified text, and the same value at every point of the example's box."""
+"""Every rule of the simplifier by its own examples: the simplified text, and the same value at every point of the
+example's box.
+"""
 
 from __future__ import annotations
 

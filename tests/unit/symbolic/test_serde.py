@@ -1,4 +1,6 @@
-"""Maps as protos and back: nothing is lost, shared parts are one node, and what cannot be is refused by the path of its field."""
+"""Maps as protos and back: nothing is lost, shared parts are one node, and what cannot be is refused by the path of its
+field.
+"""
 
 from __future__ import annotations
 

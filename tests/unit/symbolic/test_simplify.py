@@ -1,4 +1,6 @@
-"""The simplifier's passes, and its use of constraints: texts as XLA gives them, or shorter, and the same function at every point."""
+"""The simplifier's passes, and its use of constraints: texts as XLA gives them, or shorter, and the same function at
+every point.
+"""
 
 from __future__ import annotations
 

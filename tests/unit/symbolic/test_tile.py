@@ -1,4 +1,6 @@
-"""Symbolic tiles against enumeration: for every tile, the elements read are the box that is answered, and boxes are missed only where allowed."""
+"""Symbolic tiles against enumeration: for every tile, the elements read are the box that is answered, and boxes are
+missed only where allowed.
+"""
 
 from __future__ import annotations
 

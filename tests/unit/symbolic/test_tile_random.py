@@ -1,4 +1,6 @@
-"""Symbolic tiles of random maps, against enumeration: digits of numbers, sums of them, windows, reshapes that collapse and split elsewhere."""
+"""Symbolic tiles of random maps, against enumeration: digits of numbers, sums of them, windows, reshapes that collapse
+and split elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from xlashape.symbolic import IndexingMap, symbolic_tile
 
 
 def digits(rng: random.Random) -> str:
-    """The digits of one dimension to some radices: not all of them, not in order, and the dimension may go beyond them."""
+    """The digits of one dimension to some radices: not all of them, not in order, and the dimension may go beyond
+    them.
+    """
     radices = [rng.choice([1, 2, 3, 4, 5, 6, 8, 16]) for _ in range(rng.choice([1, 2, 2, 3, 4]))]
     results: list[str] = []
     divisor = 1
@@ -30,7 +34,9 @@ def digits(rng: random.Random) -> str:
 
 
 def sums(rng: random.Random) -> str:
-    """Dimensions and range variables side by side, with gaps, with overlaps, in either direction, moved at run time, cut off."""
+    """Dimensions and range variables side by side, with gaps, with overlaps, in either direction, moved at run time,
+    cut off.
+    """
     terms: list[str] = []
     domain: list[str] = []
     factor, counts = rng.choice([1, 1, 2, 3]), Counter[str]()

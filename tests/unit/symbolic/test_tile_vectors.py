@@ -1,7 +1,8 @@
 """XLA's own symbolic tiles of several hundred maps, judged by enumeration.
 
-Each answer of ours has to be exactly what a tile reads. Where XLA's constraints hold and its box is right, so is ours. Its text is ours, except where
-its box is wrong for some tile, which enumeration has to show, and for the rows of KNOWN_GAPS.
+Each answer of ours has to be exactly what a tile reads. Where XLA's constraints hold and its box is right, so is ours.
+Its text is ours, except where its box is wrong for some tile, which enumeration has to show, and for the rows of
+KNOWN_GAPS.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Answers of XLA (jaxlib 0.12.0.1): 1,500 maps that it simplified or composed. The report lists how often the text is the same.
+"""Answers of XLA (jaxlib 0.12.0.1): 1,500 maps that it simplified or composed. The report lists how often the text is
+the same.
 
-Each row must be equal to its source as a function and the text must be XLA's, except for the rows of KNOWN_GAPS: a row that is listed there and agrees
-fails the run, as does a new one.
+Each row must be equal to its source as a function and the text must be XLA's, except for the rows of KNOWN_GAPS: a row
+that is listed there and agrees fails the run, as does a new one.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def test_nowhere_longer_than_xla():
 
 
 def test_simplified_once_is_simplified_for_good():
-    """Except for what a congruence has left: the bounds that it narrows shorten constraints when the map is simplified again, as in XLA."""
+    """Except for what a congruence has left: the bounds that it narrows shorten constraints when the map is simplified
+    again, as in XLA.
+    """
     shortened = 0
     for _, ours, _ in answers():
         again = IndexingMap.parse(str(ours)).simplify() if not ours.is_known_empty else ours

@@ -1,4 +1,6 @@
-"""Texts that strangers choose: each is read or refused in time that grows with its length, and no other exceptions than the library's are raised."""
+"""Texts that strangers choose: each is read or refused in time that grows with its length, and no other exceptions than
+the library's are raised.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every regular expression of the library, the service and the client takes time in proportion to its text: callers choose the texts.
+"""Every regular expression of the library, the service and the client takes time in proportion to its text: callers
+choose the texts.
 
 `tests.support.pattern_growth` counts the steps of a matcher on texts made of the pattern.
 """

@@ -1,6 +1,7 @@
 """The arrays inside a shape, and the values of constants.
 
-The leaves of a shape: the arrays (tokens, opaques, buffers) within it, counted depth first. A shape that is not a tuple is its own leaf 0.
+The leaves of a shape: the arrays (tokens, opaques, buffers) within it, counted depth first. A shape that is not a tuple
+is its own leaf 0.
 
 Answers name an array within a tuple by the number of its leaf: of `(f32[2], (s32[], pred[3]))`, leaf 1 is the s32[].
 
@@ -42,7 +43,8 @@ def leaf_count(shape: Shape) -> int:
 
 
 def first_leaves(shapes: tuple[Shape, ...]) -> tuple[int, ...]:
-    """The number of each shape's first leaf when the leaves of all shapes are counted together; the last item is how many there are.
+    """The number of each shape's first leaf when the leaves of all shapes are counted together; the last item is how
+    many there are.
 
     >>> first_leaves((Shape.parse("(f32[2], s32[])"), Shape.parse("pred[]")))
     (0, 2, 3)
@@ -58,7 +60,8 @@ def element_starts(shape: Shape) -> tuple[int, ...]:
 
 
 def dims_of(leaf: Shape) -> tuple[int, ...]:
-    """The sizes of a leaf: of a buffer those of the array it holds; of a token or opaque none. A dynamic size counts with its bound.
+    """The sizes of a leaf: of a buffer those of the array it holds; of a token or opaque none. A dynamic size counts
+    with its bound.
 
     A dimension without a bound has indices up to the largest int64, as in XLA's maps: 2⁶³ of them.
     """
@@ -118,8 +121,8 @@ def scalar_value(instruction: HloInstruction) -> int | None:
 def integers(instruction: HloInstruction) -> Sequence[int] | None:
     """The elements of an integral (or pred) constant in row-major order.
 
-    None for another element type, for an array without elements or of more than `MAX_ELEMENTS`, and where the literal is missing or was left
-    out of the text that the module was read from.
+    None for another element type, for an array without elements or of more than `MAX_ELEMENTS`, and where the literal
+    is missing or was left out of the text that the module was read from.
     """
     shape = instruction.shape
     if not shape.is_array or not (shape.element_type.is_integral or shape.element_type is PrimitiveType.PRED):
@@ -171,7 +174,9 @@ def _elements(literal: xla.LiteralProto, shape: Shape) -> Sequence[int] | None:
 
 
 _PRINTED_IN_FULL = 10
-"""Constants of more elements are printed as `{...}`. Reading such text fills the literal's bytes with the 32-bit numbers 0, 1, 2, … instead."""
+"""Constants of more elements are printed as `{...}`. Reading such text fills the literal's bytes with the 32-bit
+numbers 0, 1, 2, … instead.
+"""
 
 
 def _placeholder(size: int) -> bytes:

@@ -1,10 +1,12 @@
 """What an instruction reads of an operand: ways in which it is accessed, and the set of them.
 
-One way in which an array is accessed: a map, the producers of its runtime variables, and the replica. Matches `xla::OperandIndexing`.
+One way in which an array is accessed: a map, the producers of its runtime variables, and the replica. Matches
+`xla::OperandIndexing`.
 
 All ways in which one array is accessed.
 
-A fusion may read an operand in several ways. A set is a sequence of them; one that holds one way, which is usual, can be used as that way:
+A fusion may read an operand in several ways. A set is a sequence of them; one that holds one way, which is usual, can
+be used as that way:
 
     for reads in output_to_input(root):
         print(reads.map)                       # the one map, or SeveralMaps: a tuple, which prints each
@@ -26,18 +28,22 @@ from xlashape.symbolic.expr.substitute import substitute, variables_of
 
 
 class RuntimeVariable(FrozenValue):
-    """Where the value of a runtime variable of a map comes from. Frozen and hashable; equal if producers are the same instruction.
+    """Where the value of a runtime variable of a map comes from. Frozen and hashable; equal if producers are the same
+    instruction.
 
     - `instruction` produces the value, in its leaf `leaf`.
-    - `map` leads from the variables of the map that the runtime variable belongs to, to the element of the leaf that is the value. It has that
-      map's dimensions. It has that map's range (runtime) variables too if the element depends on any of them.
-    - `is_position`: the value is not an element but the position of the executing replica in its group of the collective `instruction`.
-    - `is_clamped`: how the operation treats a value beyond `bounds`. Where it is true (dynamic-slice, gather) the nearest bound is used, else
-      (scatter) nothing is accessed.
+    - `map` leads from the variables of the map that the runtime variable belongs to, to the element of the leaf that is
+      the value. It has that map's dimensions. It has that map's range (runtime) variables too if the element depends on
+      any of them.
+    - `is_position`: the value is not an element but the position of the executing replica in its group of the
+      collective `instruction`.
+    - `is_clamped`: how the operation treats a value beyond `bounds`. Where it is true (dynamic-slice, gather) the
+      nearest bound is used, else (scatter) nothing is accessed.
     - `bounds`: the bounds that the operation sets. None: those that the variable has in the map.
 
-    In a composition, the variable's bounds in the map may be narrower than `bounds`: an offset into an array that was padded first may lead
-    into the padding. Nothing is accessed where the value, clamped or not, lies outside the variable's bounds in the map.
+    In a composition, the variable's bounds in the map may be narrower than `bounds`: an offset into an array that was
+    padded first may lead into the padding. Nothing is accessed where the value, clamped or not, lies outside the
+    variable's bounds in the map.
     """
 
     __slots__ = ("bounds", "instruction", "is_clamped", "is_position", "leaf", "map")
@@ -75,7 +81,8 @@ class RuntimeVariable(FrozenValue):
         return self if instruction is self.instruction else self.replace(instruction=instruction)
 
     def matters(self, bounds: Interval) -> bool:
-        """Whether the value decides if anything is accessed, even where no expression uses the variable: it may lie outside `bounds`.
+        """Whether the value decides if anything is accessed, even where no expression uses the variable: it may lie
+        outside `bounds`.
 
         `bounds` are those that the variable has in its map.
         """
@@ -104,15 +111,17 @@ class RuntimeVariable(FrozenValue):
 class ReplicaIndexing(FrozenValue):
     """Which replicas hold the elements of an access across replicas. Frozen and hashable.
 
-    `map` leads from the dimensions of the access to a position in the list of replicas that the executing replica takes data from (input to
-    output: gives data to). That list is
+    `map` leads from the dimensions of the access to a position in the list of replicas that the executing replica takes
+    data from (input to output: gives data to). That list is
 
     - the executing replica's group in `groups`, or all replicas in order where `groups` is empty;
     - with `pairs` of (source, target): the executing replica's source (target).
 
-    A replica that stands in its group several times stands for one of its partitions each time: partition 0 the first time, then partition 1, …
+    A replica that stands in its group several times stands for one of its partitions each time: partition 0 the first
+    time, then partition 1, …
 
-    A range variable of `map` means every replica of the list. `map` is undefined where the size of the group is not known.
+    A range variable of `map` means every replica of the list. `map` is undefined where the size of the group is not
+    known.
 
     >>> every_second = ReplicaIndexing(IndexingMap.parse("(d0) -> (1), domain: d0 in [0, 3]"), ((0, 2), (1, 3)))
     >>> every_second.partners(3)
@@ -137,7 +146,8 @@ class ReplicaIndexing(FrozenValue):
         set_field(self, "pairs", pairs)
 
     def partners(self, replica: int, *, backwards: bool = False) -> tuple[int, ...] | None:
-        """The list that `map` gives positions in, for the executing replica `replica`; None where it is all replicas, by id.
+        """The list that `map` gives positions in, for the executing replica `replica`; None where it is all replicas,
+        by id.
 
         With pairs: the sources of the replica, or with `backwards` its targets. Empty where the replica takes no part.
         """
@@ -157,7 +167,9 @@ class Knowledge(Enum):
     """How much a map says about what is accessed."""
 
     EXACT = "exact"
-    """The elements that the map names and no others. Where values decide (the order of a sort), those that some values lead to."""
+    """The elements that the map names and no others. Where values decide (the order of a sort), those that some values
+    lead to.
+    """
     EVERY_ELEMENT = "every element"
     """Any element of the array may be accessed; nothing narrower is known to be true."""
     UNKNOWN = "unknown"
@@ -263,7 +275,8 @@ class OperandIndexing(FrozenValue):
     def compose(self, second: OperandIndexing) -> OperandIndexing:
         """`self` leads from A to B, `second` from B to C: from A to C, simplified.
 
-        Range and runtime variables of both are kept, those of `second` first, producers in the order of their variables.
+        Range and runtime variables of both are kept, those of `second` first, producers in the order of their
+        variables.
         """
         is_conservative = self.is_conservative or second.is_conservative
         if self.map.is_undefined or second.map.is_undefined:
@@ -308,7 +321,8 @@ class OperandIndexing(FrozenValue):
         return producer.with_map(_producer_map(self.map.compose_unsimplified(widened)))
 
     def _without_unused(self) -> OperandIndexing:
-        """Without the range and runtime variables that neither the map nor a producer of a variable that stays depends on.
+        """Without the range and runtime variables that neither the map nor a producer of a variable that stays depends
+        on.
 
         A runtime variable whose value may lie outside its bounds stays too: then nothing is accessed.
         """
@@ -362,7 +376,9 @@ class OperandIndexing(FrozenValue):
         return used
 
     def to_text(self, style: str = "xla") -> str:
-        """The map, the producers of its runtime variables and the replica, as XLA prints them; `style` as in `IndexingMap.to_text`."""
+        """The map, the producers of its runtime variables and the replica, as XLA prints them; `style` as in
+        `IndexingMap.to_text`.
+        """
         text = self.map.to_text(style)
         if self.runtime:
             names = [var.name or f"rt{i}" for i, var in enumerate(self.map.runtime)]
@@ -386,7 +402,9 @@ _ITSELF = OperandIndexing(IndexingMap.undefined())
 def _producer_of_first(
     producer: RuntimeVariable, composed: IndexingMap, range_shift: int, runtime_shift: int
 ) -> RuntimeVariable:
-    """A producer of the first map in a composition, where the range and runtime variables of the second map come first."""
+    """A producer of the first map in a composition, where the range and runtime variables of the second map come
+    first.
+    """
     old = producer.map
     shifts: dict[Variable, Expr] = {}
     if old.ranges and range_shift:
@@ -437,7 +455,8 @@ def _producer_map(producer: IndexingMap) -> IndexingMap:
 
 
 class SeveralMaps(tuple[IndexingMap, ...]):
-    """The maps of an array that is accessed in several ways: `map` of such an OperandIndexingSet. `str()` has a line for each.
+    """The maps of an array that is accessed in several ways: `map` of such an OperandIndexingSet. `str()` has a line
+    for each.
 
     It is not an IndexingMap, and a type checker says so: go through its members to evaluate or compose them.
 
@@ -475,9 +494,9 @@ class SeveralMaps(tuple[IndexingMap, ...]):
 class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
     """Every way in which an array is accessed, each once, in the order in which they were found. Frozen and hashable.
 
-    Empty: no element is accessed. `map`, `runtime`, `replica` and `leaf` are those of the only member; `map` of an empty set is KNOWN EMPTY,
-    `map` of several members is SeveralMaps, and the other three then raise InvalidArgumentError.
-    Two sets are equal if they hold the same members, in any order.
+    Empty: no element is accessed. `map`, `runtime`, `replica` and `leaf` are those of the only member; `map` of an
+    empty set is KNOWN EMPTY, `map` of several members is SeveralMaps, and the other three then raise
+    InvalidArgumentError. Two sets are equal if they hold the same members, in any order.
 
     >>> from xlashape.hlo import HloModule
     >>> from xlashape.indexing import output_to_input
@@ -523,7 +542,9 @@ class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
 
     @property
     def map(self) -> IndexingMap | SeveralMaps:
-        """The map of the only member; KNOWN EMPTY where there is none; the maps of all members where there are several."""
+        """The map of the only member; KNOWN EMPTY where there is none; the maps of all members where there are
+        several.
+        """
         members = self.members
         if len(members) == 1:
             return members[0].map
@@ -588,7 +609,9 @@ class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
 
 
 Answer: TypeAlias = tuple[OperandIndexingSet, ...]
-"""What a question is answered with. Output to input: one set for each operand. Input to output: one set for each leaf of the result."""
+"""What a question is answered with. Output to input: one set for each operand. Input to output: one set for each leaf
+of the result.
+"""
 
 NOT_ACCESSED = OperandIndexingSet()
 """The set of an array that is not accessed."""

@@ -1,17 +1,19 @@
-"""The rules: for each opcode and direction a pure function from shapes and attributes to maps. Importing this package registers them all:
-`OUTPUT_TO_INPUT` and `INPUT_TO_OUTPUT` then hold a rule for each opcode.
+"""The rules: for each opcode and direction a pure function from shapes and attributes to maps. Importing this package
+registers them all: `OUTPUT_TO_INPUT` and `INPUT_TO_OUTPUT` then hold a rule for each opcode.
 
 What rules are made of:
 
-- `op`: what a rule may know of an instruction, and what it answers with; which rule answers for which opcode; cheap keys of the attributes that
-  rules need; maps from sizes, and checks.
+- `op`: what a rule may know of an instruction, and what it answers with; which rule answers for which opcode; cheap
+  keys of the attributes that rules need; maps from sizes, and checks.
 - `windows`: the arithmetic of one dimension of a window.
 
 The rules, a family of operations each:
 
-- `elementwise`, `movement` (broadcast, transpose, …), `slicing` (and gather, scatter), `reshape` (and bitcast), `reduction` (and windows, sort, batch norm).
+- `elementwise`, `movement` (broadcast, transpose, …), `slicing` (and gather, scatter), `reshape` (and bitcast),
+  `reduction` (and windows, sort, batch norm).
 - `contraction` (dot, convolution), `linear_algebra`.
-- `collective`: operations across replicas. `control`: tuples, barriers, tokens, asynchronous pairs, calls, custom calls.
+- `collective`: operations across replicas. `control`: tuples, barriers, tokens, asynchronous pairs, calls, custom
+  calls.
 """
 
 from xlashape.indexing.ops import (

@@ -2,16 +2,19 @@
 
 Operations across replicas. A map says which element is read; `Replicas` says which replica of the group holds it.
 
-Where the element depends on the executing replica, the position of that replica in its group is a runtime variable. A replica group lists the replicas
-that exchange data, in order; without groups, all replicas form one group in the order of their ids.
+Where the element depends on the executing replica, the position of that replica in its group is a runtime variable. A
+replica group lists the replicas that exchange data, in order; without groups, all replicas form one group in the order
+of their ids.
 
-An all-gather or reduce-scatter with a channel whose groups list replicas exchanges data among every partition of those replicas: first partition 0 of
-each replica, then partition 1 of each, and so on. Its answers list each group once for every partition; the sizes of its arrays say how many there are.
-An all-reduce of this kind adds up over every partition, too. Nothing in it says how many there are, so that it does not say how many take part.
+An all-gather or reduce-scatter with a channel whose groups list replicas exchanges data among every partition of those
+replicas: first partition 0 of each replica, then partition 1 of each, and so on. Its answers list each group once for
+every partition; the sizes of its arrays say how many there are. An all-reduce of this kind adds up over every
+partition, too. Nothing in it says how many there are, so that it does not say how many take part.
 
 Operations over groups whose sizes are elements of an array: ragged-dot and ragged-all-to-all.
 
-The group that an index belongs to is known at run time only, so the maps name every group that it may belong to with some sizes.
+The group that an index belongs to is known at run time only, so the maps name every group that it may belong to with
+some sizes.
 """
 
 from __future__ import annotations
@@ -61,7 +64,9 @@ class Groups(NamedTuple):
     """Empty: all replicas form one group."""
     dimensions: tuple[int, ...]
     spans_partitions: bool = False
-    """Whether every partition of the replicas in a group takes part: the collective has a channel, and its groups list replicas."""
+    """Whether every partition of the replicas in a group takes part: the collective has a channel, and its groups list
+    replicas.
+    """
 
 
 def _groups_key(instruction: xla.HloInstructionProto) -> Hashable:
@@ -125,9 +130,11 @@ without_bounds(Opcode.ALL_REDUCE)
 
 @output_to_input(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, Opcode.COLLECTIVE_REDUCE, attributes=replica_groups)
 def all_reduce_output_to_input(op: Op, output: int) -> Rows:
-    """The same index of the same operand, on every replica of the group, and on every partition of these if the groups span partitions.
+    """The same index of the same operand, on every replica of the group, and on every partition of these if the groups
+    span partitions.
 
-    How many partitions there are no attribute says. A collective-reduce has its result on one replica of the group; what the others hold is undefined.
+    How many partitions there are no attribute says. A collective-reduce has its result on one replica of the group;
+    what the others hold is undefined.
     """
     pairs = _numbered(op, len(op.operands))
     dims = pairs[output][1]
@@ -155,7 +162,9 @@ def collective_broadcast_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.COLLECTIVE_BROADCAST, attributes=replica_groups)
 def collective_broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The same index on every replica of the group. That only the first replica's elements are sent, the map does not say."""
+    """The same index on every replica of the group. That only the first replica's elements are sent, the map does not
+    say.
+    """
     pairs = _numbered(op, len(op.operands))
     dims = pairs[operand][0]
     return SparseRows(len(pairs), {operand: _same(dims, all_of_group(dims, op.attributes))})
@@ -173,7 +182,9 @@ def _axis(op: Op, rank: int) -> int:
 
 
 def _blocks(op: Op, number: int) -> tuple[tuple[int, ...], tuple[int, ...], int, int, Groups]:
-    """The sizes of the whole array and of a part, the dimension along which the parts are joined, how many parts there are, and who holds them."""
+    """The sizes of the whole array and of a part, the dimension along which the parts are joined, how many parts there
+    are, and who holds them.
+    """
     operand, out = dims_of(op.operands[number][0]), dims_of(op.outputs[number])
     require(len(operand) == len(out), "changes the rank")
     axis = _axis(op, len(out))
@@ -214,7 +225,9 @@ def _from_whole(op: Op, number: int) -> Row:
 
 
 def _from_part(op: Op, number: int) -> Row:
-    """From a part: the element of the whole array that is in the executing replica's part, on every replica of the group."""
+    """From a part: the element of the whole array that is in the executing replica's part, on every replica of the
+    group.
+    """
     _numbered(op, len(op.operands))
     _, part, axis, count, groups = _blocks(op, number)
     index = _with_index(len(part), axis, dim(axis) + rt(0) * part[axis])
@@ -357,9 +370,11 @@ def _partner(op: Op, dims: tuple[int, ...]) -> Replicas:
 
 
 def _is_in_place(op: Op) -> bool:
-    """Whether slices of the source's inputs are written into arrays that are operands too, at offsets that are operands too.
+    """Whether slices of the source's inputs are written into arrays that are operands too, at offsets that are operands
+    too.
 
-    The operands are then: the inputs, the arrays that are written to, the offsets in the inputs, the offsets in the arrays; each an array or a tuple.
+    The operands are then: the inputs, the arrays that are written to, the offsets in the inputs, the offsets in the
+    arrays; each an array or a tuple.
     """
     if len(op.operands) != 4 or len(op.outputs) >= 4:
         return False
@@ -399,7 +414,9 @@ def all_gather_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.COLLECTIVE_PERMUTE_START, attributes=SOURCE_TARGET_PAIRS)
 def collective_permute_start_output_to_input(op: Op, output: int) -> Rows:
-    """The result is (operands, results, contexts): operands are passed on, results permuted, contexts hold no element."""
+    """The result is (operands, results, contexts): operands are passed on, results permuted, contexts hold no
+    element.
+    """
     first, count = _started(op)
     if output < first:
         operand = bisect_right(op.starts, output) - 1
@@ -454,13 +471,15 @@ class _LabelledArray(NamedTuple):
 class _RaggedDot:
     """The roles of a ragged-dot's dimensions: batch, contracted, free on the left, free on the right, and the group.
 
-    The ragged dimension of lhs is divided into consecutive groups whose lengths are `group_sizes`. Indices beyond the last group belong to none. It is
+    The ragged dimension of lhs is divided into consecutive groups whose lengths are `group_sizes`. Indices beyond the
+    last group belong to none. It is
 
     - free: each index is multiplied by its own group's part of rhs;
     - contracted: the products of each group are summed separately, and the group is the first dimension of the result;
     - batch: the operation is a dot.
 
-    `group_sizes` may have dimensions before its last: the batch dimensions, and the dimensions of the ragged dimension's role that precede it.
+    `group_sizes` may have dimensions before its last: the batch dimensions, and the dimensions of the ragged
+    dimension's role that precede it.
     """
 
     def __init__(self, op: Op) -> None:
@@ -514,7 +533,9 @@ class _RaggedDot:
                 require(known == size, f"pairs dimensions of {known} and {size} elements")
 
     def access(self, source: _LabelledArray, target: _LabelledArray) -> tuple[Access, ...]:
-        """From an element of an array to the elements of the other that have its indices in the roles that both have."""
+        """From an element of an array to the elements of the other that have its indices in the roles that both
+        have.
+        """
         index_of: dict[_Label, Expr] = {label: dim(d) for d, label in enumerate(source.labels)}
         ranges: list[int] = []
         for label in target.labels:
@@ -537,7 +558,9 @@ def _labels(rank: int, batch: Sequence[int], contracted: Sequence[int], side: st
 
 @output_to_input(Opcode.RAGGED_DOT, attributes=RAGGED_DOT_DIMENSION_NUMBERS)
 def ragged_dot_output_to_input(op: Op, output: int) -> Rows:
-    """As of a dot, with any group's part of rhs; all group sizes, or the sizes up to its own group where groups are summed separately."""
+    """As of a dot, with any group's part of rhs; all group sizes, or the sizes up to its own group where groups are
+    summed separately.
+    """
     product = _RaggedDot(op)
     return tuple([product.access(product.out, operand) for operand in product.operands])
 
@@ -554,7 +577,9 @@ def ragged_dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _exchange(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int | None]:
-    """The sizes of the operand, of the output, and of each array of offsets or sizes; and how many elements of that belong to one replica, if known."""
+    """The sizes of the operand, of the output, and of each array of offsets or sizes; and how many elements of that
+    belong to one replica, if known.
+    """
     require_operands(op, 6)
     operand, output, result = operand_dims(op, 0), operand_dims(op, 1), output_dims(op, 0)
     require(result == output, f"updates {list(output)} to {list(result)}")
@@ -578,7 +603,8 @@ def _exchange(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]
 def ragged_all_to_all_output_to_input(op: Op, output: int) -> Rows:
     """The element of `output`; or an element that a replica of the group sends, at any index along the first dimension.
 
-    The elements of a replica's offsets and sizes at the executing replica's position say what it sends to the executing replica.
+    The elements of a replica's offsets and sizes at the executing replica's position say what it sends to the executing
+    replica.
     """
     operand, dims, rows, share = _exchange(op)
     group = all_of_group(dims, op.attributes)
@@ -595,7 +621,9 @@ def ragged_all_to_all_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.RAGGED_ALL_TO_ALL, attributes=replica_groups)
 def ragged_all_to_all_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """An element that is sent goes to any index along the first dimension, on any replica of the group; an offset takes part in one replica's whole result."""
+    """An element that is sent goes to any index along the first dimension, on any replica of the group; an offset takes
+    part in one replica's whole result.
+    """
     source, dims, rows, share = _exchange(op)
     if operand == 1:
         return (identity(dims),)

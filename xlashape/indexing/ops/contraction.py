@@ -1,7 +1,8 @@
 """Operations that multiply and sum over shared dimensions: dot, scaled-dot, convolution.
 
-Equal values of the range variables of a dot's two maps name the elements that are multiplied. The range variables of a convolution are the index in
-the window and the input feature, in the order in which the window reads the input; a reversed window takes the kernel's elements in the opposite order.
+Equal values of the range variables of a dot's two maps name the elements that are multiplied. The range variables of a
+convolution are the index in the window and the input feature, in the order in which the window reads the input; a
+reversed window takes the kernel's elements in the opposite order.
 """
 
 from __future__ import annotations
@@ -89,7 +90,9 @@ class _Dot:
         return len(self.batch[0]) + (len(self.free[0]) if side else 0) + self.free[side].index(d)
 
     def read(self, side: int, sizes: Sequence[int] | None = None) -> IndexingMap:
-        """From the output to lhs or rhs; with `sizes` to a scale of these sizes, each of whose elements belongs to a block of elements."""
+        """From the output to lhs or rhs; with `sizes` to a scale of these sizes, each of whose elements belongs to a
+        block of elements.
+        """
         results: list[Expr] = []
         for d, size in enumerate(self.sides[side]):
             in_contracting = d in self.contracting[side]
@@ -101,7 +104,9 @@ class _Dot:
         return make_map(self.out, results, ranges=self.contracted)
 
     def written(self, side: int, sizes: Sequence[int] | None = None) -> IndexingMap:
-        """From lhs or rhs (or a scale of it) to the output: every index along the other side's free dimensions, and along a scale's block."""
+        """From lhs or rhs (or a scale of it) to the output: every index along the other side's free dimensions, and
+        along a scale's block.
+        """
         own = self.sides[side]
         dims = own if sizes is None else sizes
         ranges = [self.sides[1 - side][d] for d in self.free[1 - side]]
@@ -133,7 +138,8 @@ without_bounds(Opcode.DOT, Opcode.CONVOLUTION)
 def dot_output_to_input(op: Op, output: int) -> Rows:
     """The output's index along batch and free dimensions, every index along contracted dimensions.
 
-    Further operands say which elements a sparse lhs or rhs holds, so which elements are multiplied is known when the dot runs.
+    Further operands say which elements a sparse lhs or rhs holds, so which elements are multiplied is known when the
+    dot runs.
     """
     if _is_sparse(op):
         return every_element(op, output)
@@ -153,7 +159,9 @@ def dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.SCALED_DOT, attributes=DOT_DIMENSION_NUMBERS)
 def scaled_dot_output_to_input(op: Op, output: int) -> Rows:
-    """A dot of lhs and rhs, each element multiplied by the scale of its block. A scalar scale belongs to all elements."""
+    """A dot of lhs and rhs, each element multiplied by the scale of its block. A scalar scale belongs to all
+    elements.
+    """
     require_operands(op, 4)
     both = _Dot(op)
     return (
@@ -266,7 +274,9 @@ class _Convolution:
 
 @output_to_input(Opcode.CONVOLUTION, attributes=convolution)
 def convolution_output_to_input(op: Op, output: int) -> Rows:
-    """Of the input, the window of the element and all input features of its group; of the kernel, all elements of its output feature."""
+    """Of the input, the window of the element and all input features of its group; of the kernel, all elements of its
+    output feature.
+    """
     c = _Convolution(op)
     n = c.n
     rows = _from_simple_dimensions(c)
@@ -298,7 +308,8 @@ def convolution_output_to_input(op: Op, output: int) -> Rows:
 
 
 def _from_simple_dimensions(c: _Convolution) -> Rows | None:
-    """The maps put together from dimensions that are simplified one by one, which many convolutions of a model share. None where nothing is read.
+    """The maps put together from dimensions that are simplified one by one, which many convolutions of a model share.
+    None where nothing is read.
 
     Saves a quarter of the time of all maps of mobilenet_v2 with empty caches: 28 ms instead of 38.
     """
@@ -369,7 +380,8 @@ def _input_feature(output_features: int, group: int, input_features: int) -> Exp
 
 
 def _input_batch(batches: int, features: int, group: int, *, in_order: bool) -> Expr:
-    """The input batch of output batch d0 and output feature d1, simplified. Unless `in_order`, of output batch d1 and output feature d0.
+    """The input batch of output batch d0 and output feature d1, simplified. Unless `in_order`, of output batch d1 and
+    output feature d0.
 
     The order of the two variables decides the order of terms.
     """
@@ -380,7 +392,9 @@ def _input_batch(batches: int, features: int, group: int, *, in_order: bool) -> 
 
 @input_to_output(Opcode.CONVOLUTION, attributes=convolution)
 def convolution_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """An input element takes part in outputs whose window covers it; a kernel element in outputs where it is multiplied with an input element."""
+    """An input element takes part in outputs whose window covers it; a kernel element in outputs where it is multiplied
+    with an input element.
+    """
     c = _Convolution(op)
     n = c.n
     out: dict[int, Expr] = {}

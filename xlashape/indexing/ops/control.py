@@ -1,4 +1,5 @@
-"""Operations that pass arrays on: tuples, copies, barriers, tokens, the two halves of asynchronous operations; and those that call computations.
+"""Operations that pass arrays on: tuples, copies, barriers, tokens, the two halves of asynchronous operations; and
+those that call computations.
 
 A map between tokens is `() -> ()`: it says which operation must come before, not what is read.
 """
@@ -227,7 +228,9 @@ def copy_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _after(op: Op, output: int, first: int = 0) -> Rows:
-    """A token comes after the tokens among the operands, from operand `first` on; data comes from outside the module."""
+    """A token comes after the tokens among the operands, from operand `first` on; data comes from outside the
+    module.
+    """
     if not op.outputs[output].is_token:
         return (NOT_ACCESSED,) * len(op.operands)
     return tuple(
@@ -247,7 +250,9 @@ def _before(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.AFTER_ALL, Opcode.INFEED, Opcode.OUTFEED, Opcode.RECV, Opcode.SEND_DONE)
 def token_output_to_input(op: Op, output: int) -> Rows:
-    """Tokens come after tokens. Data that is fed in or received comes from outside the module; data that is fed out goes there."""
+    """Tokens come after tokens. Data that is fed in or received comes from outside the module; data that is fed out
+    goes there.
+    """
     return _after(op, output)
 
 

@@ -1,6 +1,7 @@
 """Operations that compute each element from the elements of the same index, and operations without operands.
 
-Matches XLA's elementwise ops, map, constants and random numbers. A scalar operand of clamp or select takes part in every element.
+Matches XLA's elementwise ops, map, constants and random numbers. A scalar operand of clamp or select takes part in
+every element.
 """
 
 from __future__ import annotations
@@ -149,7 +150,9 @@ def get_dimension_size_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.BITCAST_CONVERT)
 def bitcast_convert_output_to_input(op: Op, output: int) -> Rows:
-    """The same index. A result of a narrower type has one more dimension, which is dropped; of a wider type, it reads the whole last dimension."""
+    """The same index. A result of a narrower type has one more dimension, which is dropped; of a wider type, it reads
+    the whole last dimension.
+    """
     dims, source = output_dims(op, output), _bitcast_convert_source(op)
     if len(dims) == len(source):
         return (identity(dims),)
@@ -200,7 +203,9 @@ def rng_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.RNG_BIT_GENERATOR, attributes=RNG_ALGORITHM)
 def rng_bit_generator_output_to_input(op: Op, output: int) -> Rows:
-    """The bits depend on the whole state, the new state on the old state; with an unspecified algorithm, everything on everything."""
+    """The bits depend on the whole state, the new state on the old state; with an unspecified algorithm, everything on
+    everything.
+    """
     state = _random_state(op)
     if op.attributes not in _COUNTING:
         return every_element(op, output)
@@ -217,7 +222,9 @@ def rng_bit_generator_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.RNG_BIT_GENERATOR, attributes=RNG_ALGORITHM)
 def rng_bit_generator_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """Each element of the state takes part in all bits. In the new state, the key is the same, and a carry of the counter goes to its higher elements."""
+    """Each element of the state takes part in all bits. In the new state, the key is the same, and a carry of the
+    counter goes to its higher elements.
+    """
     state = _random_state(op)
     if op.attributes not in _COUNTING:
         return tuple([(everything(state, dims_of(shape), is_conservative=True),) for shape in op.outputs])

@@ -95,7 +95,9 @@ def _whole_lines(op: Op, dims: tuple[int, ...], target: tuple[int, ...]) -> Inde
 
 
 def _square(op: Op) -> tuple[tuple[int, ...], int, list[Expr]]:
-    """Of operand 0, a batch of square matrices: its sizes, the size of a matrix, and the indices along the batch dimensions."""
+    """Of operand 0, a batch of square matrices: its sizes, the size of a matrix, and the indices along the batch
+    dimensions.
+    """
     dims = operand_dims(op, 0)
     *_, rows, columns = (-1, -1, *dims)
     require(len(dims) >= 2 and rows == columns, f"takes square matrices, not {list(dims)}")
@@ -132,7 +134,9 @@ def cholesky_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.CHOLESKY, attributes=CHOLESKY_LOWER)
 def cholesky_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """Element (k, l) of the triangle takes part in row k from column l on, and in all elements of the triangle in columns from k on."""
+    """Element (k, l) of the triangle takes part in row k from column l on, and in all elements of the triangle in
+    columns from k on.
+    """
     dims, n, batch, k, l_ = _cholesky(op)
     s, t = rng(0), rng(1)
     row = make_map(dims, _triangle(batch, k, s, lower=op.attributes), ranges=[n], constraints=[_at_least(s, l_, n)])
@@ -154,7 +158,9 @@ def _cholesky(op: Op) -> tuple[tuple[int, ...], int, list[Expr], Expr, Expr]:
 
 
 class _Solve:
-    """op(a) x = b (left) or x op(a) = b. Along the solved dimension, x[i] depends on b[k] and the elements of a for k = i and the k solved before i."""
+    """op(a) x = b (left) or x op(a) = b. Along the solved dimension, x[i] depends on b[k] and the elements of a for k =
+    i and the k solved before i.
+    """
 
     def __init__(self, op: Op) -> None:
         require_operands(op, 2)
@@ -189,7 +195,9 @@ class _Solve:
 
 @output_to_input(Opcode.TRIANGULAR_SOLVE, attributes=_options)
 def triangular_solve_output_to_input(op: Op, output: int) -> Rows:
-    """An unknown depends on the right-hand sides of the equations up to its own, and on the part of the triangle that those use."""
+    """An unknown depends on the right-hand sides of the equations up to its own, and on the part of the triangle that
+    those use.
+    """
     solve = _Solve(op)
     n, i, other = solve.n, dim(solve.axis), dim(solve.other)
     s, t = rng(0), rng(1)
@@ -203,7 +211,9 @@ def triangular_solve_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.TRIANGULAR_SOLVE, attributes=_options)
 def triangular_solve_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """A right-hand side takes part in its own unknown and those solved later; an element of a in the unknowns from its equation on."""
+    """A right-hand side takes part in its own unknown and those solved later; an element of a in the unknowns from its
+    equation on.
+    """
     solve = _Solve(op)
     n, s = solve.n, rng(0)
     if operand == 1:

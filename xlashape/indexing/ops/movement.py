@@ -169,7 +169,9 @@ def _concatenate(op: Op) -> tuple[int, list[int]]:
 
 @output_to_input(Opcode.PAD, attributes=PADDING)
 def pad_output_to_input(op: Op, output: int) -> Rows:
-    """The operand's element where the output holds one. The padding value's element everywhere: the map does not exclude the operand's part."""
+    """The operand's element where the output holds one. The padding value's element everywhere: the map does not
+    exclude the operand's part.
+    """
     config, out, source = _pad(op, output), output_dims(op, output), operand_dims(op, 0)
     bounds: list[Interval] = []
     results: list[Expr] = []
@@ -185,7 +187,9 @@ def pad_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.PAD, attributes=PADDING)
 def pad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The elements of the operand that negative padding does not cut off; the padding value takes part in every element."""
+    """The elements of the operand that negative padding does not cut off; the padding value takes part in every
+    element.
+    """
     config, out = _pad(op, 0), output_dims(op, 0)
     if operand == 1:
         return ((everything((), out),),)

@@ -2,30 +2,31 @@
 
 What a rule may know of an instruction: its shapes, their leaves and the attributes that the rule's reader took from it.
 
-And what a rule answers with: for each operand (input to output: for each output) a row, the accesses of one array. An access names operands by their
-number, not by their instruction. `walk.instruction_answers` binds it to an instruction: it becomes an `OperandIndexing`, a row becomes an
-`OperandIndexingSet`.
+And what a rule answers with: for each operand (input to output: for each output) a row, the accesses of one array. An
+access names operands by their number, not by their instruction. `walk.instruction_answers` binds it to an instruction:
+it becomes an `OperandIndexing`, a row becomes an `OperandIndexingSet`.
 
 Cheap keys of attributes: what cached answers are found by, without reading the attributes themselves.
 
-Equal keys of one reader mean equal attributes. Messages are taken as their bytes, so a field that no rule looks at, or another order of the same
-fields, costs a second analysis and nothing else. A reader that is missing here is its own key.
+Equal keys of one reader mean equal attributes. Messages are taken as their bytes, so a field that no rule looks at, or
+another order of the same fields, costs a second analysis and nothing else. A reader that is missing here is its own
+key.
 
-With all caches warm, all maps of a module take 1.9 µs a map with these keys instead of 2.3 with the readers (mobilenet_v2), or 2.3 instead of 2.7
-(Llama 3.1 8B).
+With all caches warm, all maps of a module take 1.9 µs a map with these keys instead of 2.3 with the readers
+(mobilenet_v2), or 2.3 instead of 2.7 (Llama 3.1 8B).
 
 Which function answers for which operation: one rule for each opcode and direction, registered by decorator.
 
     @output_to_input(Opcode.TRANSPOSE, attributes=DIMENSIONS)
     def transpose_output_to_input(op: Op, output: int) -> Rows: ...
 
-A rule is a pure function of an `Op`. Opcodes whose maps come from the computations that they call are declared with `calls`; opcodes about which
-nothing can be said, with `unknown`.
+A rule is a pure function of an `Op`. Opcodes whose maps come from the computations that they call are declared with
+`calls`; opcodes about which nothing can be said, with `unknown`.
 
 What rules are made of: maps from sizes, the rows that many operations share, and checks of operands and attributes.
 
-A rule that finds attributes which do not fit the shapes raises `Malformed`; the analysis turns it into an InvalidModuleError that names the
-instruction.
+A rule that finds attributes which do not fit the shapes raises `Malformed`; the analysis turns it into an
+InvalidModuleError that names the instruction.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ from xlashape.symbolic import Expr, IndexingMap, Interval, MapParts, Var, dim, r
 
 
 class Op(NamedTuple):
-    """An operation as rules see it. Not the instruction itself: whatever an answer depends on is part of the `Op`, so equal ones share answers."""
+    """An operation as rules see it. Not the instruction itself: whatever an answer depends on is part of the `Op`, so
+    equal ones share answers.
+    """
 
     shape: Shape
     """Of the result."""
@@ -61,7 +64,9 @@ class Op(NamedTuple):
     operands: tuple[tuple[Shape, ...], ...]
     """The leaves of each operand."""
     starts: tuple[int, ...]
-    """The number of each operand's first leaf when all operands' leaves are counted together; the last item is how many there are."""
+    """The number of each operand's first leaf when all operands' leaves are counted together; the last item is how many
+    there are.
+    """
 
     @classmethod
     def of(cls, shape: Shape, operand_shapes: tuple[Shape, ...], attributes: Any) -> Op:
@@ -85,9 +90,13 @@ class Runtime(NamedTuple):
 
     operand: int
     map: IndexingMap
-    """From the variables of the access to the element. It has the dimensions of the access; its ranges too if it depends on any."""
+    """From the variables of the access to the element. It has the dimensions of the access; its ranges too if it
+    depends on any.
+    """
     is_clamped: bool = True
-    """Whether the operation clamps the value into the variable's bounds. If not, nothing is accessed where the value lies beyond them."""
+    """Whether the operation clamps the value into the variable's bounds. If not, nothing is accessed where the value
+    lies beyond them.
+    """
 
 
 class Replicas(NamedTuple):
@@ -235,7 +244,9 @@ UNKNOWN: dict[str, str] = {}
 
 
 def registered_rule(rule: Callable[..., Rows], attributes: Attributes | None = None) -> Registered:
-    """A rule with its place in the cache. It answers for no opcode by itself: the analysis of a sort asks it for part of the answer."""
+    """A rule with its place in the cache. It answers for no opcode by itself: the analysis of a sort asks it for part
+    of the answer.
+    """
     if isinstance(attributes, Attribute):
         assert attributes.value is not None, f"{attributes.name} has no value"
         attributes = attributes.value
@@ -299,7 +310,9 @@ class Malformed(Exception):
 
 
 def require(condition: bool, message: str | Callable[[], str]) -> None:
-    """Raises Malformed unless the condition holds. Pass a function where formatting the message takes longer than the check."""
+    """Raises Malformed unless the condition holds. Pass a function where formatting the message takes longer than the
+    check.
+    """
     if not condition:
         raise Malformed(message if isinstance(message, str) else message())
 

@@ -1,4 +1,6 @@
-"""Operations that combine many elements into one, or order many: reduce, reduce-window, select-and-scatter, sort, topk, batch-norm-*."""
+"""Operations that combine many elements into one, or order many: reduce, reduce-window, select-and-scatter, sort, topk,
+batch-norm-*.
+"""
 
 from __future__ import annotations
 
@@ -180,7 +182,9 @@ def select_and_scatter_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.SELECT_AND_SCATTER, attributes=window_dimensions)
 def select_and_scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """A source element may go to any element of its window; an element is compared with all elements that share a window with it."""
+    """A source element may go to any element of its window; an element is compared with all elements that share a
+    window with it.
+    """
     source_dims, dims, windows = _select_and_scatter(op)
     if operand == 2:
         return ((everything((), dims),),)
@@ -275,7 +279,9 @@ def _topk(op: Op) -> tuple[int, ...]:
 
 @output_to_input(Opcode.BATCH_NORM_TRAINING, attributes=FEATURE_INDEX)
 def batch_norm_training_output_to_input(op: Op, output: int) -> Rows:
-    """Mean and variance of a feature are computed from all elements of the feature, and so is every normalised element."""
+    """Mean and variance of a feature are computed from all elements of the feature, and so is every normalised
+    element.
+    """
     feature, dims = _batch_norm(op, 3, 3)
     if output == 0:
         return (

@@ -1,7 +1,7 @@
 """Operations that give the same elements other indices: reshape, dynamic-reshape, bitcast.
 
-A reshape keeps the row-major position of every element, a bitcast its position in memory. Dimensions form groups of equal product that are independent of
-each other: [4,8,12] → [32,3,4] is [4,8] → [32] and [12] → [3,4].
+A reshape keeps the row-major position of every element, a bitcast its position in memory. Dimensions form groups of
+equal product that are independent of each other: [4,8,12] → [32,3,4] is [4,8] → [32] and [12] → [3,4].
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def _has_no_bound(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def _check_without_bounds(a: Sequence[int], b: Sequence[int]) -> None:
-    """Each dimension without a bound stays one, with as many elements between it and the next; or the first is the only one on both sides."""
+    """Each dimension without a bound stays one, with as many elements between it and the next; or the first is the only
+    one on both sides.
+    """
     require(_between_unbounded(a) == _between_unbounded(b) or _is_first_alone(a, b), "mixes dimensions without a bound")
 
 
@@ -86,7 +88,9 @@ def _between_unbounded(sizes: Sequence[int]) -> list[int]:
 
 @output_to_input(Opcode.DYNAMIC_RESHAPE)
 def dynamic_reshape_output_to_input(op: Op, output: int) -> Rows:
-    """A reshape whose sizes are operands. Where a size is dynamic, an element may come from any index, which depends on the sizes."""
+    """A reshape whose sizes are operands. Where a size is dynamic, an element may come from any index, which depends on
+    the sizes.
+    """
     dims = output_dims(op, output)
     require(len(op.operands) >= 1 and all(len(operand) == 1 for operand in op.operands), "takes arrays")
     sizes = [
@@ -170,7 +174,9 @@ def _bitcast(source: Shape, target: Shape) -> Access:
 
 
 def _tiled_bitcast(source: Shape, target: Shape, from_bits: int, to_bits: int) -> Access:
-    """A bitcast by positions in memory. It leads nowhere from an element whose bytes are padding of the other array, or lie beyond it."""
+    """A bitcast by positions in memory. It leads nowhere from an element whose bytes are padding of the other array, or
+    lie beyond it.
+    """
     position = as_expr(physical_position(source, [dim(d) for d in range(source.rank)]))
     ranges: tuple[int, ...] = ()
     if from_bits % to_bits == 0:
@@ -222,7 +228,8 @@ def _countable(sizes: Sequence[int]) -> list[int]:
 
 
 def _regroup(index: list[Expr], sizes: Sequence[int], targets: Sequence[int]) -> list[Expr]:
-    """The index in an array of the sizes `targets` of the element at the same row-major position as `index` in an array of the sizes `sizes`.
+    """The index in an array of the sizes `targets` of the element at the same row-major position as `index` in an array
+    of the sizes `sizes`.
 
     >>> _regroup([dim(0)], [32], [4, 8])
     [d0 / 8, d0 mod 8]

@@ -4,9 +4,10 @@ Slices: static slices, and dynamic slices, whose offsets are known at run time o
 
 Reads and writes at indices that an array of index vectors names: gather and scatter, in general form.
 
-A gather's slice, like a scatter's update, is a *window*: it starts at an index vector, and has all dimensions of the operand except those that are
-collapsed or shared with the indices (batching). The other dimensions of the output (updates) are *batch* dimensions: they say which index vector it is.
-A gather clamps the start of a slice so that the slice stays inside; a scatter leaves out an update that does not stay inside.
+A gather's slice, like a scatter's update, is a *window*: it starts at an index vector, and has all dimensions of the
+operand except those that are collapsed or shared with the indices (batching). The other dimensions of the output
+(updates) are *batch* dimensions: they say which index vector it is. A gather clamps the start of a slice so that the
+slice stays inside; a scatter leaves out an update that does not stay inside.
 """
 
 from __future__ import annotations
@@ -164,7 +165,9 @@ def _offset_rows(op: Op, dims: tuple[int, ...], first: int) -> list[tuple[Access
 
 @output_to_input(Opcode.DYNAMIC_UPDATE_SLICE)
 def dynamic_update_slice_output_to_input(op: Op, output: int) -> Rows:
-    """The operand at the same index, the update at index - offset. An index outside the update means that it is not read, as in XLA's maps."""
+    """The operand at the same index, the update at index - offset. An index outside the update means that it is not
+    read, as in XLA's maps.
+    """
     out, update, offset_bounds = _dynamic_update_slice(op)
     written = make_map(out, [dim(d) - rt(d) for d in range(len(out))], runtime=offset_bounds)
     return identity(out), (Access(written, 0, _offsets(op, out, 2, len(update))),), *_offset_rows(op, out, 2)
@@ -229,7 +232,9 @@ def _scatter_numbers(instruction: xla.HloInstructionProto) -> _IndexNumbers:
 
 
 class _Indexed:
-    """The role of each dimension of a gather or a scatter. `windowed` are the sizes of the output (scatter: of the updates)."""
+    """The role of each dimension of a gather or a scatter. `windowed` are the sizes of the output (scatter: of the
+    updates).
+    """
 
     def __init__(
         self, n: _IndexNumbers, operand: tuple[int, ...], indices: tuple[int, ...], windowed: tuple[int, ...]
@@ -397,7 +402,9 @@ def _scatter(op: Op) -> tuple[int, _Indexed]:
 
 @output_to_input(Opcode.SCATTER, attributes=_scatter_numbers)
 def scatter_output_to_input(op: Op, output: int) -> Rows:
-    """The operands at the same index; every update that is written there; every element of the indices, any of which may say so."""
+    """The operands at the same index; every update that is written there; every element of the indices, any of which
+    may say so.
+    """
     count, indexed = _scatter(op)
     dims = output_dims(op, output)
     written = (indexed.backward(count, clamped=False),)
@@ -406,7 +413,9 @@ def scatter_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.SCATTER, attributes=_scatter_numbers)
 def scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """An operand's element keeps its index; an update goes where its index vector says; an index may name any element."""
+    """An operand's element keeps its index; an update goes where its index vector says; an index may name any
+    element.
+    """
     count, indexed = _scatter(op)
     if operand < count:
         return (identity(indexed.operand),) * count

@@ -1,7 +1,8 @@
 """The arithmetic of one dimension of a window, which reduce-window, convolution and select-and-scatter share.
 
-Output o at index k within its window reads position p = o · stride + k · window_dilation - padding_low of the dilated input. Positions that are multiples
-of base_dilation hold the input's elements: position i · base_dilation holds element i. All other positions, and those beyond the last element, hold none.
+Output o at index k within its window reads position p = o · stride + k · window_dilation - padding_low of the dilated
+input. Positions that are multiples of base_dilation hold the input's elements: position i · base_dilation holds element
+i. All other positions, and those beyond the last element, hold none.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def check_window(w: WindowDimension, size: int, out: int) -> None:
 
 
 def window_input(w: WindowDimension, size: int, output: Expr, window_index: Expr) -> tuple[Expr, Conditions]:
-    """The input index that an output reads at an index within its window, and the conditions under which there is an element."""
+    """The input index that an output reads at an index within its window, and the conditions under which there is an
+    element.
+    """
     position = output * w.stride + window_index * w.window_dilation - w.padding_low
     # Without a bound the last position is any that leaves room for the padding in int64.
     last = size - 1 - max(w.padding_low, 0) if size == WITHOUT_BOUND else (size - 1) * w.base_dilation
@@ -93,9 +96,11 @@ def simplified_window_input(
 def _simple_at_once(
     w: WindowDimension, size: int, out_size: int, output: Variable, window_index: Variable
 ) -> SimpleDimension | None:
-    """The result where nothing has to be simplified: a sum of variables with no condition, or with one that is simple already. None for any other.
+    """The result where nothing has to be simplified: a sum of variables with no condition, or with one that is simple
+    already. None for any other.
 
-    Of an input without dilation alone. Saves a tenth of the time of all maps of mobilenet_v2 with empty caches: 28 ms instead of 31.
+    Of an input without dilation alone. Saves a tenth of the time of all maps of mobilenet_v2 with empty caches: 28 ms
+    instead of 31.
     """
     terms: dict[Expr, int] = {}
     reach = 0

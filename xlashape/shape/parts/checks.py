@@ -1,5 +1,5 @@
-"""Checks of what constructors and functions are given. Each returns the value in its plain type or raises an error that names the
-field. And values as error messages show them: shortened.
+"""Checks of what constructors and functions are given. Each returns the value in its plain type or raises an error that
+names the field. And values as error messages show them: shortened.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ def brief(value: object) -> str:
 
 
 def shown(value: Any) -> str:
-    """The `repr` of a value, at most 60 characters. An int that is too long to print in decimal is described by its sign."""
+    """The `repr` of a value, at most 60 characters. An int that is too long to print in decimal is described by its
+    sign.
+    """
     if isinstance(value, int) and value.bit_length() > 512:
         return "far below 0" if value < 0 else "far above int64"
     text = repr(value)
@@ -107,7 +109,9 @@ def entries_of(values: Iterable[_T], kind: type[_T], field: str) -> tuple[_T, ..
 
 
 def instance_of(value: _T, kind: type[_T], field: str) -> _T:
-    """`value` if it is a `kind`, or InvalidShapeError naming `field`. For values that are typed, from callers without types."""
+    """`value` if it is a `kind`, or InvalidShapeError naming `field`. For values that are typed, from callers without
+    types.
+    """
     if not isinstance(value, kind):
         raise InvalidShapeError(f"{field} takes a {kind.__name__}, not {type(value).__name__}", field=field)
     return value
@@ -150,7 +154,9 @@ def permutation(minor_to_major: Iterable[Any]) -> tuple[int, ...]:
 
 
 def check_element_count(sizes: tuple[int, ...]) -> None:
-    """SizeOverflowError if the sizes multiply to more than int64 holds. Negative sizes, which mean "unbounded", are left out."""
+    """SizeOverflowError if the sizes multiply to more than int64 holds. Negative sizes, which mean "unbounded", are
+    left out.
+    """
     total, zero = 1, False
     for size in sizes:
         if size == 0:

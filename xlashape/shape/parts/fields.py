@@ -2,9 +2,11 @@
 
 The attributes of shapes, layouts and programs, for the text and proto codecs, which cannot import the classes.
 
-`shape_bytes` and its neighbours estimate the memory of shapes, for the bounds of caches: upper bounds of what tracemalloc measures.
+`shape_bytes` and its neighbours estimate the memory of shapes, for the bounds of caches: upper bounds of what
+tracemalloc measures.
 
-Checks of the constructors of `Shape` and `Layout`. Each raises InvalidShapeError that names the field, unless it says otherwise.
+Checks of the constructors of `Shape` and `Layout`. Each raises InvalidShapeError that names the field, unless it says
+otherwise.
 """
 
 from __future__ import annotations
@@ -88,7 +90,9 @@ def parsed_bytes(text: str) -> int:
 
 
 def shape_bytes(shape: ShapeFields) -> int:
-    """The bytes of a shape with all that it holds, the text it prints included. Equal inner shapes that are one object count once."""
+    """The bytes of a shape with all that it holds, the text it prints included. Equal inner shapes that are one object
+    count once.
+    """
     size = 250 + 60 * len(shape.dimensions) + len(shape.unknown_fields)
     if shape.layout is not None:
         size += layout_bytes(shape.layout)

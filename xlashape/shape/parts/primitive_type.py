@@ -4,8 +4,8 @@ Floating-point formats: which number a pattern of bits is, and what XLA prints f
 
 Element types: XLA's `PrimitiveType` with its protobuf numbers, spellings, widths and NumPy counterparts.
 
-A number of a newer schema is kept: it is a `PrimitiveType` that is not `is_known`, is spelled `unknown_` + number, and has no
-width. What needs the width raises UnsupportedError.
+A number of a newer schema is kept: it is a `PrimitiveType` that is not `is_known`, is spelled `unknown_` + number, and
+has no width. What needs the width raises UnsupportedError.
 """
 
 from __future__ import annotations
@@ -133,14 +133,15 @@ class PrimitiveType(IntEnum):
     (<PrimitiveType.F32: 11>, 16, 'f8e4m3fn')
 
     - `text`: the spelling in shapes; `str()` gives it too.
-    - `is_array_type`: whether arrays can have elements of this type. False for tuple, opaque, token, buffer and invalid.
+    - `is_array_type`: whether arrays can have elements of this type. False for tuple, opaque, token, buffer and
+      invalid.
     - `numpy_name`: its counterpart in NumPy, or in ml_dtypes as `ml_dtypes.bfloat16`; empty if neither has one.
     - `float_format`: of a real floating-point type its format, of a complex type that of its parts; None for others.
 
-    `PrimitiveType(number)` takes every number that a protobuf enum can have, and pickle relies on it: a number that this version
-    does not know makes a type that is not among the members, compares equal to every other of its number, and is not
-    `is_known`. Compare types with `==`; `is` will do where one side is a member. `PrimitiveType.of` refuses such numbers,
-    which in a caller's code are mistakes.
+    `PrimitiveType(number)` takes every number that a protobuf enum can have, and pickle relies on it: a number that
+    this version does not know makes a type that is not among the members, compares equal to every other of its number,
+    and is not `is_known`. Compare types with `==`; `is` will do where one side is a member. `PrimitiveType.of` refuses
+    such numbers, which in a caller's code are mistakes.
 
     >>> PrimitiveType(1000), PrimitiveType(1000).text, PrimitiveType.parse("unknown_1000") == PrimitiveType(1000)
     (<PrimitiveType.UNKNOWN_1000: 1000>, 'unknown_1000', True)
@@ -251,11 +252,12 @@ class PrimitiveType(IntEnum):
 
     @classmethod
     def of(cls, value: ElementTypeLike, field: str = "element_type") -> PrimitiveType:
-        """`value` itself, or the type of a spelling, a known protobuf number, or a NumPy type. `field` names it in the error.
+        """`value` itself, or the type of a spelling, a known protobuf number, or a NumPy type. `field` names it in the
+        error.
 
-        A NumPy type is a dtype, a scalar type such as `numpy.float32`, `ml_dtypes.bfloat16` or `jax.numpy.bfloat16`, or its name. Where
-        NumPy's codes differ from the spellings of shapes, text is the latter: "u8" has 8 bits. Python's `int` and `float` are refused,
-        because NumPy and JAX give them different widths.
+        A NumPy type is a dtype, a scalar type such as `numpy.float32`, `ml_dtypes.bfloat16` or `jax.numpy.bfloat16`, or
+        its name. Where NumPy's codes differ from the spellings of shapes, text is the latter: "u8" has 8 bits. Python's
+        `int` and `float` are refused, because NumPy and JAX give them different widths.
 
         >>> PrimitiveType.of("bf16"), PrimitiveType.of("bfloat16"), PrimitiveType.of(bool)
         (<PrimitiveType.BF16: 16>, <PrimitiveType.BF16: 16>, <PrimitiveType.PRED: 1>)
@@ -275,13 +277,15 @@ class PrimitiveType(IntEnum):
 
     @property
     def is_known(self) -> bool:
-        """Whether this version knows the type. If not, its width and what kind of numbers it holds are not known either."""
+        """Whether this version knows the type. If not, its width and what kind of numbers it holds are not known
+        either.
+        """
         return self._kind != "?"
 
     @property
     def bit_width(self) -> int:
-        """The width of one element: 1 for s1 and u1, 8 for pred and for f6e3m2fn and f6e2m3fn, as in XLA, 0 for what is no
-        array's element type. UnsupportedError if the type is not known.
+        """The width of one element: 1 for s1 and u1, 8 for pred and for f6e3m2fn and f6e2m3fn, as in XLA, 0 for what is
+        no array's element type. UnsupportedError if the type is not known.
         """
         if self._kind == "?":
             raise self._no_width()
@@ -297,8 +301,9 @@ class PrimitiveType(IntEnum):
     def precision(self) -> tuple[int, int, int]:
         """The place of an array's element type in XLA's order of precision.
 
-        First predicates and integers by bits, a signed type after the unsigned type of as many bits; then real floating-point types by range, then by
-        significant bits; then complex types. Two types may have the same place. UnsupportedError if the type is not known.
+        First predicates and integers by bits, a signed type after the unsigned type of as many bits; then real
+        floating-point types by range, then by significant bits; then complex types. Two types may have the same place.
+        UnsupportedError if the type is not known.
 
         >>> sorted(map(PrimitiveType.parse, ["c64", "f32", "u8", "bf16", "s8", "pred"]), key=lambda kind: kind.precision)[2:]
         [<PrimitiveType.S8: 2>, <PrimitiveType.BF16: 16>, <PrimitiveType.F32: 11>, <PrimitiveType.C64: 15>]
@@ -309,7 +314,9 @@ class PrimitiveType(IntEnum):
 
     @property
     def is_integral(self) -> bool:
-        """Whether it is a signed or unsigned integer (pred is neither). This and the like are False for a type not known."""
+        """Whether it is a signed or unsigned integer (pred is neither). This and the like are False for a type not
+        known.
+        """
         return self._kind in "su"
 
     @property
@@ -341,8 +348,8 @@ class PrimitiveType(IntEnum):
         """The NumPy type of one element.
 
         Types that NumPy lacks (bf16, the 8, 6 and 4-bit floats, integers below 8 bits) come from the package ml_dtypes:
-        UnavailableError if it is not installed or too old, and for a type that neither has. InvalidArgumentError for a type that arrays cannot have,
-        UnsupportedError for a type that is not known.
+        UnavailableError if it is not installed or too old, and for a type that neither has. InvalidArgumentError for a
+        type that arrays cannot have, UnsupportedError for a type that is not known.
         """
         if self._kind == "?":
             raise self._no_width()
@@ -389,7 +396,9 @@ class PrimitiveType(IntEnum):
 
 
 def _of_dtype(value: Any, field: str) -> PrimitiveType | None:
-    """The element type of a NumPy type, or of a type of another library that has NumPy's name; None for another value."""
+    """The element type of a NumPy type, or of a type of another library that has NumPy's name; None for another
+    value.
+    """
     if value is bool:
         return PrimitiveType.PRED
     numpy = sys.modules.get("numpy")  # it is loaded if the value is one of its types

@@ -28,9 +28,12 @@ class Target(NamedTuple):
     semaphore_spaces: tuple[int, ...] = ()
     """The memory spaces of semaphores, scalars of 4 bytes whatever their tiles are."""
     dynamic_size_bytes: int = 0
-    """The bytes for each dimension of an array some of whose dimensions are dynamic: the actual sizes stand behind the elements."""
+    """The bytes for each dimension of an array some of whose dimensions are dynamic: the actual sizes stand behind the
+    elements.
+    """
     generation: str = ""
-    """Of a TPU its generation, on which the default layouts depend; empty for "tpu", which has those of v4 and later."""
+    """Of a TPU its generation, on which the default layouts depend; empty for "tpu", which has those of v4 and later.
+    """
 
     def __str__(self) -> str:
         return self.name
@@ -42,7 +45,9 @@ class Target(NamedTuple):
 
     @staticmethod
     def of(value: Target | str) -> Target:
-        """`value` itself, or the target of that name; of a TPU the generation alone is a name too. InvalidArgumentError for another name."""
+        """`value` itself, or the target of that name; of a TPU the generation alone is a name too. InvalidArgumentError
+        for another name.
+        """
         if isinstance(value, Target):
             return value
         if is_a(value, str):
@@ -55,16 +60,19 @@ class Target(NamedTuple):
 
 
 CPU = Target("cpu", dynamic_size_bytes=4)
-"""XLA's CPU backend. TensorFlow 2.21's buffer assignments: s64[<=4,1] takes 40 bytes, 8 of them for two actual sizes."""
+"""XLA's CPU backend. TensorFlow 2.21's buffer assignments: s64[<=4,1] takes 40 bytes, 8 of them for two actual sizes.
+"""
 GPU = Target("gpu", dynamic_size_bytes=4)
 """XLA's GPU backend, which counts as the CPU backend does."""
 TPU = Target(
     "tpu", pointer_size=4, counts_padding=True, table_alignment=512, scalar_elements=1024, semaphore_spaces=(2, 8)
 )
-"""libtpu: a scalar without tiles takes what 1,024 elements take, a semaphore 4 bytes, and other arrays what their tiles take.
+"""libtpu: a scalar without tiles takes what 1,024 elements take, a semaphore 4 bytes, and other arrays what their tiles
+take.
 
-The table of a tuple of n elements takes 4 × n bytes, rounded up to a multiple of 512, from v5p on of 32. The actual sizes of dynamic dimensions
-stand in the prefix that the layout states, `M(n)`. Source: the buffer assignments of libtpu 0.0.52 for 60 programs.
+The table of a tuple of n elements takes 4 × n bytes, rounded up to a multiple of 512, from v5p on of 32. The actual
+sizes of dynamic dimensions stand in the prefix that the layout states, `M(n)`. Source: the buffer assignments of libtpu
+0.0.52 for 60 programs.
 """
 
 TPU_GENERATIONS = ("v2", "v3", "v4", "v5e", "v5p", "v6e", "7x")

@@ -1,4 +1,6 @@
-"""The parts of a layout that say where elements lie beyond their order: XLA's `Tile` and `SplitConfig`. And two special sizes."""
+"""The parts of a layout that say where elements lie beyond their order: XLA's `Tile` and `SplitConfig`. And two special
+sizes.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +62,9 @@ class SplitConfig(FrozenValue):
     >>> str(SplitConfig(1, (4, 8)))
     '(1:4,8)'
 
-    The indices do not decrease and none is negative; InvalidShapeError otherwise. Indices beyond the size of the dimension are
-    accepted, because XLA reads and prints such shapes; `layout_util.validate_layout_for_shape` refuses them.
+    The indices do not decrease and none is negative; InvalidShapeError otherwise. Indices beyond the size of the
+    dimension are accepted, because XLA reads and prints such shapes; `layout_util.validate_layout_for_shape` refuses
+    them.
     """
 
     __slots__ = ("dimension", "split_indices", "unknown_fields")

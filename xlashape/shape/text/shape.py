@@ -9,7 +9,8 @@
 
 Spaces and comments are allowed between tokens. A '{' begins a layout only before a number, a ':' or a '}': in HLO text
 a computation's body may follow a shape. An array without a layout gets the default one, a scalar carries `{}`.
-A shape of an unknown type that has inner shapes in its proto has them in parentheses behind it: `unknown_37[](f32[2]{0})`.
+A shape of an unknown type that has inner shapes in its proto has them in parentheses behind it:
+`unknown_37[](f32[2]{0})`.
 
 Printing puts `/*index=5*/` before every fifth element of a tuple.
 """
@@ -55,8 +56,8 @@ _STATIC = {rank: (False,) * rank for rank in range(16)}
 class ShapeParser(Generic[_Shape, _Layout]):
     """Parses shapes and layouts, and caches them by their text.
 
-    Its arguments are `xlashape.shape.Shape`, a function that makes arrays of parts that are known to fit (with the text that
-    they print, where it is known), `xlashape.shape.Layout`, and a function from a rank to the default layout.
+    Its arguments are `xlashape.shape.Shape`, a function that makes arrays of parts that are known to fit (with the text
+    that they print, where it is known), `xlashape.shape.Layout`, and a function from a rank to the default layout.
     """
 
     def __init__(
@@ -246,7 +247,9 @@ def _layout_follows(cursor: Cursor) -> bool:
 
 
 def _refuse_brace(cursor: Cursor, shape: ShapeFields) -> None:
-    """ParseError if a '{' comes next, where after `shape` no computation's body can follow: it was meant for a layout."""
+    """ParseError if a '{' comes next, where after `shape` no computation's body can follow: it was meant for a
+    layout.
+    """
     if not cursor.looking_at("{"):
         return
     if not shape.is_array:

@@ -4,12 +4,13 @@
 >>> linear_index(shape, (2, 3)), multi_index(shape, 17), physical_elements(shape), physical_bytes(shape)
 (17, (2, 3), 24, 96)
 
-Positions count elements, not bytes, from the start of the data (behind the sizes of dynamic dimensions, where a layout has
-`dynamic_shape_metadata_prefix_bytes`). All tiles count, and so do combine (`*`), tail padding and the bounds of dynamic dimensions;
-split configs are ignored. A shape without a layout has the default one; of a buffer, the array inside counts.
+Positions count elements, not bytes, from the start of the data (behind the sizes of dynamic dimensions, where a layout
+has `dynamic_shape_metadata_prefix_bytes`). All tiles count, and so do combine (`*`), tail padding and the bounds of
+dynamic dimensions; split configs are ignored. A shape without a layout has the default one; of a buffer, the array
+inside counts.
 
-XLA's nearest relatives are `LayoutUtil::LinearIndex` (the first tile alone), `LayoutUtil::LinearIndexForNestedTiling` (no
-combine) and `ShapeUtil::ArraySize` (the first tile's padding alone); these functions are exact.
+XLA's nearest relatives are `LayoutUtil::LinearIndex` (the first tile alone), `LayoutUtil::LinearIndexForNestedTiling`
+(no combine) and `ShapeUtil::ArraySize` (the first tile's padding alone); these functions are exact.
 
 - `formula`: the formula itself, for ints, arrays and expressions: `physical_position`, `logical_index`
 - `floor_sums`: the form that it is compiled to; the compiled formulas of shapes, kept in a cache
@@ -70,8 +71,9 @@ __all__ = [
 def linear_index(shape: Shape, index: Iterable[int]) -> int:
     """The position in the buffer, in elements, of the element at `index`: one int for each dimension, NumPy's ints too.
 
-    InvalidIndexError for too few or too many numbers, one outside its dimension, a bool or a float; InvalidShapeError for
-    a shape that is not an array or has an unbounded dimension; SizeOverflowError if the padded array is beyond int64.
+    InvalidIndexError for too few or too many numbers, one outside its dimension, a bool or a float; InvalidShapeError
+    for a shape that is not an array or has an unbounded dimension; SizeOverflowError if the padded array is beyond
+    int64.
 
     >>> linear_index(Shape.parse("bf16[4,8]{1,0:T(2,4)(2,1)}"), (1, 3))
     7
@@ -104,8 +106,8 @@ def multi_index(shape: Shape, position: int) -> tuple[int, ...] | None:
 def linear_indices(shape: Shape, rows: ArrayLike) -> NDArray[np.int64]:
     """`linear_index` of each row: int64[n, rank] → int64[n].
 
-    `rows` is an array of any integer type and strides, read-only ones too, or nested sequences of ints. If a row is wrong there is
-    no result: InvalidIndexError names the first wrong row.
+    `rows` is an array of any integer type and strides, read-only ones too, or nested sequences of ints. If a row is
+    wrong there is no result: InvalidIndexError names the first wrong row.
 
     >>> linear_indices(Shape.parse("f32[3,5]{1,0:T(2,2)}"), [(0, 0), (2, 3)]).tolist()
     [0, 17]
@@ -122,8 +124,8 @@ def multi_indices(shape: Shape, positions: ArrayLike) -> tuple[NDArray[np.int64]
     """`multi_index` of each position: int64[n] → (int64[n, rank], bool[n]).
 
     The second array says which positions hold an element; the rows of the others are filled with -1. `positions` is an
-    array of any integer type and strides, or a sequence of ints. InvalidIndexError names the first position that is outside
-    the buffer.
+    array of any integer type and strides, or a sequence of ints. InvalidIndexError names the first position that is
+    outside the buffer.
 
     >>> rows, is_element = multi_indices(Shape.parse("f32[3,5]{1,0:T(2,2)}"), [17, 18])
     >>> rows.tolist(), is_element.tolist()

@@ -1,4 +1,6 @@
-"""Compiled formulas over NumPy arrays: many indices or positions at once, in chunks that stay in the processor's cache."""
+"""Compiled formulas over NumPy arrays: many indices or positions at once, in chunks that stay in the processor's
+cache.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ from xlashape.shape.tiling.floor_sums import FloorSums, Terms
 from xlashape.shape.value.shape import Shape
 
 _CHUNK_BYTES = 2 << 20
-"""Bytes of the registers of one chunk. An operation reads and writes some of them, which fit in a core's second-level cache. With smaller chunks, calls
-of NumPy take more time than that saves."""
+"""Bytes of the registers of one chunk. An operation reads and writes some of them, which fit in a core's second-level
+cache. With smaller chunks, calls of NumPy take more time than that saves.
+"""
 
 
 def linear_indices(shape: Shape, dimensions: tuple[int, ...], sums: FloorSums, rows: ArrayLike) -> NDArray[np.int64]:
@@ -127,7 +130,8 @@ def _weight(arguments: tuple[Any, ...], _: object) -> int:
 
 @cached(max_bytes=4 << 20, weigh=_weight)
 def _pairs(sums: FloorSums, conditions: tuple[tuple[int, int], ...], rank: int) -> tuple[FloorSums, _Tests]:
-    """The formula with two of its first `rank` outputs in one, the second as the upper half of an int32; and the conditions for it.
+    """The formula with two of its first `rank` outputs in one, the second as the upper half of an int32; and the
+    conditions for it.
 
     Arithmetic takes as long for both as for one, and one pass writes both. Then one pass converts the halves to int64.
     """
@@ -157,7 +161,9 @@ class _Plan(NamedTuple):
 
 @cached(max_bytes=4 << 20, weigh=_weight)
 def _plan(sums: FloorSums) -> _Plan:
-    """The plan for a formula. Terms are in the order that takes the fewest operations: first one whose product is made in place."""
+    """The plan for a formula. Terms are in the order that takes the fewest operations: first one whose product is made
+    in place.
+    """
     half = 1 << (31 if sums.fits_int32 else 63)
 
     def planned(terms: Terms) -> Terms:
@@ -173,7 +179,9 @@ def _plan(sums: FloorSums) -> _Plan:
 
 
 class _Chunk:
-    """The registers of a compiled formula for up to `length` rows at a time, in int32 where the formula fits. `outputs`: how many of its results are kept."""
+    """The registers of a compiled formula for up to `length` rows at a time, in int32 where the formula fits.
+    `outputs`: how many of its results are kept.
+    """
 
     def __init__(self, sums: FloorSums, rows: int, outputs: int = 0) -> None:
         registers = sums.inputs + len(sums.steps)
@@ -196,7 +204,9 @@ class _Chunk:
         self.scratch = self._rows[-1]
 
     def take(self, columns: NDArray[Any], sizes: tuple[int, ...]) -> bool:
-        """Sets the inputs, a row of integers for each, which may have more bits. False if a number is not in [0, its size)."""
+        """Sets the inputs, a row of integers for each, which may have more bits. False if a number is not in [0, its
+        size).
+        """
         if columns.shape[1] != self._used:
             self.cut(columns.shape[1])
         if not columns.size:
@@ -238,7 +248,9 @@ class _Chunk:
         return result
 
     def sum(self, terms: Terms, out: NDArray[np.signedinteger[Any]]) -> None:
-        """Σ coefficient · register, modulo 2^64 or 2^32. `out` has the type of the registers, and the terms are those of a plan."""
+        """Σ coefficient · register, modulo 2^64 or 2^32. `out` has the type of the registers, and the terms are those
+        of a plan.
+        """
         if not terms:
             out.fill(0)
             return

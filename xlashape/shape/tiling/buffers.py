@@ -1,6 +1,7 @@
 """Buffers of arrays: elements are put where the layout says, and taken from there.
 
-Elements of fewer than 8 bits side by side in bytes, as `E(n)` stores them: the first element in a byte's low-order bits.
+Elements of fewer than 8 bits side by side in bytes, as `E(n)` stores them: the first element in a byte's low-order
+bits.
 
 Arrays to buffers and back: a NumPy array ↔ the bytes that XLA would hold, and buffers from one layout to another.
 
@@ -11,9 +12,9 @@ Arrays to buffers and back: a NumPy array ↔ the bytes that XLA would hold, and
 ([1, 2, 4, 5, 3, -1, 6, -1], [[1, 2, 3], [4, 5, 6]])
 
 A buffer is `tiling.physical_bytes(shape)` bytes, little-endian, each element where `tiling.linear_index` says, in
-`tiling.stored_bits(shape)` bits: types below 8 bits take a byte an element, or with `E(n)` n bits, the first element in a
-byte's low-order bits. Padding is filled with `fill`, by default with zeros. Dynamic dimensions have their bounds as sizes; metadata
-before the data is not part of the buffer here.
+`tiling.stored_bits(shape)` bits: types below 8 bits take a byte an element, or with `E(n)` n bits, the first element in
+a byte's low-order bits. Padding is filled with `fill`, by default with zeros. Dynamic dimensions have their bounds as
+sizes; metadata before the data is not part of the buffer here.
 
 XLA has no such function; the facts are those of `xlashape.shape.tiling.formula`.
 """
@@ -43,7 +44,8 @@ _PIECE = 1 << 15
 
 
 def pack_bits(elements: _Bytes, bits: int, value_bits: int, packed: _Bytes) -> None:
-    """Writes the low `value_bits` of each byte of `elements` into `bits` bits of `packed`, whose spare last bits become 0.
+    """Writes the low `value_bits` of each byte of `elements` into `bits` bits of `packed`, whose spare last bits become
+    0.
 
     >>> packed = np.empty(2, np.uint8)
     >>> pack_bits(np.array([1, 2, 15], np.uint8), 4, 4, packed)
@@ -148,13 +150,14 @@ def pack(
 ) -> NDArray[np.uint8]:
     """The buffer of an array: uint8[physical_bytes].
 
-    `array` has the shape's dimensions, its element type as NumPy or ml_dtypes has it, and any strides. Nested lists are accepted if the
-    element type can hold every value. `fill` is the value of every padding element; None sets all their bits to 0. With `out`, a
-    writable contiguous buffer of the right size, the bytes are written there.
+    `array` has the shape's dimensions, its element type as NumPy or ml_dtypes has it, and any strides. Nested lists are
+    accepted if the element type can hold every value. `fill` is the value of every padding element; None sets all their
+    bits to 0. With `out`, a writable contiguous buffer of the right size, the bytes are written there.
 
-    InvalidArgumentError for another type or size, or a `fill` that the type does not have; UnavailableError for a type that
-    needs ml_dtypes where it is not installed; UnsupportedError for an `E(n)` that does not define how an element is stored;
-    LimitExceededError for a buffer that does not fit in memory. Errors for shapes as in `tiling.linear_index`.
+    InvalidArgumentError for another type or size, or a `fill` that the type does not have; UnavailableError for a type
+    that needs ml_dtypes where it is not installed; UnsupportedError for an `E(n)` that does not define how an element
+    is stored; LimitExceededError for a buffer that does not fit in memory. Errors for shapes as in
+    `tiling.linear_index`.
     """
     shape = array_of(shape)
     storage = _Storage(shape)
@@ -177,10 +180,10 @@ def pack(
 def unpack(shape: Shape, buffer: Any, *, copy: bool | None = None) -> _Array:
     """The array whose buffer is given: the shape's dimensions and element type. The inverse of `pack`.
 
-    `buffer` is bytes or anything else with a buffer, such as a NumPy array; its length is `tiling.physical_bytes(shape)`.
-    Where the elements along every dimension are evenly spaced (no tiles, or tiles that do not divide a dimension), the array is a view of the
-    buffer, read-only if the buffer is; otherwise it is a copy. `copy` is as in NumPy: True always copies, False raises
-    UnsupportedError where a view cannot be.
+    `buffer` is bytes or anything else with a buffer, such as a NumPy array; its length is
+    `tiling.physical_bytes(shape)`. Where the elements along every dimension are evenly spaced (no tiles, or tiles that
+    do not divide a dimension), the array is a view of the buffer, read-only if the buffer is; otherwise it is a copy.
+    `copy` is as in NumPy: True always copies, False raises UnsupportedError where a view cannot be.
 
     InvalidArgumentError for a buffer of another length; other errors as in `pack`.
 
@@ -220,8 +223,8 @@ def unpack(shape: Shape, buffer: Any, *, copy: bool | None = None) -> _Array:
 def relayout(buffer: Any, from_shape: Shape, to_shape: Shape, *, fill: Any = None) -> NDArray[np.uint8]:
     """The same array in another layout: the buffer of `from_shape` → a new buffer of `to_shape`.
 
-    Both have the same dimensions and element type; tiles, orders, packing and tail padding may differ. Errors as in `pack`
-    and `unpack`, and InvalidShapeError where the arrays differ.
+    Both have the same dimensions and element type; tiles, orders, packing and tail padding may differ. Errors as in
+    `pack` and `unpack`, and InvalidShapeError where the arrays differ.
 
     >>> relayout(bytes(range(6)), Shape.parse("u8[2,3]{1,0}"), Shape.parse("u8[2,3]{0,1}")).tolist()
     [0, 3, 1, 4, 2, 5]
@@ -248,7 +251,9 @@ def _fill_value(shape: Shape, storage: _Storage, fill: Any) -> _Array:
 
 
 class _Storage:
-    """How one element of a shape is stored: NumPy's type of it, and `packed_bits` where elements share bytes, else 0."""
+    """How one element of a shape is stored: NumPy's type of it, and `packed_bits` where elements share bytes, else
+    0.
+    """
 
     __slots__ = ("dtype", "packed_bits", "value_bits")
 
@@ -270,7 +275,9 @@ def _plain(array: _Array) -> _Array:
 
 
 def _values(shape: Shape, storage: _Storage, array: ArrayLike) -> _Array:
-    """`array` as a NumPy array of the shape's dimensions and type, in the machine's byte order; not copied if it is one."""
+    """`array` as a NumPy array of the shape's dimensions and type, in the machine's byte order; not copied if it is
+    one.
+    """
     try:
         values: _Array = np.asarray(array)
     except (ValueError, TypeError):

@@ -2,15 +2,15 @@
 
 The tiling formula of one shape in its compiled form: sums of floor divisions.
 
-Every digit that tiling makes of a number v is a difference of two floors, ⌊v/q⌋ - n·⌊v/(q·n)⌋, and tiling only ever adds
-and splits such digits. So a position is Σ c·⌊v/q⌋ with few terms: T(8,128)(2,1) on two dimensions takes three divisions and
-no mod. `trace` finds that form by calling the formula with recording numbers. `FloorSums` is the form; it evaluates ints itself, and
-`batches` evaluates arrays.
+Every digit that tiling makes of a number v is a difference of two floors, ⌊v/q⌋ - n·⌊v/(q·n)⌋, and tiling only ever
+adds and splits such digits. So a position is Σ c·⌊v/q⌋ with few terms: T(8,128)(2,1) on two dimensions takes three
+divisions and no mod. `trace` finds that form by calling the formula with recording numbers. `FloorSums` is the form; it
+evaluates ints itself, and `batches` evaluates arrays.
 
-Maps have a compiled form of their own, `xlashape.symbolic.expr.evaluate`, because they need more operations: mod, maximum, minimum,
-constraints, integers beyond int64. Evaluating tiling's formulas there takes 2.4 µs an index instead of 0.5 µs and 39 µs for 1,000
-indices instead of 20 µs (`T(8,128)(2,1)`; 100,000 indices take 0.42 ms instead of 0.35 ms), and `strided_copy` reads strides out of
-the sums.
+Maps have a compiled form of their own, `xlashape.symbolic.expr.evaluate`, because they need more operations: mod,
+maximum, minimum, constraints, integers beyond int64. Evaluating tiling's formulas there takes 2.4 µs an index instead
+of 0.5 µs and 39 µs for 1,000 indices instead of 20 µs (`T(8,128)(2,1)`; 100,000 indices take 0.42 ms instead of 0.35
+ms), and `strided_copy` reads strides out of the sums.
 
 The compiled formulas of a shape, index → position in the buffer and back, with a cache of those used last.
 """
@@ -34,10 +34,11 @@ Terms = tuple[tuple[int, int], ...]
 class FloorSums(NamedTuple):
     """Arithmetic over registers, each of which is written once.
 
-    The first `inputs` registers hold the inputs. Each of `steps` appends one register: the sum of its terms, floor-divided by its
-    divisor. The `outputs` are sums of terms. For inputs inside their bounds every register and every output fits int64. Partial
-    sums may not; arithmetic modulo 2^64 still gives the right result. Where the form `fits_int32`, the same holds for int32 and 2^32, and so
-    do the divisors fit. Where they `give_int16`, all outputs are in [0, 2^15).
+    The first `inputs` registers hold the inputs. Each of `steps` appends one register: the sum of its terms,
+    floor-divided by its divisor. The `outputs` are sums of terms. For inputs inside their bounds every register and
+    every output fits int64. Partial sums may not; arithmetic modulo 2^64 still gives the right result. Where the form
+    `fits_int32`, the same holds for int32 and 2^32, and so do the divisors fit. Where they `give_int16`, all outputs
+    are in [0, 2^15).
     """
 
     inputs: int

@@ -1,15 +1,16 @@
 """The tiling formula, written once: logical index → position in the buffer, and back.
 
-It is arithmetic with `+`, `*`, `//` and `%` alone, so an index may be made of ints, NumPy arrays or symbolic expressions;
-`floor_sums` calls it with numbers that record what is done to them. Sizes are always ints.
+It is arithmetic with `+`, `*`, `//` and `%` alone, so an index may be made of ints, NumPy arrays or symbolic
+expressions; `floor_sums` calls it with numbers that record what is done to them. Sizes are always ints.
 
-Sizes and coordinates are in physical order, most major first. A tile applies to the last dimensions. Each of them splits into the
-number of tiles and the size of a tile, and the sizes of tiles move behind the numbers of tiles:
+Sizes and coordinates are in physical order, most major first. A tile applies to the last dimensions. Each of them
+splits into the number of tiles and the size of a tile, and the sizes of tiles move behind the numbers of tiles:
 
     sizes (…, d, …)  →  (…, ⌈d/t⌉, …, t, …)        coordinate e  →  ⌊e/t⌋, e mod t
 
-If a tile is longer than the array has dimensions, dimensions of size 1 are added at the major end first. A `*` first merges its
-dimension into the next more minor one. Source of the fact: XLA's documentation of tiled layouts, and `xla.TileProto`.
+If a tile is longer than the array has dimensions, dimensions of size 1 are added at the major end first. A `*` first
+merges its dimension into the next more minor one. Source of the fact: XLA's documentation of tiled layouts, and
+`xla.TileProto`.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ MAX_TILED_DIMENSIONS = 1 << 17
 class TileStep(NamedTuple):
     """One tile applied to the sizes that the tiles before it made.
 
-    First, `added` dimensions of size 1 are put in front. The sizes in `kept` stay as they are. Each of `groups` is a group of sizes
-    that merge into one, which one entry of `tile` splits; `sizes` are the products of the groups, and `counts` the numbers of
-    tiles along them. `result` are the sizes after the tile.
+    First, `added` dimensions of size 1 are put in front. The sizes in `kept` stay as they are. Each of `groups` is a
+    group of sizes that merge into one, which one entry of `tile` splits; `sizes` are the products of the groups, and
+    `counts` the numbers of tiles along them. `result` are the sizes after the tile.
     """
 
     added: int
@@ -51,8 +52,8 @@ class TileStep(NamedTuple):
 class Geometry(NamedTuple):
     """The sizes of an array in memory.
 
-    `dimensions` are the logical sizes (of a dynamic dimension its bound), `physical` those after all tiles, most major first;
-    `tiled_elements` is their product and `elements` that with the tail padding. All fit int64.
+    `dimensions` are the logical sizes (of a dynamic dimension its bound), `physical` those after all tiles, most major
+    first; `tiled_elements` is their product and `elements` that with the tail padding. All fit int64.
     """
 
     dimensions: tuple[int, ...]
@@ -81,8 +82,8 @@ _geometries: BoundedCache[Shape, Geometry] = BoundedCache("xlashape.shape: geome
 def geometry(shape: Shape) -> Geometry:
     """The sizes of an array in memory. Without a layout, the default one counts.
 
-    InvalidShapeError for a shape that is not an array or has an unbounded dimension, SizeOverflowError if the padded array has more
-    elements than int64 can count, LimitExceededError beyond `MAX_TILED_DIMENSIONS`.
+    InvalidShapeError for a shape that is not an array or has an unbounded dimension, SizeOverflowError if the padded
+    array has more elements than int64 can count, LimitExceededError beyond `MAX_TILED_DIMENSIONS`.
 
     >>> geometry(Shape.parse("f32[3,5]{1,0:T(2,2)}")).physical
     (2, 3, 2, 2)
@@ -153,9 +154,10 @@ def _tile_step(sizes: tuple[int, ...], tile: Tile) -> TileStep:
 def physical_position(shape: Shape, index: Sequence[Any]) -> Any:
     """The position in the buffer, in elements, of the element at `index`.
 
-    `index` has one entry for each dimension: ints, NumPy arrays that broadcast together, or expressions. Entries must be inside
-    their dimensions, which is not checked. The formula relies on it: a dimension of size 1 adds nothing, and a size that fits into
-    its tile is not divided. The result is therefore the plain int 0 if all sizes are 1 or the array is empty.
+    `index` has one entry for each dimension: ints, NumPy arrays that broadcast together, or expressions. Entries must
+    be inside their dimensions, which is not checked. The formula relies on it: a dimension of size 1 adds nothing, and
+    a size that fits into its tile is not divided. The result is therefore the plain int 0 if all sizes are 1 or the
+    array is empty.
 
     >>> physical_position(Shape.parse("f32[3,5]{1,0:T(2,2)}"), (2, 3))
     17
@@ -188,8 +190,8 @@ def physical_position(shape: Shape, index: Sequence[Any]) -> Any:
 def logical_index(shape: Shape, position: Any) -> tuple[tuple[Any, ...], tuple[Condition, ...]]:
     """The index of the element at `position` of the buffer, and the conditions under which there is an element.
 
-    `position` is an int, a NumPy array or an expression. It must be inside the buffer, which is not checked. Where a condition
-    fails, the position is padding and the index has no meaning. Conditions that always hold are left out.
+    `position` is an int, a NumPy array or an expression. It must be inside the buffer, which is not checked. Where a
+    condition fails, the position is padding and the index has no meaning. Conditions that always hold are left out.
 
     >>> logical_index(Shape.parse("f32[3,5]{1,0:T(2,2)}"), 17)
     ((2, 3), (Condition(value=2, size=3), Condition(value=3, size=5)))

@@ -2,8 +2,8 @@
 
 The size of a buffer, padding included: its dimensions after tiling, its elements and its bytes.
 
-Why a buffer is bigger than its array: how much of it is padding, what each tile adds along which dimension, and which orders
-of the dimensions would have the least padding.
+Why a buffer is bigger than its array: how much of it is padding, what each tile adds along which dimension, and which
+orders of the dimensions would have the least padding.
 
 >>> print(padding_report(Shape.parse("s32[8388608,8,4]{2,1,0:T(8,128)}")))
 s32[8388608,8,4]{2,1,0:T(8,128)}
@@ -34,7 +34,8 @@ from xlashape.shape.value.shape import Layout, Shape
 
 
 def physical_dimensions(shape: Shape) -> tuple[int, ...]:
-    """The sizes after all tiles, most major first; the tail padding is not among them. Errors as in `tiling.linear_index`.
+    """The sizes after all tiles, most major first; the tail padding is not among them. Errors as in
+    `tiling.linear_index`.
 
     >>> physical_dimensions(Shape.parse("bf16[20,300]{1,0:T(8,128)(2,1)}"))
     (3, 3, 4, 128, 2, 1)
@@ -56,10 +57,11 @@ def physical_elements(shape: Shape) -> int:
 
 
 def physical_bytes(shape: Shape) -> int:
-    """The bytes of the buffer, padding included; elements packed by `E(n)` share bytes. Errors as in `tiling.linear_index`.
+    """The bytes of the buffer, padding included; elements packed by `E(n)` share bytes. Errors as in
+    `tiling.linear_index`.
 
-    Split configs are ignored. Dynamic dimensions count with their bounds; the metadata that some devices put before the data is
-    not counted.
+    Split configs are ignored. Dynamic dimensions count with their bounds; the metadata that some devices put before the
+    data is not counted.
 
     >>> physical_bytes(Shape.parse("f32[3,5]{1,0:T(8,128)}")), physical_bytes(Shape.parse("s4[5]{0:E(4)}"))
     (4096, 3)
@@ -98,10 +100,11 @@ _NAMED_ORDERS = 8
 class PaddingCause(NamedTuple):
     """One size that does not fill its tile, or the tail.
 
-    `what` says in words what is padded, `dimensions` which logical dimensions that is made of (none for the tail, and for a
-    dimension that is added because a tile has more sizes than the array has dimensions). Its `size` becomes `padded`. `tile` is the
-    tile that pads, number `tile_number` of the layout; both are None for the tail. `elements` is the padding that is added to what
-    the causes before this one have made, so that the sum over all causes is all padding.
+    `what` says in words what is padded, `dimensions` which logical dimensions that is made of (none for the tail, and
+    for a dimension that is added because a tile has more sizes than the array has dimensions). Its `size` becomes
+    `padded`. `tile` is the tile that pads, number `tile_number` of the layout; both are None for the tail. `elements`
+    is the padding that is added to what the causes before this one have made, so that the sum over all causes is all
+    padding.
     """
 
     what: str
@@ -125,12 +128,12 @@ class PaddingCause(NamedTuple):
 class PaddingReport(NamedTuple):
     """The sizes of an array and its buffer, and what makes the difference.
 
-    - `logical_elements`, `physical_elements`; `logical_bytes`, `physical_bytes`: without and with padding; elements below 8
-      bits share bytes where the layout says `E(n)`.
+    - `logical_elements`, `physical_elements`; `logical_bytes`, `physical_bytes`: without and with padding; elements
+      below 8 bits share bytes where the layout says `E(n)`.
     - `causes`: in the order in which they are applied; the tail, if it pads, comes last.
-    - `best_orders`: `minor_to_major` orders that make the smallest buffer with the same tiles, 8 at most, those nearest to the
-      layout's own order first. Of orders that put the same sizes under the tiles only the nearest is listed. Empty where there are
-      too many orders to compare. `best_bytes` is the size of that buffer.
+    - `best_orders`: `minor_to_major` orders that make the smallest buffer with the same tiles, 8 at most, those nearest
+      to the layout's own order first. Of orders that put the same sizes under the tiles only the nearest is listed.
+      Empty where there are too many orders to compare. `best_bytes` is the size of that buffer.
     """
 
     shape: Shape

@@ -1,7 +1,9 @@
-"""Copies between an array and its tiled buffer that follow the strides of both, without computing positions of elements.
+"""Copies between an array and its tiled buffer that follow the strides of both, without computing positions of
+elements.
 
-Where every division of the tiling formula divides a single dimension, and the divisors of a dimension divide each other, the
-positions are linear in mixed-radix digits of the indices: the array is then a few blocks, each a strided copy.
+Where every division of the tiling formula divides a single dimension, and the divisors of a dimension divide each
+other, the positions are linear in mixed-radix digits of the indices: the array is then a few blocks, each a strided
+copy.
 """
 
 from __future__ import annotations
@@ -31,17 +33,23 @@ _PIECE = 1 << 15
 _TRANSIT_BYTES = 1 << 19
 """Bytes of a buffer that are copied by way of the cache at a time."""
 _WORDS_IN_PIECE = 1 << 18
-"""Elements that are copied as parts of words at a time: they, the words and the temporaries stay in the second-level cache."""
+"""Elements that are copied as parts of words at a time: they, the words and the temporaries stay in the second-level
+cache.
+"""
 _SIDE = 256
 """The most rows and columns of a block that is transposed at a time."""
 _GAP = 16
-"""Unused elements after each row of a block in the cache: without them the elements of a column would share a few cache sets."""
+"""Unused elements after each row of a block in the cache: without them the elements of a column would share a few cache
+sets.
+"""
 _SMALL_BYTES = 1 << 16
 """For an array of fewer bytes the order of copying does not matter."""
 
 
 class Axis(NamedTuple):
-    """One digit of an index. It has `length` values; a step of 1 is `index_step` in `dimension` and `stride` elements in the buffer."""
+    """One digit of an index. It has `length` values; a step of 1 is `index_step` in `dimension` and `stride` elements
+    in the buffer.
+    """
 
     dimension: int
     length: int
@@ -58,7 +66,9 @@ class Block(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The blocks of an array whose dimensions are put in the order `transpose` and then merged to the sizes `merged`."""
+    """The blocks of an array whose dimensions are put in the order `transpose` and then merged to the sizes
+    `merged`.
+    """
 
     transpose: tuple[int, ...]
     merged: tuple[int, ...]
@@ -79,7 +89,9 @@ def _weight(key: tuple[Shape], plan: Plan) -> int:
 
 
 def plan(shape: Shape) -> Plan | None:
-    """The blocks of an array that is not empty, or None if its positions are not linear in digits of single dimensions."""
+    """The blocks of an array that is not empty, or None if its positions are not linear in digits of single
+    dimensions.
+    """
     copy_plan = _plan(shape)
     return copy_plan if copy_plan.blocks else None
 
@@ -146,7 +158,9 @@ def _blocks(shape: Shape) -> tuple[Block, ...] | None:
 
 
 def _pieces_of(dimension: int, size: int, divisors: Sequence[int], strides: Sequence[int]) -> list[_Piece]:
-    """The complete tiles of a dimension, then the complete tiles of the next smaller divisor in the remainder, and so on."""
+    """The complete tiles of a dimension, then the complete tiles of the next smaller divisor in the remainder, and so
+    on.
+    """
     pieces: list[_Piece] = []
     start = offset = 0
     for level in range(len(divisors) - 1, -1, -1):
@@ -179,7 +193,9 @@ def copy_block(array: _Array, buffer: _Array, block: Block, *, into_buffer: bool
 
 
 def _merged(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """The axes as (count, stride in the buffer, stride in the array), most major in the buffer first. Neighbours are merged where their strides allow it."""
+    """The axes as (count, stride in the buffer, stride in the array), most major in the buffer first. Neighbours are
+    merged where their strides allow it.
+    """
     joined: list[tuple[int, int, int]] = []
     for count, in_buffer, in_array in sorted(axes, key=lambda axis: -axis[1]):
         if joined and joined[-1][1] == count * in_buffer and joined[-1][2] == count * in_array:
@@ -218,7 +234,9 @@ def _copy(in_array: _Array, in_buffer: _Array, into_buffer: bool) -> None:
 
 
 def _copy_runs(in_array: _Array, in_buffer: _Array, into_buffer: bool) -> None:
-    """Copies runs of elements that are contiguous on both sides. Out of a buffer by way of the cache, because its runs are read out of order."""
+    """Copies runs of elements that are contiguous on both sides. Out of a buffer by way of the cache, because its runs
+    are read out of order.
+    """
     if into_buffer or in_buffer.ndim <= 1 or in_buffer.nbytes <= _TRANSIT_BYTES:
         _assign(in_array, in_buffer, into_buffer)
         return
@@ -239,8 +257,8 @@ def _assign(in_array: _Array, in_buffer: _Array, into_buffer: bool) -> None:
 def _copy_words(in_array: _Array, in_buffer: _Array, into_buffer: bool) -> None:
     """Copies elements that alternate in the buffer, 2, 4 or 8 from as many rows: each is a part of a wider word there.
 
-    NumPy is fast at widening and narrowing casts and slow at strides of a few bytes. Part i of a word is the low part of the
-    word that begins i elements later, so no shifts are needed.
+    NumPy is fast at widening and narrowing casts and slow at strides of a few bytes. Part i of a word is the low part
+    of the word that begins i elements later, so no shifts are needed.
     """
     parts, size = in_array.shape[-1], in_array.itemsize
     wide = np.dtype(_WORDS[parts * size])
@@ -276,7 +294,9 @@ def _words_from_buffer(words: _Array, elements: _Array, scratch: _Array) -> None
 
 
 def _transpose(in_array: _Array, in_buffer: _Array, nearest: int, into_buffer: bool) -> None:
-    """Copies where rows of one side are columns of the other, block by block by way of the cache. A block there has the order of its source."""
+    """Copies where rows of one side are columns of the other, block by block by way of the cache. A block there has the
+    order of its source.
+    """
     a, b = np.moveaxis(in_array, nearest, -2), np.moveaxis(in_buffer, nearest, -2)
     side = _SIDE if a.itemsize <= 4 else _SIDE // 2
     transit: dict[tuple[int, ...], _Array] = {}
@@ -294,7 +314,9 @@ def _transpose(in_array: _Array, in_buffer: _Array, nearest: int, into_buffer: b
 
 
 def _split(limit: int, first: _Array, second: _Array) -> Iterator[tuple[_Array, _Array]]:
-    """Both arrays, cut along their common first axes into parts of which `first` has at most `limit` elements or one row."""
+    """Both arrays, cut along their common first axes into parts of which `first` has at most `limit` elements or one
+    row.
+    """
     if first.size <= limit or first.ndim == 0:
         yield first, second
         return

@@ -19,8 +19,8 @@ class _Digit(NamedTuple):
 def moves_nothing(tiles: Iterable[Tile], sizes: Sequence[int]) -> bool:
     """Whether an array of physical `sizes`, most major first, lies under `tiles` as it lies without any.
 
-    Every tile cuts the digits of the row-major position into those that count tiles and those within a tile. Nothing moves where no
-    size is padded and the digits end in the order in which they began.
+    Every tile cuts the digits of the row-major position into those that count tiles and those within a tile. Nothing
+    moves where no size is padded and the digits end in the order in which they began.
 
     >>> moves_nothing([Tile((8, 128))], (64, 128)), moves_nothing([Tile((8, 128))], (64, 256))
     (True, False)
@@ -66,7 +66,9 @@ def _merged(digits: list[_Digit]) -> list[_Digit]:
 
 
 def _split(digits: list[_Digit], size: int) -> tuple[list[_Digit], list[_Digit]] | None:
-    """The digits that count runs of `size`, and those within a run. None where a run is padded or ends inside a digit."""
+    """The digits that count runs of `size`, and those within a run. None where a run is padded or ends inside a
+    digit.
+    """
     inner: list[_Digit] = []
     outer = list(digits)
     while size > 1:

@@ -32,9 +32,9 @@ class ProgramShape(FrozenValue):
     >>> ProgramShape.parse("(p0: f32[2]{0}, p1: (s32[], f32[])) -> f32[]").parameters
     (Shape('f32[2]{0}'), Shape('(s32[], f32[])'))
 
-    `parameter_names` may be shorter than `parameters`; a parameter without a name is printed `(unknown)`. The text has layouts, like that
-    of shapes; XLA prints programs without them, as `shape_util.human_string` does.
-    InvalidShapeError for more names than parameters.
+    `parameter_names` may be shorter than `parameters`; a parameter without a name is printed `(unknown)`. The text has
+    layouts, like that of shapes; XLA prints programs without them, as `shape_util.human_string` does. InvalidShapeError
+    for more names than parameters.
     """
 
     __slots__ = ("parameter_names", "parameters", "result", "unknown_fields")
@@ -63,7 +63,9 @@ class ProgramShape(FrozenValue):
 
     @classmethod
     def parse(cls, text: str) -> ProgramShape:
-        """The program shape written `text`; ParseError with line and column otherwise. The grammar is at the top of this file."""
+        """The program shape written `text`; ParseError with line and column otherwise. The grammar is at the top of
+        this file.
+        """
         cursor = Cursor(text)
         cursor.expect("(")
         names: list[str] = []

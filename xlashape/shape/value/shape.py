@@ -1,11 +1,13 @@
 """Shapes and layouts, and when two are equal.
 
-XLA's relations of shapes: equality, which does not compare dynamic metadata and unknown fields as `==` does, and compatibility.
+XLA's relations of shapes: equality, which does not compare dynamic metadata and unknown fields as `==` does, and
+compatibility.
 
 Shapes and layouts: XLA's `Shape` and `Layout`, as frozen values.
 
-They stand in one file because each can contain the other: a shape has a layout, and the layout of a sparse array has a physical
-shape. Their text and their protos are read and written by modules that this file imports, `xlashape.shape.text` and `xlashape.shape.proto_codec`.
+They stand in one file because each can contain the other: a shape has a layout, and the layout of a sparse array has a
+physical shape. Their text and their protos are read and written by modules that this file imports,
+`xlashape.shape.text` and `xlashape.shape.proto_codec`.
 """
 
 from __future__ import annotations
@@ -70,7 +72,9 @@ def same_sizes(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> bool:
 
 
 def compatible_shapes(lhs: Shape, rhs: Shape, same_type: Callable[[Shape, Shape], bool] = _same_type) -> bool:
-    """Whether kinds, sizes and, by `same_type`, the element types of arrays agree. Layouts and dynamic flags are not compared."""
+    """Whether kinds, sizes and, by `same_type`, the element types of arrays agree. Layouts and dynamic flags are not
+    compared.
+    """
     if lhs.is_array and rhs.is_array:
         return same_type(lhs, rhs) and same_sizes(lhs.dimensions, rhs.dimensions)
     return same_kind_and_length(lhs, rhs) and all(
@@ -79,7 +83,9 @@ def compatible_shapes(lhs: Shape, rhs: Shape, same_type: Callable[[Shape, Shape]
 
 
 def equal_layouts(lhs: Layout | None, rhs: Layout | None, ignored: frozenset[str] = frozenset()) -> bool:
-    """Whether two layouts are the same to XLA, the `ignored` fields aside. No layout is not the same as the default layout."""
+    """Whether two layouts are the same to XLA, the `ignored` fields aside. No layout is not the same as the default
+    layout.
+    """
     if lhs is None or rhs is None:
         return lhs is rhs
     if lhs == rhs:
@@ -103,7 +109,9 @@ def _equal_physical(lhs: Shape | None, rhs: Shape | None) -> bool:
 
 
 def ignored_fields(names: Iterable[str]) -> frozenset[str]:
-    """The fields of a layout that a comparison ignores. InvalidArgumentError for a name that is not among those of `layout_util.equal`."""
+    """The fields of a layout that a comparison ignores. InvalidArgumentError for a name that is not among those of
+    `layout_util.equal`.
+    """
     fields: set[str] = set()
     for name in names:
         field = "element_size_in_bits" if name == "element_size" else name
@@ -138,8 +146,8 @@ class Layout(FrozenValue, Displayed):
     - `tail_padding_alignment_in_elements`: the number of elements is rounded up to a multiple of this, 1 or more.
     - `index_primitive_type`, `pointer_primitive_type`: integer types of sparse arrays, or PRIMITIVE_TYPE_INVALID.
     - `element_size_in_bits`: 0 for the element type's own size.
-    - `memory_space`: 0 main memory, 1 on-chip memory, 5 host memory; others depend on the device, and XLA has negative ones
-      too.
+    - `memory_space`: 0 main memory, 1 on-chip memory, 5 host memory; others depend on the device, and XLA has negative
+      ones too.
     - `split_configs`: physical dimensions cut into parts, numbered from the most major one.
     - `physical_shape`: sparse arrays only.
     - `dynamic_shape_metadata_prefix_bytes`: bytes before the data that hold the sizes of dynamic dimensions.
@@ -216,8 +224,8 @@ class Layout(FrozenValue, Displayed):
     def from_proto(cls, value: bytes | Message) -> Layout:
         """The layout of an `xla.LayoutProto`: its bytes, or a message of any protobuf pool.
 
-        Fields that `Layout` has no attribute for are kept in `unknown_fields`. DecodeError for bytes that are not a LayoutProto,
-        InvalidShapeError (its `field` is the path) for a layout that cannot be.
+        Fields that `Layout` has no attribute for are kept in `unknown_fields`. DecodeError for bytes that are not a
+        LayoutProto, InvalidShapeError (its `field` is the path) for a layout that cannot be.
         """
         from xlashape.shape import proto_codec  # protobuf loads on first use
 
@@ -273,18 +281,20 @@ class Shape(FrozenValue, Displayed):
     >>> shape.element_type.text, shape.dimensions, shape.dynamic_dimensions, shape.layout.tiles
     ('f32', (3, 5), (False, True), (Tile('(2,2)'),))
 
-    - `element_type`: of an array; or TUPLE, BUFFER, TOKEN, OPAQUE_TYPE. A type of a newer schema is kept as a number: the shape
-      then counts as an array unless it has `tuple_shapes`, and everything that needs the width of an element raises UnsupportedError.
+    - `element_type`: of an array; or TUPLE, BUFFER, TOKEN, OPAQUE_TYPE. A type of a newer schema is kept as a number:
+      the shape then counts as an array unless it has `tuple_shapes`, and everything that needs the width of an element
+      raises UnsupportedError.
     - `dimensions`: sizes, 0 or more each; UNBOUNDED_SIZE for an unbounded dynamic dimension.
-    - `dynamic_dimensions`: a bool per dimension; a dynamic size is an upper bound. None: only unbounded ones are dynamic.
+    - `dynamic_dimensions`: a bool per dimension; a dynamic size is an upper bound. None: only unbounded ones are
+      dynamic.
     - `layout`: of an array, or None. `Shape.array` and `Shape.parse` fill in the default one; this constructor and
       `from_proto` leave it as it is.
     - `tuple_shapes`: a tuple's elements; of a buffer, the one array it holds.
-    - `unknown_fields`: protobuf fields that this version does not know, as bytes. `to_proto` writes them back; they count for
-      equality.
+    - `unknown_fields`: protobuf fields that this version does not know, as bytes. `to_proto` writes them back; they
+      count for equality.
 
-    InvalidShapeError for a shape that cannot be (its `field` says where), SizeOverflowError when the sizes multiply to more
-    than int64 holds, LimitExceededError for tuples nested deeper than `limits.MAX_SHAPE_DEPTH`.
+    InvalidShapeError for a shape that cannot be (its `field` says where), SizeOverflowError when the sizes multiply to
+    more than int64 holds, LimitExceededError for tuples nested deeper than `limits.MAX_SHAPE_DEPTH`.
     """
 
     __match_args__ = ("element_type", "dimensions", "layout")
@@ -348,8 +358,8 @@ class Shape(FrozenValue, Displayed):
     def from_proto(cls, value: bytes | Message) -> Shape:
         """The shape of an `xla.ShapeProto`: its bytes, or a message of any protobuf pool.
 
-        DecodeError for bytes that are not a ShapeProto or nested beyond protobuf's limit; InvalidShapeError, with the path of
-        the field, for a shape that cannot be.
+        DecodeError for bytes that are not a ShapeProto or nested beyond protobuf's limit; InvalidShapeError, with the
+        path of the field, for a shape that cannot be.
         """
         from xlashape.shape import proto_codec  # protobuf loads on first use
 
@@ -363,11 +373,13 @@ class Shape(FrozenValue, Displayed):
 
     @classmethod
     def of(cls, value: Any) -> Shape:
-        """The shape of an array of NumPy or JAX, a `jax.ShapeDtypeStruct`, a Shape of jaxlib, an element type, `(type, dimensions)`,
-        or a tuple, list or dict of these, which becomes a tuple; `xlashape.shape.shape_of` lists all. InvalidArgumentError for others.
+        """The shape of an array of NumPy or JAX, a `jax.ShapeDtypeStruct`, a Shape of jaxlib, an element type, `(type,
+        dimensions)`, or a tuple, list or dict of these, which becomes a tuple; `xlashape.shape.shape_of` lists all.
+        InvalidArgumentError for others.
 
-        A JAX array and a ShapeDtypeStruct with a Format keep their layout, tiles included; everything else has the default one. There elements
-        below 8 bits take a byte each, as in JAX's arrays; compiled programs pack them, which their Formats say.
+        A JAX array and a ShapeDtypeStruct with a Format keep their layout, tiles included; everything else has the
+        default one. There elements below 8 bits take a byte each, as in JAX's arrays; compiled programs pack them,
+        which their Formats say.
 
         >>> import numpy as np
         >>> Shape.of(np.zeros((2, 3), np.float32)), Shape.of(("bfloat16", (8, 128)))

@@ -12,7 +12,8 @@ from xlashape.text import Cursor
 
 
 class ShapeIndex(tuple[int, ...]):
-    """Which element of which tuple, from the outermost tuple inwards; `{}` is the shape itself. A tuple of numbers, printed as XLA does.
+    """Which element of which tuple, from the outermost tuple inwards; `{}` is the shape itself. A tuple of numbers,
+    printed as XLA does.
 
     In `(a, (b, c, d), e)`, {0} is a, {1} is (b, c, d), {1,2} is d.
 

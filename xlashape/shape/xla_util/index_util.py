@@ -1,8 +1,8 @@
 """Linear and multidimensional indices of arrays: XLA's `IndexUtil`.
 
 These functions use `minor_to_major` alone and ignore tiles; `xlashape.shape.tiling` takes tiles into account.
-An array without a layout has the default one, major to minor; of a buffer the array inside counts. A dynamic dimension counts with
-its bound; a shape with an unbounded dimension has no linear order and is refused.
+An array without a layout has the default one, major to minor; of a buffer the array inside counts. A dynamic dimension
+counts with its bound; a shape with an unbounded dimension has no linear order and is refused.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """XLA's `LayoutUtil`: making layouts, asking about them, checking them against shapes, tiled indices.
 
-Functions that change their argument in XLA return a new value here; those that return a status raise an error. Where an order is
-needed, an array without a layout has the default one. Functions with a dimension number as parameter also accept negative numbers.
+Functions that change their argument in XLA return a new value here; those that return a status raise an error. Where an
+order is needed, an array without a layout has the default one. Functions with a dimension number as parameter also
+accept negative numbers.
 
-Three functions are exact where XLA takes a shortcut. `linear_index` applies all tiles, while XLA's applies the first one alone;
-`linear_index_for_nested_tiling` and its inverse also apply the combine size `*`.
+Three functions are exact where XLA takes a shortcut. `linear_index` applies all tiles, while XLA's applies the first
+one alone; `linear_index_for_nested_tiling` and its inverse also apply the combine size `*`.
 """
 
 from __future__ import annotations
@@ -156,7 +157,8 @@ def get_default_layout_for_shape(shape: Shape) -> Layout:
 
 
 def move_dim_to_major(layout: Layout, dim: int) -> Layout:
-    """The layout with dimension `dim` varying slowest; the others keep their order, and the other parts of the layout are kept.
+    """The layout with dimension `dim` varying slowest; the others keep their order, and the other parts of the layout
+    are kept.
 
     >>> move_dim_to_major(Layout((1, 2, 0)), 1)
     Layout('{2,0,1}')
@@ -192,9 +194,10 @@ def has_layouts(shape: Shape) -> bool:
 def equal(lhs: Layout, rhs: Layout, *, ignore: Iterable[str] = ()) -> bool:
     """Whether two layouts are the same to XLA, which ignores `dynamic_shape_metadata_prefix_bytes`.
 
-    `ignore` names what else does not count, as the methods of XLA's `Layout::Equal`: `tiles`, `tail_padding_alignment_in_elements`,
-    `index_primitive_type`, `pointer_primitive_type`, `element_size`, `memory_space`, `split_configs`, `physical_shape`; and
-    `minor_to_major_only` for all of them. `==` compares every field, and unknown protobuf fields.
+    `ignore` names what else does not count, as the methods of XLA's `Layout::Equal`: `tiles`,
+    `tail_padding_alignment_in_elements`, `index_primitive_type`, `pointer_primitive_type`, `element_size`,
+    `memory_space`, `split_configs`, `physical_shape`; and `minor_to_major_only` for all of them. `==` compares every
+    field, and unknown protobuf fields.
 
     >>> equal(Layout.parse("{0}"), Layout.parse("{0:M(8)}")), equal(Layout.parse("{0}"), Layout.parse("{0:S(1)}"))
     (True, False)
@@ -257,13 +260,14 @@ def is_dense_array(shape: Shape) -> bool:
 
 
 def is_untiled_layout(tiles: Layout | Iterable[Tile | Iterable[int]], sizes: Iterable[int] | None = None) -> bool:
-    """Whether an array of these sizes lies under these tiles as it lies without tiles: nothing moves, and nothing is padded.
+    """Whether an array of these sizes lies under these tiles as it lies without tiles: nothing moves, and nothing is
+    padded.
 
-    `tiles` are those of a layout, or the layout itself. `sizes` are the physical sizes, most major first. Without sizes only a layout
-    without tiles is untiled, because every tile moves or pads some array.
+    `tiles` are those of a layout, or the layout itself. `sizes` are the physical sizes, most major first. Without sizes
+    only a layout without tiles is untiled, because every tile moves or pads some array.
 
-    XLA's function of 2025 (asked in libtpu 0.0.42) looks at each tile by itself. It says no of some empty arrays, and of tiles of which
-    one moves elements back to where they were.
+    XLA's function of 2025 (asked in libtpu 0.0.42) looks at each tile by itself. It says no of some empty arrays, and
+    of tiles of which one moves elements back to where they were.
 
     >>> is_untiled_layout([(8, 128)], (64, 128)), is_untiled_layout([(8, 128)], (64, 256)), is_untiled_layout([(8, 128)], (3, 128))
     (True, False, False)
@@ -313,7 +317,8 @@ def are_dimensions_consecutive(layout: Layout, dims: Iterable[int]) -> bool:
 def byte_strides_is_major_to_minor(
     byte_strides: Sequence[int], dims: Sequence[int], element_type: PrimitiveType | str | int
 ) -> bool:
-    """Whether strides are those of an array with the default layout; the strides of dimensions of size 1 are compared too.
+    """Whether strides are those of an array with the default layout; the strides of dimensions of size 1 are compared
+    too.
 
     >>> byte_strides_is_major_to_minor((12, 4), (2, 3), "f32"), byte_strides_is_major_to_minor((4, 8), (2, 3), "f32")
     (True, False)
@@ -332,7 +337,8 @@ def byte_strides_is_major_to_minor(
 def get_split_config(shape: Shape | Layout, dim: int | None = None) -> SplitConfig | None:
     """The split of a dimension, or None. `dim` is its number in the shape; a SplitConfig has its physical number.
 
-    Without `dim`: the only split of the layout, or None if nothing is split. InvalidShapeError if several dimensions are split.
+    Without `dim`: the only split of the layout, or None if nothing is split. InvalidShapeError if several dimensions
+    are split.
 
     >>> get_split_config(Shape.parse("f32[8,4]{0,1:SC(1:2)}")), get_split_config(Shape.parse("f32[8,4]{0,1:SC(1:2)}"), 1)
     (SplitConfig('(1:2)'), None)
@@ -377,8 +383,8 @@ def max_elements_in_per_split(shape: Shape) -> int:
 def linear_index(shape: Shape, indices: Iterable[int]) -> int:
     """The position of an element in the array's buffer, in elements: all tiles count, and combine.
 
-    XLA's `LinearIndex` applies the first tile alone, and returns the index of a one-dimensional array unchanged. Where that is
-    exact, the two functions are equal.
+    XLA's `LinearIndex` applies the first tile alone, and returns the index of a one-dimensional array unchanged. Where
+    that is exact, the two functions are equal.
 
     >>> linear_index(Shape.parse("f32[3,5]{1,0:T(2,2)}"), (2, 3))
     17
@@ -387,14 +393,17 @@ def linear_index(shape: Shape, indices: Iterable[int]) -> int:
 
 
 def linear_index_for_nested_tiling(shape: Shape, indices: Iterable[int]) -> int:
-    """The position of an element in the array's buffer, in elements. XLA's function applies all tiles but not combine."""
+    """The position of an element in the array's buffer, in elements. XLA's function applies all tiles but not
+    combine.
+    """
     return tiling.linear_index(shape, indices)
 
 
 def delinearize_index_for_nested_tiling(shape: Shape, linear_index: int) -> tuple[int, ...]:
     """The element at a position of the array's buffer; the inverse of `linear_index_for_nested_tiling`.
 
-    InvalidIndexError where the position is padding or outside the buffer; `tiling.multi_index` returns None for padding.
+    InvalidIndexError where the position is padding or outside the buffer; `tiling.multi_index` returns None for
+    padding.
 
     >>> delinearize_index_for_nested_tiling(Shape.parse("f32[3,5]{1,0:T(2,2)}"), 17)
     (2, 3)
@@ -461,8 +470,8 @@ def get_with_default_layout(shape: Shape) -> Shape:
 def copy_layout_between_shapes(src: Shape, dst: Shape) -> Shape:
     """`dst` with the layouts of `src`, array by array; without a layout where `src` has none.
 
-    InvalidShapeError unless both have the same tuples, with arrays of the same number of dimensions at the same indices,
-    or if a layout does not fit its new array. Tokens and opaques in `src` are skipped.
+    InvalidShapeError unless both have the same tuples, with arrays of the same number of dimensions at the same
+    indices, or if a layout does not fit its new array. Tokens and opaques in `src` are skipped.
 
     >>> copy_layout_between_shapes(Shape.parse("(f32[2,3]{0,1})"), Shape.parse("(s8[4,5])"))
     Shape('(s8[4,5]{0,1})')
@@ -513,8 +522,8 @@ def has_custom_element_size_in_bits(shape: Shape) -> bool:
 def layouts_in_shapes_equal(lhs: Shape, rhs: Shape) -> bool:
     """Whether the layouts are equal, array by array; element types and sizes are ignored.
 
-    False where tuples differ in length, arrays in their number of dimensions, or the structures otherwise. True where `lhs` is a
-    token or an opaque.
+    False where tuples differ in length, arrays in their number of dimensions, or the structures otherwise. True where
+    `lhs` is a token or an opaque.
     """
     if lhs.is_tuple:
         return (
@@ -533,9 +542,9 @@ def layouts_in_shapes_equal(lhs: Shape, rhs: Shape) -> bool:
 def validate_layout_for_shape(layout: Layout, shape: Shape) -> None:
     """Raises InvalidShapeError if the layout cannot be that of the shape.
 
-    It must have as many dimensions as the shape, and every tile at least one size. No dimension may be split twice, and split indices
-    must ascend strictly inside their dimension. Index and pointer types and a physical shape are for sparse arrays only. For tokens
-    and opaques every layout is valid, for tuples none.
+    It must have as many dimensions as the shape, and every tile at least one size. No dimension may be split twice, and
+    split indices must ascend strictly inside their dimension. Index and pointer types and a physical shape are for
+    sparse arrays only. For tokens and opaques every layout is valid, for tuples none.
     """
     if shape.is_tuple:
         raise InvalidShapeError("a tuple has no layout of its own", field="layout")
@@ -573,8 +582,8 @@ def validate_layout_for_shape(layout: Layout, shape: Shape) -> None:
 
 
 def validate_layout_in_shape(shape: Shape, allow_missing_layouts: bool = False) -> None:
-    """Raises InvalidShapeError if an array in the shape has a layout that `validate_layout_for_shape` refuses, or none at
-    all unless that is allowed.
+    """Raises InvalidShapeError if an array in the shape has a layout that `validate_layout_for_shape` refuses, or none
+    at all unless that is allowed.
     """
     for leaf in shape.leaves():
         if not has_layouts(leaf):

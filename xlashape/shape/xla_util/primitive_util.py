@@ -1,4 +1,6 @@
-"""What floating-point element types can hold, and which conversions keep every value: the functions of XLA's `primitive_util` on them."""
+"""What floating-point element types can hold, and which conversions keep every value: the functions of XLA's
+`primitive_util` on them.
+"""
 
 from __future__ import annotations
 
@@ -163,7 +165,9 @@ def cast_preserves_values(from_type: Type, to_type: Type) -> bool:
 
 
 def _holds_floats(target: FloatFacts, source: FloatFacts) -> bool:
-    """Whether a type has every value of another: the special ones, the greatest and, subnormal numbers included, the least."""
+    """Whether a type has every value of another: the special ones, the greatest and, subnormal numbers included, the
+    least.
+    """
     return (
         source.has_infinity <= target.has_infinity
         and source.has_nan <= target.has_nan

@@ -1,16 +1,20 @@
 """Evaluating expressions: at one point with exact integers, and at many points with NumPy.
 
-The expressions of a map are compiled to a list of instructions, one for every distinct operator node, operands before the nodes that use them. The same
-instructions run on Python integers, for one point, and on int64 arrays, for a block of points.
+The expressions of a map are compiled to a list of instructions, one for every distinct operator node, operands before
+the nodes that use them. The same instructions run on Python integers, for one point, and on int64 arrays, for a block
+of points.
 
-A block is small enough for its columns to stay in the processor's cache. Division and mod by powers of two become shifts and masks. Whether all points
-of a block keep a bound is decided by the least and the greatest value of the column; only if they do not, every point is compared.
+A block is small enough for its columns to stay in the processor's cache. Division and mod by powers of two become
+shifts and masks. Whether all points of a block keep a bound is decided by the least and the greatest value of the
+column; only if they do not, every point is compared.
 
-The bounds of the variables tell before evaluation whether any value can leave int64. If one can, the points are evaluated one by one with exact integers.
+The bounds of the variables tell before evaluation whether any value can leave int64. If one can, the points are
+evaluated one by one with exact integers.
 
-Every value on the way to the results and constraints of a map has to fit a signed integer of 128 bits: clients of all languages give the same answers, and
-many have no larger integers. A point that a bound or a constraint rules out is outside the domain, whatever other values it has; at any other point a value
-of more than 128 bits is a SizeOverflowError.
+Every value on the way to the results and constraints of a map has to fit a signed integer of 128 bits: clients of all
+languages give the same answers, and many have no larger integers. A point that a bound or a constraint rules out is
+outside the domain, whatever other values it has; at any other point a value of more than 128 bits is a
+SizeOverflowError.
 """
 
 from __future__ import annotations
@@ -60,7 +64,8 @@ _ON_INTEGERS: dict[type[Binary], Callable[[int, int], int]] = {
 
 
 def evaluate(expr: Expr, values: Mapping[Variable, int]) -> int:
-    """The value of an expression for these values of its variables. Exact: SizeOverflowError if a value on the way has more than 4,096 bits.
+    """The value of an expression for these values of its variables. Exact: SizeOverflowError if a value on the way has
+    more than 4,096 bits.
 
     Raises InvalidArgumentError if a variable of the expression has no value, or one that is not an integer.
 
@@ -110,7 +115,8 @@ class _BlockInstruction(NamedTuple):
 class CompiledExpressions:
     """The results and the constraints of a map, compiled.
 
-    `counts` are the numbers of dimensions, range and runtime variables; a point lists its values in this order, as `bounds` lists theirs.
+    `counts` are the numbers of dimensions, range and runtime variables; a point lists its values in this order, as
+    `bounds` lists theirs.
     """
 
     __slots__ = (
@@ -161,7 +167,9 @@ class CompiledExpressions:
         )
 
     def evaluate(self, point: Sequence[int]) -> tuple[int, ...] | None:
-        """The results at one point, None outside the domain. SizeOverflowError if a value on the way has more than 128 bits."""
+        """The results at one point, None outside the domain. SizeOverflowError if a value on the way has more than 128
+        bits.
+        """
         if len(point) != len(self._bounds):
             raise InvalidIndexError(
                 f"the map has {len(self._bounds)} variables, the point {len(point)} values", field="points"
@@ -301,7 +309,9 @@ class CompiledExpressions:
             results[~inside] = 0
 
     def _block_instructions(self) -> tuple[list[_BlockInstruction], int]:
-        """The instructions as NumPy calls, and how many buffers they need: each writes into one whose value no later instruction reads."""
+        """The instructions as NumPy calls, and how many buffers they need: each writes into one whose value no later
+        instruction reads.
+        """
         constants = dict(self._constants)
         last_use: dict[int, int] = {}
         for number, (_, _, lhs, rhs) in enumerate(self._instructions):
@@ -333,7 +343,9 @@ def _within_128_bits(value: int) -> int | None:
 
 
 def _on_arrays(operator: type[Binary], divisor: int | None) -> tuple[Callable[..., Any], bool]:
-    """The function of an operator on arrays, and whether it writes its buffer before it has read all of its operands."""
+    """The function of an operator on arrays, and whether it writes its buffer before it has read all of its
+    operands.
+    """
     import numpy as np
 
     if operator is CeilDiv:

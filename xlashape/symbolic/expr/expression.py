@@ -2,18 +2,21 @@
 
 The table of expression nodes: it makes two equal expressions the same object.
 
-A node is found by its class and its parts. The parts are interned themselves, so hashing a key hashes identities and numbers only.
+A node is found by its class and its parts. The parts are interned themselves, so hashing a key hashes identities and
+numbers only.
 
-The table refers to its nodes weakly: a node leaves it when nothing else uses that node. A plain dictionary of weak references takes a quarter of
-the memory of a `WeakValueDictionary`.
+The table refers to its nodes weakly: a node leaves it when nothing else uses that node. A plain dictionary of weak
+references takes a quarter of the memory of a `WeakValueDictionary`.
 
 Integer expressions over bounded variables: variables, constants, +, ×, floor and ceiling division, mod, min, max.
 
-Matches `xla::SymbolicExpr`. Nodes are frozen and interned: two equal expressions are the same object, so equality and hashing go by identity, and
-shared parts are stored once. Division rounds towards −∞ (`CeilDiv`: towards +∞); the value of a mod is in [0, modulus).
+Matches `xla::SymbolicExpr`. Nodes are frozen and interned: two equal expressions are the same object, so equality and
+hashing go by identity, and shared parts are stored once. Division rounds towards −∞ (`CeilDiv`: towards +∞); the value
+of a mod is in [0, modulus).
 
-Calling a class builds the node as given; Python's operators (`dim(0) + 1`) fold constants, with the functions of `folding`. Constants are exact
-integers of any size up to 4,096 bits. Code that writes them to text, a proto or an array checks that they fit int64.
+Calling a class builds the node as given; Python's operators (`dim(0) + 1`) fold constants, with the functions of
+`folding`. Constants are exact integers of any size up to 4,096 bits. Code that writes them to text, a proto or an array
+checks that they fit int64.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ from xlashape.frozen import Frozen, set_field
 from xlashape.limits import MAX_EXPRESSION_DEPTH, check
 
 _NODE_BYTES = 400
-"""Bytes of a node with its key, weak reference, table slot and sort key, measured over sums and constants (240 to 480)."""
+"""Bytes of a node with its key, weak reference, table slot and sort key, measured over sums and constants (240 to 480).
+"""
 
 
 class _Reference(ref[Any]):
@@ -46,7 +50,9 @@ _lock = RLock()
 
 
 def intern(key: tuple[Any, ...], node: Any) -> Any:
-    """Puts `node` into the table under `key` and returns it. If another thread has put an equal node there first, returns that one."""
+    """Puts `node` into the table under `key` and returns it. If another thread has put an equal node there first,
+    returns that one.
+    """
     reference = _Reference(node, _forget)
     reference.key = key
     with _lock:
@@ -67,7 +73,8 @@ def _forget(reference: _Reference) -> None:
 class _InternedNodes:
     """The table in the register of caches.
 
-    It keeps no node alive, so `clear` has nothing to forget, and its bound is what it holds: the nodes that maps, other caches and callers use.
+    It keeps no node alive, so `clear` has nothing to forget, and its bound is what it holds: the nodes that maps, other
+    caches and callers use.
     """
 
     def usage(self) -> CacheUsage:
@@ -88,13 +95,16 @@ MAX_EXPRESSION_NODES = 1 << 20
 """The largest number of nodes of one expression written out as a tree: a shared part counts each time it is used."""
 
 _MAX_BITS = 1 << 12
-"""The largest number of bits of a constant and of a value: far more than int64 has, so that sums and products of int64 numbers are exact, yet bounded."""
+"""The largest number of bits of a constant and of a value: far more than int64 has, so that sums and products of int64
+numbers are exact, yet bounded.
+"""
 
 _LIMIT = 1 << _MAX_BITS
 
 
 def checked_value(value: int) -> int:
-    """A value that an expression takes on the way to its result. SizeOverflowError beyond 4,096 bits: shared parts square a value with each node.
+    """A value that an expression takes on the way to its result. SizeOverflowError beyond 4,096 bits: shared parts
+    square a value with each node.
 
     >>> checked_value(1 << 4096)
     Traceback (most recent call last):
@@ -119,8 +129,9 @@ Operand: TypeAlias = Union["Expr", int]
 class Methods:
     """The functions behind those methods of `Expr` that need every node class: Python's operators, and `repr`.
 
-    Python looks these methods up on the class, but folding and printing tell the node classes apart and so are defined in files above this one.
-    `folding` and `text` store their functions here when they are imported. Nothing else in the library is filled in from above.
+    Python looks these methods up on the class, but folding and printing tell the node classes apart and so are defined
+    in files above this one. `folding` and `text` store their functions here when they are imported. Nothing else in the
+    library is filled in from above.
     """
 
     fold: ClassVar[dict[type[Expr], Callable[[Operand, Operand], Expr]]] = {}
@@ -131,12 +142,16 @@ class Methods:
 
 
 class Expr(Frozen):
-    """An expression. `depth` counts levels of operators (a sum of any length is one level), `size` the nodes of the tree."""
+    """An expression. `depth` counts levels of operators (a sum of any length is one level), `size` the nodes of the
+    tree.
+    """
 
     __slots__ = ("__weakref__", "cached_order_key", "depth", "size")
 
     rank: ClassVar[int] = -1
-    """Index of the class in XLA's order of terms: sum, product, mod, floor division, ceiling division, max, min, variable, constant."""
+    """Index of the class in XLA's order of terms: sum, product, mod, floor division, ceiling division, max, min,
+    variable, constant.
+    """
 
     depth: int
     size: int
@@ -210,7 +225,9 @@ class Constant(Expr):
 
 
 class Variable(Expr):
-    """A variable of an indexing map: number `index` of its kind, counted from 0. The map holds its bounds and its name."""
+    """A variable of an indexing map: number `index` of its kind, counted from 0. The map holds its bounds and its
+    name.
+    """
 
     __slots__ = ("index", "kind")
     __match_args__ = ("kind", "index")
@@ -425,7 +442,9 @@ def postorder(roots: Expr | tuple[Expr, ...], known: Container[Expr] = ()) -> li
 
 
 def _flatten(expr: Expr) -> tuple[tuple[Any, ...], ...]:
-    """What a pickle holds: the nodes in postorder with operands as positions in that order, so that pickling does not recurse."""
+    """What a pickle holds: the nodes in postorder with operands as positions in that order, so that pickling does not
+    recurse.
+    """
     order = postorder(expr)
     position = {node: i for i, node in enumerate(order)}
     flat: list[tuple[Any, ...]] = []
@@ -454,14 +473,16 @@ _COMMON_NODES = [
     *[Variable(kind, index) for kind in VariableKind for index in range(8)],
     *[Constant(value) for value in range(-1, 65)],
 ]
-"""Nodes that nearly every map uses. This list keeps them in the table of nodes: reading a map of which no node is alive takes a sixth less time so."""
+"""Nodes that nearly every map uses. This list keeps them in the table of nodes: reading a map of which no node is alive
+takes a sixth less time so.
+"""
 
 
 def order_key(expr: Expr) -> tuple[int, ...]:
     """A key that sorts as XLA orders terms.
 
-    The key is the expression in prefix notation, each node a number or more. No expression's key is a prefix of another's, so comparing two keys
-    number by number compares classes, then left operands, then right operands.
+    The key is the expression in prefix notation, each node a number or more. No expression's key is a prefix of
+    another's, so comparing two keys number by number compares classes, then left operands, then right operands.
 
     >>> sorted([dim(1), dim(0), dim(1) * 2, dim(0) % 4 + 1], key=order_key)
     [d0 mod 4 + 1, d1 * 2, d0, d1]

@@ -1,4 +1,5 @@
-"""Functions that build expressions with constants folded: an operation on constants is a constant, and other constants move to the right.
+"""Functions that build expressions with constants folded: an operation on constants is a constant, and other constants
+move to the right.
 
 Matches the operators of `xla::SymbolicExpr`. Python's operators on expressions call these functions.
 """
@@ -40,7 +41,8 @@ def add(lhs: Operand, rhs: Operand) -> Expr:
 
 
 def multiply(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs * rhs. Constants fold and move to the right; constant factors merge; -1 is multiplied into the terms of a sum.
+    """lhs * rhs. Constants fold and move to the right; constant factors merge; -1 is multiplied into the terms of a
+    sum.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> 2 * dim(0) * 3, dim(0) * 0, -(dim(0) - 1)
@@ -68,7 +70,8 @@ def multiply(lhs: Operand, rhs: Operand) -> Expr:
 
 
 def floor_div(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs / rhs rounded towards −∞; constants fold, and a / 1 is a. A negative divisor negates the dividend: a / -3 is (-a) / 3.
+    """lhs / rhs rounded towards −∞; constants fold, and a / 1 is a. A negative divisor negates the dividend: a / -3 is
+    (-a) / 3.
 
     >>> from xlashape.symbolic.expr.expression import const, dim
     >>> dim(0) // 8, const(-7) // 2, dim(0) // -3
@@ -88,7 +91,8 @@ def floor_div(lhs: Operand, rhs: Operand) -> Expr:
 
 
 def ceil_div(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs / rhs rounded towards +∞; constants fold, and the quotient by 1 is the dividend. A negative divisor negates the dividend.
+    """lhs / rhs rounded towards +∞; constants fold, and the quotient by 1 is the dividend. A negative divisor negates
+    the dividend.
 
     >>> from xlashape.symbolic.expr.expression import const, dim
     >>> ceil_div(dim(0), 8), ceil_div(const(-7), 2)

@@ -6,8 +6,8 @@ Matches `xla::Interval`. Bounds are exact Python integers; text and protos hold 
 
 The range of an expression: an interval that holds every value it takes while its variables stay within their bounds.
 
-It is the tightest such interval if no variable occurs twice. Computed with exact integers, which do not wrap around; SizeOverflowError beyond 4,096
-bits.
+It is the tightest such interval if no variable occurs twice. Computed with exact integers, which do not wrap around;
+SizeOverflowError beyond 4,096 bits.
 """
 
 from __future__ import annotations
@@ -159,7 +159,8 @@ _RULES: dict[type[Binary], Callable[[Bounds, Bounds], Bounds]] = {
 class Ranges:
     """The ranges of expressions under given bounds of the variables, computed once for every node.
 
-    `known` holds the ranges computed so far, for as long as the object lives. A caller that knows a tighter range of an expression may store it there.
+    `known` holds the ranges computed so far, for as long as the object lives. A caller that knows a tighter range of an
+    expression may store it there.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> ranges = Ranges({dim(0): (0, 9), dim(1): (0, 3)})
@@ -174,7 +175,8 @@ class Ranges:
 
     @classmethod
     def of_bounds(cls, bounds: Sequence[Interval], counts: tuple[int, int, int]) -> Ranges:
-        """From bounds in the order of a point: dimensions, then range, then runtime variables, as many of each as `counts` says.
+        """From bounds in the order of a point: dimensions, then range, then runtime variables, as many of each as
+        `counts` says.
 
         The ends of an empty interval are swapped, so that no range is empty.
         """

@@ -1,4 +1,6 @@
-"""Replacing variables and other parts of expressions, and listing the variables that they use. Shared parts are visited once; nothing recurses."""
+"""Replacing variables and other parts of expressions, and listing the variables that they use. Shared parts are visited
+once; nothing recurses.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from xlashape.symbolic.expr.expression import Binary, Expr, Methods, Operand, Va
 
 
 def replace(expr: Expr, replaced: Mapping[Expr, Operand]) -> Expr:
-    """The expression with every part that is a key of `replaced` replaced by its value; constants fold. What replaces a part is left as it is.
+    """The expression with every part that is a key of `replaced` replaced by its value; constants fold. What replaces a
+    part is left as it is.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> replace(dim(0) * 2 + dim(1) % 4, {dim(0): dim(1), dim(1) % 4: 3})

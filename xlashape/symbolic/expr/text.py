@@ -1,4 +1,5 @@
-"""Text of expressions, written and read. Matches `xla::ToString` and `xla::ParseIndexingMap`, and knows the affine spelling too.
+"""Text of expressions, written and read. Matches `xla::ToString` and `xla::ParseIndexingMap`, and knows the affine
+spelling too.
 
     expr      := product {('+' | '-') product}
     product   := unary {('*' | '/' | 'floordiv' | 'ceildiv' | 'mod') unary}
@@ -41,7 +42,9 @@ class _Operator(NamedTuple):
     build: Callable[[Expr, Expr], Expr]
     node: type[Expr]
     styles: tuple[str, ...]
-    """The styles of text that write this token for the node. None for sums: their token depends on the sign of the term."""
+    """The styles of text that write this token for the node. None for sums: their token depends on the sign of the
+    term.
+    """
 
 
 def _subtract(lhs: Expr, rhs: Expr) -> Expr:
@@ -180,8 +183,8 @@ def _parenthesised(node: Expr) -> list[Expr | str]:
 class ExpressionReader:
     """Reads expressions over the variables in `names`.
 
-    `tokens`, `kinds` and `starts` hold the texts of the tokens, their kinds and their offsets; `at` is the index of the next token,
-    `next_look` that of the token at which a budget is asked again.
+    `tokens`, `kinds` and `starts` hold the texts of the tokens, their kinds and their offsets; `at` is the index of the
+    next token, `next_look` that of the token at which a budget is asked again.
     """
 
     def __init__(self, source: Source) -> None:
@@ -253,7 +256,9 @@ class ExpressionReader:
         return int(digits)
 
     def expression(self) -> Expr:
-        """Reads an expression by operator precedence: an operator waits on a stack until an operator of lower precedence follows."""
+        """Reads an expression by operator precedence: an operator waits on a stack until an operator of lower
+        precedence follows.
+        """
         kinds, tokens, names = self.kinds, self.tokens, self.names
         operands: list[Expr] = []
         waiting: list[

@@ -4,5 +4,6 @@
 - `serde`: maps as `xlashape.v1.IndexingMap`.
 - `algebra`: composing, simplifying and restricting, on parts.
 - `indexing_map`: the class.
-- `transforms`: changes of a map's variables and results; the inverse of a one-to-one map; the points of a map's domain and image.
+- `transforms`: changes of a map's variables and results; the inverse of a one-to-one map; the points of a map's domain
+  and image.
 """

@@ -19,14 +19,18 @@ Flags: TypeAlias = tuple[tuple[bool, ...], tuple[bool, ...], tuple[bool, ...]]
 """For every dimension, range and runtime variable whether a map keeps it."""
 
 _WITNESSES = 4096
-"""How many points are tried to show that constraints on unused variables hold somewhere. The first one does for congruences of simplified maps."""
+"""How many points are tried to show that constraints on unused variables hold somewhere. The first one does for
+congruences of simplified maps.
+"""
 
 
 def composed(first: MapParts, second: MapParts) -> MapParts:
-    """The map from A to C, not simplified, where `first` maps A to B and `second` B to C. `first` has as many results as `second` dimensions.
+    """The map from A to C, not simplified, where `first` maps A to B and `second` B to C. `first` has as many results
+    as `second` dimensions.
 
-    The dimensions of `second` are replaced by the results of `first`. The range variables of `second` come before those of `first`, and so do its
-    runtime variables. The composition is known to be empty if either map is, and has the number of results of `second` even so.
+    The dimensions of `second` are replaced by the results of `first`. The range variables of `second` come before those
+    of `first`, and so do its runtime variables. The composition is known to be empty if either map is, and has the
+    number of results of `second` even so.
     """
     if "empty" in (first.kind, second.kind):
         groups = distinct_names([first.dims, second.ranges + first.ranges, second.runtime + first.runtime])
@@ -74,9 +78,11 @@ def simplified(parts: MapParts) -> MapParts:
 
 
 def is_plain(parts: MapParts) -> bool:
-    """Whether the results are constants and variables of more than one value, without constraints: such a map is simplified already.
+    """Whether the results are constants and variables of more than one value, without constraints: such a map is
+    simplified already.
 
-    Half of the maps of a module are. Telling them apart saves a twentieth of the time of a first analysis of the module.
+    Half of the maps of a module are. Telling them apart saves a twentieth of the time of a first analysis of the
+    module.
     """
     if parts.constraints:
         return False
@@ -92,12 +98,16 @@ def is_plain(parts: MapParts) -> bool:
 
 
 def has_congruence(constraints: Sequence[Constraint]) -> bool:
-    """Whether a constraint of a simplified map is x mod m of a variable x. It may go when the map is simplified again."""
+    """Whether a constraint of a simplified map is x mod m of a variable x. It may go when the map is simplified
+    again.
+    """
     return any(isinstance(expr, Mod) and isinstance(expr.lhs, Variable) for expr, _ in constraints)
 
 
 def restricted(parts: MapParts, kept: tuple[Sequence[bool], Sequence[bool], Sequence[bool]]) -> MapParts:
-    """The map without the dimensions, range and runtime variables whose flag in `kept` is False. No expression mentions those."""
+    """The map without the dimensions, range and runtime variables whose flag in `kept` is False. No expression mentions
+    those.
+    """
     renumbered: dict[Variable, Expr] = {}
     groups: list[tuple[Var, ...]] = []
     for kind, group, flags in zip(VariableKind, (parts.dims, parts.ranges, parts.runtime), kept, strict=True):
@@ -114,10 +124,12 @@ def restricted(parts: MapParts, kept: tuple[Sequence[bool], Sequence[bool], Sequ
 
 
 def without_unused(parts: MapParts, kinds: Collection[VariableKind]) -> tuple[MapParts, Flags]:
-    """Drops the variables of these kinds that only their own constraints mention, or nothing, with these constraints. Flags the variables kept.
+    """Drops the variables of these kinds that only their own constraints mention, or nothing, with these constraints.
+    Flags the variables kept.
 
-    A variable is used if a result mentions it, or a constraint that also mentions a used variable or one of another kind. Constraints go only if a
-    point is found at which all of them hold: without it, the map could lead somewhere where it had no points.
+    A variable is used if a result mentions it, or a constraint that also mentions a used variable or one of another
+    kind. Constraints go only if a point is found at which all of them hold: without it, the map could lead somewhere
+    where it had no points.
     """
     groups = (parts.dims, parts.ranges, parts.runtime)
     bounds = {

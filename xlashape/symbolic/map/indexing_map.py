@@ -1,10 +1,11 @@
 """Indexing maps: which elements of tensor B belong to one element of tensor A. Matches `xla::IndexingMap`.
 
-    (d0, d1)[s0]{rt0} -> (d0 + rt0, s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4], rt0 in [0, 2], d0 + s0 in [0, 11]
+    (d0, d1)[s0]{rt0} -> (d0 + rt0, s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4], rt0 in [0, 2], d0 + s0 in
+    [0, 11]
 
-The values of the dimensions d are the index of an element of A. That element belongs to the elements of B for all values of the range variables s that
-the domain allows. A runtime variable rt has one value, which is known only at run time; `xlashape.indexing` keeps which instruction produces it, in the
-order of `runtime`.
+The values of the dimensions d are the index of an element of A. That element belongs to the elements of B for all
+values of the range variables s that the domain allows. A runtime variable rt has one value, which is known only at run
+time; `xlashape.indexing` keeps which instruction produces it, in the order of `runtime`.
 """
 
 from __future__ import annotations
@@ -56,11 +57,13 @@ _KEY = attrgetter("is_undefined", "is_known_empty", "dims", "ranges", "runtime",
 
 
 class IndexingMap(Frozen, Displayed):
-    """A frozen, hashable map. Two maps are equal if they are written the same, names included; `same_function` compares what they compute.
+    """A frozen, hashable map. Two maps are equal if they are written the same, names included; `same_function` compares
+    what they compute.
 
-    `dims`, `ranges` and `runtime` are the variables with their bounds, `results` has one expression for each dimension of B, and `constraints` are
-    pairs (expression, interval), all of which hold in the domain. A constraint on a variable becomes part of its bounds. A constraint on a constant
-    is dropped if it holds, and makes the map known to be empty if it does not.
+    `dims`, `ranges` and `runtime` are the variables with their bounds, `results` has one expression for each dimension
+    of B, and `constraints` are pairs (expression, interval), all of which hold in the domain. A constraint on a
+    variable becomes part of its bounds. A constraint on a constant is dropped if it holds, and makes the map known to
+    be empty if it does not.
 
     >>> m = IndexingMap.from_sizes([4, 8], results=[dim(0) * 8 + dim(1)])
     >>> m
@@ -159,7 +162,8 @@ class IndexingMap(Frozen, Displayed):
 
     @classmethod
     def parse(cls, text: str) -> IndexingMap:
-        """Reads a map in either spelling (see `xlashape.symbolic.map.parts`), without the producers of runtime variables. Raises ParseError.
+        """Reads a map in either spelling (see `xlashape.symbolic.map.parts`), without the producers of runtime
+        variables. Raises ParseError.
 
         >>> IndexingMap.parse("(d0)[s0] -> (d0 floordiv 8, s0), domain: d0 in [0, 31], s0 in [0, 3], d0 + s0 in [0, 9]")
         (d0)[s0] -> (d0 / 8, s0), domain: d0 in [0, 31], s0 in [0, 3], d0 + s0 in [0, 9]
@@ -168,7 +172,8 @@ class IndexingMap(Frozen, Displayed):
 
     @classmethod
     def from_parts(cls, parts: MapParts) -> IndexingMap:
-        """The map of these parts, without their producers. Names are checked; that expressions use no other variables is not.
+        """The map of these parts, without their producers. Names are checked; that expressions use no other variables
+        is not.
 
         A map known to be empty, or undefined, is made of its kind alone.
         """
@@ -217,7 +222,8 @@ class IndexingMap(Frozen, Displayed):
     __str__ = __repr__
 
     def to_text(self, style: str = "xla") -> str:
-        """One line of text. `style` "xla" writes floor division as `/`, "affine" as `floordiv`. SizeOverflowError if a number does not fit int64.
+        """One line of text. `style` "xla" writes floor division as `/`, "affine" as `floordiv`. SizeOverflowError if a
+        number does not fit int64.
 
         >>> IndexingMap.from_sizes([32], results=[dim(0) // 8]).to_text(style="affine")
         '(d0) -> (d0 floordiv 8), domain: d0 in [0, 31]'
@@ -235,8 +241,9 @@ class IndexingMap(Frozen, Displayed):
     def from_proto(cls, value: bytes | Message) -> IndexingMap:
         """The map of an `xlashape.v1.IndexingMap`: its bytes, or a message of any protobuf pool.
 
-        Raises DecodeError for bytes that are not such a message, InvalidMapError with the path of the field for a message that cannot be a map, and
-        LimitExceededError for expressions that are too deep or too long when written out.
+        Raises DecodeError for bytes that are not such a message, InvalidMapError with the path of the field for a
+        message that cannot be a map, and LimitExceededError for expressions that are too deep or too long when written
+        out.
 
         >>> m = IndexingMap.parse("(d0) -> (d0 mod 4), domain: d0 in [0, 31]")
         >>> IndexingMap.from_proto(m.to_proto()) == m
@@ -263,7 +270,9 @@ class IndexingMap(Frozen, Displayed):
 
     @property
     def is_identity(self) -> bool:
-        """Whether every element maps to itself: the results are d0, d1, … and the map has no constraints and no other variables."""
+        """Whether every element maps to itself: the results are d0, d1, … and the map has no constraints and no other
+        variables.
+        """
         if self.is_undefined or self.is_known_empty or self.ranges or self.runtime or self.constraints:
             return False
         return len(self.results) == len(self.dims) and all(result is dim(i) for i, result in enumerate(self.results))
@@ -284,7 +293,8 @@ class IndexingMap(Frozen, Displayed):
     def evaluate(self, point: Sequence[int]) -> tuple[int, ...] | None:
         """The results at a point, which gives dimensions, then ranges, then runtime variables; None outside the domain.
 
-        SizeOverflowError if a value at a point of the domain has more than 128 bits. InvalidIndexError for a wrong number of values.
+        SizeOverflowError if a value at a point of the domain has more than 128 bits. InvalidIndexError for a wrong
+        number of values.
         """
         compiled = self._compiled_for("evaluated")
         results = compiled.evaluate(checked_integers(point, "point"))
@@ -293,7 +303,8 @@ class IndexingMap(Frozen, Displayed):
     def evaluate_batch(self, points: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """int64[n, variables] → (int64[n, results], bool[n] "is in the domain"); rows outside the domain hold 0.
 
-        Exact. SizeOverflowError if at a point of the domain a result does not fit int64, or a value on the way 128 bits.
+        Exact. SizeOverflowError if at a point of the domain a result does not fit int64, or a value on the way 128
+        bits.
 
         >>> results, inside = IndexingMap.from_sizes([32], results=[dim(0) // 8, dim(0) % 8]).evaluate_batch([[9], [31], [32]])
         >>> results.tolist(), inside.tolist()
@@ -328,9 +339,10 @@ class IndexingMap(Frozen, Displayed):
     def compose(self, second: IndexingMap) -> IndexingMap:
         """`self` maps A to B, `second` B to C: the map from A to C, simplified.
 
-        The dimensions are those of `self`. Range variables of both are kept, those of `second` first, and so are runtime variables: their producers
-        are those of `second`, with maps composed with `self`, and then those of `self`. The domain of `second` becomes constraints on the results
-        of `self`. The composition is undefined if either map is; otherwise it is known to be empty if either map is.
+        The dimensions are those of `self`. Range variables of both are kept, those of `second` first, and so are
+        runtime variables: their producers are those of `second`, with maps composed with `self`, and then those of
+        `self`. The domain of `second` becomes constraints on the results of `self`. The composition is undefined if
+        either map is; otherwise it is known to be empty if either map is.
 
         >>> first = IndexingMap.parse("(d0)[s0] -> (d0 * 4 + s0), domain: d0 in [0, 7], s0 in [0, 3]")
         >>> first.compose(IndexingMap.parse("(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [0, 31]"))
@@ -355,7 +367,8 @@ class IndexingMap(Frozen, Displayed):
         >>> IndexingMap.parse("(d0, d1) -> (d0 + d1 / 16, d1 mod 16), domain: d0 in [0, 6], d1 in [0, 14]").simplify()
         (d0, d1) -> (d0, d1), domain: d0 in [0, 6], d1 in [0, 14]
 
-        As in XLA the bounds that a congruence narrows are used for the results, and for the constraints only if the map is simplified again:
+        As in XLA the bounds that a congruence narrows are used for the results, and for the constraints only if the map
+        is simplified again:
 
         >>> IndexingMap.parse("(d0) -> (d0), domain: d0 in [1, 15], d0 mod 8 in [0, 0]").simplify()
         (d0) -> (8), domain: d0 in [8, 8], d0 mod 8 in [0, 0]
@@ -376,8 +389,9 @@ class IndexingMap(Frozen, Displayed):
     def remove_unused_symbols(self) -> WithoutUnused:
         """Without the range and runtime variables that nothing mentions but their own constraints, which go, too.
 
-        Says which variables were kept, so that producers can be kept likewise. Matches `xla::IndexingMap::RemoveUnusedSymbols`, except that constraints
-        stay of which no point is found at which they hold.
+        Says which variables were kept, so that producers can be kept likewise. Matches
+        `xla::IndexingMap::RemoveUnusedSymbols`, except that constraints stay of which no point is found at which they
+        hold.
 
         >>> IndexingMap.from_sizes([4], [5, 6], [dim(0) + Variable(VariableKind.RANGE, 1)]).remove_unused_symbols()
         WithoutUnused(map=(d0)[s0] -> (d0 + s0), domain: d0 in [0, 3], s0 in [0, 5], kept_ranges=(False, True), kept_runtime=())
@@ -388,7 +402,8 @@ class IndexingMap(Frozen, Displayed):
         return WithoutUnused(kept, ranges, runtime)
 
     def remove_unused_vars(self) -> tuple[IndexingMap, tuple[bool, ...], WithoutUnused]:
-        """Also without the dimensions that nothing mentions but their own constraints: the map, which dimensions were kept, and what `remove_unused_symbols` returned.
+        """Also without the dimensions that nothing mentions but their own constraints: the map, which dimensions were
+        kept, and what `remove_unused_symbols` returned.
 
         >>> IndexingMap.from_sizes([4, 9], results=[dim(1)]).remove_unused_vars()[:2]
         ((d0) -> (d0), domain: d0 in [0, 8], (False, True))
@@ -416,7 +431,9 @@ def checked_map(value: IndexingMap, field: str = "map") -> IndexingMap:
 
 
 class WithoutUnused(NamedTuple):
-    """A map without unused variables, and for every range and runtime variable that the original map had whether it was kept."""
+    """A map without unused variables, and for every range and runtime variable that the original map had whether it was
+    kept.
+    """
 
     map: IndexingMap
     kept_ranges: tuple[bool, ...]
@@ -430,13 +447,17 @@ def parse_with_producers(text: str) -> tuple[IndexingMap, tuple[Producer | None,
 
 
 _LARGEST_CACHED = 256
-"""Nodes of the largest map that the caches below keep. Larger ones are rare, and a few of them would displace hundreds of others."""
+"""Nodes of the largest map that the caches below keep. Larger ones are rare, and a few of them would displace hundreds
+of others.
+"""
 
 
 def _bytes(maps: tuple[IndexingMap, ...], result: IndexingMap) -> int:
-    """An upper bound of the bytes of a cache entry whose maps are compiled for evaluation, measured over the maps of the tests.
+    """An upper bound of the bytes of a cache entry whose maps are compiled for evaluation, measured over the maps of
+    the tests.
 
-    Counts nodes as if expressions shared none. The weight of a map with too many is more than a cache keeps."""
+    Counts nodes as if expressions shared none. The weight of a map with too many is more than a cache keeps.
+    """
     total = 0
     for kept in (*maps, result):
         variables, nodes = len(kept.dims) + len(kept.ranges) + len(kept.runtime), 0

@@ -4,7 +4,8 @@ The parts of an indexing map as plain tuples: what text, protos and the algebra 
 
 Their normal form: variables with bounds and distinct names, one sorted constraint an expression.
 
-Text of indexing maps, written and read. Matches `xla::ParseIndexingMap` and `xla::ToString`; also reads older spellings.
+Text of indexing maps, written and read. Matches `xla::ParseIndexingMap` and `xla::ToString`; also reads older
+spellings.
 
     map       := 'KNOWN EMPTY' | 'UNDEFINED' | '#xla.indexing_map' '<' '"'? plain '"'? '>' | plain
     plain     := '(' names ')' ['[' names ']'] ['{' names '}'] '->' '(' [expr {',' expr}] ')' [','] ['domain' ':' item {sep item} [sep]]
@@ -13,8 +14,8 @@ Text of indexing maps, written and read. Matches `xla::ParseIndexingMap` and `xl
     sep       := ',' | newline
     trailer   := 'runtime variables:' {name ':' instruction ';' map newline}       after the map, as the analysis prints it
 
-Expressions are read and written by `xlashape.symbolic.expr.text`. The domain has an interval for every variable; further intervals of a variable are
-intersected. Reading does not recurse.
+Expressions are read and written by `xlashape.symbolic.expr.text`. The domain has an interval for every variable;
+further intervals of a variable are intersected. Reading does not recurse.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class Var(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """What a text says about the origin of a runtime variable: the instruction, as written, and the map to its element, if given."""
+    """What a text says about the origin of a runtime variable: the instruction, as written, and the map to its element,
+    if given.
+    """
 
     instruction: str
     map: MapParts | None
@@ -114,7 +117,9 @@ def checked_list(values: Iterable[T], field: str) -> list[T]:
 
 
 def checked_integers(values: Iterable[int], field: str) -> list[int]:
-    """The values as Python integers. Raises InvalidMapError if they are not a sequence of integers; NumPy's integers are accepted."""
+    """The values as Python integers. Raises InvalidMapError if they are not a sequence of integers; NumPy's integers
+    are accepted.
+    """
     return [value if value.__class__ is int else const(value).value for value in checked_list(values, field)]
 
 
@@ -164,7 +169,9 @@ def check_names(groups: Sequence[tuple[Var, ...]]) -> None:
 
 
 def distinct_names(groups: Sequence[tuple[Var, ...]]) -> tuple[tuple[Var, ...], tuple[Var, ...], tuple[Var, ...]]:
-    """Dimensions, range and runtime variables. A name is dropped if an earlier variable, or an unnamed one, prints as it."""
+    """Dimensions, range and runtime variables. A name is dropped if an earlier variable, or an unnamed one, prints as
+    it.
+    """
     if any(var.name for group in groups for var in group):
         taken = {
             default_name(kind, i) for kind, group in zip(VariableKind, groups, strict=True) for i in range(len(group))
@@ -181,9 +188,11 @@ def distinct_names(groups: Sequence[tuple[Var, ...]]) -> tuple[tuple[Var, ...], 
 
 
 def normalized(parts: MapParts) -> MapParts:
-    """The parts with one constraint an expression, sorted; those on variables become bounds, those on constants are decided.
+    """The parts with one constraint an expression, sorted; those on variables become bounds, those on constants are
+    decided.
 
-    The kind becomes "empty" if the constraints or the bounds are seen to leave no point. An empty map has no constraints, and its results are 0.
+    The kind becomes "empty" if the constraints or the bounds are seen to leave no point. An empty map has no
+    constraints, and its results are 0.
     """
     if parts.kind == "undefined":
         return MapParts("undefined")
@@ -242,7 +251,9 @@ _ORDINAL = re.compile(r"(?:d|s|rt)[0-9]+\Z")
 
 
 def map_text(parts: MapParts, style: str = "xla") -> str:
-    """The text of a map on one line. Constraints are sorted by their text. An empty map is `KNOWN EMPTY`, an undefined one `UNDEFINED`."""
+    """The text of a map on one line. Constraints are sorted by their text. An empty map is `KNOWN EMPTY`, an undefined
+    one `UNDEFINED`.
+    """
     check_style(style)
     if parts.kind != "map":
         return "KNOWN EMPTY" if parts.kind == "empty" else "UNDEFINED"
@@ -455,7 +466,9 @@ class _Reader(ExpressionReader):
                 self.fail("',', a new line or the end of the text")
 
     def _producer(self, found: _Found, bounds: Mapping[Variable, Interval]) -> Producer:
-        """A producer in older text. Its map has no domain: its dimensions are those of the map that is being read, with the same bounds."""
+        """A producer in older text. Its map has no domain: its dimensions are those of the map that is being read, with
+        the same bounds.
+        """
         inner = _Reader(self.source, found.map_start, found.map_end)
         inner.tokenize(inner.text, inner.start, inner.end)
         inner.end_tokens(inner.end)
@@ -477,7 +490,9 @@ class _Reader(ExpressionReader):
         return Producer(found.instruction, MapParts("map", tuple(dims), results=results))
 
     def _split_runtime(self, parts: MapParts, of_producer: Mapping[Variable, Producer]) -> MapParts:
-        """Makes range variables that have a producer runtime variables, in their order: older text lists both together."""
+        """Makes range variables that have a producer runtime variables, in their order: older text lists both
+        together.
+        """
         order = [(VariableKind.RANGE, i, var) for i, var in enumerate(parts.ranges)]
         order += [(VariableKind.RUNTIME, i, var) for i, var in enumerate(parts.runtime)]
         renamed: dict[Variable, Expr] = {}

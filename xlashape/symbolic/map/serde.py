@@ -1,7 +1,8 @@
-"""The parts of a map as `xlashape.v1.IndexingMap`, and back. A message holds expressions as one flat list of nodes, operands before their users.
+"""The parts of a map as `xlashape.v1.IndexingMap`, and back. A message holds expressions as one flat list of nodes,
+operands before their users.
 
-A shared part is one node of the list, so the list is as long as the expressions have different nodes, not as they are when written out. Neither
-direction recurses.
+A shared part is one node of the list, so the list is as long as the expressions have different nodes, not as they are
+when written out. Neither direction recurses.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ def _interval(value: Interval) -> v1.Interval:
 
 
 def _add_nodes(root: Expr, indices: dict[Expr, int], message: v1.IndexingMap) -> int:
-    """Adds those nodes of an expression to the message that it does not have yet. Returns the index of the expression's own node."""
+    """Adds those nodes of an expression to the message that it does not have yet. Returns the index of the expression's
+    own node.
+    """
     pending = [root]
     while pending:
         expr = pending[-1]
@@ -108,9 +111,11 @@ def _add_nodes(root: Expr, indices: dict[Expr, int], message: v1.IndexingMap) ->
 
 
 def parts_from_proto(value: bytes | Message) -> MapParts:
-    """The parts of the map in an `xlashape.v1.IndexingMap`, its bytes or a message. The constructor of `IndexingMap` checks the rest.
+    """The parts of the map in an `xlashape.v1.IndexingMap`, its bytes or a message. The constructor of `IndexingMap`
+    checks the rest.
 
-    The parts of a map known to be empty are of kind "map" and have a constraint that never holds. Raises what `IndexingMap.from_proto` says.
+    The parts of a map known to be empty are of kind "map" and have a constraint that never holds. Raises what
+    `IndexingMap.from_proto` says.
     """
     message = coerce(v1.IndexingMap, value)
     state = message.state

@@ -1,17 +1,20 @@
 """Maps made of a map: with other variables, in the other direction, and what it reaches.
 
-Functions that change the variables or the results of a map. They do not simplify it: call `simplify` on what they return.
+Functions that change the variables or the results of a map. They do not simplify it: call `simplify` on what they
+return.
 
 The inverse of a one-to-one map: from results back to dimensions.
 
-Each result is taken for a number in mixed radix, Σ coefficient × digit + constant. A digit is an atom whose range is too small to reach the next larger
-coefficient, so it is a floor division and a mod of the result. The digits x / m and x mod m give x, which is taken apart in the same way, until all
-dimensions are known. At the end the simplifier must prove that the map followed by the inverse is the identity, so that every inverse returned is right.
+Each result is taken for a number in mixed radix, Σ coefficient × digit + constant. A digit is an atom whose range is
+too small to reach the next larger coefficient, so it is a floor division and a mod of the result. The digits x / m and
+x mod m give x, which is taken apart in the same way, until all dimensions are known. At the end the simplifier must
+prove that the map followed by the inverse is the identity, so that every inverse returned is right.
 
-The domain and the image of a map: bounds of its results, the number of points of both, and whether two maps are the same function.
+The domain and the image of a map: bounds of its results, the number of points of both, and whether two maps are the
+same function.
 
-The points of a domain without constraints are counted without enumeration. Others are enumerated in blocks: every point counts against the budget of
-`xlashape.limits`, and `maximum` bounds the number of points of one call.
+The points of a domain without constraints are counted without enumeration. Others are enumerated in blocks: every point
+counts against the budget of `xlashape.limits`, and `maximum` bounds the number of points of one call.
 """
 
 from __future__ import annotations
@@ -41,8 +44,9 @@ if TYPE_CHECKING:
 def rescale_symbols(indexing_map: IndexingMap) -> IndexingMap:
     """Rescales the range variables of which a constraint `s mod k in [c, c]` allows every k-th value only: s becomes s * k + c.
 
-    Each element of A keeps its set of elements of B; the range variables take other values. Constraints `s mod k in [c, c]` and `s mod l in [c, c]`
-    are one, for the least common multiple of k and l; others on the same variable are applied one after the other. Matches `xla::IndexingMap::RescaleSymbols`.
+    Each element of A keeps its set of elements of B; the range variables take other values. Constraints `s mod k in [c,
+    c]` and `s mod l in [c, c]` are one, for the least common multiple of k and l; others on the same variable are
+    applied one after the other. Matches `xla::IndexingMap::RescaleSymbols`.
 
     >>> m = IndexingMap.parse("(d0)[s0] -> (d0 + s0), domain: d0 in [0, 3], s0 in [0, 12], s0 mod 6 in [0, 0]")
     >>> rescale_symbols(m)
@@ -96,7 +100,8 @@ def _rescaled(indexing_map: IndexingMap, expr: Expr, interval: Interval) -> Inde
 
 
 def ranges_to_dims(indexing_map: IndexingMap, indices: Iterable[int] | None = None) -> IndexingMap:
-    """Turns the range variables with these indices, by default all, into dimensions, which come after the existing ones.
+    """Turns the range variables with these indices, by default all, into dimensions, which come after the existing
+    ones.
 
     Matches `xla::ConvertRangeVariablesToDimensions`. Raises InvalidMapError for an index that is out of range.
 
@@ -136,7 +141,9 @@ def _with_variables(
 
 
 def _domain(indexing_map: IndexingMap) -> tuple[Constraint, ...]:
-    """The constraints. A map known to be empty gets one that never holds, since its bounds need not show that it is empty."""
+    """The constraints. A map known to be empty gets one that never holds, since its bounds need not show that it is
+    empty.
+    """
     return ((const(0), Interval(1, 1)),) if indexing_map.is_known_empty else indexing_map.constraints
 
 
@@ -160,7 +167,8 @@ def join_digits(indexing_map: IndexingMap) -> IndexingMap:
 
 
 def select_results(indexing_map: IndexingMap, indices: Iterable[int]) -> IndexingMap:
-    """The map with the results of these indices only, in this order. The domain stays. Raises InvalidMapError for an index that is out of range.
+    """The map with the results of these indices only, in this order. The domain stays. Raises InvalidMapError for an
+    index that is out of range.
 
     >>> select_results(IndexingMap.identity([2, 3, 4]), [2, 0])
     (d0, d1, d2) -> (d2, d0), domain: d0 in [0, 1], d1 in [0, 2], d2 in [0, 3]
@@ -231,7 +239,9 @@ def _undoes(forward: IndexingMap, candidate: IndexingMap) -> bool:
 
 
 class _Solver:
-    """Solves a map for its dimensions. `known` holds the atoms solved so far, as expressions of the map's results, which are written d0, d1, …."""
+    """Solves a map for its dimensions. `known` holds the atoms solved so far, as expressions of the map's results,
+    which are written d0, d1, ….
+    """
 
     def __init__(self, forward: IndexingMap) -> None:
         bounds: dict[Variable, tuple[int, int]] = {
@@ -317,7 +327,8 @@ def _bounds_of(indexing_map: IndexingMap) -> list[Interval]:
 
 
 def image_bounds(indexing_map: IndexingMap) -> tuple[Interval, ...]:
-    """For every result an interval that contains all its values: the smallest if no variable occurs twice and the map has no constraints.
+    """For every result an interval that contains all its values: the smallest if no variable occurs twice and the map
+    has no constraints.
 
     The intervals of a map known to be empty are empty.
 
@@ -335,7 +346,8 @@ def image_bounds(indexing_map: IndexingMap) -> tuple[Interval, ...]:
 def domain_blocks(
     indexing_map: IndexingMap, maximum: int = MAX_POINTS
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """The points of the domain in lexicographic order, and the results there: blocks of int64[n, variables] and int64[n, results].
+    """The points of the domain in lexicographic order, and the results there: blocks of int64[n, variables] and
+    int64[n, results].
 
     Raises LimitExceededError if the bounds of the variables, without constraints, allow more than `maximum` points.
     """
@@ -417,8 +429,8 @@ def image_size(indexing_map: IndexingMap, maximum: int = MAX_POINTS) -> int:
 def same_function(a: IndexingMap, b: IndexingMap, maximum: int = MAX_POINTS) -> bool:
     """Whether two maps have the same domain and the same results everywhere on it. Names of variables do not matter.
 
-    Maps with different numbers of variables or results are different. Two undefined maps are the same. If the simplified maps are not equal, the
-    domains are enumerated.
+    Maps with different numbers of variables or results are different. Two undefined maps are the same. If the
+    simplified maps are not equal, the domains are enumerated.
 
     >>> same_function(IndexingMap.parse("(d0) -> (d0 mod 4), domain: d0 in [0, 3]"), IndexingMap.identity([4]))
     True

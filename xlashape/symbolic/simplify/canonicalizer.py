@@ -1,7 +1,9 @@
-"""The canonical form of expressions, by the laws that hold for all integers, and the walk over expressions that the simplifier shares with it.
+"""The canonical form of expressions, by the laws that hold for all integers, and the walk over expressions that the
+simplifier shares with it.
 
-Every expression becomes a linear form Σ coefficient × atom + constant. Sums and multiples are arithmetic on such forms. Floor division and mod try their
-rules in order; if none applies, the division or mod is a new atom. Every node, division and mod counts a step of the budget.
+Every expression becomes a linear form Σ coefficient × atom + constant. Sums and multiples are arithmetic on such forms.
+Floor division and mod try their rules in order; if none applies, the division or mod is a new atom. Every node,
+division and mod counts a step of the budget.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from xlashape.symbolic.simplify.rules.sum import fold, multiply_forms
 
 
 class Canonicalizer:
-    """Adds like terms, sorts terms, and applies the rules that need no bounds, as XLA does before it simplifies an expression, and inside min and max.
+    """Adds like terms, sorts terms, and applies the rules that need no bounds, as XLA does before it simplifies an
+    expression, and inside min and max.
 
     The forms of all expressions seen are kept as long as the object lives.
 

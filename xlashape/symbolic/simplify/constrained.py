@@ -1,7 +1,8 @@
-"""The simplifier for results of a map with constraints: it also uses the intervals that the constraints give for expressions.
+"""The simplifier for results of a map with constraints: it also uses the intervals that the constraints give for
+expressions.
 
-A result simplified so has the same values at every point of the domain, and may have others outside. As in XLA a constraint applies where its
-expression occurs in canonical form, and to sums that simplification produces.
+A result simplified so has the same values at every point of the domain, and may have others outside. As in XLA a
+constraint applies where its expression occurs in canonical form, and to sums that simplification produces.
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ class ConstrainedSimplifier(Simplifier):
         return expression_of(terms, constant)
 
     def simplified_form(self, expr: Expr) -> Form:
-        """The linear form of the simplified expression. Starts from the canonical form, in which the constraints are written, too."""
+        """The linear form of the simplified expression. Starts from the canonical form, in which the constraints are
+        written, too.
+        """
         form = self._passes(expr)
         for _ in range(_REPETITIONS):
             if all(isinstance(atom, Variable) for atom in form[0]):
@@ -103,7 +106,9 @@ class ConstrainedSimplifier(Simplifier):
         return form
 
     def _has_simpler_part(self, expr: Expr) -> bool:
-        """Whether an operator node has one value, or a mod one period: simplification may have produced the expression of a constraint."""
+        """Whether an operator node has one value, or a mod one period: simplification may have produced the expression
+        of a constraint.
+        """
         self._ranges_as_written.of(expr)
         known = self._ranges_as_written.known
         return any(
@@ -139,7 +144,8 @@ class ConstrainedSimplifier(Simplifier):
     def _narrowed(self, terms: Terms, constant: int, low: int, high: int, *, multiples: bool = False) -> Bounds:
         """If x + y in [a, b], then x * g + y * g = (x + y) * g in [a g, b g].
 
-        Applied for g that divides the factor in the constraint, and for every g with `multiples`. An empty range means that the domain is empty.
+        Applied for g that divides the factor in the constraint, and for every g with `multiples`. An empty range means
+        that the domain is empty.
         """
         common = gcd(*terms.values())
         known = self._sum_ranges.get(frozenset([(atom, coefficient // common) for atom, coefficient in terms.items()]))
@@ -204,7 +210,9 @@ class ConstrainedSimplifier(Simplifier):
         ("d0 in [3, 80], d1 in [0, 10], d0 + d1 in [5, 99]", "max(d1, d0)", "max(d0, d1)"),
     )
     def _range_of_operand(self, operand: Expr) -> Bounds:
-        """max(x, y) = x if constraints keep x at the greatest value of y or above; min likewise. Constraints are in canonical form, too."""
+        """max(x, y) = x if constraints keep x at the greatest value of y or above; min likewise. Constraints are in
+        canonical form, too.
+        """
         (low, high), (least, greatest) = super()._range_of_operand(operand), self._ranges_as_written.of(operand)
         return max(low, least), min(high, greatest)
 

@@ -2,7 +2,8 @@
 
 Simplifying the domain of a map: its constraints, and the bounds of variables that they narrow.
 
-Simplifying a whole map: first its domain, as long as that narrows a bound or shortens a constraint, then its results under that domain.
+Simplifying a whole map: first its domain, as long as that narrows a bound or shortens a constraint, then its results
+under that domain.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ Constraint = tuple[Expr, Interval]
 class Domain:
     """The domain of a map while it is simplified.
 
-    `bounds` are the variables' intervals and `constraints` the conditions on other expressions. `is_empty` is set once they exclude each other.
+    `bounds` are the variables' intervals and `constraints` the conditions on other expressions. `is_empty` is set once
+    they exclude each other.
 
-    Constraints are simplified by the bounds of the variables alone, never by each other: of two that imply each other, one must stay.
+    Constraints are simplified by the bounds of the variables alone, never by each other: of two that imply each other,
+    one must stay.
     """
 
     __slots__ = ("bounds", "constraints", "is_empty", "simplifier")
@@ -41,10 +44,11 @@ class Domain:
         self.simplifier = Simplifier(bounds)
 
     def simplify(self) -> None:
-        """Repeats `_step` until nothing changes, each time with a narrower bound or a shorter constraint, then merges the congruences.
+        """Repeats `_step` until nothing changes, each time with a narrower bound or a shorter constraint, then merges
+        the congruences.
 
-        Congruences narrow bounds, too. As in XLA the constraints are not simplified by those: a congruence that leaves its variable one value stays,
-        until the map is simplified again.
+        Congruences narrow bounds, too. As in XLA the constraints are not simplified by those: a congruence that leaves
+        its variable one value stays, until the map is simplified again.
         """
         while self.constraints and not self.is_empty:
             spend(1 + len(self.constraints))
@@ -74,9 +78,11 @@ class Domain:
         ("d0 in [0, 5], d1 in [0, 10], d0 + d1 in [-3, 15]", "d0 in [0, 5], d1 in [0, 10]"),
     )
     def _step(self) -> None:
-        """Simplifies every constraint once and intersects those on the same expression; constraints on variables become bounds.
+        """Simplifies every constraint once and intersects those on the same expression; constraints on variables become
+        bounds.
 
-        A constraint goes if the range of its expression lies within its interval. The domain is empty if the two have no value in common.
+        A constraint goes if the range of its expression lies within its interval. The domain is empty if the two have
+        no value in common.
         """
         merged: dict[Expr, Interval] = {}
         for expr, interval in self.constraints:
@@ -117,7 +123,8 @@ class Domain:
         ("d0 in [0, 9], d0 + 2 in [5, 20]", "d0 in [3, 9]"),
     )
     def _simplified(self, expr: Expr, interval: Interval) -> Constraint:
-        """The same condition with constants, factors and floor divisions moved into the interval: first those as written, then simplified ones.
+        """The same condition with constants, factors and floor divisions moved into the interval: first those as
+        written, then simplified ones.
 
         x + c in [a, b] is x in [a - c, b - c]; x / d in [a, b] is x in [a d, b d + d - 1].
         """
@@ -145,7 +152,8 @@ class Domain:
         ),
     )
     def _reduced(self, form: Form, low: int, high: int) -> tuple[Expr, int, int]:
-        """The form without its constant and, if the interval allows it, without its factor: (expression, least, greatest value).
+        """The form without its constant and, if the interval allows it, without its factor: (expression, least,
+        greatest value).
 
         A single x * g in [a, b] is x in [⌈a / g⌉, ⌊b / g⌋]. With more terms, x * g + y in [0, b], with y
         always within [0, c] and c ≤ b mod g, is x in [0, ⌊b / g⌋].
@@ -177,7 +185,9 @@ class Domain:
         ("d0 in [-10, -8], d1 in [-8, -5], d0 * 4 + d1 in [0, 11]", ""),
     )
     def _without_low_digit(self, terms: Terms, high: int) -> tuple[Expr, int, int] | None:
-        """x * g + y in [0, b], with y always within [q g, q g + c] and c ≤ b mod g, is x in [-q, ⌊b / g⌋ - q]: y need not start at 0."""
+        """x * g + y in [0, b], with y always within [q g, q g + c] and c ≤ b mod g, is x in [-q, ⌊b / g⌋ - q]: y need
+        not start at 0.
+        """
         smallest = min(map(abs, terms.values()))
         large = {atom: coefficient for atom, coefficient in terms.items() if abs(coefficient) != smallest}
         common = gcd(*large.values())
@@ -200,7 +210,8 @@ class Domain:
         ),
     )
     def _congruences(self, constraints: list[Constraint]) -> list[Constraint]:
-        """x mod m = c and x mod n = c is x mod lcm(m, n) = c, for 0 ≤ c < m, n and a least common multiple that fits int64.
+        """x mod m = c and x mod n = c is x mod lcm(m, n) = c, for 0 ≤ c < m, n and a least common multiple that fits
+        int64.
 
         A variable is narrowed to the first and last value that all its congruences allow.
         """
@@ -237,9 +248,11 @@ class Domain:
         ("d0 in [0, 99], d0 mod 4 in [1, 1], d0 mod 6 in [2, 2]", ""),
     )
     def _narrow_to_remainders(self, variable: Variable, remainders: list[tuple[int, int]]) -> None:
-        """x mod m = c, x mod n = d, …: x is between the first and the last value that has all these (remainder, modulus).
+        """x mod m = c, x mod n = d, …: x is between the first and the last value that has all these (remainder,
+        modulus).
 
-        The Chinese remainder theorem gives them directly; stepping from value to value would take as many steps as the moduli are large.
+        The Chinese remainder theorem gives them directly; stepping from value to value would take as many steps as the
+        moduli are large.
         """
         low, high = self.bounds[variable]
         value, modulus = 0, 1
@@ -276,7 +289,9 @@ class Simplified(NamedTuple):
 def simplify_parts(
     bounds: dict[Variable, Bounds], results: tuple[Expr, ...], constraints: list[Constraint]
 ) -> Simplified | None:
-    """Simplifies results and constraints over the variables in `bounds`, none of them empty. None if no point is in the domain."""
+    """Simplifies results and constraints over the variables in `bounds`, none of them empty. None if no point is in the
+    domain.
+    """
     domain = Domain(bounds, constraints)
     domain.simplify()
     if domain.is_empty:
@@ -285,7 +300,9 @@ def simplify_parts(
 
 
 def _simplified_results(domain: Domain, results: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The results simplified by the bounds. A result that has all variables of some constraint is simplified by the constraints as well."""
+    """The results simplified by the bounds. A result that has all variables of some constraint is simplified by the
+    constraints as well.
+    """
     simplifier = domain.simplifier
     if not domain.constraints or not any(isinstance(result, Binary) for result in results):
         return tuple([simplifier.simplify(result) for result in results])

@@ -1,11 +1,12 @@
 """The simplifier: rewrites expressions into linear forms, using the bounds of the variables.
 
-As in XLA this takes several passes. Terms that simplification produces are added to like terms of the same sum only between passes. Within a pass a
-*stand-in* represents such a term: a new variable with the same bounds.
+As in XLA this takes several passes. Terms that simplification produces are added to like terms of the same sum only
+between passes. Within a pass a *stand-in* represents such a term: a new variable with the same bounds.
 
-Example: in (x / 1024 + y * 64) / 64, let x / 1024 simplify to y + z. Adding like terms at once gives (y * 65 + z) / 64, where no multiple of 64 is left to
-take out. With a stand-in v for the new y it is (v + z + y * 64) / 64 = (v + z) / 64 + y. The result is right because a law that holds for all values of
-v and y holds where they are equal; the next pass starts with v replaced by y.
+Example: in (x / 1024 + y * 64) / 64, let x / 1024 simplify to y + z. Adding like terms at once gives (y * 65 + z) / 64,
+where no multiple of 64 is left to take out. With a stand-in v for the new y it is (v + z + y * 64) / 64 = (v + z) / 64
++ y. The result is right because a law that holds for all values of v and y holds where they are equal; the next pass
+starts with v replaced by y.
 """
 
 from __future__ import annotations
@@ -42,9 +43,11 @@ _PASSES = 8
 
 
 class Simplifier(Canonicalizer):
-    """Simplifies expressions whose variables stay within `bounds`, one non-empty interval each. A variable with one value becomes that constant.
+    """Simplifies expressions whose variables stay within `bounds`, one non-empty interval each. A variable with one
+    value becomes that constant.
 
-    All expressions of one domain share a simplifier: the forms, ranges and stand-ins that it has computed live as long as it does.
+    All expressions of one domain share a simplifier: the forms, ranges and stand-ins that it has computed live as long
+    as it does.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> s = Simplifier({dim(0): (0, 9), dim(1): (0, 9)})
@@ -86,8 +89,9 @@ class Simplifier(Canonicalizer):
     def simplified_form(self, expr: Expr) -> Form:
         """The linear form of the simplified expression.
 
-        Most expressions take one pass over the expression as written. Those for which `_note_sum` asks for it take as many passes as there are
-        stand-ins in the result, each over the canonical form of the expression: that is 1.5 times the time.
+        Most expressions take one pass over the expression as written. Those for which `_note_sum` asks for it take as
+        many passes as there are stand-ins in the result, each over the canonical form of the expression: that is 1.5
+        times the time.
         """
         form = self.form_of(expr)
         return self._passes(expr) if self._takes_passes else form
@@ -194,7 +198,9 @@ class Simplifier(Canonicalizer):
         )
     )
     def _without_small_mod(self, dividend: Add, divisor: int) -> Form | None:
-        """(x * g + y mod m) / (d g) = x / d if m ≤ g. Looks at the dividend as written: simplified, y mod m can be several terms."""
+        """(x * g + y mod m) / (d g) = x / d if m ≤ g. Looks at the dividend as written: simplified, y mod m can be
+        several terms.
+        """
         operands = sum_terms(dividend)
         forms = self._forms
         mods = [term for term in operands if isinstance(term, Mod) and len(forms[term][0]) > 1]
@@ -217,7 +223,9 @@ class Simplifier(Canonicalizer):
         ("d0 in [0, 63]", "(d0 * 11 - (d0 / 16) * 16) mod 4", "(d0 * 11) mod 4"),
     )
     def _form_of_mod(self, node: Mod, dividend: Form, modulus: int) -> Form:
-        """(x mod (m k) + y m) mod m = x mod m. Looks at the dividend as written, before its terms are simplified; stand-ins in x stay."""
+        """(x mod (m k) + y m) mod m = x mod m. Looks at the dividend as written, before its terms are simplified;
+        stand-ins in x stay.
+        """
         inner, innermost = node.lhs, None
         while True:
             if isinstance(inner, Add):
@@ -233,7 +241,8 @@ class Simplifier(Canonicalizer):
         return super().modulo(*(dividend if innermost is None else self.form_of(innermost)), modulus)
 
     def _without_multiples(self, dividend: Expr, modulus: int) -> Expr | None:
-        """The one term of a sum in canonical form that is not a multiple of the modulus, if quotients are among the others.
+        """The one term of a sum in canonical form that is not a multiple of the modulus, if quotients are among the
+        others.
 
         Otherwise x - (x / 16) * 16 becomes x mod 16 in the sum, and no multiple is left.
         """
@@ -250,7 +259,9 @@ class Simplifier(Canonicalizer):
         ("d0 in [0, 3], d1 in [2, 9]", "min(d0 mod 4, d1)", "min(d0 mod 4, d1)"),
     )
     def _form_of_min_max(self, node: Min | Max) -> Form:
-        """min(x, y) = x if the range of x ends where that of y starts or before. Otherwise x and y are simplified without bounds, as in XLA."""
+        """min(x, y) = x if the range of x ends where that of y starts or before. Otherwise x and y are simplified
+        without bounds, as in XLA.
+        """
         terms, constant = self.canonicalizer.form_of(node)
         low, high = self.range_of_form(terms, constant)
         if low == high:
@@ -290,14 +301,17 @@ class Simplifier(Canonicalizer):
     def _note_sum(self, operands: Sequence[Expr], has_like_terms: bool) -> None:
         """Decides whether this and all later expressions take passes over their canonical form.
 
-        They do once a sum has like terms and an operand that simplification has changed, or a sum has a mod among its operands after an
-        expression with (x mod m) / n. Other expressions are simplified as they are written, which can give another, equal text.
+        They do once a sum has like terms and an operand that simplification has changed, or a sum has a mod among its
+        operands after an expression with (x mod m) / n. Other expressions are simplified as they are written, which can
+        give another, equal text.
         """
         changed = has_like_terms and not all(_is_as_written(term, self._forms[term][0]) for term in operands)
         self._takes_passes = changed or (self._seen_mod_divided and any(map(_is_mod, operands)))
 
     def _with_stand_ins(self, operands: Sequence[Expr]) -> dict[Expr, int]:
-        """The sum of the operands, with stand-ins for terms that simplification has produced from one operand and that others have, too."""
+        """The sum of the operands, with stand-ins for terms that simplification has produced from one operand and that
+        others have, too.
+        """
         total: dict[Expr, int] = {}
         produced: list[Terms] = []
         for operand in operands:
@@ -312,7 +326,9 @@ class Simplifier(Canonicalizer):
         return total
 
     def _is_produced(self, operand: Expr, terms: Terms) -> bool:
-        """Whether simplification has replaced the one term of the operand by another. x mod m that is x everywhere counts as x."""
+        """Whether simplification has replaced the one term of the operand by another. x mod m that is x everywhere
+        counts as x.
+        """
         if isinstance(operand, Mul) and isinstance(operand.rhs, Constant):
             operand = operand.lhs
         while isinstance(operand, Mod) and operand not in terms:

@@ -1,9 +1,11 @@
-"""The conditions on tile sizes under which a symbolic tile is right: a disjunction of conjunctions. Matches `xla::ConstraintExpression`.
+"""The conditions on tile sizes under which a symbolic tile is right: a disjunction of conjunctions. Matches
+`xla::ConstraintExpression`.
 
     8 mod d0 in [0, 0] || d0 in [1, 1] && d1 mod 8 in [0, 0]
 
-A condition is either `InRange`, an expression of the tile's sizes that lies within an interval, or `Divides`, an expression that divides a number. XLA
-writes the latter as a mod by a variable; the expressions of this library have constant moduli only.
+A condition is either `InRange`, an expression of the tile's sizes that lies within an interval, or `Divides`, an
+expression that divides a number. XLA writes the latter as a mod by a variable; the expressions of this library have
+constant moduli only.
 """
 
 from __future__ import annotations
@@ -62,8 +64,8 @@ Condition: TypeAlias = InRange | Divides
 
 
 class TileConstraints(NamedTuple):
-    """At least one of `alternatives` holds: all of its conditions do. Without alternatives, no tile satisfies them; a conjunction without conditions
-    always holds.
+    """At least one of `alternatives` holds: all of its conditions do. Without alternatives, no tile satisfies them; a
+    conjunction without conditions always holds.
 
     Alternatives and their conditions are sorted by their text, as XLA prints them.
 
@@ -91,7 +93,9 @@ class TileConstraints(NamedTuple):
 
     @classmethod
     def any_of(cls, alternatives: Iterable[Iterable[Condition]]) -> TileConstraints:
-        """The disjunction of conjunctions. Intervals of the same expression are intersected; a conjunction with an empty one is dropped."""
+        """The disjunction of conjunctions. Intervals of the same expression are intersected; a conjunction with an
+        empty one is dropped.
+        """
         kept: dict[tuple[str, ...], tuple[Condition, ...]] = {}
         for alternative in alternatives:
             merged = _merged(alternative)

@@ -1,31 +1,35 @@
 """Results of maps as sums of digits: how they are recognized, stage by stage.
 
-Sums of digits for a tile of any size: the size and stride of the values of such a sum, and the tile sizes for which it has them.
+Sums of digits for a tile of any size: the size and stride of the values of such a sum, and the tile sizes for which it
+has them.
 
 A sum of digits, in the order of their factors, takes the values of one arithmetic progression in two cases:
 
-- It has digits of size 1, then complete digits (which take all their values), each followed by a digit whose factor is the product of the complete
-  digit's factor and size, then one digit of any size, then digits of size 1. The size of the progression is the product of all sizes, the stride is
-  the factor of the first digit that does not have size 1. This is XLA's form.
-- No factor is larger than the smaller digits can bridge, as with overlapping windows. The stride is the smallest factor. XLA has no tile here.
+- It has digits of size 1, then complete digits (which take all their values), each followed by a digit whose factor is
+  the product of the complete digit's factor and size, then one digit of any size, then digits of size 1. The size of
+  the progression is the product of all sizes, the stride is the factor of the first digit that does not have size 1.
+  This is XLA's form.
+- No factor is larger than the smaller digits can bridge, as with overlapping windows. The stride is the smallest
+  factor. XLA has no tile here.
 
-If there are factors of both signs, the digits with negative factors are counted from their last value down, so that all terms grow; the progression then
-begins where those digits end.
+If there are factors of both signs, the digits with negative factors are counted from their last value down, so that all
+terms grow; the progression then begins where those digits end.
 
 The results of a map as sums of digits of its variables.
 
     result = offset + Σ factor × digit,    digit = ((variable + shift) / divisor) mod modulus
 
-While a variable takes the values of a tile, a digit takes consecutive values, a *run*, unless its mod wraps around. Digits of different variables are
-independent of each other: they take every combination of values. Digits of one variable are independent if each begins where the next lower one ends,
-as the digits of a number do.
+While a variable takes the values of a tile, a digit takes consecutive values, a *run*, unless its mod wraps around.
+Digits of different variables are independent of each other: they take every combination of values. Digits of one
+variable are independent if each begins where the next lower one ends, as the digits of a number do.
 
-Maps that divide sums, split into two maps: the sums, and what is made of them. Reshapes that collapse dimensions and split them elsewhere are such.
+Maps that divide sums, split into two maps: the sums, and what is made of them. Reshapes that collapse dimensions and
+split them elsewhere are such.
 
     (d0, d1) -> ((d0 * 6 + d1) / 16, (d0 * 6 + d1) mod 16)
 
-is (d0, d1) -> (d0 * 6 + d1), followed by (d0) -> (d0 / 16, d0 mod 16). If the values of the first map for a tile are a run, then the tile reads what that
-run reads through the second map.
+is (d0, d1) -> (d0 * 6 + d1), followed by (d0) -> (d0 / 16, d0 mod 16). If the values of the first map for a tile are a
+run, then the tile reads what that run reads through the second map.
 """
 
 from __future__ import annotations
@@ -72,7 +76,9 @@ class SizedDigit(NamedTuple):
 
 
 class SymbolicProgression(NamedTuple):
-    """The values of a sum of digits: `size` of them from `start` + `constant`, with this stride, for tile sizes that satisfy `constraints`."""
+    """The values of a sum of digits: `size` of them from `start` + `constant`, with this stride, for tile sizes that
+    satisfy `constraints`.
+    """
 
     start: Expr
     constant: int
@@ -143,7 +149,9 @@ def _weighted(terms: Sequence[tuple[Expr, int]]) -> tuple[Expr, int]:
 
 
 def _dense(ascending: Sequence[SizedDigit]) -> TileConstraints:
-    """The conditions under which each digit has size 1 or a factor that the smaller digits bridge. Factors have one sign; the smallest must divide all."""
+    """The conditions under which each digit has size 1 or a factor that the smaller digits bridge. Factors have one
+    sign; the smallest must divide all.
+    """
     smallest = abs(ascending[0].factor)
     constraints = TileConstraints.always()
     least = most = 0
@@ -168,7 +176,9 @@ def _dense(ascending: Sequence[SizedDigit]) -> TileConstraints:
 
 
 def _alternatives(ascending: Sequence[SizedDigit]) -> list[list[Condition]]:
-    """The conditions of XLA's form for every choice of digits: those from `first` to `last` are complete, `last` has any size, the others size 1."""
+    """The conditions of XLA's form for every choice of digits: those from `first` to `last` are complete, `last` has
+    any size, the others size 1.
+    """
     count = len(ascending) * (len(ascending) + 1) // 2
     check("tile alternatives", count, MOST_ALTERNATIVES)
     spend(count)
@@ -253,7 +263,8 @@ class Digit(NamedTuple):
         return quotient % self.modulus if self.modulus else quotient
 
     def run(self, start: int, end: int) -> Run | None:
-        """The values of the digit for start, …, end - 1, with start < end; None if the mod wraps around and they are not all of its values.
+        """The values of the digit for start, …, end - 1, with start < end; None if the mod wraps around and they are
+        not all of its values.
 
         >>> from xlashape.symbolic.expr.expression import dim
         >>> digit = Digit(dim(0), 0, 4, 3)
@@ -276,7 +287,9 @@ class Digit(NamedTuple):
 
 
 class DigitSum(NamedTuple):
-    """One result of a map: `fixed` + `constant` + Σ digit × factor, in XLA's order of terms. `fixed` has runtime variables only."""
+    """One result of a map: `fixed` + `constant` + Σ digit × factor, in XLA's order of terms. `fixed` has runtime
+    variables only.
+    """
 
     fixed: Expr
     constant: int
@@ -284,14 +297,18 @@ class DigitSum(NamedTuple):
 
 
 def _within_period(context: BoundedContext, terms: Terms, constant: int, modulus: int) -> Form | None:
-    """x mod m = x - q m if x lies within [q m, q m + m - 1]. Unlike `one_period`, keeps an x with one value as it is."""
+    """x mod m = x - q m if x lies within [q m, q m + m - 1]. Unlike `one_period`, keeps an x with one value as it
+    is.
+    """
     low, high = context.range_of_form(terms, constant)
     start = low // modulus * modulus
     return None if high >= start + modulus else (terms, constant - start)
 
 
 class TileSimplifier(Simplifier):
-    """Simplifies as XLA does before it looks for tiles: variables and divisions with one value are not replaced by it."""
+    """Simplifies as XLA does before it looks for tiles: variables and divisions with one value are not replaced by
+    it.
+    """
 
     __slots__ = ()
     _floordiv_rules = tuple([rule for rule in floordiv_rules.RULES if rule is not floordiv_rules.one_value])
@@ -335,7 +352,8 @@ def digit_sum_of(simplifier: Simplifier, result: Expr) -> DigitSum | None:
 
 
 def _digit_of(atom: Expr) -> tuple[Digit, int] | None:
-    """A simplified atom of divisions, mods and additions of constants on one variable, as (digit, constant to add); None if it is not a digit.
+    """A simplified atom of divisions, mods and additions of constants on one variable, as (digit, constant to add);
+    None if it is not a digit.
 
     A division or mod of a mod is not one: the simplifier has rewritten those that are.
     """
@@ -366,7 +384,8 @@ def _digit_of(atom: Expr) -> tuple[Digit, int] | None:
 
 
 def runs_of(digits: Sequence[Digit], start: int, end: int) -> dict[Digit, Run] | None:
-    """The runs of digits of one variable for its values start, …, end - 1. None if a digit is not a run or the digits are not independent.
+    """The runs of digits of one variable for its values start, …, end - 1. None if a digit is not a run or the digits
+    are not independent.
 
     Also None for digits unlike those of a number if the variable has more than `MOST_ENUMERATED` values.
 
@@ -390,17 +409,20 @@ def runs_of(digits: Sequence[Digit], start: int, end: int) -> dict[Digit, Run] |
 
 
 def is_chain(digits: Sequence[Digit]) -> bool:
-    """Whether the digits, the highest first, are those of a number: the divisor of each is a multiple of where the next lower one ends."""
+    """Whether the digits, the highest first, are those of a number: the divisor of each is a multiple of where the next
+    lower one ends.
+    """
     return all(digit.shift == 0 for digit in digits) and all(
         low.modulus and high.divisor % (low.divisor * low.modulus) == 0 for high, low in pairwise(digits)
     )
 
 
 def _chain_is_independent(chain: Sequence[Digit], start: int, end: int) -> bool:
-    """Whether the digits of a number take every combination of values. Each of them is a run of several values for start, …, end - 1.
+    """Whether the digits of a number take every combination of values. Each of them is a run of several values for
+    start, …, end - 1.
 
-    The highest digit divides the values into blocks. In all blocks the lower digits must take the same combinations: all there are if some block is
-    complete; otherwise there are two blocks, which must have the same runs.
+    The highest digit divides the values into blocks. In all blocks the lower digits must take the same combinations:
+    all there are if some block is complete; otherwise there are two blocks, which must have the same runs.
     """
     if len(chain) < 2:
         return True
@@ -433,7 +455,9 @@ def _independent_runs(chain: Sequence[Digit], start: int, end: int) -> dict[Digi
 
 
 def _enumerated(digits: Sequence[Digit], start: int, end: int) -> bool:
-    """Whether the digits take every combination of values, decided by enumeration. False if there are too many values to enumerate."""
+    """Whether the digits take every combination of values, decided by enumeration. False if there are too many values
+    to enumerate.
+    """
     if end - start > MOST_ENUMERATED:
         return False
     spend(1 + (end - start) // 16)
@@ -449,7 +473,9 @@ _TermSet: TypeAlias = frozenset[tuple[Expr, int]]
 
 
 class Stages(NamedTuple):
-    """A map as `first` followed by `second`. The results of `first`, which are the dimensions of `second`, are 0 at the start of a tile at index 0."""
+    """A map as `first` followed by `second`. The results of `first`, which are the dimensions of `second`, are 0 at the
+    start of a tile at index 0.
+    """
 
     first: IndexingMap
     second: IndexingMap
@@ -524,7 +550,9 @@ def _terms(expr: Expr) -> tuple[dict[Expr, int], int]:
 
 
 def _divided_sums(exprs: tuple[Expr, ...]) -> list[_TermSet]:
-    """The sums of several terms that are divided, or taken modulo, without another such sum inside and without runtime variables."""
+    """The sums of several terms that are divided, or taken modulo, without another such sum inside and without runtime
+    variables.
+    """
     sums: dict[_TermSet, None] = {}  # a set that keeps the order of insertion
     divides_sum: dict[Expr, bool] = {}
     for node in postorder(exprs):
@@ -554,7 +582,9 @@ def _at_start(terms: _TermSet, bounds: dict[Variable, Interval]) -> int:
 
 
 def _replaced(exprs: tuple[Expr, ...], values: dict[_TermSet, Expr]) -> tuple[Expr, ...]:
-    """The expressions with the sums of `values`, and integer multiples of them, replaced. Constants added to a sum stay."""
+    """The expressions with the sums of `values`, and integer multiples of them, replaced. Constants added to a sum
+    stay.
+    """
     order = postorder(exprs)
     # A sum of many terms contains partial sums as nodes, which are not sums of the map.
     complete = set(exprs)

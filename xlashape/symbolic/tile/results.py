@@ -1,4 +1,6 @@
-"""A map's domain and results as tiles need them: the results as sums of digits, their limits, and when the digits are independent runs."""
+"""A map's domain and results as tiles need them: the results as sums of digits, their limits, and when the digits are
+independent runs.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class Rescaling(NamedTuple):
 
 
 class TileDomain(NamedTuple):
-    """A domain in terms of rescaled variables. `rescalings` has those variables of which constraints allow every k-th value only."""
+    """A domain in terms of rescaled variables. `rescalings` has those variables of which constraints allow every k-th
+    value only.
+    """
 
     bounds: dict[Variable, Bounds]
     constraints: list[Constraint]
@@ -115,7 +119,9 @@ def _congruence(expr: Expr, interval: Interval) -> tuple[Variable, Rescaling] | 
 
 
 class DigitSums(NamedTuple):
-    """The results of a map as sums of digits of rescaled variables. All tuples but `runs` have one element for each result."""
+    """The results of a map as sums of digits of rescaled variables. All tuples but `runs` have one element for each
+    result.
+    """
 
     sums: tuple[DigitSum, ...]
     limits: tuple[Interval | None, ...]
@@ -125,7 +131,9 @@ class DigitSums(NamedTuple):
     progressions: tuple[SymbolicProgression, ...]
     """The values of the result for a tile at index 0."""
     constraints: TileConstraints
-    """The sizes of tiles, in terms of rescaled variables, for which digits are independent runs and each result takes one progression of values."""
+    """The sizes of tiles, in terms of rescaled variables, for which digits are independent runs and each result takes
+    one progression of values.
+    """
 
 
 def digit_sums_of(simplifier: Simplifier, domain: TileDomain, results: tuple[Expr, ...]) -> DigitSums | None:
@@ -163,7 +171,9 @@ def digit_sums_of(simplifier: Simplifier, domain: TileDomain, results: tuple[Exp
 def _limits(
     simplifier: Simplifier, domain: TileDomain, results: tuple[Expr, ...]
 ) -> tuple[tuple[Interval | None, ...], TileConstraints] | None:
-    """The domain's constraints as a limit of each result and conditions on runtime variables. None if a constraint is neither."""
+    """The domain's constraints as a limit of each result and conditions on runtime variables. None if a constraint is
+    neither.
+    """
     forms = [linear_form_of(simplifier, result) for result in results]
     factors_and_shapes = [_without_factor(terms) for terms, _ in forms]
     limits: list[Interval | None] = [None] * len(results)
@@ -197,7 +207,8 @@ def _without_factor(terms: Terms) -> tuple[int, dict[Expr, int]]:
 def _independent_digits(
     domain: TileDomain, sums: Sequence[DigitSum]
 ) -> tuple[dict[Digit, Run], TileConstraints] | None:
-    """The runs of the range variables' digits, and the tile sizes for which the digits of each dimension are independent.
+    """The runs of the range variables' digits, and the tile sizes for which the digits of each dimension are
+    independent.
 
     None if a digit of a range variable is not a run, or the digits of one are not independent.
     """
@@ -222,7 +233,9 @@ def _independent_digits(
 
 
 def _independent(variable: Variable, terms: list[Term], most: int) -> TileConstraints:
-    """The tile sizes from 1 to `most` for which the digits of one dimension are independent, given that each of them is a run."""
+    """The tile sizes from 1 to `most` for which the digits of one dimension are independent, given that each of them is
+    a run.
+    """
     terms = [(digit, factor) for digit, factor in terms if digit.count(most) > 1]
     digits = [digit for digit, _ in terms]
     if is_chain(sorted(digits, key=lambda digit: -digit.divisor)):
@@ -242,7 +255,9 @@ def _independent(variable: Variable, terms: list[Term], most: int) -> TileConstr
 
 
 def _independent_sizes(terms: list[Term], most: int) -> list[Interval]:
-    """The tile sizes from 1 to `most` without those for which each digit is a run but the digits are not independent."""
+    """The tile sizes from 1 to `most` without those for which each digit is a run but the digits are not
+    independent.
+    """
     spend(1 + most * len(terms) // 8)
     combinations: set[tuple[int, ...]] = set()
     values_of_digits: list[set[int]] = [set() for _ in terms]
@@ -263,7 +278,9 @@ def _independent_sizes(terms: list[Term], most: int) -> list[Interval]:
 
 
 def _size(digit: Digit) -> Expr:
-    """How many values a digit of a dimension takes, for a tile at index 0. The dimension's variable stands for the tile's size."""
+    """How many values a digit of a dimension takes, for a tile at index 0. The dimension's variable stands for the
+    tile's size.
+    """
     size = _quotients(digit)
     if digit.modulus:
         size = size - (size - 1) // digit.modulus * digit.modulus
@@ -279,8 +296,9 @@ def _quotients(digit: Digit) -> Expr:
 def _is_run(digit: Digit, factor: int) -> TileConstraints:
     """When a digit of a dimension is a run.
 
-    For a digit without factor, as in XLA, a whole number of tiles must fill a period of the mod, or a whole number of periods a tile: then it is a run
-    for every tile of a row. XLA has no condition for a digit with a factor. Here the first tile must be shorter than a period, or whole periods.
+    For a digit without factor, as in XLA, a whole number of tiles must fill a period of the mod, or a whole number of
+    periods a tile: then it is a run for every tile of a row. XLA has no condition for a digit with a factor. Here the
+    first tile must be shorter than a period, or whole periods.
     """
     if not digit.modulus:
         return TileConstraints.always()

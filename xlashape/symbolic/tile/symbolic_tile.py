@@ -1,14 +1,17 @@
 """Symbolic tiles: offsets, sizes and strides as expressions in the sizes of a tile.
 
-Tiles whose sizes are numbers: boxes with strides, and the arithmetic progressions that sums of runs give along each dimension.
+Tiles whose sizes are numbers: boxes with strides, and the arithmetic progressions that sums of runs give along each
+dimension.
 
 Symbolic tiles: which box of the operand an output tile of any size reads. Matches `xla::SymbolicTile`.
 
-An output tile has sizes d0, d1, … and strides 1. For all of its elements, a result of the map takes the values offset + stride × [0, size). Offset, size
-and stride are expressions of the tile's sizes, and `constraints` says for which sizes they are right.
+An output tile has sizes d0, d1, … and strides 1. For all of its elements, a result of the map takes the values offset +
+stride × [0, size). Offset, size and stride are expressions of the tile's sizes, and `constraints` says for which sizes
+they are right.
 
-As in XLA, these expressions are for a tile at index 0 of every dimension, and do not consider where the map's domain ends. `SymbolicTile.evaluate` gives
-the box in numbers for a tile at any index: exactly the elements that are read, with those outside of the domain left out.
+As in XLA, these expressions are for a tile at index 0 of every dimension, and do not consider where the map's domain
+ends. `SymbolicTile.evaluate` gives the box in numbers for a tile at any index: exactly the elements that are read, with
+those outside of the domain left out.
 """
 
 from __future__ import annotations
@@ -60,7 +63,8 @@ class Progression(NamedTuple):
 
 
 def progression_of(offset: int, terms: Sequence[tuple[Run, int]]) -> Progression | None:
-    """The numbers offset + Σ factor × run as one progression; None if they are not one. The stride is 0 if there are several terms, all of length 1.
+    """The numbers offset + Σ factor × run as one progression; None if they are not one. The stride is 0 if there are
+    several terms, all of length 1.
 
     If there are factors of both signs, the stride is positive.
 
@@ -108,7 +112,9 @@ def clipped(progression: Progression, limit: Interval) -> Progression:
 
 
 class _Digits(NamedTuple):
-    """What `evaluate` computes boxes from: the bounds and rescalings of the map's dimensions, and its results as sums of digits."""
+    """What `evaluate` computes boxes from: the bounds and rescalings of the map's dimensions, and its results as sums
+    of digits.
+    """
 
     bounds: tuple[Interval, ...]
     rescalings: tuple[Rescaling, ...]
@@ -116,10 +122,11 @@ class _Digits(NamedTuple):
 
 
 class SymbolicTile(FrozenValue):
-    """What an output tile reads. Variables d are the tile's sizes, from 1 to the size of the dimension; rt are the map's runtime variables.
+    """What an output tile reads. Variables d are the tile's sizes, from 1 to the size of the dimension; rt are the
+    map's runtime variables.
 
-    `offsets`, `sizes` and `strides` have one expression for each result. They are right for tiles that satisfy `constraints` and, if the domain has
-    every k-th index only, have such an index. `str` is XLA's text.
+    `offsets`, `sizes` and `strides` have one expression for each result. They are right for tiles that satisfy
+    `constraints` and, if the domain has every k-th index only, have such an index. `str` is XLA's text.
 
     >>> tile = symbolic_tile(IndexingMap.parse("(d0){rt0} -> (d0 / 8, d0 mod 8, rt0), domain: d0 in [0, 31], rt0 in [0, 7]"))
     >>> print(tile)
@@ -172,7 +179,9 @@ class SymbolicTile(FrozenValue):
 
     @property
     def offset_map(self) -> IndexingMap:
-        """From the tile's sizes and the runtime variables to the first index in each dimension of the operand, for a tile at index 0."""
+        """From the tile's sizes and the runtime variables to the first index in each dimension of the operand, for a
+        tile at index 0.
+        """
         return IndexingMap(self._dims(), (), self.runtime, self.offsets)
 
     @property
@@ -186,7 +195,9 @@ class SymbolicTile(FrozenValue):
         return IndexingMap(self._dims(), (), (), self.strides)
 
     def _dims(self) -> tuple[Var, ...]:
-        """The tile's sizes with the bounds of the domain. The expressions have no meaning for larger tiles, which read nothing more."""
+        """The tile's sizes with the bounds of the domain. The expressions have no meaning for larger tiles, which read
+        nothing more.
+        """
         if self._stages is not None:
             return self._stages[0]._dims()
         if self._digits is None:
@@ -196,11 +207,13 @@ class SymbolicTile(FrozenValue):
     def evaluate(
         self, tile: Sequence[int], runtime: Sequence[int] = (), start: Sequence[int] | None = None
     ) -> TileBox | None:
-        """The elements that a tile of these sizes reads if it begins at index `start` of the map's dimensions, by default 0.
+        """The elements that a tile of these sizes reads if it begins at index `start` of the map's dimensions, by
+        default 0.
 
-        Offsets, sizes and strides of exactly the elements that are read. None if the sizes do not satisfy the constraints, or if the elements that a tile
-        at `start` reads within the domain are not found to be a box: d0 / 8 and d0 mod 8 are one for d0 in 4, …, 7, but not for d0 in 6, …, 9.
-        If nothing is read, the box has a size of 0; for a map without results, whose boxes have no sizes, the answer is None.
+        Offsets, sizes and strides of exactly the elements that are read. None if the sizes do not satisfy the
+        constraints, or if the elements that a tile at `start` reads within the domain are not found to be a box: d0 / 8
+        and d0 mod 8 are one for d0 in 4, …, 7, but not for d0 in 6, …, 9. If nothing is read, the box has a size of 0;
+        for a map without results, whose boxes have no sizes, the answer is None.
 
         Raises InvalidArgumentError for a tile of another rank, or larger than the dimensions.
 
@@ -303,9 +316,11 @@ class SymbolicTile(FrozenValue):
         return self.constraints.hold(values.__getitem__)
 
     def to_text(self, style: str = "xla") -> str:
-        """XLA's text of a symbolic tile: a line for each of its maps, which are without domains, and for its runtime variables and constraints, if any.
+        """XLA's text of a symbolic tile: a line for each of its maps, which are without domains, and for its runtime
+        variables and constraints, if any.
 
-        The runtime variables that the offsets use print as s0, s1, …. `style` is that of expressions, as in `IndexingMap.to_text`.
+        The runtime variables that the offsets use print as s0, s1, …. `style` is that of expressions, as in
+        `IndexingMap.to_text`.
         """
         used = sorted([v.index for v in variables_of(self.offsets) if v.kind is VariableKind.RUNTIME])
         names = {Variable(VariableKind.RUNTIME, k): f"s{i}" for i, k in enumerate(used)}
@@ -344,19 +359,22 @@ def _bytes(arguments: tuple[tuple[Var, ...], tuple[Var, ...], tuple[Expr, ...]],
 
 @cached(max_bytes=4 << 20, weigh=_bytes)
 def _map_of(dims: tuple[Var, ...], runtime: tuple[Var, ...], exprs: tuple[Expr, ...]) -> IndexingMap:
-    """The map to these expressions. It keeps their compiled form, so that several tiles of one symbolic tile compile them once."""
+    """The map to these expressions. It keeps their compiled form, so that several tiles of one symbolic tile compile
+    them once.
+    """
     return IndexingMap(dims, (), runtime, exprs)
 
 
 def symbolic_tile(indexing_map: IndexingMap) -> SymbolicTile | None:
-    """The operand's tile for an output tile. None if that form is not found: the results must be sums of digits of dimensions and range variables, and
-    the domain may have constraints on results only.
+    """The operand's tile for an output tile. None if that form is not found: the results must be sums of digits of
+    dimensions and range variables, and the domain may have constraints on results only.
 
-    The tile is right for all sizes for which XLA's is. XLA's is wrong for two results of one dimension, such as (d0, d0), which it takes for a box.
-    Unlike XLA this finds tiles for overlapping windows, for sums of any digits and their quotients, for domains that have every k-th index only, and for
-    dimensions with one element.
+    The tile is right for all sizes for which XLA's is. XLA's is wrong for two results of one dimension, such as (d0,
+    d0), which it takes for a box. Unlike XLA this finds tiles for overlapping windows, for sums of any digits and their
+    quotients, for domains that have every k-th index only, and for dimensions with one element.
 
-    Raises LimitExceededError for constraints with more than 4,096 alternatives, and for expressions beyond the limits of expressions.
+    Raises LimitExceededError for constraints with more than 4,096 alternatives, and for expressions beyond the limits
+    of expressions.
 
     >>> tile = symbolic_tile(IndexingMap.parse("(d0, d1)[s0] -> (d1 * 2 + 3, s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4]"))
     >>> tile.offsets, tile.sizes, tile.strides, str(tile.constraints)

@@ -1,12 +1,13 @@
-"""The RPCs of the service as methods. Each converts its arguments to a request, and the response to values of the library.
+"""The RPCs of the service as methods. Each converts its arguments to a request, and the response to values of the
+library.
 
 shapes    ShapeService
 modules   HloService
 indexing  IndexingService
 reports   ReportService
 
-`ServiceMethods` has them for clients whose calls block, `AsyncServiceMethods` for clients whose calls are awaited: a client gives `send` and `stream`
-a body. Nothing here loads grpc.
+`ServiceMethods` has them for clients whose calls block, `AsyncServiceMethods` for clients whose calls are awaited: a
+client gives `send` and `stream` a body. Nothing here loads grpc.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ __all__ = ["AsyncServiceMethods", "ServiceMethods"]
 
 @blocking
 class ServiceMethods(ShapeMethods, HloMethods, IndexingMethods, ReportMethods, Blocking):
-    """Every RPC of the service as a method. An error is the exception that the library itself raises for the same mistake.
+    """Every RPC of the service as a method. An error is the exception that the library itself raises for the same
+    mistake.
 
     Its path names the field of the request that the value was sent in; `xlashape.errors` says how.
     """
@@ -30,4 +32,6 @@ class ServiceMethods(ShapeMethods, HloMethods, IndexingMethods, ReportMethods, B
 
 @asynchronous
 class AsyncServiceMethods(ShapeMethods, HloMethods, IndexingMethods, ReportMethods, Asynchronous):
-    """Every RPC of the service as a coroutine function, or as a function that returns an asynchronous iterator, with the same errors."""
+    """Every RPC of the service as a coroutine function, or as a function that returns an asynchronous iterator, with
+    the same errors.
+    """

@@ -61,12 +61,14 @@ class IndexingMethods(Methods):
         report_errors: bool = False,
         timeout: float | None = None,
     ) -> Items[InstructionMaps]:
-        """The maps of one instruction, or of every instruction (of a computation, if given), as the server computes them.
+        """The maps of one instruction, or of every instruction (of a computation, if given), as the server computes
+        them.
 
-        `direction` is "output_to_input" or "input_to_output"; `index` selects one output, or one operand. `raw` gives the maps as the
-        operation defines them, not simplified. `physical` gives maps from positions in the output's buffer to positions in the operands'
-        buffers. `style` of `Access.text` is "xla" or "affine". With `report_errors`, an instruction that the server refuses has an
-        `error`, and the others are answered; without it, the error is raised.
+        `direction` is "output_to_input" or "input_to_output"; `index` selects one output, or one operand. `raw` gives
+        the maps as the operation defines them, not simplified. `physical` gives maps from positions in the output's
+        buffer to positions in the operands' buffers. `style` of `Access.text` is "xla" or "affine". With
+        `report_errors`, an instruction that the server refuses has an `error`, and the others are answered; without it,
+        the error is raised.
 
         >>> for found in client.indexing_maps(MODULE, "t"):
         ...     print(found.opcode, found.maps[0].maps[0])
@@ -140,10 +142,11 @@ class IndexingMethods(Methods):
         report_errors: bool = False,
         timeout: float | None = None,
     ) -> Items[InstructionReads]:
-        """How efficiently one instruction, or each instruction that is executed, reads its operands: `xlashape.indexing.operand_reads`.
+        """How efficiently one instruction, or each instruction that is executed, reads its operands:
+        `xlashape.indexing.operand_reads`.
 
-        `warp` neighbouring outputs read together; one memory transaction fetches `segment_bytes`. `computation` selects the instructions
-        of one computation, `output` one output. `report_errors` is that of `indexing_maps`.
+        `warp` neighbouring outputs read together; one memory transaction fetches `segment_bytes`. `computation` selects
+        the instructions of one computation, `output` one output. `report_errors` is that of `indexing_maps`.
 
         >>> for found in client.operand_reads(MODULE, "t"):
         ...     print(found.reads[0].operand_name, found.reads[0].utilisation)
@@ -186,7 +189,8 @@ class IndexingMethods(Methods):
     ) -> InstructionTiles:
         """The tiles of its operands that a tile of an instruction's output reads: `xlashape.indexing.reports.tiles`.
 
-        `sizes`, `offsets` (default 0) and `strides` (default 1) are those of the output's tile. Without `sizes`, only symbolic tiles are computed.
+        `sizes`, `offsets` (default 0) and `strides` (default 1) are those of the output's tile. Without `sizes`, only
+        symbolic tiles are computed.
 
         >>> found = client.operand_tiles(MODULE, "t", (5, 1), offsets=(0, 2))
         >>> found.tiles[0].tile
@@ -257,7 +261,8 @@ class IndexingMethods(Methods):
 
     @answer
     async def simplify_and_remove_unused(self, value: AnyMap, *, timeout: float | None = None) -> SimplifiedMap:
-        """The map simplified and without unused range and runtime variables, with the numbers of the variables that were removed.
+        """The map simplified and without unused range and runtime variables, with the numbers of the variables that
+        were removed.
 
         >>> found = client.simplify_and_remove_unused("()[s0, s1] -> (s1), domain: s0 in [0, 2], s1 in [0, 3]")
         >>> str(found.map), found.removed_ranges
@@ -300,7 +305,8 @@ class IndexingMethods(Methods):
     async def evaluate_map(
         self, value: AnyMap, point: Iterable[int], *, timeout: float | None = None
     ) -> tuple[int, ...] | None:
-        """The results at a point, which gives dimensions, then ranges, then runtime variables. None outside the domain: `IndexingMap.evaluate`.
+        """The results at a point, which gives dimensions, then ranges, then runtime variables. None outside the domain:
+        `IndexingMap.evaluate`.
 
         >>> client.evaluate_map("(d0)[s0] -> (d0 * 4 + s0), domain: d0 in [0, 7], s0 in [0, 3]", (2, 3))
         (11,)
@@ -314,7 +320,8 @@ class IndexingMethods(Methods):
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """`evaluate_map` of each row of int64[n, variables], in one call: a stream if there are many.
 
-        Returns the results as int64[n, results], whose rows for points outside the domain hold 0, and bool[n], false outside the domain.
+        Returns the results as int64[n, results], whose rows for points outside the domain hold 0, and bool[n], false
+        outside the domain.
 
         >>> results, inside = client.evaluate_map_batch("(d0) -> (d0 mod 4), domain: d0 in [0, 7]", [[6], [8]])
         >>> results.tolist(), inside.tolist()

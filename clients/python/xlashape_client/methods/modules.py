@@ -25,7 +25,8 @@ class HloMethods(Methods):
 
     @answer
     async def upload_module(self, module: AnyModule, *, timeout: float | None = None) -> Module:
-        """Stores a module on the server, unless it is there already. Other calls take the result, or its name, in place of the module.
+        """Stores a module on the server, unless it is there already. Other calls take the result, or its name, in place
+        of the module.
 
         >>> kept = client.upload_module(MODULE)
         >>> kept.module_name, kept.instruction_count, kept.format
@@ -58,7 +59,8 @@ class HloMethods(Methods):
 
     @answer
     async def get_module(self, module: Module | str, *, timeout: float | None = None) -> Module:
-        """The description of a module that the server keeps. NotFoundError if the server does not have it, or no longer.
+        """The description of a module that the server keeps. NotFoundError if the server does not have it, or no
+        longer.
 
         >>> kept = client.upload_module(MODULE)
         >>> found = client.get_module(kept.name)
@@ -69,7 +71,8 @@ class HloMethods(Methods):
 
     @answer
     async def download_module(self, module: Module | str, *, timeout: float | None = None) -> bytes:
-        """The content of a module that the server keeps, as it was uploaded. `timeout` bounds each of the calls that fetch a part.
+        """The content of a module that the server keeps, as it was uploaded. `timeout` bounds each of the calls that
+        fetch a part.
 
         >>> kept = client.upload_module(MODULE)
         >>> content = client.download_module(kept)
@@ -109,7 +112,8 @@ class HloMethods(Methods):
         page_size: int = 0,
         timeout: float | None = None,
     ) -> Items[Instruction]:
-        """The instructions of a module in the module's order; of one computation, or of one opcode, if given. Pages are fetched as they are needed.
+        """The instructions of a module in the module's order; of one computation, or of one opcode, if given. Pages are
+        fetched as they are needed.
 
         >>> [instruction.name for instruction in client.list_instructions(MODULE)]
         ['p', 't', 'n']
@@ -144,10 +148,11 @@ class HloMethods(Methods):
         page_size: int = 0,
         timeout: float | None = None,
     ) -> Items[InstructionSize]:
-        """The bytes that each instruction's result takes. `order` is "module", or "physical_bytes" or "padding_bytes", the largest first.
+        """The bytes that each instruction's result takes. `order` is "module", or "physical_bytes" or "padding_bytes",
+        the largest first.
 
-        Without `computation` these are the instructions that have memory of their own: of the entry computation, and of those that it executes
-        instruction by instruction, without tuples, their elements and others that share buffers.
+        Without `computation` these are the instructions that have memory of their own: of the entry computation, and of
+        those that it executes instruction by instruction, without tuples, their elements and others that share buffers.
 
         >>> [(size.instruction, size.physical_bytes) for size in client.byte_sizes(MODULE, order="physical_bytes")]
         [('p', 96), ('t', 60), ('n', 60)]

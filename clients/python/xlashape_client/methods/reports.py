@@ -70,8 +70,10 @@ class ReportMethods(Methods):
     ) -> Received:
         """The peak of a program's memory and what lives then: the answer of `xlashape.memory`, with plain values.
 
-        `space` is a memory space by XLA's number, whose memory alone counts. `sections` are the tables whose rows are fetched: "" is the main table, others are those of the report, such as "timeline".
-        `argument` is what "by" groups by, the instruction of "at", or the limit of "fit" in bytes. `timeout` bounds each of the calls that fetch a part of the rows.
+        `space` is a memory space by XLA's number, whose memory alone counts. `sections` are the tables whose rows are
+        fetched: "" is the main table, others are those of the report, such as "timeline". `argument` is what "by"
+        groups by, the instruction of "at", or the limit of "fit" in bytes. `timeout` bounds each of the calls that
+        fetch a part of the rows.
 
         >>> report = client.memory(MODULE, sections=("", "by"), argument="opcode")
         >>> report.peak_bytes, report.is_estimate, report[0].name
@@ -95,7 +97,8 @@ class ReportMethods(Methods):
     ) -> Received:
         """What changed from one module to another: the answer of `xlashape.diff`, with plain values.
 
-        `ignore` names what does not count, such as "layout" or "moved". `sections` are those of `memory`: "", "measures".
+        `ignore` names what does not count, such as "layout" or "moved". `sections` are those of `memory`: "",
+        "measures".
 
         >>> report = client.diff(MODULE, MODULE)
         >>> report.same, len(report)
@@ -112,7 +115,8 @@ class ReportMethods(Methods):
     async def copies(
         self, module: AnyModule, *, sections: Iterable[str] = ("",), timeout: float | None = None
     ) -> Received:
-        """The instructions that only move data, and who forced them to: the answer of `xlashape.copies`, with plain values.
+        """The instructions that only move data, and who forced them to: the answer of `xlashape.copies`, with plain
+        values.
 
         `sections` are those of `memory`: "", "causes", "suggestions".
 
@@ -140,8 +144,9 @@ class ReportMethods(Methods):
     ) -> Received:
         """The FLOPs and bytes of a program and of its instructions: the answer of `xlashape.cost`, with plain values.
 
-        `as_xla` counts as XLA's HloCostAnalysis does. `target` is a device of the table of targets; `peak` in FLOP/s and `bandwidth` in bytes/s take the
-        place of its numbers. `sections` and `argument` are those of `memory`: "", "spaces", "by".
+        `as_xla` counts as XLA's HloCostAnalysis does. `target` is a device of the table of targets; `peak` in FLOP/s
+        and `bandwidth` in bytes/s take the place of its numbers. `sections` and `argument` are those of `memory`: "",
+        "spaces", "by".
 
         >>> report = client.cost(MODULE)
         >>> report.flops, report.bytes, report[0].name
@@ -167,10 +172,12 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> Received:
-        """Why buffers are as large as they are, and what would make them smaller: the answer of `xlashape.why`, with plain values.
+        """Why buffers are as large as they are, and what would make them smaller: the answer of `xlashape.why`, with
+        plain values.
 
-        One of `module`, of which `instruction` names one, `shape`, and `text` with shapes in it, such as a report about memory that has run out.
-        `target` is a device such as "tpu". `sections` are those of `memory`: "", "causes", "suggestions", "donated", "stated".
+        One of `module`, of which `instruction` names one, `shape`, and `text` with shapes in it, such as a report about
+        memory that has run out. `target` is a device such as "tpu". `sections` are those of `memory`: "", "causes",
+        "suggestions", "donated", "stated".
 
         >>> report = client.why(shape="f32[3,5]{1,0:T(2,2)}", sections=("", "causes"))
         >>> report[0].bytes, report.causes[0].text
@@ -195,7 +202,8 @@ class ReportMethods(Methods):
     ) -> Received:
         """How many bytes a shape or the buffers of a module take: the answer of `xlashape size`, with plain values.
 
-        `order` is "padding" (the default), "bytes" or "module"; `computation` selects the instructions of one; `target` is a device such as "tpu".
+        `order` is "padding" (the default), "bytes" or "module"; `computation` selects the instructions of one; `target`
+        is a device such as "tpu".
 
         >>> report = client.size(MODULE)
         >>> report[0].name, report[0].bytes
@@ -221,10 +229,12 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> Received:
-        """What instructions read, how well, and what is fetched in vain: the answer of `xlashape.reads`, with plain values.
+        """What instructions read, how well, and what is fetched in vain: the answer of `xlashape.reads`, with plain
+        values.
 
-        `instruction`, `computation` and `output` select what is reported; `target` is a device such as "tpu"; `warp` and `segment_bytes` replace
-        its numbers of outputs that read together and of bytes that are fetched together. `sections` are those of `memory`: "", "accesses", "writes".
+        `instruction`, `computation` and `output` select what is reported; `target` is a device such as "tpu"; `warp`
+        and `segment_bytes` replace its numbers of outputs that read together and of bytes that are fetched together.
+        `sections` are those of `memory`: "", "accesses", "writes".
 
         >>> report = client.reads(MODULE, "t")
         >>> report[0].operand_name, report[0].part_read, report[0].wasted_bytes
@@ -253,8 +263,9 @@ class ReportMethods(Methods):
     ) -> Received:
         """Where the time of a profile goes, by instruction: the answer of `xlashape.profile`, with plain values.
 
-        `profile` is the content of an .xplane.pb or a .trace.json.gz, or its path. `target`, `peak` and `bandwidth` are those of `cost`; `sections` and
-        `argument` those of `memory`: "", "by". NotFoundError for a path that cannot be read.
+        `profile` is the content of an .xplane.pb or a .trace.json.gz, or its path. `target`, `peak` and `bandwidth` are
+        those of `cost`; `sections` and `argument` those of `memory`: "", "by". NotFoundError for a path that cannot be
+        read.
 
         >>> try:
         ...     report = client.profile(b"no profile")
@@ -287,10 +298,11 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> Received:
-        """What an instruction of the module reads, or each of them, as text of maps: the answer of `xlashape map`, with plain values.
+        """What an instruction of the module reads, or each of them, as text of maps: the answer of `xlashape map`, with
+        plain values.
 
-        `operand` and `output` choose among the maps; `raw` maps are not simplified; `physical` ones are of positions in buffers; `style` is "xla" or
-        "affine". `indexing_maps` gives the maps themselves.
+        `operand` and `output` choose among the maps; `raw` maps are not simplified; `physical` ones are of positions in
+        buffers; `style` is "xla" or "affine". `indexing_maps` gives the maps themselves.
 
         >>> report = client.map(MODULE, "t")
         >>> report[0].operand_name, report[0].map
@@ -316,9 +328,11 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> Received:
-        """The tile of each operand that a tile of an instruction's output reads: the answer of `xlashape tile`, with plain values.
+        """The tile of each operand that a tile of an instruction's output reads: the answer of `xlashape tile`, with
+        plain values.
 
-        `sizes`, `at` and `strides` are numbers, or text such as "16,32". `operand_tiles` gives tiles that can be evaluated.
+        `sizes`, `at` and `strides` are numbers, or text such as "16,32". `operand_tiles` gives tiles that can be
+        evaluated.
 
         >>> report = client.tile(MODULE, "t", (2, 3), at=(1, 0))
         >>> report[0].operand_name, report[0].offsets, report[0].sizes
@@ -340,7 +354,8 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> Received:
-        """The rules of XLA's verifier that a module breaks: the answer of `xlashape verify`, with plain values. The options are those of `xlashape.hlo.verify`.
+        """The rules of XLA's verifier that a module breaks: the answer of `xlashape verify`, with plain values. The
+        options are those of `xlashape.hlo.verify`.
 
         >>> report = client.verify(MODULE)
         >>> report.problem_count

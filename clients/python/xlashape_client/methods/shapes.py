@@ -90,8 +90,8 @@ class ShapeMethods(Methods):
     ) -> int:
         """The position in the buffer, in elements, of the element at `index`: `tiling.linear_index`.
 
-        `order` is "physical", which counts positions in the buffer, including tiles and padding, or "logical", which follows minor_to_major alone, as
-        XLA's IndexUtil does.
+        `order` is "physical", which counts positions in the buffer, including tiles and padding, or "logical", which
+        follows minor_to_major alone, as XLA's IndexUtil does.
 
         >>> client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3))
         17
@@ -128,7 +128,8 @@ class ShapeMethods(Methods):
     async def multi_index(
         self, shape: AnyShape, position: int, *, order: str = "physical", timeout: float | None = None
     ) -> tuple[int, ...] | None:
-        """The index of the element at `position` of the buffer, None for padding: `tiling.multi_index`. `order` is that of `linear_index`.
+        """The index of the element at `position` of the buffer, None for padding: `tiling.multi_index`. `order` is that
+        of `linear_index`.
 
         >>> client.multi_index("f32[3,5]{1,0:T(2,2)}", 17)
         (2, 3)
@@ -144,7 +145,8 @@ class ShapeMethods(Methods):
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """`multi_index` of each position of int64[n], in one call: a stream if there are many.
 
-        Returns the indices as int64[n, rank], whose rows for padding hold -1, and bool[n], false for padding. `order` is that of `linear_index`.
+        Returns the indices as int64[n, rank], whose rows for padding hold -1, and bool[n], false for padding. `order`
+        is that of `linear_index`.
 
         >>> rows, is_element = client.multi_indices("f32[3,5]{1,0:T(2,2)}", [17, 18])
         >>> rows.tolist(), is_element.tolist()

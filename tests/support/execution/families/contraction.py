@@ -68,7 +68,9 @@ def scaled_dot(r: random.Random, seed: int) -> Case:
 
 @family(seeds=22)
 def convolution(r: random.Random, seed: int) -> Case:
-    """Strides, padding of both signs, dilations, reversed windows, groups of features or of batches, dimensions in any order."""
+    """Strides, padding of both signs, dilations, reversed windows, groups of features or of batches, dimensions in any
+    order.
+    """
     spatial = sizes(r, 0, 2, 5, 12)
     windows, out = zip(*[one_window(r, n) for n in spatial], strict=True) if spatial else ((), ())
     groups, batches = r.choice([(1, 1), (1, 1), (2, 1), (3, 1), (1, 2), (1, 3)])

@@ -126,7 +126,9 @@ def custom_call(r: random.Random, seed: int) -> Case:
 
 @family(seeds=10)
 def conditional(r: random.Random, seed: int) -> Case:
-    """Two branches selected by a predicate, or three by a number, which may be out of range; arguments of different shapes, one of them a tuple."""
+    """Two branches selected by a predicate, or three by a number, which may be out of range; arguments of different
+    shapes, one of them a tuple.
+    """
     n = r.randint(2, 4)
     out = f"s64[{n}]"
     turned, spread, added = Builder("turned"), Builder("spread"), Builder("added")

@@ -1,4 +1,6 @@
-"""Elementwise operations, each on numbers for which every operand changes the result; map; random numbers; bits read as another type."""
+"""Elementwise operations, each on numbers for which every operand changes the result; map; random numbers; bits read as
+another type.
+"""
 
 from __future__ import annotations
 

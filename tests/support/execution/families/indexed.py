@@ -1,4 +1,6 @@
-"""gather and scatter in general form: batching, collapsed dimensions, index vectors along any dimension or none, indices beyond the bounds."""
+"""gather and scatter in general form: batching, collapsed dimensions, index vectors along any dimension or none,
+indices beyond the bounds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""fft in all four kinds, cholesky, triangular-solve on either side, of either triangle, with a diagonal of ones or not."""
+"""fft in all four kinds, cholesky, triangular-solve on either side, of either triangle, with a diagonal of ones or
+not.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Fusions and calls: chains of random operations, with several paths, nested, with several results, and with offsets known at run time."""
+"""Fusions and calls: chains of random operations, with several paths, nested, with several results, and with offsets
+known at run time.
+"""
 
 from __future__ import annotations
 

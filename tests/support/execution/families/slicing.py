@@ -1,4 +1,6 @@
-"""slice, dynamic-slice, dynamic-update-slice: offsets that are parameters or constants, within and beyond the bounds."""
+"""slice, dynamic-slice, dynamic-update-slice: offsets that are parameters or constants, within and beyond the
+bounds.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Shapes: sizes, comparison, dimensions, tuples, bitcasts. XLA's `ShapeUtil`, under its names in snake_case.
 
-Functions that change their argument in XLA return a new value; those that return a status or abort the process raise an error of
-`xlashape.errors`; those that call a visitor return a Python iterator. A buffer counts as the array it holds, as in XLA.
-docs/xla_functions.md lists every C++ function with what corresponds to it here, or why nothing does.
+Functions that change their argument in XLA return a new value; those that return a status or abort the process raise an
+error of `xlashape.errors`; those that call a visitor return a Python iterator. A buffer counts as the array it holds,
+as in XLA. docs/xla_functions.md lists every C++ function with what corresponds to it here, or why nothing does.
 
 - `make`: making, checking and printing shapes
 - `sizes`: elements and bytes

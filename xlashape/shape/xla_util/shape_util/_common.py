@@ -1,4 +1,6 @@
-"""What the parts of `shape_util` share: arrays inside buffers, changes to every leaf, arguments that are dimension numbers."""
+"""What the parts of `shape_util` share: arrays inside buffers, changes to every leaf, arguments that are dimension
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def on_array(shape: Shape, change: Callable[[Shape], Shape]) -> Shape:
 
 
 def map_leaves(shape: Shape, change: Callable[[Shape], Shape]) -> Shape:
-    """`change` applied to every array of a shape, those inside tuples and buffers too. Tokens and opaques are not changed."""
+    """`change` applied to every array of a shape, those inside tuples and buffers too. Tokens and opaques are not
+    changed.
+    """
     if shape.is_array:
         return change(shape)
     if not shape.tuple_shapes:

@@ -1,11 +1,13 @@
-"""When a transpose or a reshape moves nothing in memory, and which transposes and reshapes a bitcast consists of. XLA's `ShapeUtil`.
+"""When a transpose or a reshape moves nothing in memory, and which transposes and reshapes a bitcast consists of. XLA's
+`ShapeUtil`.
 
 As in XLA these functions use `minor_to_major` and ignore tiles. An array without a layout has
 the default one.
 
-A reshape keeps the row-major number of every element. It is a bitcast if it also keeps the position of every element in memory, that
-is, if both arrays map the same number to the same position. A list of (size, stride), in row-major order, describes that map.
-Neighbours whose strides fit together are merged and sizes of 1 are dropped; then two lists are equal exactly if the maps are.
+A reshape keeps the row-major number of every element. It is a bitcast if it also keeps the position of every element in
+memory, that is, if both arrays map the same number to the same position. A list of (size, stride), in row-major order,
+describes that map. Neighbours whose strides fit together are merged and sizes of 1 are dropped; then two lists are
+equal exactly if the maps are.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ class BitcastDecompositionTranspose(NamedTuple):
 
 
 class BitcastDecompositionTrt(NamedTuple):
-    """The bitcast is a transpose, a reshape and a transpose; the shapes between them have the default order in memory."""
+    """The bitcast is a transpose, a reshape and a transpose; the shapes between them have the default order in
+    memory.
+    """
 
     transpose1_dims: tuple[int, ...]
     transpose1_shape: Shape
@@ -209,8 +213,8 @@ def decompose_bitcast(input_shape: Shape, output_shape: Shape) -> BitcastDecompo
 def align_layouts(input_shape: Shape, output_shape: Shape) -> Shape | None:
     """The output with the order in memory that makes the reshape from the input a bitcast, or None if no order does.
 
-    Dimensions of size 1 become the most major ones, in their order. As in XLA nothing of the output's old layout is kept,
-    and its dynamic flags are kept only if it or the input has a dimension of size 1.
+    Dimensions of size 1 become the most major ones, in their order. As in XLA nothing of the output's old layout is
+    kept, and its dynamic flags are kept only if it or the input has a dimension of size 1.
 
     >>> align_layouts(Shape.parse("f32[4,6]{0,1}"), Shape.parse("f32[2,2,3,2]"))
     Shape('f32[2,2,3,2]{1,0,3,2}')
@@ -276,10 +280,11 @@ def dimensions_unmodified_by_reshape(input_shape: Shape, output_shape: Shape) ->
 
 
 def _common_factors(a: tuple[int, ...], b: tuple[int, ...]) -> list[tuple[range, range]]:
-    """Both lists cut into the shortest stretches with equal products, in order. A 1 opposite another number is a stretch by itself.
+    """Both lists cut into the shortest stretches with equal products, in order. A 1 opposite another number is a
+    stretch by itself.
 
-    Where the lists begin with equal numbers, each pair is a stretch. If a 0 follows, the rest is one stretch. If the rests do not have
-    the same product, the lists as they are form one stretch.
+    Where the lists begin with equal numbers, each pair is a stretch. If a 0 follows, the rest is one stretch. If the
+    rests do not have the same product, the lists as they are form one stretch.
     """
     i = j = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     if product(a[i:]) != product(b[j:]):
@@ -326,9 +331,9 @@ def get_normalized_logical_transpose_shape(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The transpose in as few dimensions as possible: the sizes of its output, and its permutation.
 
-    Dimensions of size 1 are dropped, and dimensions that stay neighbours are merged. A transpose that moves nothing becomes one dimension with
-    the permutation (0,). InvalidShapeError unless the two shapes are those of a transpose with these `dimensions`, and for layouts that do not
-    descend, for which XLA gives no answer.
+    Dimensions of size 1 are dropped, and dimensions that stay neighbours are merged. A transpose that moves nothing
+    becomes one dimension with the permutation (0,). InvalidShapeError unless the two shapes are those of a transpose
+    with these `dimensions`, and for layouts that do not descend, for which XLA gives no answer.
 
     >>> get_normalized_logical_transpose_shape(Shape.parse("f32[10,1,11,32]"), Shape.parse("f32[32,1,10,11]"), (3, 1, 0, 2))
     ((32, 110), (1, 0))

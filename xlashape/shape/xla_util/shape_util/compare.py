@@ -61,7 +61,8 @@ def same_dimensions(lhs: Shape, rhs: Shape) -> bool:
 
 
 def compatible(lhs: Shape, rhs: Shape) -> bool:
-    """Whether kinds, element types and sizes agree, element by element in tuples; layouts and dynamic flags are ignored.
+    """Whether kinds, element types and sizes agree, element by element in tuples; layouts and dynamic flags are
+    ignored.
 
     >>> compatible(Shape.parse("f32[2,3]{1,0}"), Shape.parse("f32[2,<=3]{0,1}"))
     True
@@ -115,11 +116,12 @@ _PARTS = frozenset(["buffer", "dimensions", "dynamic_dimension", "element_type",
 def equal(lhs: Shape, rhs: Shape, *, ignore: Iterable[str] = ()) -> bool:
     """Whether two shapes are the same to XLA: types, sizes, dynamic flags and layouts.
 
-    `dynamic_shape_metadata_prefix_bytes` and unknown protobuf fields are ignored. `ignore` names what else does not count, as the
-    methods of XLA's `Shape::Equal`: `element_type`, `fp_precision` (all real floats count as one type), `dynamic_dimension`,
-    `dimensions` (only their number counts), `buffer` (a buffer counts as its array), `layout`, or of the layout `tiles_in_layout`,
-    `element_size_in_layout`, `memory_space_in_layout`, `tail_padding_alignment_in_elements`, `split_config_in_layout` or
-    `minor_to_major_only_in_layout` (only the order counts).
+    `dynamic_shape_metadata_prefix_bytes` and unknown protobuf fields are ignored. `ignore` names what else does not
+    count, as the methods of XLA's `Shape::Equal`: `element_type`, `fp_precision` (all real floats count as one type),
+    `dynamic_dimension`, `dimensions` (only their number counts), `buffer` (a buffer counts as its array), `layout`, or
+    of the layout `tiles_in_layout`, `element_size_in_layout`, `memory_space_in_layout`,
+    `tail_padding_alignment_in_elements`, `split_config_in_layout` or `minor_to_major_only_in_layout` (only the order
+    counts).
 
     >>> equal(Shape.parse("f32[2]{0}"), Shape.parse("f32[2]{0:M(8)}")), equal(Shape.parse("f32[2]"), Shape.parse("f32[<=2]"))
     (True, False)
@@ -155,8 +157,8 @@ def _equal_ignoring(lhs: Shape, rhs: Shape, ignored: frozenset[str], fields: fro
 
 
 def is_prefix(prefix: Shape, shape: Shape, matches: Callable[[Shape, Shape], bool] = equal) -> bool:
-    """Whether `shape` begins as `prefix` does: they match, or each element of the tuple `prefix` is a prefix of the element of `shape`
-    with the same number. `shape` may have more elements; the empty tuple is a prefix of everything.
+    """Whether `shape` begins as `prefix` does: they match, or each element of the tuple `prefix` is a prefix of the
+    element of `shape` with the same number. `shape` may have more elements; the empty tuple is a prefix of everything.
 
     >>> is_prefix(Shape.parse("(f32[])"), Shape.parse("(f32[], s32[])")), is_prefix(Shape.parse("f32[]"), Shape.parse("(f32[])"))
     (True, False)
@@ -192,7 +194,8 @@ def equal_structure(lhs: Shape, rhs: Shape) -> bool:
 
 
 def dynamic_array_shape_is_compatible(dynamic_shape: Shape, bounded_shape: Shape) -> bool:
-    """Whether two arrays have the same number of dimensions and no size of the first is greater than that of the second.
+    """Whether two arrays have the same number of dimensions and no size of the first is greater than that of the
+    second.
 
     An unbounded size counts as -2^63, as in the proto. Element types are ignored.
 

@@ -1,8 +1,8 @@
 """Dimensions: asking about them, adding, deleting and reordering them. What XLA's `ShapeUtil` does with single arrays.
 
-Functions that take a dimension number also take negative ones, -1 the last. A buffer is treated as the array it holds and
-stays a buffer. Functions that change a shape in XLA return a new one. Split configs follow their dimensions; XLA leaves their numbers when a
-most major dimension is added.
+Functions that take a dimension number also take negative ones, -1 the last. A buffer is treated as the array it holds
+and stays a buffer. Functions that change a shape in XLA return a new one. Split configs follow their dimensions; XLA
+leaves their numbers when a most major dimension is added.
 """
 
 from __future__ import annotations
@@ -165,8 +165,9 @@ def insert_dimension_at_index(shape: Shape, index: int, dimension_size: int) -> 
 def insert_dimensions_at_index(shape: Shape, index: int, dimension_sizes: Iterable[int]) -> Shape:
     """The array with more dimensions before dimension `index`, or at the end if `index` is their number.
 
-    In memory, from major to minor, they come directly before that dimension, in their order; at the end they are the most minor ones. As in
-    XLA the result is static, except for unbounded dimensions, and of its layout only the order is kept.
+    In memory, from major to minor, they come directly before that dimension, in their order; at the end they are the
+    most minor ones. As in XLA the result is static, except for unbounded dimensions, and of its layout only the order
+    is kept.
 
     >>> insert_dimensions_at_index(Shape.parse("f32[2,3]{0,1}"), 1, (7, 8))
     Shape('f32[2,7,8,3]{0,3,2,1}')
@@ -239,7 +240,8 @@ def drop_degenerate_dimensions(shape: Shape) -> Shape:
 
 
 def permute_dimensions(permutation: Iterable[int], shape: Shape) -> Shape:
-    """The array whose dimension i is the old dimension `permutation[i]`, with a layout that leaves every element where it is in memory.
+    """The array whose dimension i is the old dimension `permutation[i]`, with a layout that leaves every element where
+    it is in memory.
 
     >>> permute_dimensions((2, 0, 1), Shape.parse("f32[2,3,4]{2,1,0}"))
     Shape('f32[4,2,3]{0,2,1}')

@@ -148,7 +148,8 @@ def make_shape_with_descending_layout_and_same_physical_layout(shape: Shape) -> 
 def make_static_shape(original: Shape) -> Shape:
     """The shape with every dimension static, of its bound as size, and without `M(n)` in the layouts of arrays.
 
-    InvalidShapeError if a dimension is unbounded. As in XLA an array inside a tuple that was static already keeps its `M(n)`.
+    InvalidShapeError if a dimension is unbounded. As in XLA an array inside a tuple that was static already keeps its
+    `M(n)`.
 
     >>> make_static_shape(Shape.parse("f32[<=2]{0:M(8)}"))
     Shape('f32[2]{0}')
@@ -259,7 +260,9 @@ def device_shape_is_host_shape(s: Shape) -> bool:
 
 
 def validate_shape(shape: Shape) -> None:
-    """Raises InvalidShapeError if an array in the shape has no layout; other errors as in `validate_shape_with_optional_layout`."""
+    """Raises InvalidShapeError if an array in the shape has no layout; other errors as in
+    `validate_shape_with_optional_layout`.
+    """
     validate_layout_in_shape(shape)
     validate_shape_with_optional_layout(shape)
 

@@ -1,7 +1,7 @@
 """How many elements and bytes: the sizes of XLA's `ShapeUtil`.
 
-An array inside a buffer counts like the array. Sizes beyond int64 raise SizeOverflowError, arrays with an unbounded dimension
-and shapes without elements (tokens, opaques) InvalidShapeError.
+An array inside a buffer counts like the array. Sizes beyond int64 raise SizeOverflowError, arrays with an unbounded
+dimension and shapes without elements (tokens, opaques) InvalidShapeError.
 """
 
 from __future__ import annotations
@@ -67,10 +67,11 @@ def elements_in_recursive(shape: Shape) -> int:
 
 
 def extent_product(shape: Shape, *, bounded_dynamic_ok: bool = False) -> int:
-    """The product of an array's sizes. With `bounded_dynamic_ok` unbounded dimensions are left out; otherwise they are refused.
+    """The product of an array's sizes. With `bounded_dynamic_ok` unbounded dimensions are left out; otherwise they are
+    refused.
 
-    XLA's template also returns whether the product overflows; here that is SizeOverflowError, which the constructor of such a shape
-    raises already.
+    XLA's template also returns whether the product overflows; here that is SizeOverflowError, which the constructor of
+    such a shape raises already.
     """
     array = array_of(shape)
     if not bounded_dynamic_ok and UNBOUNDED_SIZE in array.dimensions:
@@ -115,11 +116,13 @@ def element_size_in_bits(shape: Shape) -> int:
 
 def byte_size_of(shape: Shape, pointer_size: int | None = None, *, target: Target | str | None = None) -> int:
     """The bytes of a shape's own buffer: of an array its elements without any padding, tiles ignored; of a tuple its
-    table of pointers; of an opaque a pointer; of a token 0. A pointer takes 8 bytes unless `pointer_size` or the target says otherwise.
+    table of pointers; of an opaque a pointer; of a token 0. A pointer takes 8 bytes unless `pointer_size` or the target
+    says otherwise.
 
-    With a target, "cpu", "gpu", "tpu" or a `Target`, the bytes that XLA reserves on such a device: on CPUs and GPUs an array with
-    a dynamic dimension also has 4 bytes for each of its dimensions, behind its elements; on TPUs tiles and padding count, and a
-    tuple's table is rounded up to 512 bytes, from v5p on to 32. `buffers_of` lists the buffers of all elements of a tuple.
+    With a target, "cpu", "gpu", "tpu" or a `Target`, the bytes that XLA reserves on such a device: on CPUs and GPUs an
+    array with a dynamic dimension also has 4 bytes for each of its dimensions, behind its elements; on TPUs tiles and
+    padding count, and a tuple's table is rounded up to 512 bytes, from v5p on to 32. `buffers_of` lists the buffers of
+    all elements of a tuple.
 
     `xlashape.shape.tiling.physical_bytes` counts tiles and padding on any device.
 
@@ -234,7 +237,8 @@ def byte_size_of_tuple_index_table(shape: Shape, pointer_size: int = 8) -> int:
 
 
 def array_size(shape: Shape) -> int:
-    """The bytes of an array's buffer, all padding included; of a tiled array with split configs those of the largest part.
+    """The bytes of an array's buffer, all padding included; of a tiled array with split configs those of the largest
+    part.
 
     XLA's `ArraySize` differs in two cases: it counts the padding of the first tile alone, where a later tile may add
     more, and it ignores the tail padding of an array without tiles. Elsewhere the two are equal.
@@ -311,8 +315,8 @@ def packed_factor_for_1d_interleaved_array(shape: Shape) -> int:
 def serialized_size(shape: Shape) -> int:
     """The bytes of a serialized literal of this shape: 8 of header, the ShapeProto, then the data of each array.
 
-    Types below 8 bits, and pred, are packed; an array with dynamic dimensions also has 4 bytes for each of its dimensions.
-    InvalidShapeError for tokens and opaques, which have no literals.
+    Types below 8 bits, and pred, are packed; an array with dynamic dimensions also has 4 bytes for each of its
+    dimensions. InvalidShapeError for tokens and opaques, which have no literals.
 
     >>> serialized_size(Shape.parse("f32[2]"))
     32

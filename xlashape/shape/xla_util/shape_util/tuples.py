@@ -2,10 +2,11 @@
 
 Shapes inside shapes: the functions of XLA's `ShapeUtil` on tuples, their elements and leaves.
 
-Functions that visit are Python iterators. A leaf is a shape that is not a tuple; a buffer is a leaf. Where XLA aborts the process on a wrong
-index, InvalidIndexError is raised; InvalidShapeError where a tuple is needed.
+Functions that visit are Python iterators. A leaf is a shape that is not a tuple; a buffer is a leaf. Where XLA aborts
+the process on a wrong index, InvalidIndexError is raised; InvalidShapeError where a tuple is needed.
 
-Every index of an array, as a Python iterator. XLA's `ShapeUtil::ForEachIndex` and its variants call a visitor with them.
+Every index of an array, as a Python iterator. XLA's `ShapeUtil::ForEachIndex` and its variants call a visitor with
+them.
 """
 
 from __future__ import annotations
@@ -276,9 +277,10 @@ def for_each_index(
     """The indices of an array in the order of its layout, the most minor dimension fastest.
 
     Dimension d goes from `base[d]` up to, not with, `base[d] + count[d]` in steps of `incr[d]`; by default it
-    covers all indices. As in XLA, a dimension with a count of 0 has one index, `base[d]`, whatever its step. An array without elements has
-    no indices; a scalar has one. InvalidArgumentError for arguments of the wrong length, a range beyond the array, or a step below 1: with a
-    step of 0 XLA visits several indices again and again until the visitor stops it, which an iterator does not offer.
+    covers all indices. As in XLA, a dimension with a count of 0 has one index, `base[d]`, whatever its step. An array
+    without elements has no indices; a scalar has one. InvalidArgumentError for arguments of the wrong length, a range
+    beyond the array, or a step below 1: with a step of 0 XLA visits several indices again and again until the visitor
+    stops it, which an iterator does not offer.
 
     >>> list(for_each_index(Shape.parse("f32[2,2]{0,1}")))
     [(0, 0), (1, 0), (0, 1), (1, 1)]

@@ -1,4 +1,5 @@
-"""Rules for floor division (terms + constant) / divisor by a constant divisor above 1. Ceiling divisions become floor divisions.
+"""Rules for floor division (terms + constant) / divisor by a constant divisor above 1. Ceiling divisions become floor
+divisions.
 
 A rule takes the context, the simplified terms and constant of the dividend, and the divisor.
 """
@@ -76,10 +77,12 @@ def of_mod(context: Context, terms: Terms, constant: int, divisor: int) -> Form 
 
 
 def splits(context: BoundedContext, terms: Terms, constant: int, start: int) -> Iterator[tuple[Terms, int, int]]:
-    """The ways to split a sum into x * g + y with y always within [0, g). Yields the terms of x * g, then g, then the greatest value of y.
+    """The ways to split a sum into x * g + y with y always within [0, g). Yields the terms of x * g, then g, then the
+    greatest value of y.
 
-    y is the constant alone, or the constant and the terms with the smallest coefficient, which must divide g, as in mixed-radix numbers.
-    g is the greatest common divisor of the coefficients of x and `start`; with `start` 0 and a single term it is that coefficient, with its sign.
+    y is the constant alone, or the constant and the terms with the smallest coefficient, which must divide g, as in
+    mixed-radix numbers. g is the greatest common divisor of the coefficients of x and `start`; with `start` 0 and a
+    single term it is that coefficient, with its sign.
     """
     common = _common_divisor(terms, start)
     if abs(common) != 1 and 0 <= constant < abs(common):
@@ -133,7 +136,9 @@ def common_factor(context: Context, terms: Terms, constant: int, divisor: int) -
 
 
 def outer_multiple(terms: Terms, constant: int, divisor: int) -> tuple[Form, Form] | None:
-    """The last summand, or the first of two, if it is a multiple of the divisor, and the other summands. XLA, too, looks at no others without bounds."""
+    """The last summand, or the first of two, if it is a multiple of the divisor, and the other summands. XLA, too,
+    looks at no others without bounds.
+    """
     if constant:
         if constant % divisor == 0:
             return ({}, constant), (terms, 0)

@@ -143,7 +143,9 @@ RULES_WITHOUT_BOUNDS = (quotient_and_remainder, remainder_of_remainder)
 
 
 _LARGEST = 1 << 10
-"""The largest product of the numbers of nodes of both operands. Beyond it they are not multiplied out: each further factor multiplies the terms again."""
+"""The largest product of the numbers of nodes of both operands. Beyond it they are not multiplied out: each further
+factor multiplies the terms again.
+"""
 
 
 @law(
