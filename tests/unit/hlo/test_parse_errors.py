@@ -93,6 +93,13 @@ def test_independent_errors_are_reported_together():
     assert str(caught.value).count("^") == 3
 
 
+@pytest.mark.parametrize("labels", ["b0?f_0io->b0f", "?b0f_0io->b0f", "b0f_0io->b0?f"])
+def test_labels_of_dimensions_that_operands_do_not_have_are_an_error(labels: str):
+    text = "HloModule m ENTRY e {{ p = f32[1,8,2] parameter(0) q = f32[3,2,4] parameter(1) ROOT r = convolution(p, q), window={{size=3}}, dim_labels={} }}"
+    with pytest.raises(ParseError, match="convolution: its attributes do not fit its operands"):
+        HloModule.parse(text.format(labels))
+
+
 def test_at_most_twenty_errors_are_reported():
     with pytest.raises(ParseError) as caught:
         parse_module(HEAD + "".join(f"  a{n} = f32[2] neg(p0)\n" for n in range(1000)) + "}\n")

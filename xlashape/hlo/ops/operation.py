@@ -204,6 +204,9 @@ class Operation:
             raise CannotInfer(f"{self.opcode}: {error}") from None
         except XlashapeError as error:
             raise CannotInfer(f"{self.opcode}: {error.message}") from error
+        except (ArithmeticError, LookupError):
+            # Attributes may name dimensions that the operands do not have.
+            raise CannotInfer(f"{self.opcode}: its attributes do not fit its operands") from None
 
     def __repr__(self) -> str:
         return f"<Operation {self.opcode}>"
