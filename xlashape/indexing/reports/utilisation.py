@@ -90,15 +90,14 @@ def utilisation_of(
     )
 
 
-def utilisation_of_operand(reads: OperandIndexingSet, operand: Shape) -> OperandUtilisation:
+def utilisation_of_operand(accesses: OperandIndexingSet, operand: Shape) -> OperandUtilisation:
     """How much of an operand of this shape is read, for an output without unbounded dimensions."""
     if is_unbounded(operand):
         return OperandUtilisation(None, None, None)
     sizes = [product(dims) for dims in leaf_sizes(operand)]
-    accesses = reads.simplify()
     spend(1 + len(accesses))
     elements = sum(sizes)
-    members = [access for access in accesses if not access.map.is_known_empty]
+    members = [access for access in accesses.simplify() if not access.map.is_known_empty]
     if any(access.map.is_undefined for access in members):
         return OperandUtilisation(elements, None, None)
     reads: int | None = 0

@@ -313,10 +313,11 @@ class Reads(Answer, Frozen):
         for who, ways in self.ways:
             for way in ways:
                 physical = "" if way.physical is None else way.physical.map.to_text()
-                units = units_touched(way.sample, kind).values()
+                units = units_touched(way.sample, kind)
+                segments, tiles, lines = units["segments"], units["tiles"], units["lines"]
                 made.append(
                     Access(
-                        *who, way.access.leaf, *way.consumer, way.sample.stride, *units, way.sample.ideal, *way.lanes,
+                        *who, way.access.leaf, *way.consumer, way.sample.stride, segments, tiles, lines, way.sample.ideal, *way.lanes,
                         way.access.map.to_text(), physical,
                     )
                 )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing
 from xlashape.indexing.reports.utilisation import has_offset_of_elements
-from xlashape.symbolic import Variable, VariableKind
+from xlashape.symbolic import VariableKind
 from xlashape.symbolic.expr.substitute import variables_of
 
 KINDS: Final = {
@@ -65,7 +65,7 @@ def consumer_of(access: OperandIndexing, opcodes: frozenset[str], *, reads_again
     if indexing_map.is_undefined or access.knowledge is not Knowledge.EXACT:
         return Consumer("unknown")
     by_result = [variables_of([result]) for result in indexing_map.results]
-    used: set[Variable] = set().union(*by_result)
+    used = {variable for each in by_result for variable in each}
     dims, ranges, _ = indexing_map.variable_expressions()
     combined = [
         each for each, var in zip(ranges, indexing_map.ranges, strict=True) if each in used and var.bounds.size > 1

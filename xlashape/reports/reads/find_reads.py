@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from xlashape.caches import cached
 from xlashape.errors import InvalidArgumentError, XlashapeError
@@ -29,6 +29,7 @@ from xlashape.shape import Shape, Target
 from xlashape.shape.tiling.padding import physical_bytes, stored_bits
 from xlashape.symbolic import IndexingMap
 
+_LONGEST_PATH = 4096
 NO_SAMPLE = Sample(None, None, None, None)
 _COALESCED = 2.0
 """A warp that touches at most this many times the ideal number of segments reads well: data need not begin at a segment."""
@@ -62,9 +63,9 @@ def reads(
     """
     check_warp(1 if warp is None else warp, 1 if segment_bytes is None else segment_bytes)
     module = HloModule.of(compiled(x, args, kwargs))
-    file = os.fspath(x) if isinstance(x, os.PathLike) else x
-    is_file = isinstance(file, str) and len(file) < 4096 and "\n" not in file
-    device = device_of(module, file if is_file else "", target, warp, segment_bytes)
+    name = str(cast("os.PathLike[str]", x)) if isinstance(x, os.PathLike) else x
+    is_file = isinstance(name, str) and len(name) < _LONGEST_PATH and "\n" not in name
+    device = device_of(module, name if is_file else "", target, warp, segment_bytes)
     if instruction:
         where = module.computation(computation) if computation else module
         chosen = [where.instruction(instruction)]
@@ -306,15 +307,12 @@ def _is_coalesced(sample: Sample) -> bool | None:
 
 
 def _failed(instruction: HloInstruction, error: XlashapeError) -> Read:
-    values: dict[str, Any] = dict.fromkeys(Read._fields)
-    metadata = instruction.metadata
-    values |= {
-        "instruction": instruction.name,
-        "computation": instruction.computation.name,
-        "opcode": instruction.proto.opcode,
-    }
-    values |= {"access": ("unknown",), "reused_along": (), "error": error.message}
-    return Read(**values | {"source": metadata.source, "op_name": metadata.op_name})
+    known: dict[str, Any] = dict.fromkeys(Read._fields)
+    known["access"], known["reused_along"], known["error"] = ("unknown",), (), error.message
+    known["instruction"], known["computation"] = instruction.name, instruction.computation.name
+    known["opcode"] = instruction.proto.opcode
+    known["source"], known["op_name"] = instruction.metadata.source, instruction.metadata.op_name
+    return Read(**known)
 
 
 # Modules repeat their maps, so results are kept.

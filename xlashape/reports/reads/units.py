@@ -18,7 +18,7 @@ from xlashape.math import ceil_div, product
 from xlashape.shape import Shape
 from xlashape.shape.tiling.formula import geometry
 from xlashape.shape.tiling.padding import stored_bits
-from xlashape.symbolic import Constant, Expr, IndexingMap, Mul, Var, Variable, dim
+from xlashape.symbolic import Constant, Expr, IndexingMap, Interval, Mul, Var, Variable, dim
 from xlashape.symbolic.expr.expression import sum_terms
 
 if TYPE_CHECKING:
@@ -35,15 +35,14 @@ class Progression(NamedTuple):
 
     start: int
     step: int
-    count: int
+    size: int
+    """How many."""
 
-    def tiles(self, size: int) -> NDArray[np.int64]:
-        """The numbers of the tiles of this size that they lie in, ascending."""
-        import numpy as np
-
-        if self.step <= size:  # no tile is left out
-            return np.arange(self.start // size, (self.start + self.step * (self.count - 1)) // size + 1)
-        return np.unique((self.start + self.step * np.arange(self.count, dtype=np.int64)) // size)
+    def tiles(self, side: int) -> int:
+        """How many tiles of this many indices they lie in."""
+        if self.step <= side:  # no tile is left out
+            return (self.start + self.step * (self.size - 1)) // side - self.start // side + 1
+        return self.size  # no two lie in one tile
 
 
 class _Runs(NamedTuple):
@@ -90,7 +89,7 @@ def box_of(indexing_map: IndexingMap) -> list[Progression] | None:
     """The indices that a map names, if they are those of a box; else None.
 
     >>> box_of(IndexingMap.parse("(d0, d1)[s0] -> (d0 * 2 + s0, 7 - d1), domain: d0 in [0, 9], d1 in [0, 3], s0 in [0, 1]"))
-    [Progression(start=0, step=1, count=20), Progression(start=4, step=1, count=4)]
+    [Progression(start=0, step=1, size=20), Progression(start=4, step=1, size=4)]
     """
     if indexing_map.constraints or indexing_map.is_known_empty:
         return None
@@ -150,13 +149,13 @@ def _units_of_box(shape: Shape, box: Sequence[Progression], unit_bytes: int) -> 
             return _enumerated(shape, (_map_of_box(shape, box),), unit_bytes)
         majors = ordered[: len(ordered) - len(tile)]
         minors = zip(ordered[len(majors) :], tile, strict=True)
-        return product([each.count for each in majors]) * product([len(each.tiles(size)) for each, size in minors])
+        return product([each.size for each in majors]) * product([each.tiles(side) for each, side in minors])
     return _units_of_runs(_runs(ordered, sizes, bits), 8 * unit_bytes)
 
 
 def _map_of_box(shape: Shape, box: Sequence[Progression]) -> IndexingMap:
     whole = IndexingMap(
-        [Var((0, each.count - 1)) for each in box], (), (),
+        [Var(Interval(0, each.size - 1)) for each in box], (), (),
         [dim(number) * each.step + each.start for number, each in enumerate(box)], (),
     )  # fmt: skip
     return whole.compose(logical_to_physical(shape))
@@ -169,13 +168,13 @@ def _runs(ordered: Sequence[Progression], sizes: Sequence[int], bits: int) -> _R
     is_whole = True
     for each, size in zip(reversed(ordered), reversed(sizes), strict=True):
         offset += each.start * stride
-        if each.count > 1:
+        if each.size > 1:
             if is_whole and each.step == 1:
-                length *= each.count
+                length *= each.size
             else:
-                outer.append((each.step * stride * bits, each.count))
+                outer.append((each.step * stride * bits, each.size))
                 is_whole = False
-        is_whole = is_whole and each.count == size
+        is_whole = is_whole and each.size == size
         stride *= size
     return _Runs(offset * bits, tuple(reversed(outer)), length * bits)
 
