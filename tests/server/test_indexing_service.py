@@ -333,7 +333,7 @@ def test_reads_of_a_module_are_the_library_s(ask: Any, module: xla.HloModuleProt
                     access.ideal_transactions,
                 )
                 for access in read.accesses
-            ] == [(str(way.indexing.map), way.leaf, way.stride, way.transactions, way.ideal) for way in one.accesses]
+            ] == [(str(way.indexing.map), way.leaf, way.stride, way.segments, int(way.ideal)) for way in one.accesses]
 
 
 @pytest.mark.parametrize("sizes", [None, [1, 2], [2, 1]])

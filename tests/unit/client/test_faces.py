@@ -46,7 +46,7 @@ def public(kind: type[Any]) -> set[str]:
 def test_the_clients_have_the_same_names() -> None:
     assert public(Client) == public(AsyncClient)
     assert public(ServiceMethods) == public(AsyncServiceMethods) == public(Local) - {"module"}
-    assert len(RPCS) == 40
+    assert len(RPCS) == 41
     assert set(RPCS) == {name for name in vars(AsyncServiceMethods) if not name.startswith("_")}
 
 
