@@ -27,6 +27,7 @@ from xlashape.cli.output import echo, print_json, progress
 from xlashape.cli.rows import row_options, write_rows
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.files.inputs import inputs, is_many
+from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.math import byte_text
 from xlashape.reports.messages import Received
 from xlashape.reports.register import REPORTS, report_of
@@ -50,7 +51,13 @@ def report_command(name: str) -> click.Command:
     in_section = [each.argument._replace(name=each.name) for each in report.sections if each.argument is not None]
     plain_sections = [each.name for each in report.sections if each.argument is None]
 
-    def run(
+    def run(frames: str = "own", **given: Any) -> int:
+        if frames == "all" and (given["server"] is not None or given["jobs"] > 1):
+            raise click.UsageError("--frames all is answered in this process: leave --server and --jobs out")
+        with showing_frames(frames):
+            return answered(**given)
+
+    def answered(
         what: tuple[str, ...],
         stage: str,
         jobs: int,
@@ -110,6 +117,11 @@ def report_command(name: str) -> click.Command:
         "--stage", default="last", show_default=True, metavar="before|after|all|PASS",
         help="Of directories of dumps: the modules before or after the optimizations, all of them, or those after a pass; without it the last of each module.",
     )(command)  # fmt: skip
+    if any(column.name == "source" for column in report.columns):
+        command = click.option(
+            "--frames", type=click.Choice(["own", "all"]), default="own", show_default=True,
+            help="What `source` names: the line of your own code, or every frame that called an operation, libraries included.",
+        )(command)  # fmt: skip
     command = row_options(report.shown, "rows")(command)
     shown = ["totals, a row of numbers about the whole"]
     shown += [f"{each.name}, {each.meaning}" for each in report.sections if each.argument is None]
@@ -207,7 +219,7 @@ def _asked(
         raise InvalidArgumentError(message, field=f"--{local[0]}")
     sections, argument = tables
     given = {name: value for name, value in options.items() if value not in (None, "", ())}
-    given |= {"argument": argument} if argument else {}
+    given |= {"argument": str(argument)} if argument is not None else {}
     ask = getattr(service, report.name)
     x: Any = what if what != "-" else sys.stdin.buffer.read()
     return ask(x, sections=_asked_tables(sections), timeout=timeout, **given)

@@ -412,3 +412,58 @@ def test_a_shape_of_an_unknown_element_type(where):
     assert "size          unknown: the width of an element type is not known" in text
     assert json.loads(answer("shape", "unknown_37[3,5]", "--json", *where))["size"] is None
     assert "a dynamic dimension has no bound" in answer("shape", "f32[?]", *where)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--fit", "2700KiB"], ["--fit", "16GiB"], ["--by", "opcode"], ["--at", "ynn_fusion.4"], ["--space", "0"]],
+)
+def test_the_memory_of_a_program_is_the_same_over_a_server(server, options):
+    here = answer("memory", MODULE, *options)
+    assert here
+    assert answer("memory", MODULE, *options, "--server", server) == here
+
+
+def test_what_fits_is_said_first():
+    assert answer("memory", MODULE, "--fit", "16GiB").startswith(
+        "It fits: the peak of 2.75 MiB is within the limit of 16.0 GiB"
+    )
+    told = answer("memory", MODULE, "--fit", "2700KiB")
+    assert told.startswith(
+        "It does not fit: the peak of 2.75 MiB is 116.0 KiB more than the limit of 2.64 MiB. With the first change it fits"
+    )
+    assert "No list of these changes is certain" in answer("memory", MODULE, "--fit", "1KiB")
+
+
+def test_frames_of_libraries_are_shown_where_they_are_asked_for():
+    text = """HloModule m
+
+FileNames
+1 "train.py"
+2 "/venv/lib/python3.12/site-packages/flax/linen.py"
+
+FunctionNames
+1 "step"
+2 "apply"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=7 end_line=7 column=1 end_column=2}
+2 {file_name_id=2 function_name_id=2 line=99 end_line=99 column=1 end_column=2}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=2 parent_frame_id=2}
+
+ENTRY e {
+  p = f32[64] parameter(0)
+  ROOT n = f32[64] reverse(p), dimensions={0}, metadata={op_name="jit(step)/rev" stack_frame_id=2}
+}
+"""
+    for command in ("memory", "why", "size"):
+        rows = [answer(command, "-", "--format", "jsonl", *options, text=text) for options in ([], ["--frames", "all"])]
+        assert '"source": "train.py:7"' in rows[0]
+        assert '"source": "linen.py:99 < train.py:7"' in rows[1]
+    assert (
+        "--frames all is answered in this process"
+        in run("memory", "-", "--frames", "all", "--jobs", "2", text=text).stderr
+    )

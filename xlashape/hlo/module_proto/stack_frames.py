@@ -16,7 +16,9 @@ The kind of a frame follows from its file alone:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -243,8 +245,8 @@ class Metadata(FrozenValue):
 
     @property
     def source(self) -> str:
-        """File and line of `frame`, as `train.py:73`."""
-        return "" if self.frame is None else self.frame.source
+        """File and line of `frame`, as `train.py:73`; of all frames within `showing_frames("all")`."""
+        return self.source_text(_shown.get())
 
     @property
     def source_file(self) -> str:
@@ -260,11 +262,26 @@ class Metadata(FrozenValue):
         """`source` for "own"; for "all" file and line of every frame, the innermost first. Raises InvalidArgumentError for another word."""
         if frames not in ("own", "all"):
             raise InvalidArgumentError(f"expected own or all, found {frames!r}", field="frames")
-        return self.source if frames == "own" else " < ".join([each.source for each in self.frames])
+        if frames == "own":
+            return "" if self.frame is None else self.frame.source
+        return " < ".join([each.source for each in self.frames])
 
     def __repr__(self) -> str:
         parts = [repr(self.op_name), f"source={self.source!r}"] if self.frame else [repr(self.op_name)]
         return f"<Metadata {' '.join(parts)}>"
+
+
+_shown: Final = ContextVar("frames that are shown", default="own")
+
+
+@contextmanager
+def showing_frames(frames: str) -> Generator[None, None, None]:
+    """What `Metadata.source` is meanwhile, in this thread or task: "own", or "all" for every frame. Columns of reports are made of it."""
+    token = _shown.set(frames)
+    try:
+        yield
+    finally:
+        _shown.reset(token)
 
 
 def short_op_name(op_name: str, width: int) -> str:

@@ -610,7 +610,7 @@ def _function(origin: HloInstruction) -> tuple[str, str]:
             f"the body of the loop at {metadata.source}" if metadata.source else "the body of the loop",
             metadata.op_name,
         )
-    frame = next(iter(metadata.frames), None)
+    frame = metadata.frame
     function = frame.function.rpartition(".")[2] if frame is not None else ""
     if frame is not None and function.isidentifier():
         return f"{function} of {Frame(frame.file).source}", frame.file
