@@ -10,6 +10,7 @@ The names of this module are imported on first use, so that `import xlashape` ta
 - `shape`, `symbolic`, `hlo`, `indexing`: shapes; expressions and maps; HLO modules; the indexing analysis.
 - `reports`: answers about whole programs as tables: why buffers are as large as they are, …
 - `scan`: many dumps as tables, in Parquet or on an engine.
+- `agents`: the questions as tools for coding agents.
 - `drawing`, `cli`, `pytest_plugin`: pictures of layouts; the command line; tests that a program has not become worse.
 - `proto`, `text`: the compiled schema and the wire format; what parsers are built on. `data`: an example module.
 - `tables`: named columns, for pandas, polars, Arrow, CSV and JSON lines.

@@ -14,6 +14,7 @@ _CLIENT = ("grpc", "google.rpc")
 _MODULES: dict[str, tuple[str, ...]] = {
     "auth": ("jwt", "cryptography"),
     "client": _CLIENT,
+    "mcp": ("mcp",),
     "pandas": ("pandas",),
     "png": ("resvg_py",),
     "polars": ("polars",),
@@ -29,6 +30,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
 # What the packages of an extra are, where it is not gRPC.
 _NEEDS = {
     "auth": "PyJWT and cryptography",
+    "mcp": "the SDK of the Model Context Protocol",
     "pandas": "pandas",
     "png": "the renderer resvg",
     "polars": "polars",
@@ -42,7 +44,7 @@ _NEEDS = {
 
 
 def is_installed(extra: str) -> bool:
-    """Whether every package of the extra is installed: `auth`, `client`, `pandas`, `png`, `polars`, `ray`, `scan`,
+    """Whether every package of the extra is installed: `auth`, `client`, `mcp`, `pandas`, `png`, `polars`, `ray`, `scan`,
     `server`, `store`, `tables`, `telemetry` or `web`. Imports none.
     """
     return _first_missing(extra) is None

@@ -5,7 +5,7 @@ drawing      `draw`: pictures
 comparing    `diff`, `fingerprint`: modules beside each other
 converting   `convert`: modules from one form to another
 scanning     `scan`: many dumps as tables
-serving      `serve`, `demo`: the server
+serving      `serve`, `demo`, `mcp`: the server, and tools for agents
 health       `health`: whether a server answers
 documenting  `protos`, `schemas`: the schemas of messages and of JSON
 completing   `completion`, and the names that shells complete
@@ -34,7 +34,7 @@ from xlashape.cli.health import health
 from xlashape.cli.output import echo
 from xlashape.cli.reporting import report_command
 from xlashape.cli.scanning import scan
-from xlashape.cli.serving import demo, serve
+from xlashape.cli.serving import demo, mcp, serve
 from xlashape.cli.shapes import index, shape
 
 __all__ = ["main"]
@@ -68,11 +68,11 @@ main.sections = (
     ("Whole programs", ("copies", "cost", "profile", "diff", "fingerprint")),
     ("What instructions read", ("reads", "explain", "map", "tile")),
     ("Modules", ("convert", "verify", "scan")),
-    ("Server", ("serve", "health", "demo")),
+    ("Server", ("serve", "mcp", "health", "demo")),
     ("Shells and programs", ("completion", "protos", "schemas")),
 )
 
 for _command in (
-    shape, index, convert, draw, serve, health, demo, completion, protos, schemas, diff, fingerprint, scan,
+    shape, index, convert, draw, serve, health, demo, completion, protos, schemas, diff, fingerprint, scan, mcp,
 ):  # fmt: skip
     main.add_command(_command)

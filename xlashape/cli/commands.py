@@ -21,7 +21,7 @@ from xlashape.reports.register import ALIASES, REPORTS
 from xlashape.similar import did_you_mean
 
 _PIPE_IS_CLOSED: Final = 141
-_NO_PROGRESS: Final = frozenset(["serve", "demo", "completion"])
+_NO_PROGRESS: Final = frozenset(["serve", "mcp", "demo", "completion"])
 """They print while they run, and have no end to progress to."""
 
 

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -144,3 +145,20 @@ _FUSIONS = (
     "transpose_copy_fusion",
     "convert_convert_fusion",
 )  # one head's share of a packed projection; the softmax's division
+
+
+@click.command(short_help="Tools for coding agents, over the Model Context Protocol.")
+@click.option(
+    "--root",
+    type=click.Path(exists=True, file_okay=False),
+    default=".",
+    help="The directory whose files may be opened. [default: the current directory]",
+)
+def mcp(root: str) -> None:
+    """Serves the questions of this library as tools for a coding agent, over the Model Context Protocol on standard input and output.
+
+    An agent starts it itself, with a configuration such as {"command": "xlashape", "args": ["mcp", "--root", "/dumps"]}. It needs the extra mcp.
+    """
+    from xlashape.agents import make_server  # start-up time
+
+    make_server(Path(root)).run("stdio")
