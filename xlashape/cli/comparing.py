@@ -49,6 +49,9 @@ _FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet", "markdown", "html
     help="What does not count, as the columns what and kind have it: layout, sharding, moved, …",
 )
 @click.option(
+    "--schedule", is_flag=True, help="Every other schedule is a change; without it, one that makes another peak is."
+)
+@click.option(
     "--show",
     type=click.Choice(["measures", "text"]),
     default=None,
@@ -94,6 +97,7 @@ def diff(
     b: str,
     conditions: tuple[str, ...],
     ignore: tuple[str, ...],
+    schedule: bool,
     show: str | None,
     beside: str | None,
     form: str | None,
@@ -131,7 +135,7 @@ def diff(
     written = _Written(form, show, selection, f"{a} → {b}" if Path(a).is_dir() else None)
     failed = changed = 0
     for title, one, other in pairs:
-        found = _compared(one, other, ignore, load, server, timeout)
+        found = _compared(one, other, {"ignore": ignore, "schedule": schedule}, load, server, timeout)
         if beside is not None:
             echo(found.beside(beside, width=_width() or 160))
             return 0
@@ -213,7 +217,7 @@ def _load(name: str, *, server: ServerAddress | None, timeout: float) -> HloModu
 def _compared(
     one: str,
     other: str,
-    ignore: tuple[str, ...],
+    options: dict[str, Any],
     load: Callable[[str], HloModule],
     server: ServerAddress | None,
     timeout: float,
@@ -227,10 +231,10 @@ def _compared(
         with connected(server, timeout) as service:
             progress("asking the server")
             sides = [sys.stdin.buffer.read() if name == "-" else name for name in (one, other)]
-            return service.diff(*sides, ignore=ignore, sections=("", "measures"), timeout=timeout)
+            return service.diff(*sides, **options, sections=("", "measures"), timeout=timeout)
     before, after = load(one), load(other)
     progress("comparing")
-    return difference(before, after, ignore=ignore)
+    return difference(before, after, **options)
 
 
 class _Written:

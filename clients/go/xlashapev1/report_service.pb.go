@@ -4747,7 +4747,9 @@ type DiffRequest struct {
 	// The module b.
 	B *ModuleInput `protobuf:"bytes,6,opt,name=b,proto3" json:"b,omitempty"`
 	// What does not count, as the column `what` or `kind` has it: `layout`, `sharding`, `moved`, ….
-	Ignore        []string `protobuf:"bytes,7,rep,name=ignore,proto3" json:"ignore,omitempty"`
+	Ignore []string `protobuf:"bytes,7,rep,name=ignore,proto3" json:"ignore,omitempty"`
+	// Whether every other schedule is a change; without it, one that makes another peak is.
+	Schedule      *bool `protobuf:"varint,8,opt,name=schedule,proto3,oneof" json:"schedule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4829,6 +4831,13 @@ func (x *DiffRequest) GetIgnore() []string {
 		return x.Ignore
 	}
 	return nil
+}
+
+func (x *DiffRequest) GetSchedule() bool {
+	if x != nil && x.Schedule != nil {
+		return *x.Schedule
+	}
+	return false
 }
 
 // The answer of the report `diff`.
@@ -8445,7 +8454,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\r_instructionsB\b\n" +
 	"\x06_flopsB\b\n" +
 	"\x06_bytesB\x0e\n" +
-	"\f_layout_time\"\xe3\x01\n" +
+	"\f_layout_time\"\x91\x02\n" +
 	"\vDiffRequest\x12\x1b\n" +
 	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
 	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
@@ -8453,7 +8462,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\bargument\x18\x04 \x01(\tR\bargument\x12&\n" +
 	"\x01a\x18\x05 \x01(\v2\x18.xlashape.v1.ModuleInputR\x01a\x12&\n" +
 	"\x01b\x18\x06 \x01(\v2\x18.xlashape.v1.ModuleInputR\x01b\x12\x16\n" +
-	"\x06ignore\x18\a \x03(\tR\x06ignore\"\xe2\x01\n" +
+	"\x06ignore\x18\a \x03(\tR\x06ignore\x12\x1f\n" +
+	"\bschedule\x18\b \x01(\bH\x00R\bschedule\x88\x01\x01B\v\n" +
+	"\t_schedule\"\xe2\x01\n" +
 	"\fDiffResponse\x12/\n" +
 	"\x06totals\x18\x01 \x01(\v2\x17.xlashape.v1.DiffTotalsR\x06totals\x12.\n" +
 	"\achanges\x18\x02 \x03(\v2\x14.xlashape.v1.DiffRowR\achanges\x12\x1b\n" +
@@ -9130,6 +9141,7 @@ func file_xlashape_v1_report_service_proto_init() {
 	file_xlashape_v1_report_service_proto_msgTypes[34].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[35].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[36].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[37].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[39].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[40].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[41].OneofWrappers = []any{}

@@ -93,6 +93,7 @@ REPORT: Final = Report(
     sections=(Section("measures", MEASURE_COLUMNS, "What the modules cost as a whole; the names are those that `--fail-if` takes"),),
     options=(
         Option("ignore", Kind.TEXTS, "what does not count, as the column `what` or `kind` has it: `layout`, `sharding`, `moved`, …"),
+        Option("schedule", Kind.BOOLEAN, "whether every other schedule is a change; without it, one that makes another peak is", False),
     ),
     inputs=("a", "b"),
     compute="xlashape.reports.diff:diff",
@@ -233,11 +234,12 @@ _MEASURE_OF: Final[dict[str, str]] = {
 """The names of measures, by those of columns."""
 
 
-def diff(a: Any, b: Any, *, ignore: Iterable[str] = ()) -> Diff:
+def diff(a: Any, b: Any, *, ignore: Iterable[str] = (), schedule: bool = False) -> Diff:
     """What changed from one module to another. Each may be whatever `HloModule.of` takes: a path, text, a message, an object of JAX.
 
     Instructions are matched by structure, data flow and op_name. What a fingerprint does not count (`xlashape.hlo.canonical`) is no change. `ignore` names
-    what does not count either, as the columns `what` and `kind` have it. Raises what `HloModule.of` raises, and InvalidArgumentError for names to ignore.
+    what does not count either, as the columns `what` and `kind` have it. Another schedule is a change where it makes another peak of memory, and always with
+    `schedule`. Raises what `HloModule.of` raises, and InvalidArgumentError for names to ignore.
 
     >>> one = "HloModule m ENTRY e { p = f32[256] parameter(0) ROOT n = f32[256] negate(p) }"
     >>> two = "HloModule m ENTRY f { q = f32[256] parameter(0) c = f32[256] copy(q) ROOT r = f32[256] negate(c) }"
@@ -258,7 +260,7 @@ def diff(a: Any, b: Any, *, ignore: Iterable[str] = ()) -> Diff:
     if not rows and modules[0].fingerprint() != modules[1].fingerprint():
         rows = (_other_order(modules),)
     peak = peak_of(*modules) if units.rescheduled else None
-    if peak is not None and peak.delta:
+    if peak is not None and (peak.delta or schedule):
         rows = _with_schedule(rows, one, other, units.rescheduled, peak)
     kept = [row for row in rows if not _is_ignored(row, ignored_words)]
     measures = _measures(one.measures, other.measures)
@@ -277,13 +279,12 @@ def _with_schedule(
 ) -> tuple[Change, ...]:
     """The rows with one for a schedule that makes another peak: behind the rows that cost bytes."""
     (first, second), moved, count = max(rescheduled, key=lambda each: each[1])
-    assert first is not None and second is not None and peak.a is not None and peak.b is not None
+    assert first is not None and second is not None
     a, b = one.computations[first[0]], other.computations[second[0]]
     names = a.canonical.printed.name, b.canonical.printed.name
-    details = (
-        f"{moved:,} of {count:,} instructions run at another place, first {b.name(second[1])}"
-        f"; the peak of memory is {short_bytes(peak.a)} → {short_bytes(peak.b)}"
-    )
+    details = f"{moved:,} of {count:,} instructions run at another place, first {b.name(second[1])}"
+    if peak.a is not None and peak.b is not None:
+        details += f"; the peak of memory is {short_bytes(peak.a)} → {short_bytes(peak.b)}"
     if len(rescheduled) > 1:
         details += f"; {counted(len(rescheduled) - 1, 'more computation')} with another schedule"
     row = Change("changed", ("schedule",), "computation", *names, 1, details, names=(names,))

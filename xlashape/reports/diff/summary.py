@@ -78,6 +78,9 @@ class Summary(NamedTuple):
                 continue
             condition = _condition(name, limit, self.measures)
             before, after = self.measures.get(condition.measure), now.measures.get(condition.measure)
+            if before is None or after is None:
+                found.append(f"{name}={limit!r}: {condition.measure} is not known")
+                continue
             unit = "bytes" if "bytes" in condition.measure else ""
             reason = condition.reason_of(Measure(condition.measure, unit, before, after))
             if reason is not None:

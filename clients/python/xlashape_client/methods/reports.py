@@ -92,13 +92,14 @@ class ReportMethods(Methods):
         b: AnyModule,
         *,
         ignore: Iterable[str] = (),
+        schedule: bool = False,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> Received:
         """What changed from one module to another: the answer of `xlashape.diff`, with plain values.
 
-        `ignore` names what does not count, such as "layout" or "moved". `sections` are those of `memory`: "",
-        "measures".
+        `ignore` names what does not count, such as "layout" or "moved". With `schedule` every other schedule is a
+        change. `sections` are those of `memory`: "", "measures".
 
         >>> report = client.diff(MODULE, MODULE)
         >>> report.same, len(report)
@@ -108,7 +109,7 @@ class ReportMethods(Methods):
             "a": await self._transport.module_input(a, timeout),
             "b": await self._transport.module_input(b, timeout),
         }
-        inputs |= {"ignore": list(ignore)}
+        inputs |= {"ignore": list(ignore)} | ({"schedule": True} if schedule else {})
         return await _received(self._transport, "diff", v1.DiffRequest, v1.DiffResponse, inputs, sections, "", timeout)
 
     @answer

@@ -228,6 +228,8 @@ def test_a_schedule_is_a_row_where_the_peak_is_another():
     assert made.changes[0].details.startswith("1 of 7 instructions run at another place, first ")
     # Another order that costs nothing is no change, and can be ignored where it is one.
     assert diff(scheduled("pabcd"), scheduled("pcdab")).same
+    told = diff(scheduled("pabcd"), scheduled("pcdab"), schedule=True)
+    assert [change.what for change in told.changes] == [("schedule",)] and told.delta_peak_bytes == 0
     assert diff(scheduled("pabcd"), scheduled("pacbd"), ignore=["schedule"]).same
 
 
@@ -253,6 +255,24 @@ def test_an_inlined_call_moves_what_it_called():
     made = diff(called, inlined)
     assert {change.kind for change in made.changes if str(change.opcode) in ("multiply", "tanh")} <= {"moved"}
     assert not any(change.kind == "added" for change in made.changes)
+
+
+def test_a_change_in_a_loop_is_ranked_by_all_its_runs():
+    def program(inside: str, outside: str) -> str:
+        return f"""HloModule m
+body {{ p = (s32[], f32[64]) parameter(0) i = s32[] get-tuple-element(p), index=0 x = f32[64] get-tuple-element(p), index=1
+one = s32[] constant(1) n = s32[] add(i, one) {inside} ROOT r = (s32[], f32[64]) tuple(n, y) }}
+cond {{ p = (s32[], f32[64]) parameter(0) i = s32[] get-tuple-element(p), index=0 k = s32[] constant(50) ROOT l = pred[] compare(i, k), direction=LT }}
+ENTRY e {{ x = f32[64] parameter(0) v = f32[512] parameter(1) z = s32[] constant(0) t = (s32[], f32[64]) tuple(z, x)
+l = (s32[], f32[64]) while(t), condition=cond, body=body {outside} ROOT a = ((s32[], f32[64]), f32[512]) tuple(l, u) }}"""
+
+    plain = program("y = f32[64] sine(x)", "u = f32[512] tanh(v)")
+    copied = program("c = f32[64] copy(x) y = f32[64] sine(c)", "d = f32[512] copy(v) u = f32[512] tanh(d)")
+    # 50 runs of 256 bytes are more than one of 2 KiB.
+    assert [(c.b, c.runs, c.delta_bytes, c.delta_copy_bytes) for c in diff(plain, copied).changes] == [
+        ("c", 50, 256, 50 * 512),
+        ("d", 1, 2048, 4096),
+    ]
 
 
 def test_peaks_are_compared_like_with_like():
