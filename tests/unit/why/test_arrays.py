@@ -419,3 +419,18 @@ def test_lines_fit_a_terminal(shape, target) -> None:
 def test_scalars_have_no_narrower_type_to_suggest() -> None:
     assert why("f32[]").suggestions == ()
     assert [one.jax for one in why("f32[]").suggest("bf16")] == ["x.astype(jnp.bfloat16)"]
+
+
+def test_the_end_of_a_cut_allocation_is_told_and_not_lost() -> None:
+    label = "XLA label: %fusion.1 = f32[8,128]{1,0:T(8,128)} fusion(f32[] %x), kind=kLoop, calls=a_computation_with_a_long_name.clone.clone"
+    report = why(
+        f"{label}\n  Allocation type: HLO temp\n  1. Size: 4.0K\n  Shape: f32[8,128]{{1,0:T(8,128)}}\n  Unpadded size: 4.0K"
+    )
+    assert [str(one.memory.shape) for one in report.allocations] == ["f32[8,128]{1,0:T(8,128)}"]
+    assert report.unread == (label, "Allocation type: HLO temp")
+    assert all(len(line) <= 80 for line in report.headline().splitlines())
+
+
+def test_what_was_asked_for_is_not_called_used() -> None:
+    text = "Out of memory while trying to allocate 6291456 bytes.\nPeak buffers:\n  Buffer 1:\n    Size: 6.00MiB\n    Shape: f32[4096,128,3]"
+    assert why(text).headline().startswith("6291456B requested\n")

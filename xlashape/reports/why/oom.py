@@ -242,7 +242,7 @@ class ReportMemory(MemoryAnswer):
         lines += [f"{group}: {'; '.join(map(_amount_text, amounts))}" for group, amounts in groups.items()]
         if self.unread:
             many = f"{len(self.unread)} line{' was' if len(self.unread) == 1 else 's were'}"
-            shown = [cut_middle(line, _WIDTH) for line in self.unread[:_SHOWN_UNREAD]]
+            shown = [cut_middle(line, _WIDTH - 2) for line in self.unread[:_SHOWN_UNREAD]]
             more = [f"… and {len(self.unread) - len(shown)} more"] if len(self.unread) > len(shown) else []
             lines.append("\n  ".join([f"{many} not understood:", *shown, *more]))
         return "\n".join([piece for line in lines for piece in _folded(line)])
@@ -254,7 +254,10 @@ class ReportMemory(MemoryAnswer):
             capacity = f" of {told.capacity}" if told.capacity else ""
             space = f" of memory space {told.memory_space}" if told.memory_space else ""
             goes = f": {size_text(must_go, told.used)} must go to fit" if must_go else ""
-            yield f"{told.used}{capacity} used{space}{goes}"
+            is_asked = not capacity and any(
+                (each.group, each.name) == ("allocator", "requested") for each in self.stated
+            )
+            yield f"{told.used}{capacity} {'requested' if is_asked else 'used'}{space}{goes}"
         sizes = sorted([size for one in self.buffers if (size := one.bytes) is not None], reverse=True)
         if must_go and sizes:
             least, together = 0, 0

@@ -280,7 +280,8 @@ def _read_allocations(cleaned: str) -> tuple[list[ReportedAllocation], list[tupl
             start = max(0, start - 40) + before.start() if before else start
         # The first of each field is used, since text after the report may repeat a word.
         fields.setdefault(name, value)
-        spans.append((start, match.end() + len(value) + (stop is not None)))
+        if "size" in fields:  # the end of an allocation whose beginning was cut off is no allocation, and is told apart
+            spans.append((start, match.end() + len(value) + (stop is not None)))
     finish()
     return found, spans
 
