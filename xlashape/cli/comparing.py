@@ -1,4 +1,5 @@
-"""Modules beside each other: `diff`, what changed from one to the other, and `fingerprint`, whether they are the same program."""
+"""Modules beside each other: `diff`, what changed from one to the other, and `fingerprint`, whether they are the same
+program."""
 
 from __future__ import annotations
 
@@ -111,8 +112,9 @@ def diff(
 ) -> int:
     """What changed from the HLO module in A to that in B, matched by structure and data flow, what costs most first.
 
-    A and B are files (text, proto, gzip), `-` for standard input, or two directories of dumps, whose modules are matched by name and fingerprint. Names, ids, order,
-    metadata and the spelling of another version of XLA are no changes. The exit code is 1 where a test of --fail-if holds.
+    A and B are files (text, proto, gzip), `-` for standard input, or two directories of dumps, whose modules are
+    matched by name and fingerprint. Names, ids, order, metadata and the spelling of another version of XLA are no
+    changes. The exit code is 1 where a test of --fail-if holds.
     """  # fmt: skip
     # Deferred: what compares takes longer to load than the command line.
     from xlashape.reports.diff.gate import Condition
@@ -153,7 +155,8 @@ def diff(
 
 
 def _pairs(a: str, b: str, stage: str, load: Callable[[str], HloModule]) -> Iterator[tuple[str, str, str]]:
-    """What is compared: a title and two names of files. Modules of directories are matched by name, then by fingerprint; those whose name one side has alone by fingerprint."""
+    """What is compared: a title and two names of files. Modules of directories are matched by name, then by
+    fingerprint; those whose name one side has alone by fingerprint."""
     if not Path(a).is_dir() and not Path(b).is_dir():
         yield f"{a} → {b}", a, b
         return
@@ -238,7 +241,8 @@ def _compared(
 
 
 class _Written:
-    """The comparisons, as they are written. Those of two directories are one document or one table, whose rows say of which module they are."""
+    """The comparisons, as they are written. Those of two directories are one document or one table, whose rows say of
+    which module they are."""
 
     def __init__(self, form: str, show: str | None, selection: Selection, directories: str | None) -> None:
         self.directories = directories
@@ -365,7 +369,8 @@ def fingerprint(
     timeout: float,
     as_json: bool,
 ) -> int:
-    """A line for each module in FILES, `FINGERPRINT  FILE`: equal fingerprints mean the same program, whatever names, ids, order and metadata are.
+    """A line for each module in FILES, `FINGERPRINT  FILE`: equal fingerprints mean the same program, whatever names,
+    ids, order and metadata are.
 
     FILES are files, directories, patterns, or `-` for standard input.
     """  # fmt: skip

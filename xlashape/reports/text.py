@@ -35,7 +35,8 @@ def short_bytes(size: float) -> str:
 
 
 def cell_text(column: Column, value: Any) -> str:
-    """A value as a person reads it: sizes in binary units, times and counts in decimal ones, fractions in per cent; nothing for None.
+    """A value as a person reads it: sizes in binary units, times and counts in decimal ones, fractions in per cent;
+    nothing for None.
 
     >>> bytes_, share = Column("bytes", Kind.INTEGER, "", "bytes"), Column("share", Kind.NUMBER, "", "fraction")
     >>> cell_text(bytes_, 18_432), cell_text(share, 0.375), cell_text(Column("time", Kind.NUMBER, "", "seconds"), 1.5e-5)
@@ -84,9 +85,9 @@ def _fact(column: Column, value: Any) -> str:
 def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int | None = None) -> str:
     """A table of the columns that have a rank, with a line of headings.
 
-    Where lines are longer than `width`, the longest texts are cut in the middle; where that is not enough, columns of the highest rank are left out,
-    and named below. Columns without any value are left out. A last column `text`, which has sentences, is not cut: where lines would be too long for it, it
-    is wrapped below its row.
+    Where lines are longer than `width`, the longest texts are cut in the middle; where that is not enough, columns of
+    the highest rank are left out, and named below. Columns without any value are left out. A last column `text`, which
+    has sentences, is not cut: where lines would be too long for it, it is wrapped below its row.
     """
     ranked = [number for number, column in enumerate(columns) if column.rank]
     shown = [number for number in ranked if number == ranked[0] or any(row[number] is not None for row in rows)]
@@ -133,7 +134,8 @@ def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: 
 def alike_together(
     columns: Sequence[Column], rows: Iterable[Sequence[Any]], alike: Sequence[str]
 ) -> list[tuple[Any, ...]]:
-    """Rows that are equal in the columns `alike` as one, the first of them; `times` is their number, None where there is one.
+    """Rows that are equal in the columns `alike` as one, the first of them; `times` is their number, None where there
+    is one.
 
     >>> columns = (Column("name", Kind.TEXT, ""), Column("bytes", Kind.INTEGER, ""), Column("times", Kind.INTEGER, ""))
     >>> alike_together(columns, [("a", 4, 1), ("b", 8, 1), ("c", 4, 1)], ["bytes"])
@@ -153,7 +155,8 @@ def alike_together(
 
 
 def _fit(columns: Sequence[Column], widths: list[int], shown: Sequence[int], width: int) -> bool:
-    """Narrows columns of text, the widest first, until a line has at most `width` characters; whether that was possible."""
+    """Narrows columns of text, the widest first, until a line has at most `width` characters; whether that was
+    possible."""
     too_much = sum([widths[number] for number in shown]) + len(GAP) * (len(shown) - 1) - width
     texts = [number for number in shown if columns[number].kind in (Kind.TEXT, Kind.TEXTS)]
     while too_much > 0:
@@ -171,7 +174,8 @@ _BARS: Final = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float], width: int = 60) -> str:
-    """A bar for each value, or for the largest of each part where there are more than `width`. The largest is the highest bar, and 0 the lowest.
+    """A bar for each value, or for the largest of each part where there are more than `width`. The largest is the
+    highest bar, and 0 the lowest.
 
     >>> sparkline([0, 2, 7, 4]), sparkline([1, 9, 3, 4, 5, 6], 3), sparkline([0, 0])
     ('▁▃█▅', '█▄▆', '▁▁')
@@ -183,7 +187,8 @@ def sparkline(values: Sequence[float], width: int = 60) -> str:
 
 
 def listing_text(headings: tuple[str, str], rows: Iterable[tuple[str, str, str]], width: int | None) -> str:
-    """Rows of a number, what it is about, and below it what else there is to know. Nothing is cut: lines longer than `width` go on in the next line.
+    """Rows of a number, what it is about, and below it what else there is to know. Nothing is cut: lines longer than
+    `width` go on in the next line.
 
     >>> print(listing_text(("bytes", "copy"), [("4 KiB", "copy.1: a layout that another instruction wants", "train.py:31")], 40))
          bytes  copy

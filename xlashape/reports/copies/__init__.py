@@ -1,4 +1,5 @@
-"""Who moved the data: every instruction of a program that moves data and computes nothing, why it is there, and the edit that removes it.
+"""Who moved the data: every instruction of a program that moves data and computes nothing, why it is there, and the
+edit that removes it.
 
 >>> from xlashape.hlo import HloModule
 >>> text = '''HloModule m, entry_computation_layout={(f32[8,16]{0,1})->f32[8,16]{1,0}}

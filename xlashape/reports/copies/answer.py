@@ -221,7 +221,8 @@ class Copies(Frozen, Answer):
         return lines
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
-        """The headline, and the copies that cost most, each with its cause and what removes it. Copies that are alike are one row."""
+        """The headline, and the copies that cost most, each with its cause and what removes it. Copies that are alike
+        are one row."""
         groups: dict[object, list[Copy]] = {}
         for row in self.rows:
             key = row.opcode, row.cause_kind, row.total_bytes, str(row.shape), row.times, row.from_layout, row.to_layout

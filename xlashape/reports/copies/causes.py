@@ -1,8 +1,9 @@
 """Why a copy is there: what wants the data in another layout, or which two uses of a buffer collide.
 
-XLA gives each array a layout (layout assignment) and inserts a copy where two neighbours do not agree. Some do not take any layout: the module's own parameters and
-outputs, library calls, dots and convolutions, loops, collectives, reshapes that are to be bitcasts. Later it inserts copies where a buffer would be
-overwritten that is still wanted (copy insertion). Neither writes down why. What is said here follows from the module: from the ends of the way of the data.
+XLA gives each array a layout (layout assignment) and inserts a copy where two neighbours do not agree. Some do not take
+any layout: the module's own parameters and outputs, library calls, dots and convolutions, loops, collectives, reshapes
+that are to be bitcasts. Later it inserts copies where a buffer would be overwritten that is still wanted (copy
+insertion). Neither writes down why. What is said here follows from the module: from the ends of the way of the data.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ class Cause(NamedTuple):
 
 
 def ends_of(flow: Flow, mover: Mover) -> Ends:
-    """The ends of the way of the array that a mover moves. Of several operands, the one that the deciding instruction moves."""
+    """The ends of the way of the array that a mover moves. Of several operands, the one that the deciding instruction
+    moves."""
     operand = _moved_operand(mover)
     source, bitcasts = flow.source(operand)
     index = (0,) if mover.row.opcode == Opcode.COPY_START else ()
@@ -150,7 +152,8 @@ def user_text(instruction: HloInstruction) -> str:
 
 
 def library_operation(instruction: HloInstruction) -> HloInstruction | None:
-    """The dot, convolution, sort or call that an instruction is or that a fusion holds, which does not take every layout."""
+    """The dot, convolution, sort or call that an instruction is or that a fusion holds, which does not take every
+    layout."""
     opcode = str(instruction.opcode)
     if opcode in ("dot", "convolution") or opcode in _LIBRARY:
         return instruction

@@ -2,15 +2,18 @@
 
     input-layout     another Format of an argument: it lies in memory as its users want it
     output-layout    another Format of a result: it lies in memory as it is computed
-    input-order      an argument is handed over transposed, in the order of dimensions that its users transpose it to: other letters in an einsum
+    input-order      an argument is handed over transposed, in the order of dimensions that its users transpose it to:
+                     other letters in an einsum
     output-order     a result is returned without the transposition
     donate           an argument is donated, so that it may be overwritten
-    output-first     a result is returned before the others of its type and sizes, since JAX gives it the memory of the first donated argument
+    output-first     a result is returned before the others of its type and sizes, since JAX gives it the memory of the
+                     first donated argument
 
-A copy may need several edits at once: a layout, and a donation, because without the copy the argument itself would be overwritten. JAX gives the memory of the
-first donated argument to the first output of equal type and sizes, the second to the second: a donation may need that of another argument before it.
-A suggestion is a set of edits with all copies that it removes. `is_exact` says that the copies and bytes are those that recompiling saves; otherwise other instructions share the buffer
-that changes, and the compiler may move the data elsewhere.
+A copy may need several edits at once: a layout, and a donation, because without the copy the argument itself would be
+overwritten. JAX gives the memory of the first donated argument to the first output of equal type and sizes, the second
+to the second: a donation may need that of another argument before it. A suggestion is a set of edits with all copies
+that it removes. `is_exact` says that the copies and bytes are those that recompiling saves; otherwise other
+instructions share the buffer that changes, and the compiler may move the data elsewhere.
 """
 
 from __future__ import annotations
@@ -127,7 +130,8 @@ class _Chain(NamedTuple):
 
     @property
     def transposes(self) -> bool:
-        """Whether a step exchanges dimensions. XLA gives the operand of such a step the default layout, whatever the argument has."""
+        """Whether a step exchanges dimensions. XLA gives the operand of such a step the default layout, whatever the
+        argument has."""
         return any(step.opcode == Opcode.TRANSPOSE for step in self.steps)
 
     @property
@@ -145,7 +149,8 @@ class _Chain(NamedTuple):
 
 
 def backward(steps: Sequence[HloInstruction], result: Shape, source: Shape) -> tuple[int, ...] | None:
-    """The order of the source in memory, minor to major, with which all steps are bitcasts that end in the layout of `result`; None where there is none."""
+    """The order of the source in memory, minor to major, with which all steps are bitcasts that end in the layout of
+    `result`; None where there is none."""
     order: tuple[int, ...] | None = layout_of(result).minor_to_major
     for step in reversed(steps):
         order = _before(step, order)
@@ -155,7 +160,8 @@ def backward(steps: Sequence[HloInstruction], result: Shape, source: Shape) -> t
 
 
 def forward(steps: Sequence[HloInstruction], source: Shape) -> tuple[int, ...] | None:
-    """The order of the result in memory with which all steps are bitcasts of the source in its layout; None where there is none."""
+    """The order of the result in memory with which all steps are bitcasts of the source in its layout; None where there
+    is none."""
     order: tuple[int, ...] | None = layout_of(source).minor_to_major
     for step in steps:
         order = _after(step, order)
@@ -328,7 +334,8 @@ def _by_donation(flow: Flow, mover: Mover, ends: Ends, chain: _Chain) -> Removal
 
 
 def _and_donation(flow: Flow, mover: Mover, ends: Ends, edits: tuple[Edit, ...], is_exact: bool) -> Removal | None:
-    """The edits, and a donation of the argument where it would be overwritten, or be an output, without the copy. None where a donation is of no use."""
+    """The edits, and a donation of the argument where it would be overwritten, or be an output, without the copy. None
+    where a donation is of no use."""
     parameter = ends.source.instruction
     lands = [use for use in ends.uses if use.role is not Role.OPERAND or flow.written_in_place(use) is not None]
     if not lands:
@@ -361,7 +368,8 @@ def _is_copied_out(flow: Flow, use: Use) -> bool:
 
 
 def _comes_before(first: HloInstruction, then: HloInstruction) -> bool:
-    """Whether an instruction needs the result of another, so that this one is executed before. False where that takes too long to find."""
+    """Whether an instruction needs the result of another, so that this one is executed before. False where that takes
+    too long to find."""
     pending, seen = [then], {then}
     for _ in range(_MOST_STEPS):
         if not pending:
@@ -390,7 +398,8 @@ class _Group(NamedTuple):
 
 
 def matched_by_jax(flow: Flow, removals: Sequence[Removal | None]) -> list[Removal | None]:
-    """The removals with the donations that JAX needs beside theirs, so that each output takes the memory of the argument that it is computed in."""
+    """The removals with the donations that JAX needs beside theirs, so that each output takes the memory of the
+    argument that it is computed in."""
     wanted: dict[int, Edit] = {}
     for removal in removals:
         for edit in () if removal is None else removal.edits:

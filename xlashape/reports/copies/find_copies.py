@@ -29,14 +29,17 @@ _LABEL = re.compile(
 
 
 def copies(x: Any, *args: Any, passes: str | os.PathLike[str] | None = None, **kwargs: Any) -> Copies:
-    """Every instruction of a compiled program that moves data and computes nothing: its bytes, why it is there, and what removes it.
+    """Every instruction of a compiled program that moves data and computes nothing: its bytes, why it is there, and
+    what removes it.
 
-    x: what `HloModule.of` takes: a module, a file, a directory of dumps with one module, text, bytes, a Compiled of JAX. A Lowered, and a jitted function
-    with the arguments to lower it with, is compiled first. Of a report about memory that has run out, as text or in a file, the copies that its labels show.
-    passes: a directory, or one of the files, of dumps after passes (`--xla_dump_hlo_pass_re=.*`); None is the directory of the file `x`. With them the pass
-    that inserted each instruction is exact.
+    x: what `HloModule.of` takes: a module, a file, a directory of dumps with one module, text, bytes, a Compiled of
+    JAX. A Lowered, and a jitted function with the arguments to lower it with, is compiled first. Of a report about
+    memory that has run out, as text or in a file, the copies that its labels show.
+    passes: a directory, or one of the files, of dumps after passes (`--xla_dump_hlo_pass_re=.*`); None is the directory
+    of the file `x`. With them the pass that inserted each instruction is exact.
 
-    Sizes are in bytes, with the padding of tiles. Raises as `HloModule.of` does, and NotFoundError if `passes` has no dumps of the module.
+    Sizes are in bytes, with the padding of tiles. Raises as `HloModule.of` does, and NotFoundError if `passes` has no
+    dumps of the module.
 
     >>> text = '''HloModule m
     ... ENTRY e { x = s32[4096,8,4]{0,2,1:T(4,128)} parameter(0) ROOT c = s32[4096,8,4]{2,1,0:T(8,128)} copy(x) }'''

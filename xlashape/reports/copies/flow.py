@@ -1,7 +1,8 @@
-"""Where a value comes from and what takes it, through everything that leaves it where it is in memory: tuples and their elements, bitcasts, barriers, the
-computations of calls and branches, and the ends of asynchronous operations.
+"""Where a value comes from and what takes it, through everything that leaves it where it is in memory: tuples and their
+elements, bitcasts, barriers, the computations of calls and branches, and the ends of asynchronous operations.
 
-Both walks stop after a number of steps that no program of people reaches, so that deep chains cost no more than shallow ones.
+Both walks stop after a number of steps that no program of people reaches, so that deep chains cost no more than shallow
+ones.
 """
 
 from __future__ import annotations
@@ -215,10 +216,11 @@ class Flow:
                 go(caller, at, bitcasts)
 
     def written_in_place(self, use: Use) -> Index | None:
-        """Where in the result of the user the value is, which the user changes in its memory; None where the user does no such thing.
+        """Where in the result of the user the value is, which the user changes in its memory; None where the user does
+        no such thing.
 
-        Loops work in the memory of their initial state, slices are updated in the operand, as are the operands of scatter, of custom calls that say
-        so, and of fusions whose result is such an update.
+        Loops work in the memory of their initial state, slices are updated in the operand, as are the operands of
+        scatter, of custom calls that say so, and of fusions whose result is such an update.
         """
         user, opcode = use.user, use.user.opcode
         if use.role is not Role.OPERAND:

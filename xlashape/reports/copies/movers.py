@@ -1,9 +1,10 @@
 """Which executed instructions of a module move data and compute nothing, and how many bytes each reads and writes.
 
-These opcodes move: copy, transpose, reshape, slice, dynamic-slice, pad, concatenate, reverse, and the starts of asynchronous copies. A transpose or a reshape whose
-result lies in memory as its operand does is a bitcast, and moves nothing. A fusion moves if all its instructions do, but for bitcasts, tuples, constants
-and the arithmetic of scalars that index a slice. Instructions that write a part of a buffer in place (dynamic-update-slice, scatter) are not listed: they
-write what the program asks for; nor are those that look elements up (gather).
+These opcodes move: copy, transpose, reshape, slice, dynamic-slice, pad, concatenate, reverse, and the starts of
+asynchronous copies. A transpose or a reshape whose result lies in memory as its operand does is a bitcast, and moves
+nothing. A fusion moves if all its instructions do, but for bitcasts, tuples, constants and the arithmetic of scalars
+that index a slice. Instructions that write a part of a buffer in place (dynamic-update-slice, scatter) are not listed:
+they write what the program asks for; nor are those that look elements up (gather).
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ RANK: Final = {
     Opcode.REVERSE: 7,
     Opcode.COPY: 8,
 }
-"""The opcodes that move. Of several movers in a fusion, the one of the lowest rank gives the row its cause; a copy to another layout comes first."""
+"""The opcodes that move. Of several movers in a fusion, the one of the lowest rank gives the row its cause; a copy to
+another layout comes first."""
 
 
 class Mover(NamedTuple):
@@ -56,7 +58,8 @@ class Mover(NamedTuple):
     all_inner: tuple[HloInstruction, ...]
     """Every instruction of a fusion that moves data; `row` alone where it is no fusion."""
     shown: HloInstruction
-    """What a reader of the module looks for: the start of an asynchronous operation that wraps `row` alone, else `row`."""
+    """What a reader of the module looks for: the start of an asynchronous operation that wraps `row` alone, else
+    `row`."""
 
     @property
     def is_fusion(self) -> bool:
@@ -162,7 +165,8 @@ def relayouts(instruction: HloInstruction) -> bool:
 
 
 def _fused_movers(computation: HloComputation) -> tuple[HloInstruction, ...]:
-    """The movers of a fused computation; empty if it computes, or moves nothing. Scalars may be computed that are indices of slices."""
+    """The movers of a fused computation; empty if it computes, or moves nothing. Scalars may be computed that are
+    indices of slices."""
     found: list[HloInstruction] = []
     steps: list[HloInstruction] = []
     moved: set[HloInstruction] = set()
@@ -210,7 +214,8 @@ def bytes_written(mover: Mover) -> int | None:
 
 
 def bytes_read(mover: Mover) -> int | None:
-    """The bytes that a mover reads, padding included: its operands whole, and of an operand that is sliced the slices."""
+    """The bytes that a mover reads, padding included: its operands whole, and of an operand that is sliced the
+    slices."""
     row = mover.row
     if mover.is_fusion:
         called = row.called_computations[0]

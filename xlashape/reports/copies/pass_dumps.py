@@ -1,11 +1,15 @@
-"""Which pass of the compiler inserted an instruction, from the modules that XLA dumped after its passes: `--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*`.
+"""Which pass of the compiler inserted an instruction, from the modules that XLA dumped after its passes:
+`--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*`.
 
-A dump is named `module_NNNN.NAME.SSSS.PIPELINE.after_P.before_Q.txt`, with `.hlo.pb` for protos and `.gz` where it is compressed; the stages of copy insertion have
-no `before_Q`. An instruction is followed back from the last dump to the first, and to `before_optimizations`. In an older dump it is the one of the same name and opcode, or, where passes
-renamed it (fusions clone what they take in), one of the same opcode and shape that the newer dump lacks. Where there is none, the pass between the two inserted it.
+A dump is named `module_NNNN.NAME.SSSS.PIPELINE.after_P.before_Q.txt`, with `.hlo.pb` for protos and `.gz` where it is
+compressed; the stages of copy insertion have no `before_Q`. An instruction is followed back from the last dump to the
+first, and to `before_optimizations`. In an older dump it is the one of the same name and opcode, or, where passes
+renamed it (fusions clone what they take in), one of the same opcode and shape that the newer dump lacks. Where there is
+none, the pass between the two inserted it.
 
-The pass is exact if the older dump is the module right before the pass: its name says so (`before_P`), or XLA dumped all passes, of which it leaves out those that
-changed nothing. Whether it dumped all is in `*.debug_options` beside the dumps; without that file, dumps that begin three pipelines or more are taken as all.
+The pass is exact if the older dump is the module right before the pass: its name says so (`before_P`), or XLA dumped
+all passes, of which it leaves out those that changed nothing. Whether it dumped all is in `*.debug_options` beside the
+dumps; without that file, dumps that begin three pipelines or more are taken as all.
 """
 
 from __future__ import annotations
@@ -66,7 +70,8 @@ class _Instruction(NamedTuple):
 
 
 def one_of(directory: Path) -> Path:
-    """The optimized module of a directory of dumps. Raises InvalidArgumentError if there are several modules, NotFoundError if there is none."""
+    """The optimized module of a directory of dumps. Raises InvalidArgumentError if there are several modules,
+    NotFoundError if there is none."""
     found: dict[str, Path] = {}
     for path in module_files(directory):
         match = _OPTIMIZED.match(path.name)
@@ -87,7 +92,8 @@ def one_of(directory: Path) -> Path:
 
 
 def dumps_beside(path: Path) -> list[Dump]:
-    """The dumps after passes of the module in a file, in the order of the passes; of a file that is such a dump, those before it and the dump itself."""
+    """The dumps after passes of the module in a file, in the order of the passes; of a file that is such a dump, those
+    before it and the dump itself."""
     given = _NAME.match(path.name)
     optimized = _OPTIMIZED.match(path.name)
     if given is not None:
@@ -113,7 +119,8 @@ def dumps_beside(path: Path) -> list[Dump]:
 
 
 def inserted_by(dumps: Sequence[Dump], names: Iterable[tuple[str, str, Shape]]) -> dict[str, Inserted]:
-    """The pass that inserted each instruction, given as (name, opcode, shape), by its name. Dumps that cannot be read are left out.
+    """The pass that inserted each instruction, given as (name, opcode, shape), by its name. Dumps that cannot be read
+    are left out.
 
     The last dump may be of the module itself or of one before it.
     """
@@ -196,7 +203,8 @@ def _are_all(dumps: Sequence[Dump]) -> bool:
 
 
 def _movers(path: Path) -> list[_Instruction]:
-    """The instructions of a dump that may move data. Text is searched by lines, which takes a tenth of the time of reading a module."""
+    """The instructions of a dump that may move data. Text is searched by lines, which takes a tenth of the time of
+    reading a module."""
     found: list[_Instruction] = []
     if path.name.removesuffix(".gz").endswith((".txt", ".hlo")):
         text = _text(path)
@@ -224,5 +232,6 @@ def _plain(shape: str) -> str:
 
 
 def _sizes(shape: str) -> str:
-    """The type and sizes of an array's text, without its layout: layout assignment changes that of instructions that exist."""
+    """The type and sizes of an array's text, without its layout: layout assignment changes that of instructions that
+    exist."""
     return shape.partition("{")[0]

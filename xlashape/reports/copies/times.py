@@ -1,4 +1,5 @@
-"""How often each computation of a module is executed, in one execution of the module, and how many bytes its movers move with that."""
+"""How often each computation of a module is executed, in one execution of the module, and how many bytes its movers
+move with that."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def moved_by(mover: Mover, times: Times) -> Moved:
 
 
 def copied_bytes(module: HloModule) -> Iterator[tuple[HloInstruction, int]]:
-    """The executed instructions that `copies` has rows of, and how many bytes each moves in one execution of the module: 0 where that is not known.
+    """The executed instructions that `copies` has rows of, and how many bytes each moves in one execution of the
+    module: 0 where that is not known.
 
     >>> module = HloModule.parse("HloModule m ENTRY e { p = f32[256] parameter(0) ROOT c = f32[256] copy(p) }")
     >>> [(each.name, size) for each, size in copied_bytes(module)]

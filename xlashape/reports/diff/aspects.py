@@ -1,7 +1,8 @@
 """In what two instructions differ: words for it, and the two values.
 
-opcode, shape, element type, layout, tile, memory space, value, sharding, replica groups, aliasing, donation, operands, control dependencies,
-backend_config.KEY, frontend_attributes, and the names of all other attributes as HLO text has them
+opcode, shape, element type, layout, tile, memory space, value, sharding, replica groups, aliasing, donation, operands,
+control dependencies, backend_config.KEY, frontend_attributes, and the names of all other attributes as HLO text has
+them
 """
 
 from __future__ import annotations

@@ -127,7 +127,8 @@ class Measure(NamedTuple):
 
 
 class Diff(Answer, Frozen):
-    """What changed from module `a` to module `b`. The rows of `changes` sum up to the totals, but for the peak of memory and for rows that are ignored."""
+    """What changed from module `a` to module `b`. The rows of `changes` sum up to the totals, but for the peak of
+    memory and for rows that are ignored."""
 
     __slots__ = ("_by_name", "changes", "fingerprint_a", "fingerprint_b", "ignored", "modules", "sums")
 
@@ -155,7 +156,8 @@ class Diff(Answer, Frozen):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """The numbers of both modules. The peak of memory is estimated when this is asked for first, which takes as long as the comparison."""
+        """The numbers of both modules. The peak of memory is estimated when this is asked for first, which takes as
+        long as the comparison."""
         return tuple(self._measured().values())
 
     def _measured(self) -> dict[str, Measure]:
@@ -204,10 +206,11 @@ class Diff(Answer, Frozen):
         return "\n".join(lines)
 
     def beside(self, name: str, *, width: int = 160) -> str:
-        """The instruction or the computation `name` of either module, in columns beside what it is matched to in the other module.
+        """The instruction or the computation `name` of either module, in columns beside what it is matched to in the
+        other module.
 
-        A fusion and a loop come with the computations that they call. `|` stands between lines that differ, `<` and `>` at what one module has alone.
-        The modules are matched again. Raises NotFoundError for a name that neither has.
+        A fusion and a loop come with the computations that they call. `|` stands between lines that differ, `<` and `>`
+        at what one module has alone. The modules are matched again. Raises NotFoundError for a name that neither has.
 
         >>> one = "HloModule m ENTRY e { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }"
         >>> print(diff(one, one.replace("negate", "abs")).beside("n", width=80))
@@ -235,11 +238,13 @@ _MEASURE_OF: Final[dict[str, str]] = {
 
 
 def diff(a: Any, b: Any, *, ignore: Iterable[str] = (), schedule: bool = False) -> Diff:
-    """What changed from one module to another. Each may be whatever `HloModule.of` takes: a path, text, a message, an object of JAX.
+    """What changed from one module to another. Each may be whatever `HloModule.of` takes: a path, text, a message, an
+    object of JAX.
 
-    Instructions are matched by structure, data flow and op_name. What a fingerprint does not count (`xlashape.hlo.canonical`) is no change. `ignore` names
-    what does not count either, as the columns `what` and `kind` have it. Another schedule is a change where it makes another peak of memory, and always with
-    `schedule`. Raises what `HloModule.of` raises, and InvalidArgumentError for names to ignore.
+    Instructions are matched by structure, data flow and op_name. What a fingerprint does not count
+    (`xlashape.hlo.canonical`) is no change. `ignore` names what does not count either, as the columns `what` and `kind`
+    have it. Another schedule is a change where it makes another peak of memory, and always with `schedule`. Raises what
+    `HloModule.of` raises, and InvalidArgumentError for names to ignore.
 
     >>> one = "HloModule m ENTRY e { p = f32[256] parameter(0) ROOT n = f32[256] negate(p) }"
     >>> two = "HloModule m ENTRY f { q = f32[256] parameter(0) c = f32[256] copy(q) ROOT r = f32[256] negate(c) }"
@@ -293,14 +298,16 @@ def _with_schedule(
 
 
 def _other_order(modules: tuple[HloModule, HloModule]) -> Change:
-    """What is left where each instruction is matched to an equal one: the numbering of parameters, which channels are shared."""
+    """What is left where each instruction is matched to an equal one: the numbering of parameters, which channels are
+    shared."""
     names = (modules[0].name, modules[1].name)
     details = "the order of parameters or of computations, or which instructions share a channel"
     return Change("changed", ("order",), "module", *names, 1, details, names=(names,))
 
 
 def _ignored(ignore: Iterable[str]) -> frozenset[str]:
-    """What is ignored, spelled as in the rows. Attributes of HLO text are known by their names, configurations also by their keys."""
+    """What is ignored, spelled as in the rows. Attributes of HLO text are known by their names, configurations also by
+    their keys."""
     known = {*WORDS, *[use.attribute.name for opcode in Opcode for use in operation_of(opcode).attributes]}
     words: list[str] = []
     for name in [ignore] if isinstance(ignore, str) else ignore:
@@ -356,7 +363,8 @@ def measures_of(module: HloModule) -> dict[str, int | None]:
 
 
 def peak_of(one: HloModule, other: HloModule) -> Measure:
-    """The peaks of memory: by XLA's assignments of buffers where both modules have one, else both estimated, so that like is compared with like."""
+    """The peaks of memory: by XLA's assignments of buffers where both modules have one, else both estimated, so that
+    like is compared with like."""
     first = _memory(one)
     if one is other:
         second = first

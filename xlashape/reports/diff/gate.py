@@ -1,7 +1,9 @@
-"""Limits for changes: `copies.bytes > 1MiB`, `peak_bytes > 2%`. A gate in continuous integration fails where one of them is exceeded.
+"""Limits for changes: `copies.bytes > 1MiB`, `peak_bytes > 2%`. A gate in continuous integration fails where one of
+them is exceeded.
 
     condition := measure sign amount
-    measure   := a name of the table `measures` of diff: copies, copies.bytes, peak_bytes, …; or `changes`, the number of changes
+    measure   := a name of the table `measures` of diff: copies, copies.bytes, peak_bytes, …; or `changes`, the number
+              of changes
     sign      := '>' | '>=' | '<' | '<=' | '=' | '!='
     amount    := a number, with KiB, MiB, GiB, TiB, k, M, G or T behind it; or per cent of what the first module has
 
@@ -58,14 +60,16 @@ class Condition(NamedTuple):
         return cls(text.strip(), match[1], match[2], amount_of(amount, "--fail-if"), amount.endswith("%"))
 
     def reason(self, found: Any) -> str | None:
-        """Why the condition holds for a Diff, or for the answer of a server, in a sentence; None where it does not, or the measure is not known.
+        """Why the condition holds for a Diff, or for the answer of a server, in a sentence; None where it does not, or
+        the measure is not known.
 
         Raises InvalidArgumentError for a measure that there is none of.
         """
         return self.reason_of(_changes(found) if self.measure == "changes" else measure_of(found, self.measure))
 
     def is_known(self, found: Any) -> bool:
-        """Whether the measure is known of both modules. Raises InvalidArgumentError for a measure that there is none of."""
+        """Whether the measure is known of both modules. Raises InvalidArgumentError for a measure that there is none
+        of."""
         return self.measure == "changes" or measure_of(found, self.measure).delta is not None
 
     def reason_of(self, measure: Measure) -> str | None:

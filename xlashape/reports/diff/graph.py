@@ -1,4 +1,5 @@
-"""A module as diff compares it: for each computation parallel lists of hashes, operands and users, on top of the canonical form."""
+"""A module as diff compares it: for each computation parallel lists of hashes, operands and users, on top of the
+canonical form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A diff as a document: Markdown for the comment of a pull request, with the summary first, details folded, of at most 65,536 characters; HTML in one file.
+"""A diff as a document: Markdown for the comment of a pull request, with the summary first, details folded, of at most
+65,536 characters; HTML in one file.
 
 Both take a Diff, or the answer of a server with its section `measures`.
 """
@@ -24,7 +25,8 @@ _ESCAPED: Final = str.maketrans(
 
 
 def markdown(found: Any, title: str, reasons: Sequence[str] = (), most: int = MAX_CHARACTERS) -> str:
-    """The diff. `title` says what was compared, `reasons` why a gate fails. As many rows as fit into `most` characters."""
+    """The diff. `title` says what was compared, `reasons` why a gate fails. As many rows as fit into `most`
+    characters."""
     lines = [f"### {_plain(title)}", ""]
     lines += [f"- ❌ {_plain(reason)}" for reason in reasons] + [""] * bool(reasons)
     if found.same:

@@ -6,13 +6,14 @@ Computations are matched with their callers, the two entries first. Within two m
 2. those alike in all that depends on them, then in all they depend on, where that is unique;
 3. those alike in themselves whose neighbours are matched to each other, and so on from neighbour to neighbour;
 4. those alike in themselves and in op_name, where that is unique, each time with 3 after it;
-5. changed instructions: pairs next to matched ones, the best by score first. Equal opcode, op_name, sizes, element type, number of operands, and the share
-   of operands and users that are matched to each other count.
+5. changed instructions: pairs next to matched ones, the best by score first. Equal opcode, op_name, sizes, element
+   type, number of operands, and the share of operands and users that are matched to each other count.
 6. what is left of the same opcode, sizes and op_name, in order.
 
 At last, what is left anywhere is matched across computations: it has moved.
 
-Names and ids are never looked at. Each step is linear in instructions and operands, or has a bound for the candidates of an instruction.
+Names and ids are never looked at. Each step is linear in instructions and operands, or has a bound for the candidates
+of an instruction.
 """
 
 from __future__ import annotations
@@ -224,7 +225,8 @@ class _Pair:
         several: bool = False,
         skipped: str = "",
     ) -> bool:
-        """Matches those that are not matched and have the same key: where one on each side has it, with `several` also more, in order."""
+        """Matches those that are not matched and have the same key: where one on each side has it, with `several` also
+        more, in order."""
         free_a, free_b = self.free()
         if not free_a or not free_b:
             return False
@@ -277,7 +279,8 @@ class _Pair:
         self.new = []
 
     def _rounds(self, lists_a: list[bytes], lists_b: list[bytes]) -> None:
-        """Matches instructions whose neighbours are matched to each other: all of them, then the operands, then the users."""
+        """Matches instructions whose neighbours are matched to each other: all of them, then the operands, then the
+        users."""
         for _ in range(_ROUNDS):
             moved = False
             for operands, users in ((True, True), (True, False), (False, True)):

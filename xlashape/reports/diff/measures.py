@@ -1,9 +1,11 @@
-"""What an instruction costs: numbers that add up, so that the numbers of a module are the sums of those of its instructions.
+"""What an instruction costs: numbers that add up, so that the numbers of a module are the sums of those of its
+instructions.
 
-An instruction inside a fusion has no buffers, and reads and writes no memory: its fusion does. Bytes are those in memory, tile padding included; results
-whose size is not known count nothing. Operands are counted as read in full and results as written in full, once for each time that the instruction is in
-the module, and not for each iteration of a loop. Copies are the rows of the report `copies` with their bytes, FLOPs those of the report `cost`: both count
-each iteration of a loop.
+An instruction inside a fusion has no buffers, and reads and writes no memory: its fusion does. Bytes are those in
+memory, tile padding included; results whose size is not known count nothing. Operands are counted as read in full and
+results as written in full, once for each time that the instruction is in the module, and not for each iteration of a
+loop. Copies are the rows of the report `copies` with their bytes, FLOPs those of the report `cost`: both count each
+iteration of a loop.
 """
 
 from __future__ import annotations
@@ -118,7 +120,8 @@ class ModuleMeasures:
         flops = self._flops(module)
         unknown: set[tuple[int, int]] = set()
         self.unknown = None if flops is None else unknown
-        """The instructions whose FLOPs are not known, by the indices of their computations and in these; None where no FLOPs are known."""
+        """The instructions whose FLOPs are not known, by the indices of their computations and in these; None where no
+        FLOPs are known."""
         copied = {(each.computation.index, each.index): size for each, size in copied_bytes(module)}
         for computation in module.computations:
             spend(1 + len(computation.instructions))

@@ -65,7 +65,8 @@ class Change(NamedTuple):
     delta_flops: int | None = 0
     """None where the FLOPs of an instruction are not known."""
     delta_segments: float | None = None
-    """How many more segments of memory one read of a warp touches, of the instructions that both modules have and that read otherwise."""
+    """How many more segments of memory one read of a warp touches, of the instructions that both modules have and that
+    read otherwise."""
     runs: int = 1
     """How often it runs in one run of the module, in the one in which it runs more often."""
     shape: Shape | None = None
@@ -101,7 +102,8 @@ class Change(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """What changes are ranked by: bytes of buffers, and bytes read, written and exchanged in all runs, more or less."""
+        """What changes are ranked by: bytes of buffers, and bytes read, written and exchanged in all runs, more or
+        less."""
         moved = abs(self.delta_bytes_read) + abs(self.delta_bytes_written) + abs(self.delta_collective_bytes)
         return abs(self.delta_bytes) + max(moved * max(1, self.runs), abs(self.delta_copy_bytes))
 
@@ -178,7 +180,8 @@ class _Segments:
         self._known: dict[tuple[int, NodeId], dict[int, float] | None] = {}
 
     def delta(self, row: Change) -> float | None:
-        """How many more segments one read of a warp touches, summed over operands. None where it is not known, or none."""
+        """How many more segments one read of a warp touches, summed over operands. None where it is not known, or
+        none."""
         pairs = [(one, other) for one, other in row.nodes[: len(row.nodes) // row.times] if one and other]
         total = 0.0
         for one, other in pairs[:_MOST_READERS]:

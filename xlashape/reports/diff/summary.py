@@ -10,8 +10,9 @@ A file of summaries is JSON, a summary for each test, sorted, a number a line, s
       }
     }
 
-Limits have the names of measures (`xlashape.reports.diff.measures`), with `_` for dots: `new_copies=0` allows no more copies than before, `copy_bytes="+1MiB"`
-and `peak_bytes="+2%"` so many bytes more. `peak` is `peak_bytes`. `same=True` allows no change at all.
+Limits have the names of measures (`xlashape.reports.diff.measures`), with `_` for dots: `new_copies=0` allows no more
+copies than before, `copy_bytes="+1MiB"` and `peak_bytes="+2%"` so many bytes more. `peak` is `peak_bytes`. `same=True`
+allows no change at all.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class Summary(NamedTuple):
             ) from None
 
     def broken(self, now: Summary, limits: Mapping[str, Any]) -> list[str]:
-        """Which limits a later summary exceeds, each in a sentence. Raises InvalidArgumentError for limits that there are none of."""
+        """Which limits a later summary exceeds, each in a sentence. Raises InvalidArgumentError for limits that there
+        are none of."""
         found: list[str] = []
         for name, limit in limits.items():
             if name == "same":
@@ -123,7 +125,8 @@ def _condition(name: str, limit: Any, measures: Mapping[str, Any]) -> Condition:
 
 
 def read_summaries(path: Path) -> dict[str, Summary]:
-    """The summaries of a file by the names of tests; none where there is no file. Raises InvalidArgumentError for other content."""
+    """The summaries of a file by the names of tests; none where there is no file. Raises InvalidArgumentError for other
+    content."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

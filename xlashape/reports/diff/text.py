@@ -1,6 +1,7 @@
 """A diff for people: the verdict and the numbers, the rows, and two instructions or computations beside each other.
 
-The verdict and the rows are made of the declared columns, so that they are the same for an answer that a server has sent.
+The verdict and the rows are made of the declared columns, so that they are the same for an answer that a server has
+sent.
 """
 
 from __future__ import annotations
@@ -137,7 +138,8 @@ def costs_of(change: Any) -> str:
 def beside(matching: Matching, name: str, width: int) -> str:
     """The instruction or computation of this name beside the one of the other module that it is matched to.
 
-    Marks between them as of `diff -y`: `|` where they differ, `<` and `>` for what one module has alone. Raises NotFoundError.
+    Marks between them as of `diff -y`: `|` where they differ, `<` and `>` for what one module has alone. Raises
+    NotFoundError.
     """
     room = max(width, _LEAST_WIDTH)
     lines = [*_columns("A", " ", "B", room)]

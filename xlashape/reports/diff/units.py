@@ -1,8 +1,9 @@
 """Changes before they are rows: each is a set of instructions of both modules that differ together.
 
-Every instruction that is not matched, and every matched one that differs, is in one unit. So the sum over all units of what their instructions of b cost,
-less what those of a cost, is the difference of the two modules. Units are united where they are one change: the body of an added or removed fusion with
-the fusion; two fusions that were one; parameters of a fusion with the fusion; get-tuple-element with what it takes from.
+Every instruction that is not matched, and every matched one that differs, is in one unit. So the sum over all units of
+what their instructions of b cost, less what those of a cost, is the difference of the two modules. Units are united
+where they are one change: the body of an added or removed fusion with the fusion; two fusions that were one; parameters
+of a fusion with the fusion; get-tuple-element with what it takes from.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ class Units:
         self._costs()
         self._heads()
         self.rescheduled = list(self._rescheduled())
-        """For each computation whose schedule is another one, the first instruction that runs at another place, how many do, and of how many."""
+        """For each computation whose schedule is another one, the first instruction that runs at another place, how
+        many do, and of how many."""
 
     def units(self) -> list[Unit]:
         """The changes, those of the entry computation of b first, in the order of their first instructions."""
@@ -181,7 +183,8 @@ class Units:
             yield aspect
 
     def _is_rewired(self, computation: Computation, i: int, other: Computation, j: int) -> bool:
-        """Whether an operand is another instruction that both modules have. Added and removed operands are changes of their own."""
+        """Whether an operand is another instruction that both modules have. Added and removed operands are changes of
+        their own."""
         operands, others = computation.operands[i], other.operands[j]
         order = self._parameter_order(computation, i, other, j) if computation.opcode(i) == Opcode.FUSION else None
         if order is not None:
@@ -496,7 +499,8 @@ def longest_rise(numbers: Sequence[int]) -> list[int]:
 
 
 def _runs_as_one(opcode: str) -> bool:
-    """Whether the computation that an instruction calls is a kernel, or applied to elements, and not executed by itself."""
+    """Whether the computation that an instruction calls is a kernel, or applied to elements, and not executed by
+    itself."""
     return not operation_of(opcode).runs_called_instructions
 
 
