@@ -198,34 +198,39 @@ def _check_pairs(message: xla.HloInstructionProto) -> str | None:
     return None
 
 
-# The form that writes slices in place takes an input, an output and the positions in both.
-_IN_PLACE_OPERANDS = 4
+# The form that writes slices in place takes an input, an output and the offsets in both.
+_IN_PLACE_OPERANDS: Final = 4
+
+
+def _is_in_place(result: Result) -> bool:
+    return bool(result.message.dynamic_slice_sizes) and len(result.operands) == _IN_PLACE_OPERANDS
+
+
+def _check_offsets(operands: Sequence[Shape]) -> str | None:
+    wrong = [each for each in operands[2:] if not each.is_tuple]
+    return f"its offsets must be tuples, found {wrong[0]}" if wrong else None
 
 
 def check_permute(result: Result) -> str | None:
     """The rule of collective-permute."""
     operands = result.operands
-    problem = _check_pairs(result.message) or _check_offsets(operands)
-    if problem or len(operands) == _IN_PLACE_OPERANDS:
-        return problem or check_shape(result.shape, operands[1])
-    return check_shape(result.shape, _together(operands))
-
-
-def _check_offsets(operands: Sequence[Shape]) -> str | None:
-    """The last two operands of a permutation in place, of an input and an output, are the offsets in them."""
-    if len(operands) != _IN_PLACE_OPERANDS:
-        return None
-    wrong = [each for each in operands[2:] if not each.is_tuple]
-    return f"its offsets must be tuples, found {wrong[0]}" if wrong else None
+    problem = _check_pairs(result.message)
+    if problem:
+        return problem
+    if _is_in_place(result):
+        return _check_offsets(operands) or check_shape(result.shape, operands[1])
+    wrong = [each for each in operands if not each.is_array and not each.is_buffer]
+    return f"its operands must be arrays, found {wrong[0]}" if wrong else check_shape(result.shape, _together(operands))
 
 
 def check_permute_start(result: Result) -> str | None:
     """The rule of collective-permute-start, which gives its operands, its results and, in older modules, two counters."""
     shape, operands = result.shape, result.operands
-    problem = _check_pairs(result.message) or _check_offsets(operands)
+    in_place = _is_in_place(result)
+    problem = _check_pairs(result.message) or (_check_offsets(operands) if in_place else None)
     if problem:
         return problem
-    data = operands[:2] if len(operands) == _IN_PLACE_OPERANDS else [_together(operands)] * 2
+    data = operands[:2] if in_place else [_together(operands)] * 2
     counters = shape.tuple_shapes[2:] if shape.is_tuple else ()
     return check_shape(shape, Shape.tuple([*data, *counters]))
 

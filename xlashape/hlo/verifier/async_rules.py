@@ -272,7 +272,6 @@ def _computation_problem(step: HloInstruction, begun: HloInstruction) -> str | N
 _COLLECTIVES: Final[dict[str, Opcode]] = {
     Opcode.ALL_GATHER_DONE: Opcode.ALL_GATHER,
     Opcode.ALL_REDUCE_DONE: Opcode.ALL_REDUCE,
-    Opcode.COLLECTIVE_PERMUTE_DONE: Opcode.COLLECTIVE_PERMUTE,
 }
 """The operation that an end and its start are together."""
 

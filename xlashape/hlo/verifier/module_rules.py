@@ -218,6 +218,8 @@ def sharding_problem(instruction: xla.HloInstructionProto, shape: Shape, num_par
 def _devices_problem(sharding: xla.OpSharding, num_partitions: int) -> str | None:
     if sharding.HasField("named_sharding"):
         mesh = sharding.named_sharding.mesh
+        if not any(dim.axes for dim in sharding.named_sharding.dim_shardings):
+            return None  # nothing is divided
         count = product([axis.size for axis in mesh.axes])
         if num_partitions > 1 and mesh.axes and count != num_partitions:
             return f"its sharding must be for {num_partitions} partitions, found {count} devices"
