@@ -7,6 +7,7 @@ import pytest
 from xlashape.errors import InvalidArgumentError
 from xlashape.proto import xla
 from xlashape.reports.memory import memory
+from xlashape.reports.why import why
 
 VECTORS = Path(__file__).parents[3] / "vectors" / "memory"
 
@@ -116,3 +117,23 @@ def test_what_has_no_suggestions():
     assert memory(xla.BufferAssignmentProto()).suggest() == ()
     with pytest.raises(InvalidArgumentError, match="limit takes a number of bytes, not '16GiB'"):
         memory(VECTORS / "hessian.hlo.pb").suggest("16GiB")
+
+
+@pytest.mark.parametrize(
+    "shape", ["f32[64,3]{1,0:T(8,128)}", "bf16[1000,1,20]{2,1,0:T(8,128)(2,1)}", "s32[4096,8,4]{2,1,0:T(8,128)}"]
+)
+def test_a_form_without_padding_gives_the_peak_that_is_promised(shape):
+    def text(form: str) -> str:
+        return f"""HloModule m, is_scheduled=true
+ENTRY e {{
+  p = f32[192]{{0:T(256)}} parameter(0)
+  a = {form} custom-call(p), custom_call_target="make"
+  ROOT r = f32[192]{{0:T(256)}} custom-call(a), custom_call_target="use"
+}}"""
+
+    before = memory(text(shape))
+    (found,) = [each for each in before.suggest() if each.change == "padding"]
+    advice = next(each for each in why(shape).suggestions if each.is_lossless and each.saved_bytes > 0)
+    after = memory(text(str(advice.shape)))
+    assert found.new_peak_bytes == after.peak_bytes == before.peak_bytes - advice.saved_bytes
+    assert found.lower_bytes <= after.peak_bytes <= found.upper_bytes == before.peak_bytes
