@@ -22,6 +22,7 @@ checks that they fit int64.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from contextlib import AbstractContextManager
 from enum import IntEnum
 from threading import RLock
 from typing import Any, ClassVar, NoReturn, TypeAlias, Union
@@ -64,10 +65,15 @@ def intern(key: tuple[Any, ...], node: Any) -> Any:
         return node
 
 
-def _forget(reference: _Reference) -> None:
-    with _lock:
-        if references.get(reference.key) is reference:  # otherwise an equal, newer node has this key
-            del references[reference.key]
+# Nodes may outlive the names of this module, which are None while a program ends: the defaults are not.
+def _forget(
+    reference: _Reference,
+    lock: AbstractContextManager[bool] = _lock,
+    table: dict[tuple[Any, ...], _Reference] = references,
+) -> None:
+    with lock:
+        if table.get(reference.key) is reference:  # otherwise an equal, newer node has this key
+            del table[reference.key]
 
 
 class _InternedNodes:
