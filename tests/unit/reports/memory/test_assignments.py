@@ -70,6 +70,28 @@ def test_random_assignments_have_the_peak_that_xla_computes():
     assert several_spaces > 100
 
 
+def test_memory_spaces_by_themselves():
+    seen = 0
+    for row in RANDOM[:200]:
+        module = HloModule.from_bytes(gzip.decompress(base64.b64decode(row["hlo_proto"])))
+        answer = memory(module)
+        for space in answer.spaces:
+            alone = memory(module, space=space.space)
+            seen += 1
+            assert alone.peak_bytes == space.peak_bytes
+            assert (alone.argument_bytes + alone.host_argument_bytes, alone.alias_bytes + alone.host_alias_bytes) == (
+                space.argument_bytes,
+                space.alias_bytes,
+            )
+            assert alone.unpadded_peak_bytes <= alone.peak_bytes
+            assert {buffer.space for buffer in alone.peak_buffers} <= {space.space}
+            if alone.peak_bytes:
+                check_sums(alone)
+        with pytest.raises(NotFoundError, match="nothing of the program is in memory space 99; there is"):
+            memory(module, space=99)
+    assert seen > 300
+
+
 def test_what_lives_at_the_peak_says_where_it_comes_from():
     answer = memory(VECTORS / "mlp_loss_grad.hlo.pb")
     named = {buffer.name: buffer for buffer in answer.peak_buffers}
