@@ -81,7 +81,7 @@ def scan(uri: tuple[str, ...], out: str, datasets: str | None, as_json: bool, **
         print_json("scan.v1", {"output": out, "files": summary.files, "skipped": summary.skipped, "rows": summary.rows})
     else:
         already = f", {summary.skipped:,} are there already" if summary.skipped else ""
-        echo(f"{out}: {summary.files:,} files scanned{already}")
+        echo(f"{out}: {summary.files:,} file{'' if summary.files == 1 else 's'} scanned{already}")
         if summary.files:
             echo("\n".join([f"  {name:13}{count:>12,} rows" for name, count in summary.rows.items()]))
     return int(summary.errors > 0)
