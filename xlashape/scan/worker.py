@@ -12,7 +12,6 @@ Without content the process reads the path.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import resource
@@ -22,6 +21,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -110,7 +110,7 @@ class Worker:
             return
         for stream in (process.stdin, process.stdout):
             assert stream is not None
-            with contextlib.suppress(BrokenPipeError):
+            with suppress(BrokenPipeError):
                 stream.close()
         try:
             process.wait(0.5)
@@ -147,33 +147,29 @@ def _content(path: str) -> bytes:
 
 def serve() -> None:
     """Answers requests on standard input until it ends: what the process does."""
-    requests = os.fdopen(os.dup(0), "rb")
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print must not get between the answers
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it ends it
-    import_module("pyarrow")
-    rows_of_file(
-        "", b"HloModule m ENTRY e { ROOT p = f32[1] parameter(0) }", BY_DEFAULT
-    )  # imports what files need, outside their time
-    most = _own_bytes() + int(os.environ[_MEMORY])
-    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    while True:
-        try:
-            request = json.loads(_read(requests))
-        except EOFError:
-            return
-        size = request["content"]
-        content = None if size is None else _exactly(requests, size)
-        signal.setitimer(signal.ITIMER_PROF, request["seconds"])
-        signal.setitimer(signal.ITIMER_REAL, request["seconds"] * _PATIENCE)
-        parts = _answer(request["path"], content, request["datasets"])
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        header = {"tables": [[name, data.size] for name, data in parts.items()]}
-        try:
-            _write(answers, json.dumps(header).encode(), *parts.values())
-        except BrokenPipeError:
-            os._exit(0)
+    with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(2, 1)  # what libraries print must not get between the answers
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it ends it
+        # Imports what files need, outside their time and memory.
+        _answer("", b"HloModule m ENTRY e { ROOT p = f32[1] parameter(0) }", BY_DEFAULT)
+        most = _own_bytes() + int(os.environ[_MEMORY])
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        with suppress(EOFError, BrokenPipeError):  # the other end is gone
+            while True:
+                _serve_one(requests, answers)
+
+
+def _serve_one(requests: IO[bytes], answers: IO[bytes]) -> None:
+    request = json.loads(_read(requests))
+    size = request["content"]
+    content = None if size is None else _exactly(requests, size)
+    signal.setitimer(signal.ITIMER_PROF, request["seconds"])
+    signal.setitimer(signal.ITIMER_REAL, request["seconds"] * _PATIENCE)
+    parts = _answer(request["path"], content, request["datasets"])
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    header = {"tables": [[name, data.size] for name, data in parts.items()]}
+    _write(answers, json.dumps(header).encode(), *parts.values())
 
 
 def _own_bytes() -> int:
