@@ -32,7 +32,6 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from xlashape.caches import cached
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.tokens import HloCursor, ints
 from xlashape.hlo.values.attribute import (
@@ -252,7 +251,6 @@ class ConvolutionDimensionNumbers(NamedTuple):
         return self.write()
 
 
-@cached(max_bytes=1 << 20, weigh=lambda key, text: 300 + len(key[0]) + len(text))
 def _text(data: bytes) -> str:
     return ConvolutionDimensionNumbers.of_proto(xla.ConvolutionDimensionNumbers.FromString(data)).write()
 

@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from xlashape.caches import cached
 from xlashape.hlo.tokens import HloCursor, escape, ints, is_json_dict, number
 from xlashape.hlo.values.attribute import (
     ABSENT,
@@ -311,7 +310,6 @@ def _read_frontend_attributes(cursor: HloCursor) -> bytes:
     return FIELDS.message("frontend_attributes", data)
 
 
-@cached(max_bytes=8 << 20, weigh=lambda key, text: 300 + len(key[0]) + len(text))
 def _frontend_attributes(data: bytes) -> str:
     text = frontend_attributes_text(xla.FrontendAttributes.FromString(data))
     return f", frontend_attributes={text}" if text else ""

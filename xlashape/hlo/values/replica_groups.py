@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from xlashape.caches import cached
 from xlashape.errors import InvalidModuleError
 from xlashape.frozen import FrozenValue, set_field
 from xlashape.hlo.module_proto.schema_compat import iota_replica_groups
@@ -88,7 +87,6 @@ def _write_groups(message: Any, context: Context) -> str:
     return f", replica_groups={text}"
 
 
-@cached(max_bytes=4 << 20, weigh=lambda key, text: 300 + len(key[0]) + len(text))
 def _list_text(data: bytes, listed: bool) -> str:
     groups = xla.CollectiveDeviceListProto.FromString(data)
     older = iota_replica_groups(groups)
@@ -97,8 +95,6 @@ def _list_text(data: bytes, listed: bool) -> str:
     return _listed([group.replica_ids for group in groups.replica_groups])
 
 
-# Keeping results saves a third of the time of printing Llama 3.1.
-@cached(max_bytes=4 << 20, weigh=lambda key, text: 300 + len(key[0]) + len(text))
 def _iota_text(data: bytes, listed: bool) -> str:
     groups = xla.IotaReplicaGroupListProto.FromString(data)
     iota = Iota.of(groups.iota_reshape_dims, groups.iota_transpose_perm)
@@ -107,7 +103,6 @@ def _iota_text(data: bytes, listed: bool) -> str:
     return f"[{groups.num_replica_groups},{groups.num_devices_per_group}]<={iota}"
 
 
-@cached(max_bytes=4 << 20, weigh=lambda key, text: 300 + len(key[0]) + len(text))
 def _mesh_text(data: bytes, listed: bool) -> str:
     groups = xla.MeshAxesReplicaGroupListProto.FromString(data)
     if listed:

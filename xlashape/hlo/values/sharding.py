@@ -483,7 +483,7 @@ def _named_assignment(named: xla.NamedShardingProto) -> _Assignment:
 # -- attributes ------------------------------------------------------------------------------
 
 
-# Keeping results saves a quarter of the time of printing Llama 3.1.
+# Keeping results saves a twentieth of the time of printing Llama 3.1.
 @cached(max_bytes=8 << 20, weigh=lambda key, text: 300 + len(key[0]) + 2 * len(text))
 def _serialized_sharding_text(data: bytes, metadata: bool) -> str:
     return sharding_text(_S.FromString(data), metadata=metadata)

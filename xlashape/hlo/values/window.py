@@ -29,7 +29,6 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from xlashape.caches import cached
 from xlashape.hlo.tokens import HloCursor, ints
 from xlashape.hlo.values.attribute import (
     ABSENT,
@@ -125,7 +124,6 @@ class PaddingConfig(NamedTuple):
         return self.write()
 
 
-@cached(max_bytes=1 << 20, weigh=lambda key, text: 300 + len(key[0]) + len(text))
 def _padding_text(data: bytes) -> str:
     return PaddingConfig.of_proto(xla.PaddingConfig.FromString(data)).write()
 
@@ -289,7 +287,6 @@ class Window(NamedTuple):
         return self.write()
 
 
-@cached(max_bytes=4 << 20, weigh=lambda key, text: 300 + 2 * len(key[0]) + len(text))
 def _window_text(data: bytes) -> str:
     return Window.of_proto(xla.Window.FromString(data)).write()
 

@@ -52,7 +52,7 @@ def first_leaves(shapes: tuple[Shape, ...]) -> tuple[int, ...]:
     return tuple(accumulate([leaf_count(shape) for shape in shapes], initial=0))
 
 
-# Keeping results saves half of the time of the maps of Gemma 2, whose tuples have a thousand elements.
+# Keeping results saves a fifth of the time of the maps of Gemma 2, whose tuples have a thousand elements.
 @cached(max_bytes=2 << 20, weigh=lambda key, value: 200 + 100 * len(value))
 def element_starts(shape: Shape) -> tuple[int, ...]:
     """`first_leaves` of the elements of a tuple."""
@@ -136,8 +136,6 @@ def integers(instruction: HloInstruction) -> Sequence[int] | None:
     return _scalar_elements(literal.SerializeToString(), shape) or None
 
 
-# Keeping results saves 7 % of the time of the maps of Llama 3.1.
-@cached(max_bytes=1 << 20, weigh=lambda key, value: 700 + len(key[0]))
 def _scalar_elements(literal: bytes, shape: Shape) -> tuple[int, ...]:
     """The one element of a scalar; empty where it is not known. A module repeats the same few scalars as offsets."""
     return tuple(_elements(xla.LiteralProto.FromString(literal), shape) or ())

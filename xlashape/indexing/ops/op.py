@@ -368,7 +368,7 @@ def _bytes_by_ranks(key: tuple[tuple[int, ...], ...], value: object) -> int:
     return 1200 + 400 * sum([len(dims) for dims in key])
 
 
-# Keeping results saves 6 % of the time of the maps of ResNet-50.
+# Keeping results saves 8 % of the steps of the maps of ResNet-50, 3 % of those of Llama 3.1.
 @cached(max_bytes=4 << 20, weigh=_bytes_by_ranks)
 def identity(dims: tuple[int, ...]) -> Row:
     """Each element from the element of the same index."""

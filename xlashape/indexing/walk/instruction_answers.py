@@ -24,10 +24,10 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
-from xlashape.caches import BoundedCache, CacheUsage, cached, register
+from xlashape.caches import BoundedCache, CacheUsage, register
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloInstruction, Opcode
-from xlashape.indexing.answers.leaves import dims_of, integers, is_unbounded, leaf_count, leaves, map_bytes
+from xlashape.indexing.answers.leaves import dims_of, integers, is_unbounded, leaf_count, leaves
 from xlashape.indexing.answers.operand_indexing import (
     NOT_ACCESSED,
     Answer,
@@ -225,8 +225,6 @@ def fold_constants(indexing: OperandIndexing) -> OperandIndexing:
     return indexing.with_map(folded, producers)
 
 
-# Keeping results saves 7 % of the time of the maps of Llama 3.1.
-@cached(max_bytes=16 << 20, weigh=lambda key, value: 400 + 300 * len(key[1]) + map_bytes(key[0]) + map_bytes(value))
 def _folded(old: IndexingMap, values: tuple[_Value | None, ...], clamped: tuple[bool, ...]) -> IndexingMap:
     """The map with the known runtime variables replaced, those that are left renumbered. None in `values`: not known."""
     replaced: dict[Variable, Expr] = {}
