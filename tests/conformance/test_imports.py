@@ -31,6 +31,8 @@ _CLIENT = "grpc and NumPy load when a command asks its question"
 # (importing module, imported module) → why the import is inside a function or under TYPE_CHECKING: start-up time,
 # always.
 DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
+    ("xlashape.cli.serving", "xlashape.agents"): "start-up time: few calls need it",
+    ("xlashape.cli.scanning", "xlashape.scan"): "start-up time: few calls need it",
     ("xlashape.cli.reporting", "xlashape.drawing.draw"): "few commands draw",
     ("xlashape.drawing.draw", "xlashape.drawing.memory_map"): "few commands draw",
     ("xlashape.drawing.draw", "xlashape.reports.memory"): "few commands draw",
