@@ -11,6 +11,7 @@ from pathlib import Path
 
 import command_line
 import pytest
+from optional import needed_in_ci
 
 from xlashape.hlo import HloModule
 from xlashape.shape import Shape, tiling
@@ -257,6 +258,8 @@ def test_draw_what_an_instruction_reads(tmp_path):
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_1(arguments, says):
+    if "--server" in arguments:
+        needed_in_ci("grpc")
     result = run(*arguments)
     assert result.returncode == 1
     assert result.stdout == ""
@@ -307,6 +310,7 @@ def test_exit_codes_reach_the_shell():
 
 
 def test_serve_prints_its_address_and_stops_on_a_signal():
+    needed_in_ci("grpc")
     process = subprocess.Popen(
         [sys.executable, "-m", "xlashape", "serve", "--address", "127.0.0.1:0", "--workers", "1"],
         stdout=subprocess.PIPE,
@@ -326,6 +330,7 @@ def test_serve_prints_its_address_and_stops_on_a_signal():
 
 
 def test_what_keeps_a_server_from_starting_is_a_line_of_its_log():
+    needed_in_ci("grpc")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         result = run("serve", "--address", f"127.0.0.1:{taken.getsockname()[1]}", "--workers", "1")
     assert (result.returncode, result.stdout) == (1, "")
@@ -336,6 +341,7 @@ def test_what_keeps_a_server_from_starting_is_a_line_of_its_log():
 
 
 def test_demo_starts_a_server_asks_it_and_stops_it():
+    needed_in_ci("grpc")
     text = answer("demo")
     for part in (
         "A server answers at 127.0.0.1:",
@@ -365,6 +371,7 @@ main({list(command)!r})
 
 
 def test_demo_without_grpc_answers_the_same_in_this_process():
+    needed_in_ci("grpc")
     done = without_grpc("demo")
     assert (done.returncode, done.stderr) == (0, "")
     first, answers = done.stdout.split("\n\n", 1)
