@@ -62,9 +62,16 @@ def batches(
     whole = schema(wanted)
     with borrowed_worker(seconds, memory_bytes) as worker:
         for batch in batches:
+            # Rows of many files leave together: a batch has a thousand arrays, whatever it has of rows.
+            waiting: dict[str, list[Any]] = {name: [] for name in wanted}
             for path, data in _files(batch):
                 for name, table in tables_of(worker, path, data, wanted).items():
-                    yield from _tall(name, table, whole)
+                    waiting[name].append(table)
+                    if sum(map(len, waiting[name])) >= _ROWS:
+                        yield from _tall(name, waiting[name], whole)
+                        waiting[name] = []
+            for name, tables in waiting.items():
+                yield from _tall(name, tables, whole)
 
 
 def tables_of(worker: Worker, path: str, data: bytes | None, datasets: Sequence[str]) -> dict[str, Any]:
@@ -103,10 +110,12 @@ def _files(batch: Any) -> Iterator[tuple[str, bytes | None]]:
         yield path.as_py(), data.as_py()
 
 
-def _tall(name: str, table: Any, whole: Any) -> Iterator[Any]:
-    """The rows of a data set's table as batches of the schema for all data sets."""
+def _tall(name: str, tables: Sequence[Any], whole: Any) -> Iterator[Any]:
+    """The rows of tables of a data set as batches of the schema for all data sets."""
     pa = _arrow()
-    for batch in table.to_batches(max_chunksize=_ROWS):
+    if not any(map(len, tables)):
+        return
+    for batch in pa.concat_tables(tables).combine_chunks().to_batches(max_chunksize=_ROWS):
         own = batch.schema.names[len(KEYS) :]
         arrays: list[Any] = [pa.array([name] * len(batch), pa.string())]
         arrays += [batch.column(each.name) for each in KEYS]

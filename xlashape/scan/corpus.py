@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 from importlib import import_module
+from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
-from xlashape import __version__
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, UnavailableError, XlashapeError
 from xlashape.extras import require
 from xlashape.hlo.files.inputs import Input, content, inputs
@@ -36,6 +36,7 @@ from xlashape.tables import arrow_schema
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many files are done, and of how many."""
 
+_VERSION: Final = version("xlashape")
 _UNIT_FILES: Final = 512
 _UNIT_BYTES: Final = 64 << 20
 _UNITS_PER_JOB: Final = 8
@@ -197,7 +198,7 @@ def _resumed(target: _Target, settings: _Settings) -> set[tuple[str, str]]:
     kept: set[str] = set()
     for name in target.names("_done"):
         document = _document(target, name)
-        if document["version"] == __version__ and document["datasets"] == list(settings.datasets):
+        if document["version"] == _VERSION and document["datasets"] == list(settings.datasets):
             known.update((path, stamp) for path, stamp in document["inputs"])
             kept.update(document["files"])
         else:
@@ -279,7 +280,7 @@ def _do(settings: _Settings, unit: _Unit) -> dict[str, int]:
                 files.append(f"{name}/{part}{unit.name}.parquet")
                 target.write(files[-1], writer.path)
     document = {
-        "version": __version__,
+        "version": _VERSION,
         "datasets": list(settings.datasets),
         "inputs": [[item.input.name, item.stamp] for item in unit.items],
         "files": files,
