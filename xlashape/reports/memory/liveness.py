@@ -11,13 +11,10 @@ must share.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Final, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
 
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.elementwise import OPERATIONS
@@ -77,8 +74,13 @@ class _Estimate:
         self._of_group: dict[int, int] = {}
         self._buffers = self._grouped()
         self._elementwise: dict[tuple[HloInstruction, int], bool] = {}
-        self._near: dict[int, list[int]] = {}
-        """By time, the buffers of the operands and the result of the instruction that runs then."""
+        of, buffer_of = ranges.of, [self._of_group.get(buffer, -1) for buffer in ranges.buffers]
+        self._near = [
+            [buffer_of[value] for each in (instruction, *instruction.operands) for value in of[each]]
+            for instruction in schedule.instructions
+        ]
+        """By time, the buffers of the operands and the result of the instruction that runs then, -1 for those without bytes; nothing after the last."""
+        self._near.append([])
 
     def _grouped(self) -> list[_Buffer]:
         ranges = self._ranges
@@ -142,21 +144,10 @@ class _Estimate:
                         return True
         return False
 
-    def _neighbours(self, buffer: _Buffer) -> set[int]:
+    def _neighbours(self, buffer: _Buffer) -> list[int]:
         """The buffers of the operands and results of the instructions that run where the buffer begins and ends to live: it may share memory with these."""
-        found: set[int] = set()
-        order, ranges, of_group = self._schedule.instructions, self._ranges, self._of_group
-        for time in {time for span in buffer.spans for time in span if time < len(order)}:
-            known = self._near.get(time)
-            if known is None:
-                known = self._near[time] = [
-                    number
-                    for instruction in (order[time], *order[time].operands)
-                    for value in ranges.of.get(instruction, ())
-                    if (number := of_group.get(ranges.buffers[value])) is not None
-                ]
-            found.update(known)
-        return found
+        near = self._near
+        return [number for span in buffer.spans for time in span for number in near[time]]
 
     def _position(self, value: int) -> tuple[int, int]:
         """The order in which XLA assigns buffers of the same size: by computation, in the order in which they were made, then by instruction."""
@@ -171,21 +162,30 @@ class _Estimate:
         order = sorted(
             range(len(buffers)), key=lambda each: (-buffers[each].size, not buffers[each].is_live_out, made[each])
         )
-        slots = _Slots(sum([buffer.is_live_out for buffer in buffers]), len(self._schedule.instructions) + 1)
+        slots = _Slots(len(self._schedule.instructions))
         temporary: list[int] = []
         for number in order:
             spend()
             buffer = buffers[number]
             if buffer.kind == TEMPORARY:
-                near = slots.with_any(self._neighbours(buffer))
-                for slot in slots.free_for(buffer.spans, near):
-                    inside = near.get(slot, ())
-                    others = [buffers[each].spans for each in inside]
+                spans = buffer.spans
+                near: dict[int, set[int]] = {}
+                for other in self._neighbours(buffer):
+                    if (slot := slots.slot_of.get(other)) is not None:
+                        near.setdefault(slot, set()).add(other)
+                left = slots.free(spans)
+                for slot in near:
+                    left |= 1 << slot
+                while left:
+                    # The allocation of the smallest buffer comes first.
+                    slot = left.bit_length() - 1
+                    left ^= 1 << slot
+                    inside = [buffers[each] for each in near.get(slot, ())]
                     if not (
-                        any(self._interferes(buffer, buffers[each]) for each in inside)
-                        or (inside and slots.is_taken(slot, buffer.spans, others))
+                        any(self._interferes(buffer, each) for each in inside)
+                        or slots.taken(_without(spans, [span for each in inside for span in each.spans])) >> slot & 1
                     ):
-                        slots.put(slot, number, buffer.spans)
+                        slots.put(slot, number, spans)
                         break
                 else:
                     temporary.append(number)
@@ -404,62 +404,71 @@ class _Estimate:
 
 
 class _Slots:
-    """Allocations that values are put into one after the other, and when they are taken: a bit for each time of the schedule."""
+    """Allocations that values are put into one after the other, and when they are taken. A set of slots is a number with a bit for each.
 
-    def __init__(self, count: int, times: int) -> None:
-        # The words of all slots for one time lie side by side: most values live for few of them.
-        self._taken = np.zeros(((times >> 6) + 1, count), np.uint64)
-        self.held: list[list[int]] = []
-        """The buffers in each slot."""
-        self._slot_of: dict[int, int] = {}
+    The nodes of a binary tree over the times of the schedule have such sets. Node 1 is the root, the children of a node are 2n and 2n + 1, and the leaves
+    are the times: a span is at most two nodes on each level.
+    """
+
+    def __init__(self, times: int) -> None:
+        self._first_leaf = 1 << times.bit_length()
+        self._some = [0] * (2 * self._first_leaf)
+        """The slots that something below the node takes."""
+        self._all = [0] * (2 * self._first_leaf)
+        """The slots that are taken at all times below the node, by what was put there and not further down."""
+        self._count = 0
+        self.slot_of: dict[int, int] = {}
+        """By buffer, the slot that it is in."""
 
     def add(self, number: int, spans: Sequence[tuple[int, int]]) -> None:
         """A slot that has a buffer in it."""
-        self.held.append([])
-        self.put(len(self.held) - 1, number, spans)
+        self._count += 1
+        self.put(self._count - 1, number, spans)
 
     def put(self, slot: int, number: int, spans: Sequence[tuple[int, int]]) -> None:
         """Puts a buffer into a slot."""
-        self.held[slot].append(number)
-        self._slot_of[number] = slot
+        self.slot_of[number] = slot
+        bit, some, every = 1 << slot, self._some, self._all
         for first, last in spans:
-            self._taken[first >> 6 : (last >> 6) + 1, slot] |= _bits(first, last)
+            low, high = first + self._first_leaf, last + self._first_leaf
+            nodes = [low, high]
+            while low ^ high > 1:
+                if not low & 1:
+                    nodes.append(low + 1)
+                if high & 1:
+                    nodes.append(high - 1)
+                low >>= 1
+                high >>= 1
+                some[low] |= bit
+                some[high] |= bit
+            for node in nodes:
+                some[node] |= bit
+                every[node] |= bit
+            while low := low >> 1:
+                some[low] |= bit
 
-    def with_any(self, numbers: Iterable[int]) -> dict[int, list[int]]:
-        """By slot, those of these buffers that are in it."""
-        found: dict[int, list[int]] = {}
-        for number in numbers:
-            if number in self._slot_of:
-                found.setdefault(self._slot_of[number], []).append(number)
+    def taken(self, spans: Iterable[tuple[int, int]]) -> int:
+        """The slots that something takes while the spans last."""
+        some, every = self._some, self._all
+        found = 0
+        for first, last in spans:
+            low, high = first + self._first_leaf, last + self._first_leaf
+            found |= some[low] | some[high]
+            while low ^ high > 1:
+                if not low & 1:
+                    found |= some[low + 1]
+                if high & 1:
+                    found |= some[high - 1]
+                low >>= 1
+                high >>= 1
+                found |= every[low] | every[high]
+            while low := low >> 1:
+                found |= every[low]
         return found
 
-    def is_taken(self, slot: int, spans: Sequence[tuple[int, int]], but: Iterable[Sequence[tuple[int, int]]]) -> bool:
-        """Whether something takes a slot while the spans last, other than what has the spans `but`."""
-        taken = self._taken[:, slot].copy()
-        for others in but:
-            for first, last in others:
-                taken[first >> 6 : (last >> 6) + 1] &= ~_bits(first, last)
-        return any((taken[first >> 6 : (last >> 6) + 1] & _bits(first, last)).any() for first, last in spans)
-
-    def free_for(self, spans: Sequence[tuple[int, int]], near: Mapping[int, object]) -> Iterator[int]:
-        """The slots, the smallest first, that nothing takes while the spans last, and all that are `near`."""
-        end = len(self.held)
-        taken = np.zeros(end, np.uint64)
-        for first, last in spans:
-            words = self._taken[first >> 6 : (last >> 6) + 1, :end]
-            if len(words) == 1:
-                taken |= words[0] & np.uint64(((1 << (last - first + 1)) - 1) << (first & 63))
-            else:
-                taken |= np.bitwise_or.reduce(words & _bits(first, last)[:, None], axis=0)
-        free = np.flatnonzero(taken == 0).tolist()
-        yield from sorted({*free, *near}, reverse=True) if near else reversed(free)
-
-
-def _bits(first: int, last: int) -> npt.NDArray[np.uint64]:
-    """The bits from `first` to `last` in words of 64, beginning with the word that has the first."""
-    count = (last >> 6) - (first >> 6) + 1
-    number = ((1 << (last - first + 1)) - 1) << (first & 63)
-    return np.frombuffer(number.to_bytes(8 * count, "little"), "<u8")
+    def free(self, spans: Iterable[tuple[int, int]]) -> int:
+        """The slots that nothing takes while the spans last."""
+        return ~self.taken(spans) & ((1 << self._count) - 1)
 
 
 def _union(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -470,6 +479,23 @@ def _union(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         else:
             found.append((first, last))
     return tuple(found)
+
+
+def _without(spans: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The parts of spans that are in none of the others."""
+    left = list(spans)
+    for begin, end in others:
+        parts: list[tuple[int, int]] = []
+        for first, last in left:
+            if last < begin or end < first:
+                parts.append((first, last))
+                continue
+            if first < begin:
+                parts.append((first, begin - 1))
+            if end < last:
+                parts.append((end + 1, last))
+        left = parts
+    return left
 
 
 def _overlap(a: Sequence[tuple[int, int]], b: Sequence[tuple[int, int]]) -> bool:
