@@ -1,4 +1,4 @@
-"""`draw`: pictures of shapes, layouts, maps and instructions, given as objects or as text, and of the memory of programs."""
+"""`draw`: pictures of shapes, layouts, maps and instructions, given as objects or as text, of the memory of programs, and of their time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from xlashape.shape.parts.checks import integer
 if TYPE_CHECKING:
     from xlashape.hlo import HloInstruction
     from xlashape.reports.memory import ProgramMemory
+    from xlashape.reports.profile import Profile
     from xlashape.symbolic import IndexingMap
 
 Subject: TypeAlias = "Shape | Layout | IndexingMap | HloInstruction | str | Any"
 """The types that `draw` takes. It also takes everything that `Shape.of` takes, such as arrays of NumPy and JAX.
-Text is a shape, a layout if it begins with a brace, or a map if it has an arrow `->`. The answer of `xlashape.memory` is drawn over time."""
+Text is a shape, a layout if it begins with a brace, or a map if it has an arrow `->`. The answer of `xlashape.memory` is drawn over time, that of
+`xlashape.profile` as bars."""
 
 
 def draw(
@@ -42,7 +44,8 @@ def draw(
     warp: int | None = None,
     theme: str = "auto",
 ) -> Picture:
-    """A picture of a layout of any size; of a layout before and after a change; of the elements that part of an output reads; or of a program's memory.
+    """A picture of a layout of any size; of a layout before and after a change; of the elements that part of an output reads; of a program's memory, or of a
+    profile's times.
 
     An array is drawn by its tiles, with one tile opened down to elements and bits; a small array is drawn whole, a tuple as a list. Of a map or an
     instruction, the picture shows which elements of the operands one element, a tile or a warp of the output reads, on the operands' layouts.
@@ -98,12 +101,17 @@ def draw(
 
 def picture_of_answer(answer: object, theme: str = "auto") -> Picture | None:
     """The picture of a report's answer; None for anything else, and for reports without a picture."""
-    module = sys.modules.get("xlashape.reports.memory")  # an answer shows that its report is loaded
-    if module is None or not isinstance(answer, module.ProgramMemory):
-        return None
-    from xlashape.drawing.memory_map import MemoryPicture  # as above
+    # An answer shows that its report is loaded; pictures of answers load with the first of their kind.
+    memory, profile = (sys.modules.get(f"xlashape.reports.{name}") for name in ("memory", "profile"))
+    if memory is not None and isinstance(answer, memory.ProgramMemory):
+        from xlashape.drawing.memory_map import MemoryPicture
 
-    return MemoryPicture(cast("ProgramMemory", answer), theme)
+        return MemoryPicture(cast("ProgramMemory", answer), theme)
+    if profile is not None and isinstance(answer, profile.Profile):
+        from xlashape.drawing.profile_bars import ProfilePicture
+
+        return ProfilePicture(cast("Profile", answer), theme)
+    return None
 
 
 def _refuse(*, why: str, **values: object) -> None:

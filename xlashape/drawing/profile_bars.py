@@ -1,0 +1,266 @@
+"""The time of a profile as a picture: a bar for each instruction, the longest first, with a mark at the least time that the device allows.
+
+The instructions beyond the first 40 are one bar, the last. A mark is drawn where the profile knows the instruction's least time: from the
+mark to the end of the bar is the most that another program of the same instructions can save.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Final, NamedTuple
+
+from xlashape.drawing.marks import colours
+from xlashape.drawing.picture import Picture
+from xlashape.drawing.writers.panels import CHARACTER, DARK, FONT, LIGHT, THEMES
+from xlashape.drawing.writers.svg import svg_as_png
+from xlashape.errors import InvalidArgumentError
+from xlashape.frozen import set_field
+from xlashape.reports.profile import InstructionTime, Profile
+from xlashape.reports.text import cell_text, cut_middle
+from xlashape.tables import Column, Kind
+
+MOST_BARS: Final = 40
+"""Bars of instructions; the others are one bar more."""
+KINDS: Final = {
+    "memory": "limited by memory",
+    "compute": "limited by compute",
+    "copy": "copy or transpose",
+    "": "limit not known",
+    "rest": "all others",
+}
+"""What a bar's colour tells, in the order of the legend."""
+_FILLS: Final = dict(zip(KINDS, (20, 23, 24, 27, 40), strict=True))
+_NAMES, _LINES, _BARS, _NUMBERS = 236, 176, 420, 216
+_ROW, _BAR = 22, 15
+_LEFT: Final = 20
+_FROM: Final = _LEFT + _NAMES + _LINES
+_WIDTH: Final = _FROM + _BARS + _NUMBERS + 20
+_SECONDS: Final = Column("time", Kind.NUMBER, "", "seconds")
+_FRACTION: Final = Column("share", Kind.NUMBER, "", "fraction")
+_RATE: Final = Column("rate", Kind.NUMBER, "", "bytes/s")
+
+
+class Bar(NamedTuple):
+    """An instruction, or all that have no bar of their own. Times are in seconds, over all executions."""
+
+    name: str
+    time: float
+    """Without the events of other instructions within."""
+    share: float
+    least: float | None
+    """What the device needs at least; None where that is not known."""
+    kind: str
+    """A key of `KINDS`."""
+    source: str
+    tip: str
+
+
+def bars_of(profile: Profile) -> tuple[Bar, ...]:
+    """The bars of a profile, the longest first; that of all other instructions is the last."""
+    shown = profile.rows[:MOST_BARS] if len(profile.rows) > MOST_BARS + 1 else profile.rows
+    rest = profile.rows[len(shown) :]
+    bars = [_bar(row) for row in shown]
+    if rest:
+        least = [_least(row) for row in rest]
+        known = [each for each in least if each is not None]
+        name = f"{len(rest):,} more instructions"
+        time, share = sum([row.self_time for row in rest]), sum([row.share for row in rest])
+        bars.append(Bar(name, time, share, sum(known) if len(known) == len(least) else None, "rest", "", name))
+    return tuple(bars)
+
+
+def _least(row: InstructionTime) -> float | None:
+    return None if row.least_time is None else row.least_time * row.executions
+
+
+def _bar(row: InstructionTime) -> Bar:
+    least = _least(row)
+    tip = [f"{row.name} ({row.opcode})" if row.opcode else row.name]
+    tip.append(f"{cell_text(_SECONDS, row.self_time)}, {cell_text(_FRACTION, row.share)}, {row.count:,} events")
+    if least is not None:
+        tip.append(f"least time {cell_text(_SECONDS, least)}, limited by {row.bound}")
+    if row.bandwidth:
+        tip.append(f"{cell_text(_RATE, row.bandwidth)}B/s")
+    tip += [text for text in (row.module, row.source, row.op_name) if text]
+    kind = "copy" if row.is_copy else row.bound or ""
+    return Bar(_plain(row.name), row.self_time, row.share, least, kind, _plain(row.source), _plain("\n".join(tip)))
+
+
+def _plain(text: str) -> str:
+    return "".join([each if each.isprintable() or each == "\n" else "�" for each in text])
+
+
+class ProfilePicture(Picture):
+    """The picture of a profile. It is shown and saved as other pictures."""
+
+    __slots__ = ("_profile", "bars")
+    _profile: Profile
+    bars: tuple[Bar, ...]
+    """The geometry."""
+
+    def __init__(self, profile: Profile, theme: str = "auto") -> None:
+        if theme not in THEMES:
+            raise InvalidArgumentError(f"theme: expected auto, light or dark, found {str(theme)[:40]!r}", field="theme")
+        set_field(self, "theme", theme)
+        set_field(self, "_profile", profile)
+        set_field(self, "bars", bars_of(profile))
+
+    @property
+    def title(self) -> str:
+        names = list(dict.fromkeys([row.module for row in self._profile.rows if row.module]))
+        more = f" and {len(names) - 2:,} more modules" if len(names) > 2 else ""
+        return _plain(f"the time of {', '.join(names[:2]) or 'a profile'}{more}")
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """What stands below the title."""
+        profile = self._profile
+        if not profile.rows:
+            return ("The profile has no events of HLO instructions.",)
+        steps = f", {profile.steps:,} step{'s' * (profile.steps != 1)}" if profile.steps else ""
+        facts = [f"{cell_text(_SECONDS, profile.time)} in {len(profile.rows):,} instructions{steps}"]
+        if self.has_marks:
+            facts.append(f"The mark is the least time on {self._device}: at most the rest of the bar can be saved.")
+        else:
+            facts.append("Least times are not known: give a target, or peak and bandwidth, for marks of the roofline.")
+        return tuple(facts)
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether the least time of an instruction is known."""
+        return any(bar.least is not None for bar in self.bars)
+
+    @property
+    def _device(self) -> str:
+        return self._profile.target or "this device"
+
+    def svg(self) -> str:
+        """The picture as the text of an SVG file."""
+        return self._svg(standalone=True)
+
+    def _svg(self, *, standalone: bool) -> str:
+        return _svg_text(self, self.theme, standalone=standalone)
+
+    def html(self) -> str:
+        """The picture as a self-contained page, which needs no network. Under the pointer a bar says what is known of its instruction."""
+        page = DARK if self.theme == "dark" else LIGHT
+        dark = (
+            f"@media (prefers-color-scheme:dark){{body{{background:{DARK['ground']}}}}}" if self.theme == "auto" else ""
+        )
+        scheme = "light dark" if self.theme == "auto" else self.theme
+        return (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta name="viewport" content="width=device-width">\n<meta name="color-scheme" content="{scheme}">\n'
+            f"<title>{escape(self.title)}</title>\n<style>body{{margin:0;overflow-x:auto;background:{page['ground']}}}"
+            f"svg{{display:block}}{dark}</style>\n</head>\n<body>\n{self._svg(standalone=False)}\n</body>\n</html>\n"
+        )
+
+    def png(self, scale: float = 2.0) -> bytes:
+        """The picture as a PNG image. Errors as for other pictures."""
+        theme = "dark" if self.theme == "dark" else "light"
+        return svg_as_png(_svg_text(self, theme, standalone=True), scale)
+
+    def text(self, color: str = "none", width: int = 100) -> str:
+        """The bars as lines of at most `width` characters, 60 at least. A bar is full up to the least time, where that is known."""
+        del color  # bars have none
+        width = max(60, min(width, 400))
+        first, *others = self.facts
+        if self.has_marks:
+            others = [f"█ least time on {self._device}  ▒ above it  ░ least time not known"]
+        lines = [self.title, first, *others, ""]
+        times = [cell_text(_SECONDS, bar.time) for bar in self.bars]
+        names = min(max([len(bar.name) for bar in self.bars], default=0), width * 3 // 10)
+        sources = min(max([len(bar.source) for bar in self.bars], default=0), width // 4)
+        numbers = max([len(each) for each in times], default=0)
+        room = width - names - sources - numbers - 6 - 2 * (4 if sources else 3)
+        most = max([bar.time for bar in self.bars], default=0.0) or 1.0
+        for bar, time in zip(self.bars, times, strict=True):
+            full = max(1, round(bar.time / most * room))
+            least = min(full, round((bar.least or 0.0) / most * room)) if self.has_marks else full
+            blocks = "█" * least + ("▒" if bar.least is not None else "░") * (full - least)
+            parts = [cut_middle(bar.name, names).ljust(names), blocks.ljust(room)]
+            parts += [time.rjust(numbers), cell_text(_FRACTION, bar.share).rjust(6), cut_middle(bar.source, sources)]
+            lines.append("  ".join(parts).rstrip())
+        return "\n".join(lines) + "\n"
+
+
+def _svg_text(picture: ProfilePicture, theme: str, *, standalone: bool) -> str:
+    bars = picture.bars
+    page = DARK if theme == "dark" else LIGHT
+    dark = f"@media (prefers-color-scheme:dark){{{_rules(DARK)}}}" if theme == "auto" else ""
+    xmlns = ' xmlns="http://www.w3.org/2000/svg"' if standalone else ""
+    top = 56 + 15 * len(picture.facts)
+    bottom = top + _ROW * len(bars)
+    height = bottom + 40
+    parts = [
+        f'<svg{xmlns} class="xspb" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}" role="img">',
+        f"<title>{escape(picture.title)}</title><style>.xspb text{{font:11px {FONT}}}"
+        f".xspb .h{{font-size:15px;font-weight:bold}}{_rules(page)}{dark}</style>",
+        f'<rect class="g" width="{_WIDTH}" height="{height}"/>',
+        f'<text class="t h" x="{_LEFT}" y="24">{escape(cut_middle(picture.title, 110))}</text>',
+    ]
+    parts += [
+        f'<text class="u" x="{_LEFT}" y="{42 + 15 * number}">{escape(fact)}</text>'
+        for number, fact in enumerate(picture.facts)
+    ]
+    if not bars:
+        return "".join(parts) + "</svg>"
+    most = max([bar.time for bar in bars]) or 1.0
+    ends = [_FROM + _BARS + 66, _FROM + _BARS + 128, _FROM + _BARS + _NUMBERS]
+    headings = ["time", "share", "least time"] if picture.has_marks else ["time", "share"]
+    parts += [
+        f'<text class="u" x="{_LEFT}" y="{top - 8}">instruction</text>',
+        f'<text class="u" x="{_LEFT + _NAMES}" y="{top - 8}">source</text>',
+    ]
+    parts += [
+        f'<text class="u e" x="{end}" y="{top - 8}">{heading}</text>'
+        for heading, end in zip(headings, ends, strict=False)
+    ]
+    for number, bar in enumerate(bars):
+        y, base = top + _ROW * number, top + _ROW * number + _BAR - 3
+        width = max(round(bar.time / most * _BARS, 2), 0.5)
+        name = escape(cut_middle(bar.name, int((_NAMES - 12) / CHARACTER)))
+        source = escape(cut_middle(bar.source, int((_LINES - 12) / CHARACTER)))
+        cells = [cell_text(_SECONDS, bar.time), cell_text(_FRACTION, bar.share)]
+        if bar.least is not None:
+            cells.append(cell_text(_SECONDS, bar.least))
+        parts.append(
+            f'<g><title>{escape(bar.tip)}</title><rect class="g" x="0" y="{y - 3}" width="{_WIDTH}" height="{_ROW}"/>'
+            f'<text class="t" x="{_LEFT}" y="{base}">{name}</text>'
+            f'<text class="u" x="{_LEFT + _NAMES}" y="{base}">{source}</text>'
+            f'<rect class="k{list(KINDS).index(bar.kind)}" x="{_FROM}" y="{y}" width="{width}" height="{_BAR}"/>'
+        )
+        parts += [
+            f'<text class="t e" x="{end}" y="{base}">{cell}</text>' for cell, end in zip(cells, ends, strict=False)
+        ]
+        if bar.least is not None:
+            # A least time beyond the longest bar is marked at the end of the axis.
+            x = round(_FROM + min(bar.least / most, 1.0) * _BARS, 2)
+            ends_of_mark = f'x1="{x}" y1="{y - 3}" x2="{x}" y2="{y + _BAR + 3}"'
+            parts.append(f'<line class="q" {ends_of_mark}/><line class="p" {ends_of_mark}/>')
+        parts.append("</g>")
+    found = {bar.kind for bar in bars}
+    x = _LEFT
+    for number, (kind, meaning) in enumerate(KINDS.items()):
+        if kind in found:
+            parts.append(f'<rect class="k{number}" x="{x}" y="{bottom + 12}" width="12" height="12"/>')
+            parts.append(f'<text class="t" x="{x + 18}" y="{bottom + 22}">{meaning}</text>')
+            x += 170
+    if picture.has_marks:
+        parts.append(f'<line class="p" x1="{x + 6}" y1="{bottom + 8}" x2="{x + 6}" y2="{bottom + 28}"/>')
+        parts.append(f'<text class="t" x="{x + 18}" y="{bottom + 22}">least time on the device</text>')
+    return "".join(parts) + "</svg>"
+
+
+def _rules(page: dict[str, str]) -> str:
+    fills = "".join(
+        [
+            f".xspb .k{number}{{fill:{colours.hex_of(fill)};stroke:{page['rule']};stroke-width:.5}}"
+            for number, fill in enumerate(_FILLS.values())
+        ]
+    )
+    return (
+        f".xspb .g{{fill:{page['ground']}}}.xspb .t{{fill:{page['text']}}}.xspb .u{{fill:{page['muted']}}}"
+        f".xspb .e{{text-anchor:end}}.xspb .p{{stroke:{page['mark']};stroke-width:2}}"
+        f".xspb .q{{stroke:{page['ground']};stroke-width:5}}{fills}"
+    )
