@@ -50,15 +50,15 @@ class Agent:
     def what_is(self, x: str) -> dict[str, Any]:
         """What a text or a file is: a shape, a module, an indexing map. x: the text, or the path of a file."""
         data = self._input(x)
-        if isinstance(data, str):
+        if isinstance(data, bytes):
             errors: list[XlashapeError] = []
             for kind, read in (("shape", Shape.parse), ("indexing map", IndexingMap.parse)):
                 try:
-                    return _fitting({"kind": kind, "text": str(read(data))}, [], "")
+                    return _fitting({"kind": kind, "text": str(read(x))}, [], "")
                 except XlashapeError as error:
                     errors.append(error)
-            if "HloModule" not in data and "ENTRY" not in data:
-                raise errors["->" in data]
+            if "HloModule" not in x and "ENTRY" not in x:
+                raise errors["->" in x]
         module = HloModule.of(data)
         rows = [{"parameter": each.name, "shape": str(each.shape)} for each in module.entry.parameters]
         facts = {
@@ -151,19 +151,29 @@ class Agent:
                 found[section] = rows
         return found
 
-    def _input(self, x: str) -> str | bytes | Path:
-        """The text; the path where it names a file below the root."""
+    def _input(self, x: str) -> bytes | Path:
+        """The path where `x` names a file below the root; else the text, as bytes, which reports never take for a path."""
         if len(x) > _MOST_INPUT:
             raise InvalidArgumentError(f"text of {len(x):,} characters is too long: pass the path of a file", field="x")
-        if "\n" in x or "{" in x or "[" in x or "(" in x or not x.strip():
-            return x
-        path = self._allowed(x)
-        if not path.is_file():
-            raise NotFoundError(f"cannot read {x!r}: there is no such file below {self._root}", kind="file", name=x)
-        return path
+        is_text = any(character in x for character in "\n{[(") or not x.strip()
+        try:
+            path = self._allowed(x)
+            is_file = path.is_file()
+        except (XlashapeError, OSError):
+            if is_text:
+                return x.encode(errors="replace")
+            raise
+        if is_file:
+            return path
+        if is_text:
+            return x.encode(errors="replace")
+        raise NotFoundError(f"cannot read {x!r}: there is no such file below {self._root}", kind="file", name=x)
 
     def _allowed(self, name: str) -> Path:
-        path = (self._root / name).resolve()
+        try:
+            path = (self._root / name).resolve()
+        except (ValueError, RuntimeError):  # a zero byte; a link that leads to itself
+            raise NotFoundError(f"{name!r} is not the path of a file", kind="file", name=name) from None
         if not path.is_relative_to(self._root):
             raise InvalidArgumentError(
                 f"{name!r} is not below {self._root}, the only directory that may be used", field="x"
@@ -242,6 +252,6 @@ def _tool(method: Callable[..., dict[str, Any]], failure: type[Exception]) -> Ca
         except XlashapeError as error:
             raise failure(_short(str(error), 1000)) from None
         except OSError as error:
-            raise failure(f"{error.filename}: {error.strerror}") from None
+            raise failure(_short(f"{error.filename}: {error.strerror}", 1000)) from None
 
     return tool

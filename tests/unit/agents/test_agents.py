@@ -143,7 +143,9 @@ def test_there_are_ten_tools_that_say_what_they_take() -> None:
         ("index", {"shape": "f32[3]"}, "pass an index or a position"),
         ("index", {"shape": "f32[3]", "index": [9]}, "9"),
         ("why", {"x": "f32[" + "9," * 600_000}, "is too long"),
-        ("what_is", {"x": ""}, ""),
+        ("what_is", {"x": ""}, "expected a shape"),
+        ("why", {"x": "a\0.hlo"}, "is not the path of a file"),
+        ("why", {"x": "x" * 5000}, "File name too long"),
     ],
 )
 def test_mistakes_are_errors_of_the_tool(tool: str, arguments: dict[str, Any], message: str) -> None:
@@ -161,6 +163,21 @@ def test_a_link_that_leads_out_of_the_root_is_not_followed(tmp_path: Path) -> No
     (tmp_path / "root" / "link.hlo").symlink_to(tmp_path / "secret.hlo")
     [result] = ask(("memory", {"x": "link.hlo"}), root=tmp_path / "root")
     assert result.is_error
+
+
+@pytest.mark.parametrize("name", ["secret (1).hlo", "secret[1].hlo", "secret{1}.hlo"])
+def test_a_path_that_looks_like_text_is_not_opened_outside_the_root(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    for folder in (tmp_path, root):
+        (folder / name).write_text(CHAIN)
+    tools = ("why", "memory", "copies", "reads", "cost", "what_is")
+    outside = ask(*[(tool, {"x": str(tmp_path / name)}) for tool in tools], root=root)
+    assert [each.is_error for each in outside] == [True] * len(tools)
+    below = ask(*[(tool, {"x": name}) for tool in tools], root=root)
+    assert [each.is_error for each in below] == [False] * len(tools)
+    [compared] = ask(("diff", {"a": name, "b": f"../{name}"}), root=root)
+    assert compared.is_error
 
 
 def test_text_of_a_module_stays_data(tmp_path: Path) -> None:

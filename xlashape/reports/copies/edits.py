@@ -177,7 +177,8 @@ def _before(step: HloInstruction, order: tuple[int, ...] | None) -> tuple[int, .
     if step.opcode == Opcode.COPY:
         return order
     if step.opcode == Opcode.TRANSPOSE:
-        return tuple([step.proto.dimensions[dimension] for dimension in order])
+        dimensions = step.proto.dimensions
+        return tuple([dimensions[dimension] for dimension in order]) if sorted(dimensions) == sorted(order) else None
     return _reshaped(result, order, operand) if _is_reshape(step, operand, result) else None
 
 
@@ -189,7 +190,7 @@ def _after(step: HloInstruction, order: tuple[int, ...] | None) -> tuple[int, ..
         return order
     if step.opcode == Opcode.TRANSPOSE:
         back = {dimension: number for number, dimension in enumerate(step.proto.dimensions)}
-        return tuple([back[dimension] for dimension in order]) if len(back) == len(order) else None
+        return tuple([back[dimension] for dimension in order]) if sorted(back) == sorted(order) else None
     return _reshaped(operand, order, result) if _is_reshape(step, operand, result) else None
 
 

@@ -99,3 +99,16 @@ def test_a_budget_ends_it():
     text = entry([*lines, "ROOT r = f32[4]{0} negate(c0)"])
     with budget(steps=1_000), pytest.raises(xs.errors.LimitExceededError):
         xs.copies(xs.HloModule.parse(text))
+
+
+@pytest.mark.parametrize("dimensions", ["7,-1", "1,1", "0", "2,1"])
+@pytest.mark.parametrize("layout", ["{1,0}", "{0,1}"])
+def test_transposes_of_dimensions_that_are_not_there(dimensions: str, layout: str):
+    """A text may have any numbers: only the verifier refuses them."""
+    lines = [
+        f"p = f32[8,16]{{1,0}} parameter(0)\nn = f32[8,16]{layout} copy(p)",
+        f"t = f32[16,8]{{1,0}} transpose(n), dimensions={{{dimensions}}}",
+        "ROOT c = f32[16,8]{0,1} copy(t)",
+    ]
+    found = xs.copies(entry(lines))
+    assert "t" in [each.name for each in found]
