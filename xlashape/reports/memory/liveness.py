@@ -95,7 +95,7 @@ class _Estimate:
                 continue
             kind = TEMPORARY
             for value in values:
-                made = ranges.values[value].instruction
+                made = ranges.instructions[value]
                 if made.opcode == Opcode.PARAMETER and made.computation is self._module.entry:
                     kind = PARAMETER
                 elif made.opcode == Opcode.CONSTANT and kind != PARAMETER:
@@ -104,7 +104,7 @@ class _Estimate:
             if kind == TEMPORARY and is_live_out:
                 kind = OUTPUT
             values.sort(key=ranges.begins.__getitem__)
-            shape = ranges.values[values[0]].shape
+            shape = ranges.shapes[values[0]]
             space = shape.layout.memory_space if shape.layout is not None else 0
             spans = _union([(ranges.begins[value], ranges.ends[value]) for value in values])
             self._of_group[number] = len(found)
@@ -116,20 +116,18 @@ class _Estimate:
     def _takes_over(self, later: int, earlier: int) -> bool:
         """Whether a value may be computed in the memory of one that is used for the last time where it begins."""
         ranges = self._ranges
-        made, given = ranges.values[later], ranges.values[earlier]
-        if ranges.ends[earlier] != ranges.begins[later] or made.is_merged or made.shape != given.shape:
+        if ranges.ends[earlier] != ranges.begins[later] or later in ranges.merged:
             return False
-        operands = [
-            number for number, operand in enumerate(made.instruction.operands) if earlier in ranges.of.get(operand, ())
-        ]
-        if len(operands) != 1 and not (operands and _is_elementwise(made.instruction)):
+        made = ranges.instructions[later]
+        if made.opcode == Opcode.COPY or ranges.shapes[later] != ranges.shapes[earlier]:
             return False
-        if made.instruction.opcode == Opcode.COPY:
-            return False
-        key = (made.instruction, operands[0])
+        operands = [number for number, operand in enumerate(made.operands) if earlier in ranges.of[operand]]
+        if made.opcode in _ELEMENTWISE or len(operands) != 1:
+            return bool(operands) and made.opcode in _ELEMENTWISE
+        key = (made, operands[0])
         known = self._elementwise.get(key)
         if known is None:
-            known = self._elementwise[key] = keeps_positions(made.instruction, operands)
+            known = self._elementwise[key] = keeps_positions(made, operands)
         return known
 
     def _interferes(self, a: _Buffer, b: _Buffer) -> bool:
@@ -151,7 +149,7 @@ class _Estimate:
 
     def _position(self, value: int) -> tuple[int, int]:
         """The order in which XLA assigns buffers of the same size: by computation, in the order in which they were made, then by instruction."""
-        instruction = self._ranges.values[value].instruction
+        instruction = self._ranges.instructions[value]
         return -instruction.computation.proto.id, instruction.index
 
     # -- the plan -----------------------------------------------------------------------------
@@ -230,8 +228,11 @@ class _Estimate:
         for number in (*lasting, *temporary):
             for value in buffers[number].values:
                 sizes[value] = buffers[number].size
-        places = list(ranges.values)
-        spaces = [value.shape.layout.memory_space if value.shape.layout is not None else 0 for value in places]
+        space_of = {
+            shape: shape.layout.memory_space if shape.layout is not None else 0
+            for shape in dict.fromkeys(ranges.shapes)
+        }
+        spaces = [space_of[shape] for shape in ranges.shapes]
         table_places: list[Place] = []
         for instruction, index, size, kind in tables:
             lives.append(len(sizes))
@@ -267,10 +268,10 @@ class _Estimate:
             allocations.append(Allocation(len(allocations), most, space, TEMPORARY, values=inside))
 
         def place(value: int) -> Place:
-            if value >= len(places):
-                return table_places[value - len(places)]
-            found = places[value]
-            return Place(found.instruction, found.instruction.name, found.shape_index, found.shape)
+            if value >= len(ranges.shapes):
+                return table_places[value - len(ranges.shapes)]
+            instruction = ranges.instructions[value]
+            return Place(instruction, instruction.name, ranges.indexes[value], ranges.shapes[value])
 
         lower, upper = self._bounds(static)
         notes = (_BY_LIVENESS,) if self._schedule.is_given else (_BY_LIVENESS, _OWN_ORDER)
@@ -294,23 +295,22 @@ class _Estimate:
         end: int,
     ) -> int:
         flat = list(sizes)
-        for value, found in enumerate(self._ranges.values):
-            shape = found.shape
-            if (shape.is_array or shape.is_buffer) and not shape.is_unbounded_dynamic and shape.layout is not None:
-                flat[value] = byte_size_of(shape) if shape.layout.tiles else flat[value]
+        for value, shape in enumerate(self._ranges.shapes):
+            if shape.layout is not None and shape.layout.tiles and not shape.is_unbounded_dynamic:
+                flat[value] = byte_size_of(shape)
         return max(_totals(flat, lives, begins, ends, end + 1))
 
     def _shown(self, buffer: _Buffer) -> int:
         """The value that stands for a buffer that lives throughout: the parameter, else one that does not merge others."""
         if buffer.kind == PARAMETER:
             for value in buffer.values:
-                made = self._ranges.values[value].instruction
+                made = self._ranges.instructions[value]
                 if made.opcode == Opcode.PARAMETER and made.computation is self._module.entry:
                     return value
-        return next((value for value in buffer.values if not self._ranges.values[value].is_merged), buffer.values[0])
+        return next((value for value in buffer.values if value not in self._ranges.merged), buffer.values[0])
 
     def _allocation(self, number: int, buffer: _Buffer) -> Allocation:
-        shown = self._ranges.values[self._shown(buffer)]
+        shown = self._shown(buffer)
         is_parameter = buffer.kind == PARAMETER
         return Allocation(
             number,
@@ -321,8 +321,8 @@ class _Estimate:
             is_parameter=is_parameter,
             is_aliased=is_parameter and buffer.is_live_out,
             is_constant=buffer.kind == CONSTANT,
-            parameter_number=shown.instruction.proto.parameter_number if is_parameter else 0,
-            parameter_index=shown.shape_index if is_parameter else (),
+            parameter_number=self._ranges.instructions[shown].proto.parameter_number if is_parameter else 0,
+            parameter_index=self._ranges.indexes[shown] if is_parameter else (),
             values=buffer.values,
         )
 
@@ -518,10 +518,6 @@ def _totals(
         change[begin] += sizes[value]
         change[min(last, steps - 1) + 1] -= sizes[value]
     return list(accumulate(change))[:steps]
-
-
-def _is_elementwise(instruction: HloInstruction) -> bool:
-    return instruction.opcode in _ELEMENTWISE
 
 
 def keeps_positions(instruction: HloInstruction, operands: Sequence[int]) -> bool:

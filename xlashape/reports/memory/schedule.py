@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.module_proto.structure import LOCAL_ID
-from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
 from xlashape.shape import Shape
@@ -38,7 +38,6 @@ def flat_schedule(module: HloModule) -> FlatSchedule:
     sequences = {key & LOCAL_ID: value.instruction_ids for key, value in module.proto.schedule.sequences.items()}
     is_given = (module.entry.proto.id & LOCAL_ID) in sequences
     order: list[HloInstruction] = []
-    times: dict[HloInstruction, int] = {}
     spans: dict[HloComputation, tuple[int, int]] = {}
 
     def sequence(computation: HloComputation) -> Iterator[HloInstruction]:
@@ -58,21 +57,21 @@ def flat_schedule(module: HloModule) -> FlatSchedule:
             stack.append((called, sequence(called), None, iter(())))
             continue
         if caller is not None:
-            times[caller] = len(order)
             order.append(caller)
-        instruction = next(left, None)
-        if instruction is None:
+        for instruction in left:
+            spend()
+            if operation_of(instruction.opcode).runs_called_instructions:
+                stack.append((computation, left, instruction, iter(_runs(instruction))))
+                break
+            order.append(instruction)
+        else:
             spans[computation] = (spans[computation][0], max(spans[computation][0], len(order) - 1))
-            continue
-        spend()
-        stack.append((computation, left, instruction, iter(_runs(instruction))))
+    times = {instruction: time for time, instruction in enumerate(order)}
     return FlatSchedule(tuple(order), times, spans, is_given)
 
 
 def _runs(instruction: HloInstruction) -> Sequence[HloComputation]:
     """The computations that an instruction runs one instruction after the other, the condition of a loop first."""
-    if not operation_of(instruction.proto.opcode).runs_called_instructions:
-        return ()
     called = instruction.called_computations
     return called[::-1] if instruction.opcode == Opcode.WHILE else called
 
@@ -80,25 +79,36 @@ def _runs(instruction: HloInstruction) -> Sequence[HloComputation]:
 def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
     """An order of a computation's instructions that keeps little memory alive."""
     instructions = computation.instructions
-    size_of = {each.shape: 0 for each in instructions}
-    for shape in size_of:
-        size_of[shape] = leaf_bytes(shape)
-    sizes = [0 if _is_free(each) else size_of[each.shape] for each in instructions]
+    size_of: dict[Shape, int] = {}
+    sizes: list[int] = []
     waits = [0] * len(instructions)
-    needs: list[list[int]] = [[] for _ in instructions]
+    needs: list[tuple[int, ...]] = []
     left = [0] * len(instructions)
     followers: list[list[int]] = [[] for _ in instructions]
-    for each in instructions:
-        operands = {operand.index for operand in each.operands}
-        needs[each.index] = list(operands)
-        for before in operands | {other.index for other in each.control_predecessors}:
-            followers[before].append(each.index)
-            waits[each.index] += 1
+    for index, each in enumerate(instructions):
+        shape = each.shape
+        size = size_of.get(shape)
+        if size is None:
+            size = size_of[shape] = leaf_bytes(shape)
+        sizes.append(0 if _is_free(each.opcode) else size)
+        operands = tuple([operand.index for operand in each.operands])
+        if len(operands) > 1:
+            operands = tuple(set(operands))
+        needs.append(operands)
         for operand in operands:
             left[operand] += 1
+        ids = each.proto.control_predecessor_ids
+        before = {*operands, *[other.index for other in each.control_predecessors]} if ids else operands
+        for other in before:
+            followers[other].append(index)
+        waits[index] = len(before)
 
     def gain(index: int) -> int:
-        return sum([sizes[operand] for operand in needs[index] if left[operand] == 1]) - sizes[index]
+        freed = 0
+        for operand in needs[index]:
+            if left[operand] == 1:
+                freed += sizes[operand]
+        return freed - sizes[index]
 
     ready = [(-gain(index), index) for index, count in enumerate(waits) if not count]
     heapify(ready)
@@ -125,11 +135,8 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
     return order
 
 
-def _is_free(instruction: HloInstruction) -> bool:
-    return operation_of(instruction.proto.opcode).moves_no_data or instruction.opcode in (
-        Opcode.PARAMETER,
-        Opcode.CONSTANT,
-    )
+def _is_free(opcode: Opcode | UnknownOpcode) -> bool:
+    return opcode in (Opcode.PARAMETER, Opcode.CONSTANT) or operation_of(opcode).moves_no_data
 
 
 def leaf_bytes(shape: Shape) -> int:

@@ -105,7 +105,7 @@ def _spans(plan: Plan, module: HloModule, temporary: set[int]) -> tuple[list[_Sp
     """When values take the memory of temporary allocations. Values at the same offset are in the same memory, one after the other."""
     schedule = flat_schedule(module)
     ranges = value_ranges(module, schedule)
-    by_place = {(value.instruction, value.shape_index): number for number, value in enumerate(ranges.values)}
+    by_place = {place: number for number, place in enumerate(zip(ranges.instructions, ranges.indexes, strict=True))}
     memory: dict[tuple[int, int], list[_Span]] = {}
     for position in sorted(temporary):
         for value in plan.allocations[position].values:

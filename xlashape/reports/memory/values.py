@@ -9,7 +9,7 @@ in donated parameters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
@@ -29,7 +29,7 @@ _PASSES: Final = frozenset(
         Opcode.ASYNC_UPDATE,
     ]
 )
-_ELEMENT_OF_START: Final = {
+_ELEMENT_OF_START: Final[dict[str, int]] = {
     Opcode.COPY_DONE: 0,
     Opcode.ALL_GATHER_DONE: 1,
     Opcode.COLLECTIVE_PERMUTE_DONE: 1,
@@ -37,7 +37,7 @@ _ELEMENT_OF_START: Final = {
     Opcode.RECV_DONE: 0,
 }
 """Their result is, or begins with, this element of what the start gave."""
-_REPEATED: Final = {
+_REPEATED: Final[dict[str, tuple[int, ...]]] = {
     Opcode.COPY_START: (1,),
     Opcode.ALL_GATHER_START: (0,),
     Opcode.COLLECTIVE_PERMUTE_START: (0,),
@@ -45,23 +45,24 @@ _REPEATED: Final = {
     Opcode.ASYNC_START: (0,),
 }
 """The elements of a start's result that are its operands again."""
+_GIVES_ON: Final = _PASSES.union(
+    _ELEMENT_OF_START,
+    [Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.PARAMETER, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL],
+)
+"""Opcodes whose result may be values that others have made, or merge such values."""
 _IN_PLACE: Final = frozenset([Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SCATTER])
 
 
-class Value(NamedTuple):
-    """An array that an instruction makes."""
-
-    instruction: HloInstruction
-    shape_index: tuple[int, ...]
-    shape: Shape
-    is_merged: bool = False
-    """It merges values that arrive in different ways."""
-
-
 class ValueRanges(NamedTuple):
-    """The values of a module. All lists have an entry for each value."""
+    """The values of a module, arrays that instructions make. All lists have an entry for each value."""
 
-    values: tuple[Value, ...]
+    instructions: Sequence[HloInstruction]
+    """Which instruction makes it."""
+    indexes: Sequence[tuple[int, ...]]
+    """Where it is in the instruction's result."""
+    shapes: Sequence[Shape]
+    merged: Set[int]
+    """The values that merge others, which arrive in different ways."""
     sizes: Sequence[int]
     begins: Sequence[int]
     """When it is made: a time of the schedule."""
@@ -90,20 +91,29 @@ class _Values:
     def __init__(self, module: HloModule, schedule: FlatSchedule) -> None:
         self._module = module
         self._schedule = schedule
-        self._values: list[Value] = []
+        self._instructions: list[HloInstruction] = []
+        self._indexes: list[tuple[int, ...]] = []
+        self._shapes: list[Shape] = []
+        self._merged: set[int] = set()
         self._begins: list[int] = []
         self._ends: list[int] = []
         self._sure_ends: list[int] = []
         self._above: list[int] = []
         self._of: dict[HloInstruction, tuple[int, ...]] = {}
         self._leaves: dict[Shape, tuple[tuple[tuple[int, ...], Shape], ...]] = {}
-        self._sizes: dict[Shape, int] = {}
+        self._numbers: dict[Shape, dict[tuple[int, ...], int]] = {}
         self._aliased: list[int] = []
         self._states: dict[HloInstruction, dict[int, int]] = {}
         self._callers: dict[HloComputation, HloInstruction] = {}
         self._constant_state: dict[HloInstruction, frozenset[int]] = {}
+        self._donated = frozenset(
+            [
+                (alias.parameter_number, tuple(alias.parameter_shape_index))
+                for alias in module.proto.input_output_alias.entries
+            ]
+        )
         for instruction in schedule.instructions:
-            if operation_of(instruction.proto.opcode).runs_called_instructions:
+            if operation_of(instruction.opcode).runs_called_instructions:
                 for called in instruction.called_computations:
                     self._callers.setdefault(called, instruction)
                 if instruction.opcode == Opcode.WHILE and instruction.called_computations:
@@ -127,16 +137,14 @@ class _Values:
             self._leaves[shape] = found
         return found
 
-    def _bytes(self, shape: Shape) -> int:
-        size = self._sizes.get(shape)
-        if size is None:
-            size = self._sizes[shape] = array_bytes(shape)
-        return size
-
     def _new(self, instruction: HloInstruction, number: int, time: int, *, is_merged: bool = False) -> int:
         index, shape = self.leaves(instruction.shape)[number]
-        value = len(self._values)
-        self._values.append(Value(instruction, index, shape, is_merged))
+        value = len(self._above)
+        self._instructions.append(instruction)
+        self._indexes.append(index)
+        self._shapes.append(shape)
+        if is_merged:
+            self._merged.add(value)
         self._begins.append(time)
         self._ends.append(time)
         self._sure_ends.append(time)
@@ -159,42 +167,50 @@ class _Values:
 
     def ranges(self) -> ValueRanges:
         """The values, their lives and their sharing."""
-        ends, sure, end_of_program = self._ends, self._sure_ends, len(self._schedule.instructions)
+        ends, sure, of, spans = self._ends, self._sure_ends, self._of, self._schedule.spans
+        end_of = {computation.root: last for computation, (_, last) in spans.items()}
+        end_of[self._module.entry.root] = len(self._schedule.instructions)
         for time, instruction in enumerate(self._schedule.instructions):
             spend()
-            used = time
-            if instruction.opcode == Opcode.WHILE and instruction.called_computations:
+            opcode, used = instruction.opcode, time
+            if opcode == Opcode.WHILE and instruction.called_computations:
                 # What a loop begins with is given to its state when the body begins, and need not live beside it.
-                used = self._schedule.spans[instruction.called_computations[0]][0]
-            for operand in () if instruction.opcode == Opcode.GET_TUPLE_ELEMENT else instruction.operands:
-                for value in self._of[operand]:
-                    ends[value] = max(ends[value], used)
-                    if instruction.opcode != Opcode.CALL:
-                        sure[value] = max(sure[value], used)
-            found = self._result(instruction, time)
-            self._of[instruction] = found
-            if instruction.is_root:
-                computation = instruction.computation
-                is_entry = computation is self._module.entry
-                end = end_of_program if is_entry else self._schedule.spans[computation][1]
+                used = spans[instruction.called_computations[0]][0]
+            for operand in () if opcode == Opcode.GET_TUPLE_ELEMENT else instruction.operands:
+                for value in of[operand]:
+                    if ends[value] < used:
+                        ends[value] = used
+                    if sure[value] < used and opcode != Opcode.CALL:
+                        sure[value] = used
+            if opcode in _GIVES_ON:
+                found = self._result(instruction, time)
+            else:
+                found = self._made(instruction, time)
+            of[instruction] = found
+            end = end_of.get(instruction)
+            if end is not None:
                 for value in found:
                     ends[value] = max(ends[value], end)
                     sure[value] = max(sure[value], end)
         self._donate()
-        buffers = [self._buffer(value) for value in range(len(self._values))]
+        size_of = {shape: array_bytes(shape) for shape in dict.fromkeys(self._shapes)}
         return ValueRanges(
-            tuple(self._values),
-            [self._bytes(value.shape) for value in self._values],
+            self._instructions,
+            self._indexes,
+            self._shapes,
+            self._merged,
+            [size_of[shape] for shape in self._shapes],
             self._begins,
             ends,
             sure,
-            buffers,
-            self._of[self._module.entry.root],
-            self._of,
+            [self._buffer(value) for value in range(len(self._above))],
+            of[self._module.entry.root],
+            of,
             frozenset([self._buffer(value) for value in self._aliased]),
         )
 
     def _result(self, instruction: HloInstruction, time: int) -> tuple[int, ...]:
+        """The values of the result of an instruction that may give on what it takes."""
         opcode, operands = instruction.opcode, instruction.operands
         count = len(self.leaves(instruction.shape))
         if opcode == Opcode.TUPLE:
@@ -205,10 +221,9 @@ class _Values:
             return self._of[operands[0]]
         if opcode == Opcode.ASYNC_UPDATE and operands:
             return self._updated(instruction, time)
-        if opcode == Opcode.ALL_REDUCE_START or not isinstance(opcode, Opcode):
-            return self._made(instruction, time)
-        if opcode in _ELEMENT_OF_START and operands:
-            found = self._element(operands[0], _ELEMENT_OF_START[opcode], None)
+        element = _ELEMENT_OF_START.get(opcode)
+        if element is not None and operands:
+            found = self._element(operands[0], element, None)
             if len(found) == count:
                 return found
         if opcode == Opcode.PARAMETER and instruction.computation is not self._module.entry:
@@ -251,13 +266,25 @@ class _Values:
 
     def _made(self, instruction: HloInstruction, time: int) -> tuple[int, ...]:
         """New values, but for what an asynchronous start repeats of its operands; those computed in place share their operand's memory."""
-        leaves = self.leaves(instruction.shape)
-        repeated = _REPEATED.get(instruction.opcode, ()) if isinstance(instruction.opcode, Opcode) else ()
-        given = [value for operand in instruction.operands for value in self._of[operand]]
+        if instruction.opcode in _REPEATED:
+            found = self._started(instruction, time)
+        else:
+            found = [self._new(instruction, number, time) for number in range(len(self.leaves(instruction.shape)))]
+        for number, operand, leaf in self._in_place(instruction):
+            values = self._of[instruction.operands[operand]]
+            if number < len(found) and leaf < len(values) and self._may_be_overwritten(values[leaf], time):
+                self._unite(found[number], values[leaf])
+        return tuple(found)
+
+    def _started(self, start: HloInstruction, time: int) -> list[int]:
+        """The values of the result of an asynchronous start."""
+        leaves = self.leaves(start.shape)
+        repeated = _REPEATED[start.opcode]
+        given = [value for operand in start.operands for value in self._of[operand]]
         found: list[int] = []
         started: tuple[int, ...] = ()
-        if instruction.opcode == Opcode.ASYNC_START and instruction.called_computations:
-            started = self._of.get(instruction.called_computations[0].root, ())
+        if start.opcode == Opcode.ASYNC_START and start.called_computations:
+            started = self._of.get(start.called_computations[0].root, ())
         for number, (index, _) in enumerate(leaves):
             if started and index and index[0] == 1:
                 before = sum([each == 1 for (each, *_), _ in leaves[:number]])
@@ -267,28 +294,18 @@ class _Values:
             if index and index[0] in repeated and given:
                 found.append(given[min(sum([each in repeated for (each, *_), _ in leaves[:number]]), len(given) - 1)])
             else:
-                found.append(self._new(instruction, number, time))
-        for number, operand, leaf in self._in_place(instruction):
-            values = self._of[instruction.operands[operand]]
-            if number < len(found) and leaf < len(values) and self._may_be_overwritten(values[leaf], time):
-                self._unite(found[number], values[leaf])
-        return tuple(found)
+                found.append(self._new(start, number, time))
+        return found
 
     def _may_be_overwritten(self, value: int, time: int) -> bool:
         """Whether the memory of a value may hold another afterwards. XLA copies what may not; a module that it has not worked on yet has no such copies."""
-        made = self._values[value].instruction
+        made = self._instructions[value]
         if made.opcode == Opcode.CONSTANT:
             return False
         if made.opcode == Opcode.PARAMETER and made.computation is self._module.entry:
-            return self._is_donated(made, self._values[value].shape_index)
+            return (made.proto.parameter_number, self._indexes[value]) in self._donated
         times = self._schedule.times
         return all(times.get(user, -1) <= time for user in made.users)
-
-    def _is_donated(self, parameter: HloInstruction, index: tuple[int, ...]) -> bool:
-        return any(
-            alias.parameter_number == parameter.proto.parameter_number and tuple(alias.parameter_shape_index) == index
-            for alias in self._module.proto.input_output_alias.entries
-        )
 
     def _in_place(self, instruction: HloInstruction) -> list[tuple[int, int, int]]:
         """Which arrays of the result are computed in the memory of which array of which operand."""
@@ -298,8 +315,11 @@ class _Values:
         if opcode == Opcode.SCATTER:
             count = len(self.leaves(instruction.shape))
             return [(number, number, 0) for number in range(count)]
+        aliases = instruction.proto.output_operand_aliasing
+        if not aliases and opcode != Opcode.FUSION:
+            return []
         found: list[tuple[int, int, int]] = []
-        for alias in instruction.proto.output_operand_aliasing:
+        for alias in aliases:
             output = self._number(instruction.shape, tuple(alias.output_shape_index))
             if output is not None and 0 <= alias.operand_index < len(instruction.operands):
                 shape = instruction.operands[alias.operand_index].shape
@@ -318,10 +338,11 @@ class _Values:
 
     def _number(self, shape: Shape, index: tuple[int, ...]) -> int | None:
         """Which of the arrays of a shape is at an index."""
-        for number, (each, _) in enumerate(self.leaves(shape)):
-            if each == index:
-                return number
-        return None
+        numbers = self._numbers.get(shape)
+        if numbers is None:
+            numbers = {each: number for number, (each, _) in enumerate(self.leaves(shape))}
+            self._numbers[shape] = numbers
+        return numbers.get(index)
 
     # -- called computations ------------------------------------------------------------------
 
@@ -402,8 +423,8 @@ class _Values:
             if leaf in states:
                 self._unite(merged, states[leaf])
             if leaf < len(given):
-                other = self._values[given[leaf]]
-                is_other_state = other.is_merged and other.instruction.opcode == Opcode.PARAMETER
+                other = given[leaf]
+                is_other_state = other in self._merged and self._instructions[other].opcode == Opcode.PARAMETER
                 if self._is_made_in(given[leaf], body) and not is_other_state:
                     self._unite(merged, given[leaf])
             found.append(merged)
@@ -428,15 +449,15 @@ class _Values:
 
     def _donate(self) -> None:
         """Outputs of the program that the module places in parameters."""
-        entry = self._module.entry
+        root, parameters = self._module.entry.root, self._module.entry.parameters
         for alias in self._module.proto.input_output_alias.entries:
-            if not 0 <= alias.parameter_number < len(entry.parameters):
+            if not 0 <= alias.parameter_number < len(parameters):
                 continue
-            parameter = entry.parameters[alias.parameter_number]
+            parameter = parameters[alias.parameter_number]
             given = self._number(parameter.shape, tuple(alias.parameter_shape_index))
-            output = self._number(entry.root.shape, tuple(alias.output_shape_index))
+            output = self._number(root.shape, tuple(alias.output_shape_index))
             if given is not None and output is not None and parameter in self._of:
-                self._unite(self._of[parameter][given], self._of[entry.root][output])
+                self._unite(self._of[parameter][given], self._of[root][output])
                 self._aliased.append(self._of[parameter][given])
 
 
