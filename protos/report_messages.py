@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from xlashape.reports.messages import MOST_ROWS, remote_options, type_text
+from xlashape.reports.messages import MOST_ROWS, remote_options, remote_sections, type_text
 from xlashape.reports.register import report_of
 from xlashape.reports.report import Report
 from xlashape.tables import Column
@@ -33,7 +33,7 @@ def proto_text(report: Report) -> str:
     name = report.name.capitalize()
     rows = [
         (section.name, f"{name}Row" if section.columns == report.columns else f"{name}{_camel(section.name)}Row")
-        for section in report.sections
+        for section in remote_sections(report)
     ]
     lines = [
         f"// What to report: {report.summary}",
@@ -92,13 +92,13 @@ def proto_text(report: Report) -> str:
 
 
 def _sections(report: Report) -> str:
-    names = [f"`{section.name}`" for section in report.sections]
+    names = [f"`{section.name}`" for section in remote_sections(report)]
     return f", or one of {', '.join(names)}" if names else ""
 
 
 def _arguments(report: Report) -> str:
     told: list[str] = []
-    for section in report.sections:
+    for section in remote_sections(report):
         if section.argument is not None:
             choices = f" ({', '.join(section.argument.choices)})" if section.argument.choices else ""
             told.append(f"of `{section.name}` {section.argument.meaning}{choices}")

@@ -31,7 +31,7 @@ from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.math import byte_text
 from xlashape.reports.messages import Received
 from xlashape.reports.register import REPORTS, report_of
-from xlashape.reports.report import Answer, Option, Report
+from xlashape.reports.report import Answer, Option, Report, row_values
 from xlashape.reports.selection import Row, Selection, amount_of
 from xlashape.reports.text import facts_text, table_text
 from xlashape.tables import Column, Kind
@@ -214,6 +214,7 @@ def _asked(
 ) -> Answer:
     """The answer of a server. What names something of this machine cannot be asked there."""
     local = [each.name for each in report.options if each.is_local and options.pop(each.name)]
+    local += [name for name in tables[0] if name and (of := report.section(name).argument) is not None and of.is_local]
     if local:
         message = f"--{local[0]} names something of this machine: leave it out with --server"
         raise InvalidArgumentError(message, field=f"--{local[0]}")
@@ -311,11 +312,12 @@ def _write(answer: Answer, what: str, section: str, argument: Any, form: str, se
         part = answer.selected(_objects(answer, selection._replace(limit=limit)))
         if part is not None:
             answer, selection = part, Selection((), None, None if form == "json" else selection.limit)
-    rows = answer.rows_of(section, argument)
+    found = answer.objects_of(section, argument) if section not in ("", "totals") else ()
+    rows = iter([row_values(columns, each) for each in found]) if found else answer.rows_of(section, argument)
     if form == "json":
         _write_json(answer, what, section, columns, selection.chosen(columns, rows), selection)
     elif form == "table":
-        echo(_text(answer, section, argument, columns, rows, selection))
+        echo(_text(answer, section, argument, found, columns, rows, selection))
     else:
         write_rows(form, columns, selection.chosen(columns, rows))
 
@@ -341,15 +343,21 @@ def _write_json(
     print_json(f"{answer.report.name}.v1", {"x": what, **document})
 
 
-def _section_headline(answer: Answer, section: str, argument: Any) -> str:
+def _section_headline(answer: Answer, section: str, argument: Any, found: Sequence[Any]) -> str:
     declared = answer.report.section(section)
     if declared.headline is None:
         return ""
-    return fill(declared.headline(answer, answer.objects_of(section, argument), argument), _width() or 10**6)
+    return fill(declared.headline(answer, found, argument), _width() or 10**6)
 
 
 def _text(
-    answer: Answer, section: str, argument: Any, columns: Sequence[Column], every: Iterator[Row], selection: Selection
+    answer: Answer,
+    section: str,
+    argument: Any,
+    found: Sequence[Any],
+    columns: Sequence[Column],
+    every: Iterator[Row],
+    selection: Selection,
 ) -> str:
     hint = ": --limit 0 shows all"
     if section == "totals":
@@ -360,7 +368,7 @@ def _text(
     most = (answer.report.shown if selection.limit is None else selection.limit) or None
     chosen = list(selection._replace(limit=0).chosen(columns, every))
     total, rows = len(chosen), chosen[:most]
-    parts = [_section_headline(answer, section, argument) if section else answer.headline()]
+    parts = [_section_headline(answer, section, argument, found) if section else answer.headline()]
     if rows:
         parts.append(table_text(columns, rows, _width()) if section else answer.report.rows_text(rows, _width()))
     else:

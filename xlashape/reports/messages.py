@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from xlashape.errors import NotFoundError
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
-from xlashape.reports.report import Answer, Option, Report, plain
+from xlashape.reports.report import Answer, Option, Report, Section, plain
 from xlashape.tables import Column, Kind, Table
 
 M = TypeVar("M", bound=Message)
@@ -173,7 +173,7 @@ def differences(report: Report, request: Descriptor, response: Descriptor) -> li
     found: list[str] = []
     by_name = response.fields_by_name
     tables = [("totals", report.totals), (report.rows, report.columns)]
-    tables += [(section.name, section.columns) for section in report.sections]
+    tables += [(section.name, section.columns) for section in remote_sections(report)]
     for name, columns in tables:
         field = by_name.get(name)
         if field is None or field.message_type is None:
@@ -205,6 +205,18 @@ def differences(report: Report, request: Descriptor, response: Descriptor) -> li
 def remote_options(report: Report) -> tuple[Option, ...]:
     """The options that a request has: not those that name something of the caller's machine."""
     return tuple([option for option in report.options if not option.is_local])
+
+
+def remote_sections(report: Report) -> tuple[Section, ...]:
+    """The tables that a server has: not those whose argument names something of the caller's machine."""
+    return tuple([each for each in report.sections if each.argument is None or not each.argument.is_local])
+
+
+def check_remote(report: Report, section: str) -> None:
+    """Raises NotFoundError for a section that a server does not have."""
+    if report.section(section) not in (*remote_sections(report), report.section("totals")):
+        message = f"{section} names something of the caller's machine, which a server does not have"
+        raise NotFoundError(message, kind="section", name=section)
 
 
 def _column_differences(message: Descriptor, columns: Sequence[Column]) -> list[str]:

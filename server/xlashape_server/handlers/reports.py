@@ -15,7 +15,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, XlashapeError
 from xlashape.limits import budget, spend
 from xlashape.proto import v1
-from xlashape.reports.messages import MOST_ROWS, remote_options, response_of
+from xlashape.reports.messages import MOST_ROWS, check_remote, remote_options, response_of
 from xlashape.reports.register import report_of
 from xlashape.reports.report import Answer, Option, Report
 from xlashape.tables import Kind
@@ -154,6 +154,8 @@ def _check_section(report: Report, message: Any) -> None:
     try:
         if message.section == "totals":
             raise InvalidArgumentError("every response has the totals: leave `section` empty", field="section")
+        if message.section:
+            check_remote(report, message.section)
         argument = report.section(message.section).argument if message.section else None
     except XlashapeError as error:
         raise placed(error, ("section",)) from None

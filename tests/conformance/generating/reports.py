@@ -7,6 +7,7 @@ from pathlib import Path
 
 from generating.answered import Cases
 from xlashape.proto import services
+from xlashape.reports.messages import remote_sections
 from xlashape.reports.register import report_of
 
 _ARGUMENTS = {
@@ -65,7 +66,7 @@ def _cases_of(cases: Cases, method) -> None:
     cases.call(f"{name}/no_module", rpc, {}, stored=[])
     cases.call(f"{name}/broken_text", rpc, {each: {"text": "HloModule m\n\nENTRY e {"} for each in inputs}, stored=[])
     cases.call(f"{name}/no_such_section", rpc, of("fused", section="nowhere"), stored=["fused"])
-    for section in report.sections:
+    for section in remote_sections(report):
         if section.argument is None:
             cases.call(f"{name}/{section.name}", rpc, of("fused", section=section.name, maxRows=5), stored=["fused"])
             continue

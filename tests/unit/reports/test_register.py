@@ -13,9 +13,10 @@ import jsonschema
 import pytest
 
 from xlashape.cli import main
+from xlashape.errors import NotFoundError
 from xlashape.proto import services
 from xlashape.reports import REPORTS, Answer, report_of
-from xlashape.reports.messages import differences, remote_options
+from xlashape.reports.messages import check_remote, differences, remote_options
 from xlashape_client import Client
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -114,3 +115,10 @@ def test_the_messages_of_its_rpc_have_its_fields(name):
     )
     found = differences(report_of(name), method.input_type, method.output_type)
     assert found == [], f"python protos/report_messages.py {name} prints the messages as they are declared"
+
+
+def test_a_server_has_no_table_that_names_something_of_the_callers_machine():
+    report = report_of("profile")
+    check_remote(report, "by")
+    with pytest.raises(NotFoundError, match="against names something of the caller's machine"):
+        check_remote(report, "against")

@@ -6,9 +6,11 @@ xplane      `*.xplane.pb`
 trace_json  `*.trace.json.gz`
 sources     files and directories
 joined      operations of a profile with the instructions of modules
+changes     two profiles beside each other
 report      the declaration, `Profile`, `profile`
 """
 
-from xlashape.reports.profile.report import REPORT, InstructionTime, Profile, TimeChange, profile
+from xlashape.reports.profile.changes import TimeChange
+from xlashape.reports.profile.report import REPORT, InstructionTime, Profile, profile
 
 __all__ = ["REPORT", "InstructionTime", "Profile", "TimeChange", "profile"]

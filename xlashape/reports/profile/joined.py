@@ -54,6 +54,17 @@ class Joined:
     longest: float
     is_copy: bool
 
+    @property
+    def opcode(self) -> str:
+        """That of the instruction, or what the profile says it does."""
+        return str(self.instruction.opcode) if self.instruction is not None else self.operation.opcode
+
+    @property
+    def source(self) -> str:
+        """The line of the program."""
+        metadata = None if self.instruction is None else self.instruction.metadata
+        return metadata.source if metadata is not None and metadata.source else self.operation.source
+
 
 class Join(NamedTuple):
     """All instructions of a profile."""

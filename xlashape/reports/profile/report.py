@@ -1,19 +1,21 @@
-"""The declaration of the report `profile`, its answer, and the comparison of two."""
+"""The declaration of the report `profile`, and its answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import Frozen, set_field
 from xlashape.hlo import HloModule
 from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
+from xlashape.reports.profile.changes import CHANGES, TimeChange, changes_of
 from xlashape.reports.profile.events import Tally, Times
 from xlashape.reports.profile.joined import Join, Joined, Modules, join
 from xlashape.reports.profile.sources import opened
 from xlashape.reports.report import Answer, Option, Report, Section
+from xlashape.reports.text import cell_text
 from xlashape.tables import Column, Kind
 
 _PS: Final = 1e-12
@@ -29,6 +31,20 @@ _GROUPS: Final = (
     Column("bytes", Kind.INTEGER, "bytes of all executions, as far as they are known", "bytes", rank=3),
     Column("layout_time", Kind.NUMBER, "the time that their layouts cost", "seconds", rank=4),
 )  # fmt: skip
+
+
+def _against_headline(found: Profile, rows: Sequence[TimeChange], earlier: Any) -> str:
+    """The times of both, and how many instructions became slower."""
+    before, after = (
+        sum([value or 0.0 for value in times])
+        for times in zip(*[(row.a_time, row.b_time) for row in rows], strict=True)
+    )
+    slower, quicker = sum([row.delta_time > 0 for row in rows]), sum([row.delta_time < 0 for row in rows])
+    share = f", {100 * (after / before - 1):+.1f}%" if before else ""
+    what = "A step" if found.steps else "All"
+    texts = [cell_text(_GROUPS[1], value) for value in (before, after)]
+    return f"{what}: {texts[0]} → {texts[1]}{share} since {earlier}; {slower:,} instructions are slower, {quicker:,} are quicker."
+
 
 REPORT: Final = Report(
     name="profile",
@@ -78,6 +94,7 @@ REPORT: Final = Report(
     ),
     sections=(
         Section("by", _GROUPS, "the time of instructions with something in common", Option("key", Kind.TEXT, "what they have in common", None, _KEYS)),
+        Section("against", CHANGES, "what became slower since an earlier profile, each for one step, and what changed in the instruction", Option("earlier", Kind.TEXT, "an earlier profile: what became slower since", None, is_local=True), _against_headline),
     ),
     options=(
         Option("modules", Kind.TEXT, "a file or directory with the modules, for a profile without modules of its own", None, is_local=True),
@@ -254,36 +271,34 @@ class Profile(Answer, Frozen):
         return tuple(sorted(made, key=lambda group: -group.time))
 
     def diff(self, other: Profile) -> tuple[TimeChange, ...]:
-        """What became slower or quicker from this profile to another, joined by module and instruction; the largest change of time first.
+        """What became slower or quicker from this profile to another; the largest change of time first.
 
-        Times are those of one step: of the whole profile ÷ its steps, so that profiles of different length compare.
+        Instructions are joined as `xlashape.diff` matches their modules, whose changes they tell, and by name where a module is not known.
+        Times are those of one step: of the whole profile ÷ its steps, so that profiles of different length compare; of the whole profiles where
+        one has no steps. Raises InvalidArgumentError for a profile without instructions.
         """
-        return _changes(self, other)
+        for each in (self, other):
+            if not each.rows:
+                message = "a profile has no events of HLO instructions: there is nothing to compare"
+                raise InvalidArgumentError(message, field="other" if each is other else "self")
+        steps = (self.steps, other.steps) if self.steps and other.steps else (1, 1)
+        return changes_of(self.join.rows, other.join.rows, steps)
+
+    def against(self, earlier: Any) -> tuple[TimeChange, ...]:
+        """What became slower or quicker since an earlier profile: `diff` from that to this one. `earlier` is a Profile, or what `profile` takes.
+
+        Raises what `profile` and `diff` raise.
+        """
+        before = earlier if isinstance(earlier, Profile) else profile(earlier)
+        try:
+            return before.diff(self)
+        except InvalidArgumentError as error:
+            if earlier is before or error.field != "self":
+                raise
+            raise InvalidArgumentError(f"{earlier}: {error.message}", field="earlier") from None
 
     def headline(self) -> str:
         return "\n".join([super().headline(), *self.notes])
-
-
-class TimeChange(NamedTuple):
-    """An instruction in two profiles. Seconds are those of one step; None where a profile does not have it."""
-
-    name: str
-    module: str
-    opcode: str
-    a_time: float | None
-    b_time: float | None
-    delta_time: float
-    a_count: int | None
-    b_count: int | None
-    source: str
-
-    def __str__(self) -> str:
-        def microseconds(value: float | None) -> str:
-            return "absent" if value is None else f"{value * 1e6:,.1f} µs"
-
-        return (
-            f"{self.name}: {microseconds(self.a_time)} → {microseconds(self.b_time)} ({self.delta_time * 1e6:+,.1f} µs)"
-        )
 
 
 def profile(
@@ -360,7 +375,7 @@ def _row(each: Joined, total: float, roof: Roof) -> InstructionTime:
         each.name,
         each.module,
         each.program_id,
-        str(instruction.opcode) if instruction is not None else each.operation.opcode,
+        each.opcode,
         None if instruction is None else instruction.computation.name,
         seconds,
         own,
@@ -379,7 +394,7 @@ def _row(each: Joined, total: float, roof: Roof) -> InstructionTime:
         least * each.executions / seconds if least is not None and seconds else None,
         own if each.is_copy else own * padding if known else None,
         each.is_copy,
-        metadata.source if metadata is not None and metadata.source else each.operation.source,
+        each.source,
         metadata.op_name if metadata is not None and metadata.op_name else each.operation.op_name,
     )
 
@@ -432,34 +447,3 @@ def _known_sum(rows: Sequence[InstructionTime], of: Callable[[InstructionTime], 
 
 def _step(name: str, times: Times, total: int) -> GroupTime:
     return GroupTime(name, times.own * _PS, times.own / total if total else 0.0, times.count, None, None, None, None)
-
-
-def _changes(a: Profile, b: Profile) -> tuple[TimeChange, ...]:
-    def by_name(of: Profile) -> dict[tuple[str, str], list[InstructionTime]]:
-        found: dict[tuple[str, str], list[InstructionTime]] = {}
-        for row in of.rows:
-            found.setdefault((row.module, row.name), []).append(row)
-        return found
-
-    before, after = by_name(a), by_name(b)
-    steps_a, steps_b = max(1, a.steps), max(1, b.steps)
-    made: list[TimeChange] = []
-    for key in {**before, **after}:
-        module, name = key
-        of_a, of_b = before.get(key), after.get(key)
-        time_a = None if of_a is None else sum([row.self_time for row in of_a]) / steps_a
-        time_b = None if of_b is None else sum([row.self_time for row in of_b]) / steps_b
-        made.append(
-            TimeChange(
-                name,
-                module,
-                next((row.opcode for row in (*(of_b or ()), *(of_a or ())) if row.opcode), ""),
-                time_a,
-                time_b,
-                (time_b or 0.0) - (time_a or 0.0),
-                None if of_a is None else sum([row.count for row in of_a]),
-                None if of_b is None else sum([row.count for row in of_b]),
-                next((row.source for row in (*(of_b or ()), *(of_a or ())) if row.source), ""),
-            )
-        )
-    return tuple(sorted(made, key=lambda each: -abs(each.delta_time)))

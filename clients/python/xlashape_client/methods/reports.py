@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.proto import v1
-from xlashape.reports.messages import Received
+from xlashape.reports.messages import Received, check_remote
 from xlashape.reports.register import report_of
 from xlashape_client.faces import Methods, answer
 from xlashape_client.inputs import AnyModule, AnyShape, message_of, shape_input
@@ -27,7 +27,7 @@ async def _received(
     found: dict[str, list[Any]] = {}
     for table in dict.fromkeys(tables):
         if table:
-            report.section(table)
+            check_remote(report, table)
         pages: list[Any] = []
         count = 0
         while not pages or count < pages[0].row_count:

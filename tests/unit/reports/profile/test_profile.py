@@ -9,10 +9,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
+from click.testing import CliRunner
 from xspace_writer import Event, Plane, modules, xspace
 
 import xlashape as xs
+from xlashape.cli import main
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, XlashapeError
 from xlashape.reports.cost import cost
 from xlashape.reports.profile import profile
@@ -120,8 +123,87 @@ def test_what_became_slower():
     first, second = _gpu({"n": (100, 1)}, module), _gpu({"n": (300, 2), "x": (10, 2)}, module)
     changes = first.diff(second)
     assert [(change.name, change.a_count, change.b_count) for change in changes] == [("n", 1, 2), ("x", None, 2)]
-    assert changes[0].delta_time == pytest.approx(200 * PS) and str(changes[0]) == "n: 0.0 µs → 0.0 µs (+0.0 µs)"
-    assert changes[1].a_time is None
+    assert changes[0].delta_time == pytest.approx(200 * PS) and str(changes[0]) == "n: 100 ps → 300 ps (+200 ps)"
+    assert changes[1].a_time is None and changes[1].change == ""  # the module does not have it
+
+
+BEFORE = """HloModule jit_step
+f1 { p = f32[64,128] parameter(0) ROOT t = f32[64,128] tanh(p) }
+ENTRY e { a = f32[64,128] parameter(0)
+  fusion.1 = f32[64,128] fusion(a), kind=kLoop, calls=f1, metadata={source_file="/src/train.py" source_line=12}
+  k = f32[64,128]{0,1} copy(fusion.1)
+  ROOT d = f32[64,64] dot(fusion.1, k), lhs_contracting_dims={1}, rhs_contracting_dims={1} }"""
+AFTER = (
+    BEFORE.replace("fusion.1", "fusion.9")
+    .replace("tanh", "exponential")
+    .replace("  k = ", "  n.4 = f32[64,128] negate(fusion.9)\n  k = ")
+    .replace("copy(fusion.9)", "copy(n.4)")
+)
+
+
+def _two() -> tuple[Any, Any]:
+    before = _gpu({"fusion.1": (4_000_000, 1), "k": (2_000_000, 1), "d": (9_000_000, 1)}, xs.HloModule.parse(BEFORE))
+    times = {"fusion.9": (6_000_000, 1), "n.4": (1_000_000, 1), "k": (2_000_000, 1), "d": (8_000_000, 1)}
+    return before, _gpu(times, xs.HloModule.parse(AFTER), program=8)
+
+
+def test_what_became_slower_is_joined_with_what_changed():
+    before, after = _two()
+    found = _names(before.diff(after))
+    assert list(found) == ["fusion.9", "d", "n.4", "k"]
+    # Another name is no change; what is fused is told of the fusion.
+    assert found["fusion.9"].a_name == "fusion.1" and found["fusion.9"].delta_time == pytest.approx(2e-6)
+    assert (found["fusion.9"].change, found["fusion.9"].details) == ("opcode", "opcode tanh → exponential")
+    assert found["n.4"].a_time is None and found["n.4"].change == "added"
+    assert found["d"].change == "" and found["d"].delta_time == pytest.approx(-1e-6)
+    back = _names(after.diff(before))
+    assert back["n.4"].b_time is None and back["n.4"].change == "removed" and back["fusion.1"].a_name == "fusion.9"
+    assert [row.name for row in after.against(before)] == list(found)
+    assert sum(row.delta_time for row in found.values()) == pytest.approx(after.time - before.time)
+
+
+def test_an_instruction_without_times_in_one_profile():
+    module = xs.HloModule.parse(BEFORE)
+    one, other = _gpu({"k": (10, 1)}, module), _gpu({"k": (10, 1), "d": (20, 1)}, module)
+    assert _names(one.diff(other))["d"].change == "not timed before"
+    assert _names(other.diff(one))["d"].change == "not timed after"
+    assert _names(one.diff(other))["k"].change == ""
+
+
+def test_a_side_that_is_no_profile(tmp_path: Path):
+    before, _ = _two()
+    (tmp_path / "x.hlo").write_text(BEFORE)
+    with pytest.raises(DecodeError, match=r"x\.hlo is not a profile, or is damaged"):
+        before.against(tmp_path / "x.hlo")
+    with pytest.raises(NotFoundError, match="cannot read"):
+        before.against(str(tmp_path / "none.xplane.pb"))
+    plane = Plane("/host:CPU")
+    plane.line("python", [Event(plane.kind("f"), 0, 5)])
+    (tmp_path / "e.xplane.pb").write_bytes(xspace([plane]))
+    with pytest.raises(InvalidArgumentError, match=r"e\.xplane\.pb: a profile has no events of HLO instructions"):
+        before.against(tmp_path / "e.xplane.pb")
+    with pytest.raises(InvalidArgumentError, match="no events of HLO instructions: there is nothing to compare"):
+        before.diff(profile(xspace([plane])))
+
+
+def test_what_became_slower_in_the_command_line(tmp_path: Path):
+    earlier, later = VECTORS / "conv_grad.xplane.pb", VECTORS / "scan_grad.xplane.pb"
+    run = CliRunner()
+    shown = run.invoke(main, ["profile", str(later), "--against", str(earlier), "--limit", "2"])
+    assert shown.exit_code == 0 and shown.output.startswith("A step: 111.1 µs → 18.09 µs, -83.7% since ")
+    assert "conv_general_dilated.2" in shown.output and "removed" in shown.output
+    filtered = ["--filter", "delta_time>0", "--json"]
+    made = json.loads(run.invoke(main, ["profile", str(later), "--against", str(earlier), *filtered]).output)
+    expected = [row.name for row in profile(earlier).diff(profile(later)) if row.delta_time > 0]
+    assert [row["name"] for row in made["against"]] == expected and len(expected) == 8
+    jsonschema.validate(made, profile(later).report.json_schema())
+    (tmp_path / "x.hlo").write_text(BEFORE)
+    for pair in (
+        [str(later), "--against", str(tmp_path / "x.hlo")],
+        [str(tmp_path / "x.hlo"), "--against", str(later)],
+    ):
+        refused = run.invoke(main, ["profile", *pair])
+        assert refused.exit_code != 0 and refused.output.count("is not a profile, or is damaged") == 1
 
 
 # -- GPU ------------------------------------------------------------------------------------

@@ -1,0 +1,217 @@
+"""Two profiles beside each other: what became slower, joined with what changed in the modules.
+
+Instructions of modules that both profiles know are joined as `diff` matches them, by structure and data flow, so that another name is no change. All
+others, and those of several modules of one name, are joined by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from xlashape.errors import XlashapeError
+from xlashape.hlo import HloInstruction, HloModule
+from xlashape.reports.diff.compare import diff
+from xlashape.reports.diff.graph import Side
+from xlashape.reports.diff.matching import NodeId, match
+from xlashape.reports.diff.rows import Change
+from xlashape.reports.profile.joined import Joined
+from xlashape.reports.text import cell_text
+from xlashape.tables import Column, Kind
+
+_PS: Final = 1e-12
+
+CHANGES: Final = (
+    Column("name", Kind.TEXT, "the instruction, in the later profile where both have it", rank=1),
+    Column("a_name", Kind.TEXT, "its name in the earlier profile, where that is another", rank=6, heading="was"),
+    Column("module", Kind.TEXT, "its module", rank=7),
+    Column("opcode", Kind.TEXT, "what it does", rank=5),
+    Column("a_time", Kind.NUMBER, "its time in the earlier profile, without what runs within it; empty where that does not have it", "seconds", rank=2, heading="before"),
+    Column("b_time", Kind.NUMBER, "the same in the later profile", "seconds", rank=2, heading="after"),
+    Column("delta_time", Kind.NUMBER, "how much slower it is in the later profile", "seconds", rank=1, heading="Δ time"),
+    Column("a_count", Kind.INTEGER, "how many events it has in the earlier profile"),
+    Column("b_count", Kind.INTEGER, "the same in the later profile"),
+    Column("change", Kind.TEXT, "what changed in it from one module to the other, in the words of `diff`; empty where nothing did or a module is not known", rank=3),
+    Column("details", Kind.TEXT, "the values before and after", rank=8),
+    Column("source", Kind.TEXT, "the line of the program that it comes from", rank=4),
+)  # fmt: skip
+
+
+class TimeChange(NamedTuple):
+    """An instruction in two profiles. Seconds are those of one step; None where a profile does not have it."""
+
+    name: str
+    module: str
+    opcode: str
+    a_time: float | None
+    b_time: float | None
+    delta_time: float
+    a_count: int | None
+    b_count: int | None
+    source: str
+    a_name: str | None = None
+    """Its name in the first profile, where that is another."""
+    change: str = ""
+    """What changed in it from one module to the other, in the words of `xlashape.diff`."""
+    details: str = ""
+    """The values before and after."""
+
+    def __str__(self) -> str:
+        before, after = ("absent" if each is None else _text(each) for each in (self.a_time, self.b_time))
+        sign = "+" if self.delta_time > 0 else ""
+        change = f": {self.change}" if self.change else ""
+        return f"{self.name}: {before} → {after} ({sign}{_text(self.delta_time)}){change}"
+
+
+def _text(seconds: float) -> str:
+    return cell_text(CHANGES[4], seconds)
+
+
+def changes_of(a: Sequence[Joined], b: Sequence[Joined], steps: tuple[int, int]) -> tuple[TimeChange, ...]:
+    """What became slower or quicker from the instructions `a` to `b`, the largest change first. Times are divided by the steps of each."""
+    before, after = _by_module(a), _by_module(b)
+    made: list[TimeChange] = []
+    for module in {**before, **after}:
+        made += _changes(module, before.get(module, {}), after.get(module, {}), steps)
+    return tuple(sorted(made, key=lambda each: (-abs(each.delta_time), each.name)))
+
+
+def _by_module(rows: Iterable[Joined]) -> dict[str, dict[str, list[Joined]]]:
+    found: dict[str, dict[str, list[Joined]]] = {}
+    for row in rows:
+        found.setdefault(row.module, {}).setdefault(row.name, []).append(row)
+    return found
+
+
+def _changes(
+    module: str, a: dict[str, list[Joined]], b: dict[str, list[Joined]], steps: tuple[int, int]
+) -> list[TimeChange]:
+    module_a, module_b = _module_of(a), _module_of(b)
+    told = _Told(module_a, module_b, {*a, *b}) if module_a is not None and module_b is not None else None
+    made: list[TimeChange] = []
+    taken: set[str] = set()
+    for name, rows in b.items():
+        other = name if told is None else told.name_in_a(name)
+        earlier = a.get(other) if other is not None else None
+        if earlier is not None and other is not None:
+            taken.add(other)
+        made.append(_change(name, module, earlier, rows, steps, other, told))
+    made += [_change(name, module, rows, None, steps, name, told) for name, rows in a.items() if name not in taken]
+    return made
+
+
+def _module_of(rows: dict[str, list[Joined]]) -> HloModule | None:
+    """The module of these instructions; None where none is known, or several are of this name."""
+    found = {id(each.instruction.computation.module): each.instruction.computation.module for rows_ in rows.values() for each in rows_ if each.instruction is not None}  # fmt: skip
+    programs = {each.program_id for rows_ in rows.values() for each in rows_}
+    return next(iter(found.values())) if len(found) == 1 == len(programs) else None
+
+
+def _change(
+    name: str,
+    module: str,
+    a: list[Joined] | None,
+    b: list[Joined] | None,
+    steps: tuple[int, int],
+    a_name: str | None,
+    told: _Told | None,
+) -> TimeChange:
+    every = [*(b or ()), *(a or ())]
+    times = [
+        None if rows is None else sum([row.own for row in rows]) * _PS / count
+        for rows, count in zip((a, b), steps, strict=True)
+    ]
+    counts = [None if rows is None else sum([row.count for row in rows]) for rows in (a, b)]
+    found: list[Change] = []
+    if told is not None:
+        found = told.of_b(name) if b is not None else told.of_a(name)
+    words = dict.fromkeys([", ".join(each.what) or each.kind for each in found])
+    if told is not None and (a is None) != (b is None) and not words and told.is_known(name, in_a=b is None):
+        words = {"not timed before" if a is None else "not timed after": None}
+    return TimeChange(
+        name,
+        module,
+        next((text for row in every if (text := row.opcode)), ""),
+        times[0],
+        times[1],
+        (times[1] or 0.0) - (times[0] or 0.0),
+        counts[0],
+        counts[1],
+        next((text for row in every if (text := row.source)), ""),
+        a_name if a is not None and a_name != name else None,
+        "; ".join(words),
+        "; ".join(dict.fromkeys([each.details for each in found if each.details])),
+    )
+
+
+class _Told:
+    """What `diff` says of two modules, by the names of the instructions that have times."""
+
+    def __init__(self, a: HloModule, b: HloModule, timed: set[str]) -> None:
+        self._timed = timed
+        self._nodes = _nodes(a), _nodes(b)
+        self._by_node: tuple[dict[NodeId, list[Change]], dict[NodeId, list[Change]]] = {}, {}
+        self._names_in_a: dict[str, str] | None = None
+        try:
+            matching = match(Side(a), Side(b))
+            found = diff(a, b).changes
+        except XlashapeError:  # modules that are too large to be compared are joined by names
+            return
+        names: dict[str, str] = {}
+        for name, (instruction, (computation, place)) in self._nodes[1].items():
+            other = matching.of_b[computation][place]
+            if instruction.name == name and other is not None:
+                names[name] = a.computations[other[0]].instructions[other[1]].name
+        self._names_in_a = names
+        for each in found:
+            for pair in each.nodes:
+                for side, node in zip(self._by_node, pair, strict=True):
+                    if node is not None:
+                        side.setdefault(node, []).append(each)
+
+    def name_in_a(self, name: str) -> str | None:
+        """The name in the first module of an instruction of the second; None where only that has it."""
+        if self._names_in_a is None or name not in self._nodes[1]:
+            return name
+        return self._names_in_a.get(name)
+
+    def is_known(self, name: str, *, in_a: bool) -> bool:
+        """Whether the instruction is in its module."""
+        return name in self._nodes[0 if in_a else 1]
+
+    def of_a(self, name: str) -> list[Change]:
+        """The changes of an instruction of the first module, and of what runs within it."""
+        return self._of(0, name)
+
+    def of_b(self, name: str) -> list[Change]:
+        """The same of the second module."""
+        return self._of(1, name)
+
+    def _of(self, side: int, name: str) -> list[Change]:
+        known = self._nodes[side].get(name)
+        if known is None:
+            return []
+        instruction, node = known
+        found = list(self._by_node[side].get(node, ()))
+        pending = list(instruction.called_computations)
+        seen: set[int] = set()
+        while pending:
+            computation = pending.pop()
+            # What has times of its own is told there.
+            if computation.index in seen or any(each.name in self._timed for each in computation.instructions):
+                continue
+            seen.add(computation.index)
+            for place, each in enumerate(computation.instructions):
+                found += self._by_node[side].get((computation.index, place), ())
+                pending += each.called_computations
+        return list({id(each): each for each in found}.values())
+
+
+def _nodes(module: HloModule) -> dict[str, tuple[HloInstruction, NodeId]]:
+    """Each instruction of a module and its place, by name; of one name that of the entry computation."""
+    found: dict[str, tuple[HloInstruction, NodeId]] = {}
+    for computation in module.computations:
+        for place, instruction in enumerate(computation.instructions):
+            if instruction.name not in found or computation is module.entry:
+                found[instruction.name] = instruction, (computation.index, place)
+    return found
