@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
 import click
 
 from xlashape.cli.completing import complete_files
 from xlashape.cli.connection import ServerAddress, answer_options
 from xlashape.cli.modules import document_of
-from xlashape.cli.output import print_json, progress
-from xlashape.errors import InvalidArgumentError, LossyConversionError
+from xlashape.cli.output import echo, one_line, print_json, progress
+from xlashape.errors import InvalidArgumentError, LossyConversionError, XlashapeError
+from xlashape.hlo.files.inputs import Input, content, inputs, is_many, without_end
 
 
 @click.command(short_help="A module in another form: text, proto, JSON, compressed or not.")
-@click.argument("source", metavar="IN", shell_complete=complete_files)
+@click.argument("sources", metavar="IN...", nargs=-1, required=True, shell_complete=complete_files)
 @click.argument("target", metavar="OUT", shell_complete=complete_files)
 @click.option(
     "--to",
@@ -27,40 +35,83 @@ from xlashape.errors import InvalidArgumentError, LossyConversionError
     help="The jaxlib that is to load OUT, such as 0.4.35: versions before 0.10 may refuse large ids, and get small "
     "ones.",
 )
+@click.option(
+    "--stage",
+    default="last",
+    show_default=True,
+    metavar="before|after|all|PASS",
+    help="Of directories of dumps: which dumps of a module.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Of several files: how many processes convert them.",
+)
 @answer_options
 def convert(
-    source: str,
+    sources: tuple[str, ...],
     target: str,
     form: str | None,
     lossy: bool,
     for_version: str | None,
+    stage: str,
+    jobs: int,
     server: ServerAddress | None,
     timeout: float,
     as_json: bool,
-) -> None:
+) -> int:
     """Writes the HLO module in IN to OUT. `-` is standard input or output.
 
     The form of IN is detected from its content: HLO text, a serialized HloModuleProto or HloProto, protobuf text or JSON of
-    either, a snapshot or a profile, compressed with gzip or not. FILE#NAME is one of several modules in a profile, modules/… one that --server keeps. OUT is replaced only after IN has been read without errors.
+    either, a snapshot or a profile, compressed with gzip or not. FILE#NAME is one of several modules in a profile, modules/… one that --server keeps.
+    OUT is replaced only after IN has been read without errors.
+
+    Several IN, directories of dumps, patterns and buckets are written below the directory OUT, in the form that --to names. A file that is
+    refused is said on standard error, and makes the exit code 1.
 
     Where the form cannot hold everything, nothing is written, and what would be lost is said; with --lossy the rest is written, and what
     is lost is said on standard error. HLO text is a view of a module and is always written: that it has no buffer assignment is said on
     standard error too. --json says on standard output what was written and what is lost.
     """
+    if as_json and target == "-":
+        raise InvalidArgumentError("--json writes to standard output, and so does OUT `-`: name a file", field="--json")
+    if is_many(sources):
+        if server is not None:
+            raise click.UsageError("--server converts one module at a time")
+        return _convert_many(sources, target, form, lossy, for_version, stage, jobs, as_json)
+    document = document_of(sources[0], server, timeout)
+    progress("writing")
+    made = _written(document, target, form, lossy, for_version)
+    if as_json:
+        print_json("convert.v1", {"source": sources[0], **made._asdict()})
+        return 0
+    for loss in made.lost:
+        click.echo(f"xlashape: {loss}", err=True)
+    return 0
+
+
+class _Made(NamedTuple):
+    """A file that is written."""
+
+    target: str
+    format: str
+    lost: list[str]
+
+
+def _written(document: Any, target: str, form: str | None, lossy: bool, for_version: str | None) -> _Made:
     # Deferred: the writer of HLO text takes longer to load than the command line.
     from xlashape.hlo.files.convert import format_of_name, left_out_of_text, write
 
-    if as_json and target == "-":
-        raise InvalidArgumentError("--json writes to standard output, and so does OUT `-`: name a file", field="--json")
     if form is None:
         form = "hlo" if target == "-" else None if (known := format_of_name(target)) is None else str(known)
-    document = document_of(source, server, timeout)
     losses: list[str] = []
 
     def written(done: int, total: int | None) -> None:
         progress("writing", done, total)
 
-    progress("writing")
     try:
         made = write(document, target, form, lossy=False, for_version=for_version, progress=written)
     except LossyConversionError as error:
@@ -71,8 +122,72 @@ def convert(
     lost = left_out_of_text(document) if form is not None and form.startswith("hlo") and "pb" not in form else ()
     if lost:
         losses.append(f"HLO text does not hold {', '.join(lost)}")
+    return _Made(target, str(made), losses)
+
+
+def _convert_many(
+    sources: tuple[str, ...],
+    target: str,
+    form: str | None,
+    lossy: bool,
+    for_version: str | None,
+    stage: str,
+    jobs: int,
+    as_json: bool,
+) -> int:
+    """Converts several files. Returns the exit code."""
+    if form is None:
+        raise click.UsageError("--to says the form of several files, such as --to hlo")
+    found = list(inputs(sources, stage))
+    targets = _targets([each.name for each in found], target, form)
+    for folder in {path.parent for path in targets}:
+        folder.mkdir(parents=True, exist_ok=True)
+    one = partial(_converted, form=form, lossy=lossy, for_version=for_version)
+    rows: list[dict[str, Any]] = []
+    pool = ProcessPoolExecutor(jobs, get_context("spawn")) if jobs > 1 else None
+    try:
+        for each, made in zip(found, (map if pool is None else pool.map)(one, found, targets), strict=True):
+            progress("converting", len(rows), len(found))
+            rows.append({"source": each.name, **made})
+            if not as_json:
+                said = [made["error"]] if made["error"] else made["lost"]
+                for text in said:
+                    click.echo(f"xlashape: {each.name}: {text}", err=True)
+    finally:
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
+    refused = sum(row["error"] is not None for row in rows)
     if as_json:
-        print_json("convert.v1", {"source": source, "target": target, "format": str(made), "lost": losses})
-        return
-    for loss in losses:
-        click.echo(f"xlashape: {loss}", err=True)
+        print_json("convert.v1", {"target": target, "files": rows})
+    else:
+        echo(f"{target}: {len(rows) - refused:,} of {len(rows):,} files are written")
+    return int(refused > 0)
+
+
+def _targets(names: list[str], target: str, form: str) -> list[Path]:
+    """The file that each of these inputs is written to: its path below what all have in common, with another end. Raises InvalidArgumentError where two
+    would be one."""
+    folders = [name.rpartition("/")[0] for name in names]
+    common = os.path.commonpath(folders) if all(folders) and len({name.startswith("/") for name in names}) == 1 else ""
+    found: dict[Path, str] = {}
+    for name in names:
+        below = name.removeprefix(common).lstrip("/") if common else name.rpartition("/")[2]
+        path = Path(target, f"{without_end(below)}.{form}")
+        if path in found:
+            raise InvalidArgumentError(f"{found[path]} and {name} would both be written to {path}", field="OUT")
+        found[path] = name
+    return list(found)
+
+
+def _converted(each: Input, target: Path, form: str, lossy: bool, for_version: str | None) -> dict[str, Any]:
+    """A row of the answer about several files."""
+    from xlashape.hlo.files.convert import decode  # deferred, as above
+
+    row: dict[str, Any] = {"target": str(target), "format": None, "lost": [], "error": None}
+    try:
+        made = _written(decode(content(each)), str(target), form, lossy, for_version)
+        return {**row, "format": made.format, "lost": made.lost}
+    except XlashapeError as error:
+        return {**row, "error": one_line(error)}
+    except OSError as error:
+        return {**row, "error": f"{error.filename}: {error.strerror}"}

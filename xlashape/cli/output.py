@@ -17,6 +17,7 @@ import sys
 import threading
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from datetime import timedelta
 from time import monotonic
 from typing import Any, Final, TextIO
 
@@ -29,6 +30,7 @@ DELAY_SECONDS: Final = 1.0
 
 
 _REDRAW_SECONDS: Final = 0.1
+_RATE_SECONDS: Final = 2.0
 _REMOVED: Final = "\r\x1b[2K\x1b[?25h"
 """Clears the line and shows the cursor, which click hides while it draws."""
 
@@ -40,6 +42,8 @@ class _Bar:
         self._lock = threading.Lock()
         self._is_over = self._is_shown = False
         self._drawn = 0.0
+        self._began: tuple[float, int] | None = None
+        """When the first count came, and which."""
         self._state: tuple[str, int | None, int | None] = ("working", None, None)
         self._timer = threading.Timer(DELAY_SECONDS, self._appear)
         self._timer.daemon = True
@@ -54,6 +58,8 @@ class _Bar:
     def update(self, what: str, done: int | None, total: int | None) -> None:
         is_new = what != self._state[0]
         self._state = (what, done, total)
+        if is_new or self._began is None:
+            self._began = None if done is None else (monotonic(), done)
         if self._is_shown and (is_new or monotonic() - self._drawn >= _REDRAW_SECONDS):
             with self._lock:
                 if self._is_shown:
@@ -62,6 +68,7 @@ class _Bar:
     def _draw(self) -> None:
         what, done, total = self._state
         count = "" if done is None else f"{done:,}" if total is None else f"{done:,} of {total:,}"
+        count += self._rate()
         template = "%(label)s" if total is None else "%(label)s  [%(bar)s]"
         # A bar for each drawing, since click's has one total for all of its life.
         bar = click.progressbar(
@@ -70,6 +77,16 @@ class _Bar:
         bar.pos = done or 0
         bar.render_progress()
         self._drawn = monotonic()
+
+    def _rate(self) -> str:
+        """How much is done in a second, and the time that is left, once that can be told."""
+        _, done, total = self._state
+        if self._began is None or done is None or total is None:
+            return ""
+        took, more = monotonic() - self._began[0], done - self._began[1]
+        if took < _RATE_SECONDS or more <= 0:
+            return ""
+        return f", {more / took:,.0f}/s, {timedelta(seconds=round((total - done) * took / more))} left"
 
     def end(self) -> None:
         self._timer.cancel()

@@ -103,3 +103,31 @@ def test_a_conversion_that_was_perhaps_meant(tmp_path):
     assert said.endswith("each with or without .gz: did you mean 'pbtxt'?\n")
     said = convert(tmp_path / "b.hlo.pb", "-", code=1).stderr.decode()
     assert said == f"xlashape: there is no file {str(tmp_path / 'b.hlo.pb')!r}: did you mean {str(source)!r}?\n"
+
+
+def test_a_directory_is_converted_file_by_file(tmp_path):
+    module = HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }")
+    dumps = tmp_path / "dumps"
+    for name in ("a/one.hlo.pb", "a/two.hlo", "b/one.pb.gz"):
+        (dumps / name).parent.mkdir(parents=True, exist_ok=True)
+        module.save(dumps / name)
+    (dumps / "b" / "broken.hlo").write_text("HloModule m ENTRY")
+    for jobs in ("1", "2"):
+        out = tmp_path / f"out{jobs}"
+        result = convert(str(dumps), str(out), "--to", "json", "--jobs", jobs, code=1)
+        assert result.stdout.decode().endswith(f"{out}: 3 of 4 files are written\n")
+        assert "broken.hlo: line 1, column 18: expected" in result.stderr.decode()
+        found = sorted(str(path.relative_to(out)) for path in out.rglob("*.*"))
+        assert found == ["a/one.json", "a/two.json", "b/one.json"]
+        assert {HloModule.load(out / name).to_text() for name in found} == {module.to_text()}
+
+
+def test_several_files_need_a_form_and_different_targets(tmp_path):
+    module = HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }")
+    module.save(tmp_path / "one.hlo")
+    module.save(tmp_path / "one.pb")
+    both = [str(tmp_path / "one.hlo"), str(tmp_path / "one.pb")]
+    assert "--to says the form of several files" in convert(*both, str(tmp_path / "out"), code=2).stderr.decode()
+    said = convert(*both, str(tmp_path / "out"), "--to", "json", code=1).stderr.decode()
+    assert "would both be written to" in said
+    assert not (tmp_path / "out").exists()

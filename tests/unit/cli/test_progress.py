@@ -8,6 +8,8 @@ import subprocess
 import sys
 from importlib import resources
 
+from xlashape.cli import output
+
 MODULE = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))
 
 SCRIPT = """
@@ -73,3 +75,19 @@ def test_a_command_that_is_short_loads_no_library_of_tables():
         "assert 'pyarrow' not in sys.modules and 'pandas' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60, capture_output=True)
+
+
+def test_the_rate_and_the_time_that_is_left_are_told(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(output, "monotonic", lambda: now[0])
+    bar = output._Bar()
+    try:
+        bar.update("scanning", 10, 1000)
+        assert bar._rate() == ""
+        now[0] += 10
+        bar.update("scanning", 110, 1000)
+        assert bar._rate() == ", 10/s, 0:01:29 left"
+        bar.update("writing", 5, 10)  # another step counts anew
+        assert bar._rate() == ""
+    finally:
+        bar.end()

@@ -199,7 +199,14 @@ def _stage_of(file: str) -> tuple[str, str, int] | None:
 def _module_name(name: str) -> str:
     file = name.rsplit("/", 1)[-1]
     parsed = _stage_of(file)
-    if parsed is not None:
-        return parsed[0]
-    stem = file.removesuffix(".gz")
+    return without_end(file) if parsed is None else parsed[0]
+
+
+def without_end(name: str) -> str:
+    """The name of a file without the end that says what form a module has.
+
+    >>> without_end("dumps/step.hlo.pb.gz"), without_end("notes.md")
+    ('dumps/step', 'notes.md')
+    """
+    stem = name.removesuffix(".gz")
     return next((stem.removesuffix(end) for end in _ENDS if stem.endswith(end)), stem)
