@@ -40,7 +40,7 @@ def outputs(notebook: Any) -> list[Any]:
 
 
 def test_there_are_notebooks() -> None:
-    assert len(NOTEBOOKS) == 3
+    assert len(NOTEBOOKS) == 4
 
 
 @pytest.mark.slow

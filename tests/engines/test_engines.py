@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -174,3 +175,64 @@ def test_time_of_the_cluster_is_given_back() -> None:
     while ray.available_resources().get("CPU", 0) < 2 and time.monotonic() < end:
         time.sleep(0.2)
     assert ray.available_resources()["CPU"] == 2
+
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "corpora.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The code of this language on the page."""
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def beside_a_corpus(dumps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with `dumps`, of two days and two versions of jaxlib, and their `corpus`: what the page asks about."""
+    for day, version in (("2026-11-22", "0.11.0"), ("2026-11-23", "0.12.0")):
+        below = tmp_path / "dumps" / "vision" / day / f"jaxlib-{version}"
+        below.mkdir(parents=True)
+        for path in sorted(dumps.rglob("*.*"))[: 40 if version == "0.12.0" else 25]:
+            (below / path.name).write_bytes(path.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    scan.scan("dumps", "corpus", jobs=2)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("beside_a_corpus")
+def test_the_questions_of_the_page_have_answers() -> None:
+    questions = [each.strip() for block in blocks("sql") for each in block.split(";") if each.strip()]
+    assert len(questions) == 6
+    answers = {each.splitlines()[0]: duckdb.sql(each).fetchall() for each in questions}
+    assert all(answers[head] for head in answers if "over 1 MiB" not in head), answers
+    versions = next(rows for head, rows in answers.items() if "version of jaxlib" in head)
+    assert {row[0] for row in versions} == {"0.11.0", "0.12.0"}
+    new = next(rows for head, rows in answers.items() if "since a day" in head)
+    old = {
+        copy["module"] for copy in scan.open("corpus")["copies"].to_table().to_pylist() if "2026-11-22" in copy["path"]
+    }
+    assert {row[2] for row in new}.isdisjoint(old)
+
+
+@pytest.mark.usefixtures("beside_a_corpus")
+def test_polars_reads_a_corpus_as_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("polars", reason="polars is not installed")
+    [code] = [each for each in blocks("python") if "polars" in each]
+    exec(compile(code, "docs/corpora.md", "exec"), {})
+    assert "peak_bytes" in capsys.readouterr().out
+
+
+def test_spark_gives_the_rows_of_the_pool(dumps: Path, out: Path) -> None:
+    sql = pytest.importorskip("pyspark.sql", reason="Spark is not installed")
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    spark = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    try:
+        read = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(str(dumps))
+        files = read.selectExpr("replace(path, 'file:', '') AS path", "content AS bytes")
+        rows = files.mapInArrow(scan.batches, from_arrow_schema(scan.schema())).toArrow()
+        found, wanted = selected(rows.cast(scan.schema())), rows_of(out)
+        # Spark does not read files without bytes.
+        wanted["errors"] = Counter({row: n for row, n in wanted["errors"].items() if "is empty" not in row})
+        assert found == wanted
+    finally:
+        spark.stop()
