@@ -206,7 +206,8 @@ def test_a_module_in_one_message_is_the_module_that_is_uploaded(
     ("request_message", "path", "message"),
     [
         (v1.PutModuleRequest(), ("data",), "the module is empty"),
-        (v1.PutModuleRequest(data=b"\xff\xff"), ("data",), "byte 0xff is not UTF-8"),
+        (v1.PutModuleRequest(data=b"HloModule \xff"), ("data",), "byte 0xff is not UTF-8"),
+        (v1.PutModuleRequest(data=b"\xff\xff"), ("data",), "the wire format is broken"),
         (v1.PutModuleRequest(data=b"HloModule m", sha256="abc"), ("sha256",), "expected 64 digits"),
         (
             v1.PutModuleRequest(data=b"HloModule m", sha256="0" * 64),
