@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final
 
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.elementwise import OPERATIONS
@@ -44,19 +44,6 @@ _OWN_ORDER: Final = (
 _BY_LIVENESS: Final = "The module has no buffer assignment: the peak is estimated from the lives of its values."
 
 
-class _Buffer(NamedTuple):
-    """Values that must share memory."""
-
-    size: int
-    values: tuple[int, ...]
-    """In the order in which they begin."""
-    kind: int
-    is_live_out: bool
-    spans: tuple[tuple[int, int], ...]
-    """When any of its values lives, apart from each other and in order."""
-    space: int
-
-
 def plan_of_module(module: HloModule) -> Plan:
     """The estimated plan of a module."""
     schedule = flat_schedule(module)
@@ -71,45 +58,58 @@ class _Estimate:
         self._module = module
         self._schedule = schedule
         self._ranges = ranges
-        self._of_group: dict[int, int] = {}
-        self._buffers = self._grouped()
+        # Buffers are numbers. Each of these lists has an entry for each buffer, that is for values that must share memory.
+        self._sizes: list[int] = []
+        self._kinds: list[int] = []
+        self._values: list[tuple[int, ...]] = []
+        """Its values, in the order in which they begin."""
+        self._spans: list[tuple[tuple[int, int], ...]] = []
+        """When any of its values lives, apart from each other and in order."""
+        self._live_out: set[int] = set()
+        """The buffers that hold a part of the result."""
+        self._buffer_of: list[int] = [-1] * len(ranges.sizes)
+        """By value, its buffer; -1 where it has no bytes."""
+        self._group()
         self._elementwise: dict[tuple[HloInstruction, int], bool] = {}
-        of, buffer_of = ranges.of, [self._of_group.get(buffer, -1) for buffer in ranges.buffers]
-        self._near = [
-            [buffer_of[value] for each in (instruction, *instruction.operands) for value in of[each]]
-            for instruction in schedule.instructions
-        ]
-        """By time, the buffers of the operands and the result of the instruction that runs then, -1 for those without bytes; nothing after the last."""
-        self._near.append([])
+        self._near: list[tuple[int, ...] | None] = [None] * len(schedule.instructions)
+        """By time, the buffers of the operands and the result of the instruction that runs then, once somebody has asked for them."""
 
-    def _grouped(self) -> list[_Buffer]:
-        ranges = self._ranges
-        groups: dict[int, list[int]] = {}
-        for value, buffer in enumerate(ranges.buffers):
-            groups.setdefault(buffer, []).append(value)
-        results = frozenset([ranges.buffers[value] for value in ranges.results])
-        found: list[_Buffer] = []
-        for number, values in groups.items():
-            size = max([ranges.sizes[value] for value in values])
+    def _group(self) -> None:
+        ranges, entry = self._ranges, self._module.entry
+        begins, ends, sizes = ranges.begins, ranges.ends, ranges.sizes
+        results = {ranges.buffers[value] for value in ranges.results}
+        shared: dict[int, list[int]] = {}
+        for value, group in enumerate(ranges.buffers):
+            if value != group:
+                shared.setdefault(group, [group]).append(value)
+        for group, first in enumerate(ranges.buffers):
+            if group != first:
+                continue
+            if group in shared:
+                values = tuple(sorted(shared[group], key=begins.__getitem__))
+                size = max([sizes[value] for value in values])
+                spans = _union([(begins[value], ends[value]) for value in values])
+            else:
+                values, size, spans = (group,), sizes[group], ((begins[group], ends[group]),)
             if not size:
                 continue
-            kind = TEMPORARY
+            kind = OUTPUT if group in results else TEMPORARY
             for value in values:
                 made = ranges.instructions[value]
-                if made.opcode == Opcode.PARAMETER and made.computation is self._module.entry:
+                opcode = made.opcode
+                if opcode == Opcode.PARAMETER and made.computation is entry:
                     kind = PARAMETER
-                elif made.opcode == Opcode.CONSTANT and kind != PARAMETER:
+                elif opcode == Opcode.CONSTANT and kind != PARAMETER:
                     kind = CONSTANT
-            is_live_out = number in results
-            if kind == TEMPORARY and is_live_out:
-                kind = OUTPUT
-            values.sort(key=ranges.begins.__getitem__)
-            shape = ranges.shapes[values[0]]
-            space = shape.layout.memory_space if shape.layout is not None else 0
-            spans = _union([(ranges.begins[value], ranges.ends[value]) for value in values])
-            self._of_group[number] = len(found)
-            found.append(_Buffer(size, tuple(values), kind, is_live_out, spans, space))
-        return found
+            number = len(self._sizes)
+            for value in values:
+                self._buffer_of[value] = number
+            if group in results:
+                self._live_out.add(number)
+            self._sizes.append(size)
+            self._kinds.append(kind)
+            self._values.append(values)
+            self._spans.append(spans)
 
     # -- sharing ------------------------------------------------------------------------------
 
@@ -130,104 +130,119 @@ class _Estimate:
             known = self._elementwise[key] = keeps_positions(made, operands)
         return known
 
-    def _interferes(self, a: _Buffer, b: _Buffer) -> bool:
+    def _interferes(self, a: int, b: int) -> bool:
         """Whether values of two buffers live at the same time."""
-        ranges = self._ranges
-        if not _overlap(a.spans, b.spans):
+        if not _overlap(self._spans[a], self._spans[b]):
             return False
-        for x in a.values:
-            for y in b.values:
-                if ranges.begins[x] <= ranges.ends[y] and ranges.begins[y] <= ranges.ends[x]:
+        begins, ends = self._ranges.begins, self._ranges.ends
+        for x in self._values[a]:
+            for y in self._values[b]:
+                if begins[x] <= ends[y] and begins[y] <= ends[x]:
                     if not (self._takes_over(x, y) or self._takes_over(y, x)):
                         return True
         return False
 
-    def _neighbours(self, buffer: _Buffer) -> list[int]:
-        """The buffers of the operands and results of the instructions that run where the buffer begins and ends to live: it may share memory with these."""
-        near = self._near
-        return [number for span in buffer.spans for time in span for number in near[time]]
+    def _neighbours(self, time: int) -> tuple[int, ...]:
+        """The buffers of the operands and the result of the instruction that runs then; after the last instruction none."""
+        if time == len(self._near):
+            return ()
+        found = self._near[time]
+        if found is None:
+            instruction, of = self._schedule.instructions[time], self._ranges.of
+            values = [value for each in (instruction, *instruction.operands) for value in of[each]]
+            found = self._near[time] = tuple([self._buffer_of[value] for value in values])
+        return found
 
-    def _position(self, value: int) -> tuple[int, int]:
-        """The order in which XLA assigns buffers of the same size: by computation, in the order in which they were made, then by instruction."""
-        instruction = self._ranges.instructions[value]
-        return -instruction.computation.proto.id, instruction.index
+    def _in_order(self) -> list[int]:
+        """The buffers in the order in which XLA assigns them: the largest first, and of the same size those that hold a part of the result. After that by
+        computation, in the order in which they were made, and by instruction."""
+        ids = sorted([computation.proto.id for computation in self._schedule.spans], reverse=True)
+        count = max([len(computation.instructions) for computation in self._schedule.spans])
+        rank = {number: position * count for position, number in enumerate(ids)}
+        before = {computation: rank[computation.proto.id] for computation in self._schedule.spans}
+        position_of = [before[made.computation] + made.index for made in self._ranges.instructions]
+        first = [
+            position_of[values[0]] if len(values) == 1 else min([position_of[value] for value in values])
+            for values in self._values
+        ]
+        weight = [-2 * size for size in self._sizes]
+        for number in self._live_out:
+            weight[number] -= 1
+        found = sorted(range(len(weight)), key=first.__getitem__)
+        found.sort(key=weight.__getitem__)
+        return found
 
     # -- the plan -----------------------------------------------------------------------------
 
     def plan(self) -> Plan:
-        buffers = self._buffers
-        made = [min([self._position(value) for value in buffer.values]) for buffer in buffers]
-        order = sorted(
-            range(len(buffers)), key=lambda each: (-buffers[each].size, not buffers[each].is_live_out, made[each])
-        )
-        slots = _Slots(len(self._schedule.instructions))
+        spans_of, slots = self._spans, _Slots(len(self._schedule.instructions))
         temporary: list[int] = []
-        for number in order:
+        for number in self._in_order():
             spend()
-            buffer = buffers[number]
-            if buffer.kind == TEMPORARY:
-                spans = buffer.spans
+            spans = spans_of[number]
+            if self._kinds[number] == TEMPORARY:
                 near: dict[int, set[int]] = {}
-                for other in self._neighbours(buffer):
-                    if (slot := slots.slot_of.get(other)) is not None:
-                        near.setdefault(slot, set()).add(other)
-                left = slots.free(spans)
+                for span in spans:
+                    for time in span:
+                        for other in self._neighbours(time):
+                            if (slot := slots.slot_of.get(other)) is not None:
+                                near.setdefault(slot, set()).add(other)
+                left = free = slots.free(spans)
                 for slot in near:
                     left |= 1 << slot
                 while left:
                     # The allocation of the smallest buffer comes first.
                     slot = left.bit_length() - 1
                     left ^= 1 << slot
-                    inside = [buffers[each] for each in near.get(slot, ())]
-                    if not (
-                        any(self._interferes(buffer, each) for each in inside)
-                        or slots.taken(_without(spans, [span for each in inside for span in each.spans])) >> slot & 1
-                    ):
-                        slots.put(slot, number, spans)
-                        break
+                    inside = near.get(slot, ())
+                    if any(self._interferes(number, each) for each in inside):
+                        continue
+                    if not free >> slot & 1:
+                        others = _without(spans, [span for each in inside for span in spans_of[each]])
+                        if slots.taken(others) >> slot & 1:
+                            continue
+                    slots.put(slot, number, spans)
+                    break
                 else:
                     temporary.append(number)
-            elif buffer.is_live_out:
-                slots.add(number, buffer.spans)
+            elif number in self._live_out:
+                slots.add(number, spans)
         return self._made(temporary)
 
     def _made(self, temporary: Sequence[int]) -> Plan:
-        ranges, buffers = self._ranges, self._buffers
+        ranges = self._ranges
         end = len(self._schedule.instructions)
-        lasting = [number for number, buffer in enumerate(buffers) if buffer.kind != TEMPORARY]
+        lasting = [number for number, kind in enumerate(self._kinds) if kind != TEMPORARY]
         tables = self._tables
-        static = sum([buffers[number].size for number in lasting]) + sum([size for _, _, size, _ in tables])
-        lives: list[int] = []
-        begins: list[int] = []
-        ends: list[int] = []
+        static = sum([self._sizes[number] for number in lasting]) + sum([size for _, _, size, _ in tables])
+        lives = [self._shown(number) for number in lasting]
+        begins = [0] * len(lives)
+        ends = [end] * len(lives)
         heirs: dict[int, list[tuple[int, int]]] = {}
-        for number in lasting:
-            lives.append(self._shown(buffers[number]))
-            begins.append(0)
-            ends.append(end)
         shared = self._shared(temporary)
         for number in temporary:
-            buffer = buffers[number]
-            for first, last in buffer.spans:
-                inside = [value for value in buffer.values if first <= ranges.begins[value] <= last]
-                last -= (number, last) in shared
-                heirs[len(lives)] = [(ranges.begins[value] + 1, value) for value in inside[1:]]
+            values = self._values[number]
+            for first, last in self._spans[number]:
+                inside: Sequence[int] = values
+                if len(values) > 1:
+                    inside = [value for value in values if first <= ranges.begins[value] <= last]
+                    if len(inside) > 1:
+                        heirs[len(lives)] = [(ranges.begins[value] + 1, value) for value in inside[1:]]
                 lives.append(inside[0])
                 begins.append(first + 1)
-                ends.append(max(first, last) + 1)
+                ends.append(max(first, last - ((number, last) in shared)) + 1)
         sizes = list(ranges.sizes)
         kinds = [TEMPORARY] * len(sizes)
         allocation_of = [-1] * len(sizes)
         allocations: list[Allocation] = []
         for number in lasting:
-            buffer = buffers[number]
-            for value in buffer.values:
-                kinds[value] = buffer.kind
+            for value in self._values[number]:
+                kinds[value] = self._kinds[number]
                 allocation_of[value] = len(allocations)
-            allocations.append(self._allocation(len(allocations), buffer))
+            allocations.append(self._allocation(len(allocations), number))
         for number in (*lasting, *temporary):
-            for value in buffers[number].values:
-                sizes[value] = buffers[number].size
+            for value in self._values[number]:
+                sizes[value] = self._sizes[number]
         space_of = {
             shape: shape.layout.memory_space if shape.layout is not None else 0
             for shape in dict.fromkeys(ranges.shapes)
@@ -262,7 +277,7 @@ class _Estimate:
         most = max(totals) - static
         if most:
             space = 0
-            inside = tuple([value for number in temporary for value in buffers[number].values])
+            inside = tuple([value for number in temporary for value in self._values[number]])
             for value in inside:
                 allocation_of[value] = len(allocations)
             allocations.append(Allocation(len(allocations), most, space, TEMPORARY, values=inside))
@@ -300,30 +315,32 @@ class _Estimate:
                 flat[value] = byte_size_of(shape)
         return max(_totals(flat, lives, begins, ends, end + 1))
 
-    def _shown(self, buffer: _Buffer) -> int:
+    def _shown(self, number: int) -> int:
         """The value that stands for a buffer that lives throughout: the parameter, else one that does not merge others."""
-        if buffer.kind == PARAMETER:
-            for value in buffer.values:
+        values = self._values[number]
+        if self._kinds[number] == PARAMETER:
+            for value in values:
                 made = self._ranges.instructions[value]
                 if made.opcode == Opcode.PARAMETER and made.computation is self._module.entry:
                     return value
-        return next((value for value in buffer.values if value not in self._ranges.merged), buffer.values[0])
+        return next((value for value in values if value not in self._ranges.merged), values[0])
 
-    def _allocation(self, number: int, buffer: _Buffer) -> Allocation:
-        shown = self._shown(buffer)
-        is_parameter = buffer.kind == PARAMETER
+    def _allocation(self, position: int, number: int) -> Allocation:
+        ranges, values, kind = self._ranges, self._values[number], self._kinds[number]
+        shown, is_parameter, is_live_out = self._shown(number), kind == PARAMETER, number in self._live_out
+        layout = ranges.shapes[values[0]].layout
         return Allocation(
-            number,
-            buffer.size,
-            buffer.space,
-            buffer.kind,
-            is_live_out=buffer.is_live_out,
+            position,
+            self._sizes[number],
+            layout.memory_space if layout is not None else 0,
+            kind,
+            is_live_out=is_live_out,
             is_parameter=is_parameter,
-            is_aliased=is_parameter and buffer.is_live_out,
-            is_constant=buffer.kind == CONSTANT,
-            parameter_number=self._ranges.instructions[shown].proto.parameter_number if is_parameter else 0,
-            parameter_index=self._ranges.indexes[shown] if is_parameter else (),
-            values=buffer.values,
+            is_aliased=is_parameter and is_live_out,
+            is_constant=kind == CONSTANT,
+            parameter_number=ranges.instructions[shown].proto.parameter_number if is_parameter else 0,
+            parameter_index=ranges.indexes[shown] if is_parameter else (),
+            values=values,
         )
 
     @cached_property
@@ -347,9 +364,11 @@ class _Estimate:
         pending: list[HloInstruction] = list(self._schedule.instructions)
         while pending:
             instruction = pending.pop()
-            if instruction.opcode == Opcode.CONSTANT and instruction.computation not in self._schedule.spans:
-                found.append(instruction)
-            if instruction.opcode != Opcode.FUSION and instruction.proto.called_computation_ids:
+            opcode = instruction.opcode
+            if opcode == Opcode.CONSTANT:
+                if instruction.computation not in self._schedule.spans:
+                    found.append(instruction)
+            elif opcode != Opcode.FUSION and instruction.proto.called_computation_ids:
                 for called in instruction.called_computations:
                     if called not in seen:
                         seen.add(called)
@@ -358,24 +377,19 @@ class _Estimate:
 
     def _shared(self, temporary: Sequence[int]) -> set[tuple[int, int]]:
         """The temporary buffers whose memory is taken over where one of their spans ends: buffer and time."""
-        ranges, buffers = self._ranges, self._buffers
-        begins: dict[int, list[int]] = {}
-        dying: dict[int, list[int]] = {}
+        begins, ends = self._ranges.begins, self._ranges.ends
+        dying: dict[tuple[int, int], list[int]] = {}
         for number in temporary:
-            for first, last in buffers[number].spans:
-                begins.setdefault(first, []).append(number)
-                dying.setdefault(last, []).append(number)
+            for _, last in self._spans[number]:
+                dying.setdefault((last, self._sizes[number]), []).append(number)
         found: set[tuple[int, int]] = set()
-        for time, numbers in begins.items():
-            candidates = dying.get(time, [])
-            for number in numbers:
-                for other in candidates:
-                    if other == number or (other, time) in found or buffers[other].size != buffers[number].size:
+        for number in temporary:
+            for time, _ in self._spans[number]:
+                for other in dying.get((time, self._sizes[number]), ()):
+                    if other == number or (other, time) in found or self._spans[other][0][0] >= time:
                         continue
-                    if buffers[other].spans[0][0] >= time:
-                        continue
-                    later = [value for value in buffers[number].values if ranges.begins[value] == time]
-                    earlier = [value for value in buffers[other].values if ranges.ends[value] == time]
+                    later = [value for value in self._values[number] if begins[value] == time]
+                    earlier = [value for value in self._values[other] if ends[value] == time]
                     if any(self._takes_over(x, y) for x in later for y in earlier):
                         found.add((other, time))
                         break
@@ -383,23 +397,24 @@ class _Estimate:
 
     def _bounds(self, static: int) -> tuple[int, int]:
         """The least and the most that the peak can be in this order of the instructions."""
-        ranges, buffers, end = self._ranges, self._buffers, len(self._schedule.instructions)
+        ranges, end = self._ranges, len(self._schedule.instructions)
         lasting = sum([size for _, _, size, _ in self._tables])
         most = [0] * (end + 3)
         # After an instruction a value needs memory if it is there and still used; more may not be needed while the
         # instruction runs.
         after = [0] * (end + 3)
-        for each in buffers:
-            if each.kind == TEMPORARY:
-                for first, last in each.spans:
-                    most[first] += each.size
-                    most[last + 1] -= each.size
-            if each.kind == CONSTANT or (each.kind == PARAMETER and not each.is_live_out):
-                lasting += each.size
-            else:
-                for first, last in _union([(ranges.begins[value], ranges.sure_ends[value]) for value in each.values]):
-                    after[first] += each.size
-                    after[last] -= each.size
+        for number, (size, kind, values) in enumerate(zip(self._sizes, self._kinds, self._values, strict=True)):
+            if kind == TEMPORARY:
+                for first, last in self._spans[number]:
+                    most[first] += size
+                    most[last + 1] -= size
+            if kind == CONSTANT or (kind == PARAMETER and number not in self._live_out):
+                lasting += size
+                continue
+            spans = [(ranges.begins[value], ranges.sure_ends[value]) for value in values]
+            for first, last in spans if len(spans) == 1 else _union(spans):
+                after[first] += size
+                after[last] -= size
         return max(static, lasting + max(accumulate(after))), static + max(accumulate(most))
 
 

@@ -71,7 +71,7 @@ class ValueRanges(NamedTuple):
     sure_ends: Sequence[int]
     """The same, without a call's own use of what the called computation takes: XLA does not always keep that until the call ends."""
     buffers: Sequence[int]
-    """Values of the same number must share memory: the number of one of them."""
+    """Values of the same number must share memory: the number of the first of them."""
     results: Sequence[int]
     """The values of the program's result, in the order of its arrays."""
     of: dict[HloInstruction, tuple[int, ...]]
