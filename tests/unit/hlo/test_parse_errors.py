@@ -1,6 +1,7 @@
 """Errors of HLO text: their positions, what was expected, several at once. Hostile text raises an error, too."""
 
 import gzip
+import re
 import time
 
 import pytest
@@ -242,3 +243,29 @@ def test_a_budget_bounds_the_reading_of_a_text():
     with budget(steps=1_000_000) as spent:
         parse_module(text)
     assert spent.steps > 2000
+
+
+@pytest.mark.parametrize(
+    ("parameter", "message"),
+    [
+        ("parametr(0)", "unknown opcode 'parametr'"),
+        ("parameter(9223372036854775807)", "is not between 0 and"),
+        ("parameter(2)", "parameter(0) is missing"),
+    ],
+)
+def test_a_mistake_in_a_parameter_of_a_computation_that_is_called(parameter: str, message: str):
+    """Reading goes on behind the mistake, at an instruction whose shape follows from the computation."""
+    text = f"""HloModule m
+f {{
+  x = f32[] {parameter}
+  y = f32[] parameter(1)
+  ROOT z = f32[] add(x, y)
+}}
+ENTRY e {{
+  p = f32[8] parameter(0)
+  c = f32[] constant(0)
+  ROOT r = reduce-window(p, c), window={{size=2}}, to_apply=f
+}}
+"""
+    with pytest.raises(ParseError, match=re.escape(message)):
+        parse_module(text)

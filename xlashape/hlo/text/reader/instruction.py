@@ -125,7 +125,12 @@ def parse_body(state: State, computation: ParsedComputation) -> None:
             cursor.at = match.start() + 1
     if computation.root < 0:
         computation.root = last
-    if not state.errors:
+    if state.errors:
+        # What follows is read for further mistakes. It may call this computation, of which a parameter may be missing.
+        computation.parameters = dict(
+            enumerate([computation.parameters[each] for each in sorted(computation.parameters)])
+        )
+    else:
         body.check_parameters()
 
 
