@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from xlashape.caches import cached
 from xlashape.display import shown
-from xlashape.errors import NotFoundError
+from xlashape.errors import NotFoundError, SizeOverflowError
 from xlashape.extras import require
 from xlashape.frozen import Frozen, set_field
 
@@ -132,12 +132,17 @@ class Table(Frozen):
 
     def to_arrow(self) -> Any:
         """As an Arrow table. The meaning and the unit of each column are in the metadata of its field. Raises
-        UnavailableError without the extra `tables`.
+        SizeOverflowError where a number does not fit int64, UnavailableError without the extra `tables`.
         """
         require("tables", "a table of Arrow")
         pa: Any = import_module("pyarrow")  # an extra, and 100 ms; it has no types
         schema = arrow_schema(self.columns)
-        arrays = [pa.array(self._values[field.name], field.type) for field in schema]
+        arrays: list[Any] = []
+        for field in schema:
+            try:
+                arrays.append(pa.array(self._values[field.name], field.type))
+            except OverflowError:
+                raise SizeOverflowError(f"a number of the column {field.name!r} does not fit int64") from None
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def to_pandas(self) -> pd.DataFrame:

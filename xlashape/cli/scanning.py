@@ -7,11 +7,18 @@ from typing import Any
 import click
 
 from xlashape.cli.output import echo, print_json, progress
+from xlashape.errors import InvalidArgumentError
+from xlashape.limits import INT64_MAX
 from xlashape.reports.selection import amount_of
 
 
 def _bytes(context: click.Context, parameter: click.Parameter, value: str) -> int:  # noqa: ARG001 - click's own arguments
-    return max(int(amount_of(value, "--memory")), 1)
+    amount = amount_of(value, "--memory")
+    if not 1 <= amount <= INT64_MAX:
+        raise InvalidArgumentError(
+            f"--memory: {value[:60]!r} is not a number of bytes that a file may take", field="--memory"
+        )
+    return int(amount)
 
 
 @click.command(short_help="Many dumps as tables in Parquet.")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -29,7 +30,7 @@ from xlashape.extras import require
 from xlashape.hlo.files.inputs import Input, content, inputs
 from xlashape.scan.batches import borrowed_worker, tables_of
 from xlashape.scan.datasets import DATASETS, chosen, key_of
-from xlashape.scan.worker import DEFAULT_MEMORY_BYTES, DEFAULT_SECONDS, shown_path
+from xlashape.scan.worker import DEFAULT_MEMORY_BYTES, DEFAULT_SECONDS, check_bounds, shown_path
 from xlashape.similar import did_you_mean
 from xlashape.tables import arrow_schema
 
@@ -41,6 +42,8 @@ _UNIT_FILES: Final = 512
 _UNIT_BYTES: Final = 64 << 20
 _UNITS_PER_JOB: Final = 8
 _ROWS: Final = 65_536
+_WRITTEN: Final = re.compile(r"[a-z]+/(?:hash=[0-9a-f]+/)?[0-9a-f]{24}\.parquet")
+"""The names of the files of units. No others are ever deleted."""
 ENGINES: Final = ("local", "ray")
 
 
@@ -105,8 +108,8 @@ def scan(
     a Ray cluster, whose machines must read the names and write `out`.
 
     What `out` has of an unchanged file from this version of the library is not done again. A file that is broken, too large or too slow is a row of
-    `errors`. Raises NotFoundError for a name that stands for no file, InvalidArgumentError for a data set or an engine that is not there,
-    UnavailableError without the extra `scan`.
+    `errors`. Raises NotFoundError for a name that stands for no file, InvalidArgumentError for a data set or an engine that is not there
+    and for bounds that no file could be held to, DecodeError for a damaged `out`, UnavailableError without the extra `scan`.
     """
     require("scan", "a scan")
     if engine not in ENGINES:
@@ -114,6 +117,7 @@ def scan(
             f"there is no engine {engine!r}; there are {', '.join(ENGINES)}{did_you_mean(engine, ENGINES)}",
             field="engine",
         )
+    check_bounds(seconds, memory_bytes)
     jobs = jobs or os.cpu_count() or 1
     say = progress or _say_nothing
     settings = _Settings(os.fspath(out), chosen(datasets), seconds, memory_bytes)
@@ -173,7 +177,10 @@ def _digits(target: _Target, count: int) -> int:
     """How many digits of a hash name a part: so many that a part has some thousand files. It stays what the first scan has chosen."""
     known = target.read("scan.json", missing=b"")
     if known:
-        return int(json.loads(known)["digits"])
+        try:
+            return int(json.loads(known)["digits"])
+        except (ValueError, TypeError, KeyError):
+            raise DecodeError(f"{target.about('scan.json')} is damaged: scan into another directory") from None
     digits = 0 if count < 10_000 else 1 if count < 1_000_000 else 2
     target.write("scan.json", json.dumps({"digits": digits}).encode())
     return digits
@@ -185,8 +192,9 @@ def _say_nothing(what: str, done: int, total: int) -> None:
 
 def _document(target: _Target, name: str) -> dict[str, Any]:
     try:
-        return json.loads(target.read(name))
-    except ValueError:
+        found: dict[str, Any] = json.loads(target.read(name))
+        return {each: found[each] for each in ("version", "datasets", "inputs", "files")}
+    except (ValueError, TypeError, KeyError):
         raise DecodeError(
             f"{target.about(name)} is damaged: delete it, and what it was about is scanned again"
         ) from None
@@ -204,7 +212,7 @@ def _resumed(target: _Target, settings: _Settings) -> set[tuple[str, str]]:
         else:
             target.delete([name])
     for dataset in DATASETS:
-        target.delete([name for name in target.names(dataset) if name not in kept])
+        target.delete([name for name in target.names(dataset) if name not in kept and _WRITTEN.fullmatch(name)])
     return known
 
 

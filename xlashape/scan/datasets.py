@@ -303,6 +303,11 @@ def failed_file(path: str, key: str | None, error: BaseException) -> Table:
     return DATASETS["errors"].table([(path, key, None, *_failure("read", error))])
 
 
+def failed_table(name: str, table: Table, error: BaseException) -> Table:
+    """The row of `errors` of rows of a data set that cannot be written, since a number in them is too large."""
+    return DATASETS["errors"].table([(*[table[key.name][0] for key in KEYS], *_failure(name, error))])
+
+
 def _failure(step: str, error: BaseException) -> tuple[Any, ...]:
     position = (error.line, error.column) if isinstance(error, ParseError) else (None, None)
     message = error.message if isinstance(error, XlashapeError) else str(error)

@@ -23,14 +23,15 @@ import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
 
-from xlashape.errors import LimitExceededError, UnavailableError
+from xlashape.errors import InvalidArgumentError, LimitExceededError, SizeOverflowError, UnavailableError
 from xlashape.extras import require
 from xlashape.math import byte_text
-from xlashape.scan.datasets import BY_DEFAULT, DATASETS, failed_file, key_of, rows_of_file
+from xlashape.scan.datasets import BY_DEFAULT, DATASETS, failed_file, failed_table, key_of, rows_of_file
 from xlashape.tables import Table, arrow_schema
 
 DEFAULT_SECONDS: Final = 120.0
@@ -46,14 +47,32 @@ _MEMORY: Final = "XLASHAPE_SCAN_MEMORY"
 _START: Final = "from xlashape.scan.worker import serve; serve()"
 
 
+_MOST_SECONDS: Final = 10**8
+_MOST_MEMORY: Final = 1 << 60
+
+
+def check_bounds(seconds: float, memory_bytes: int) -> None:
+    """Raises InvalidArgumentError for bounds that no file could be held to."""
+    if not isfinite(seconds) or not 0 < seconds <= _MOST_SECONDS:
+        raise InvalidArgumentError(
+            f"seconds must be above 0 and at most {_MOST_SECONDS:,}, not {seconds}", field="seconds"
+        )
+    if not 0 < memory_bytes <= _MOST_MEMORY:
+        raise InvalidArgumentError(
+            f"memory_bytes must be above 0 and at most {_MOST_MEMORY:,}, not {memory_bytes:,}", field="memory_bytes"
+        )
+
+
 class Worker:
     """A process for files. It starts with the first file, and again after one that ended it. Close it, or use it in a `with`.
 
     seconds: the most time of the processor that a file may take. memory_bytes: the most memory that it may take.
+    Raises InvalidArgumentError for bounds that no file could be held to.
     """
 
     def __init__(self, seconds: float = DEFAULT_SECONDS, memory_bytes: int = DEFAULT_MEMORY_BYTES) -> None:
         require("tables", "a scan")
+        check_bounds(seconds, memory_bytes)
         self._seconds = seconds
         self._memory_bytes = memory_bytes
         self._process: subprocess.Popen[bytes] | None = None
@@ -205,7 +224,11 @@ def _streams(datasets: Sequence[str], tables: Iterable[tuple[str, Table]]) -> di
         for name, sink in sinks.items()
     }
     for name, table in tables:
-        writers[name].write_table(table.to_arrow())
+        try:
+            arrow = table.to_arrow()
+        except SizeOverflowError as error:
+            name, arrow = "errors", failed_table(name, table, error).to_arrow()
+        writers[name].write_table(arrow)
     for writer in writers.values():
         writer.close()
     return {name: sink.getvalue() for name, sink in sinks.items()}

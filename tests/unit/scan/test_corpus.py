@@ -27,7 +27,7 @@ from tests.support.corpus import text_of, write_corpus
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.optional import needed_in_ci
 from xlashape import scan
-from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
 from xlashape.scan.worker import Worker
 
 pa = needed_in_ci("pyarrow")
@@ -274,6 +274,59 @@ def test_mistakes_of_callers(tmp_path: Path) -> None:
         scan.open(tmp_path / "nothing")
     with pytest.raises(InvalidArgumentError, match="batches have the columns path and bytes, and this one has x"):
         list(scan.batches([pa.record_batch({"x": [1]})]))
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"seconds": 0},
+        {"seconds": float("nan")},
+        {"seconds": float("inf")},
+        {"memory_bytes": 0},
+        {"memory_bytes": 1 << 80},
+    ],
+)
+def test_bounds_that_no_file_could_be_held_to(bounds: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(text_of(1))
+    with pytest.raises(InvalidArgumentError, match=f"{next(iter(bounds))} must be above 0 and at most"):
+        scan.scan(str(tmp_path / "m.hlo"), tmp_path / "out", **bounds)
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_that_no_scan_has_written_are_kept(tmp_path: Path) -> None:
+    """The directory may have others of the same names, as the store of a server has `modules`."""
+    (tmp_path / "m.hlo").write_text(text_of(1))
+    others = [tmp_path / "out" / name for name in ("modules/ab/x", "copies/paper.pdf", "errors/own.parquet", "maps/a")]
+    for other in others:
+        other.parent.mkdir(parents=True)
+        other.write_text("not of a scan")
+    for datasets in (None, ["maps"]):
+        scan.scan(str(tmp_path / "m.hlo"), tmp_path / "out", datasets=datasets)
+    assert [other.read_text() for other in others] == ["not of a scan"] * len(others)
+    assert scan.open(tmp_path / "out")["modules"].count_rows() == 0
+
+
+@pytest.mark.parametrize("name", ["scan.json", "_done/x.json"])
+@pytest.mark.parametrize("content", ["garbage", "[]", "{}", "1"])
+def test_a_damaged_corpus(name: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(text_of(1))
+    scan.scan(str(tmp_path / "m.hlo"), tmp_path / "out")
+    (tmp_path / "out" / name).write_text(content)
+    with pytest.raises(DecodeError, match="is damaged"):
+        scan.scan(str(tmp_path / "m.hlo"), tmp_path / "out")
+
+
+def test_numbers_beyond_int64_are_errors_of_their_data_set(tmp_path: Path) -> None:
+    size = 2**63 - 1
+    text = f"HloModule m ENTRY e {{ p = f32[{size}] parameter(0) ROOT n = f32[{size}] negate(p) }}"
+    (tmp_path / "m.hlo").write_text(text)
+    scan.scan(str(tmp_path / "m.hlo"), tmp_path / "out")
+    found = scan.open(tmp_path / "out")
+    assert found["instructions"].count_rows() == 2
+    errors = {row["step"]: row for row in found["errors"].to_table().to_pylist()}
+    assert errors["accesses"]["error"] == "SizeOverflowError"
+    assert errors["accesses"]["module"] == "m"
+    assert "read" not in errors
 
 
 def test_the_file_names_may_be_any_bytes(tmp_path: Path) -> None:
