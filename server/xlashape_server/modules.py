@@ -1,9 +1,7 @@
-"""Modules that requests name, and those that a worker keeps decoded.
+"""Modules that requests name: the content of each is counted before it is decoded.
 
-What one worker keeps: decoded modules by content, and answers about one instruction by question. The least recently
-used are dropped.
-
-Decodes modules: counts the content of a module before decoding it, and keeps decoded modules in a cache.
+A worker keeps decoded modules by content, with the reports about them, and answers about one instruction by question.
+The least recently used are dropped.
 """
 
 from __future__ import annotations
@@ -80,11 +78,15 @@ class _Kept(Generic[K, V]):
     def _was_dropped(self, key: K) -> None:
         """Called where a value has made room for others, under the lock."""
 
+    def _was_cleared(self) -> None:
+        """Called where all values are forgotten, under the lock."""
+
     def clear(self) -> None:
         """Forgets all values."""
         with self._lock:
             self._values.clear()
             self._bytes = 0
+            self._was_cleared()
 
     def usage(self) -> CacheUsage:
         """Size and maximum of the cache."""
@@ -136,11 +138,9 @@ class ModuleCache(_Kept[str, HloModule]):
         for question in self._reports.pop(key, {}):
             self._sizes.pop((key, question), None)
 
-    def clear(self) -> None:
-        super().clear()
-        with self._lock:
-            self._reports.clear()
-            self._sizes.clear()
+    def _was_cleared(self) -> None:
+        self._reports.clear()
+        self._sizes.clear()
 
 
 class AnswerCache(_Kept[bytes, bytes]):

@@ -88,6 +88,21 @@ def test_the_pages_of_a_report_are_computed_once(tmp_path: Path, monkeypatch: py
         page(space=0)
 
 
+def test_what_a_request_has_of_unknown_fields_is_not_kept(tmp_path: Path) -> None:
+    """Such a field may be as large as a request: kept with each report it would fill the memory of a worker."""
+    config = Config(store_directory=str(tmp_path))
+    modules = Modules(config, Store.of(config))
+    (method,) = [each for service in services() for each in service.methods if each.name == "Verify"]
+    handle = ReportHandlers(config, modules).handler(method)
+    request = v1.VerifyRequest(module=v1.ModuleInput(text=MODULE.to_text())).SerializeToString()
+    handle(request, NEVER)
+    before = modules.cache.usage()
+    unknown = b"\xfa\x7f" + b"\x80\x80\x04" + bytes(1 << 16)  # field 2047, of 64 KiB
+    handle(request + unknown, NEVER)
+    handle(request + unknown[:-1] + b"x", NEVER)
+    assert modules.cache.usage() == before
+
+
 def test_a_worker_registers_the_cache_of_its_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     registered: list[caches.Cache] = []
     monkeypatch.setattr(caches, "register", registered.append)

@@ -77,6 +77,7 @@ class ReportHandlers:
             return self._answer(report, message, inputs)
         question = type(message)()
         question.CopyFrom(message)
+        question.DiscardUnknownFields()  # they may be as large as a request, and change no answer
         for name in ("first_row", "max_rows", "section", "argument", "module"):
             question.ClearField(name)
         key = report.name.encode() + b" " + question.SerializeToString(deterministic=True)
@@ -88,7 +89,8 @@ class ReportHandlers:
             kept = self._answer(report, message, inputs)
             # Tables that are made on demand have at most a row for each instruction.
             instructions = sum([len(computation.instructions) for computation in module.computations])
-            self._modules.cache.put_report(module, key, _ROW_BYTES * (len(kept) + instructions), kept)
+            size = len(key) + _ROW_BYTES * (1 + len(kept) + instructions)
+            self._modules.cache.put_report(module, key, size, kept)
         return kept
 
     def _answer(self, report: Report, message: Any, inputs: list[str]) -> Answer:
