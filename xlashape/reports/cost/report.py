@@ -8,11 +8,12 @@ from typing import Any, ClassVar, Final, NamedTuple
 from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import Frozen, set_field
 from xlashape.hlo import HloModule, Opcode
-from xlashape.math import checked_int64
+from xlashape.math import byte_text, checked_int64
 from xlashape.reports.cost.program import Executed, Program, program_of
 from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
 from xlashape.reports.cost.traffic import Space
 from xlashape.reports.report import Answer, Option, Report, Section
+from xlashape.reports.text import cell_text, short_bytes
 from xlashape.tables import Column, Kind
 
 _KEYS: Final = ("source", "op_name", "opcode", "computation")
@@ -255,18 +256,42 @@ class Cost(Answer, Frozen):
             raise InvalidArgumentError(f"expected one of {', '.join(_KEYS)}, found {key!r}", field="key")
         groups: dict[str, list[InstructionCost]] = {}
         for row in self.rows:
-            groups.setdefault(getattr(row, key), []).append(row)
+            groups.setdefault(getattr(row, key) or f"(no {key} known)", []).append(row)
         made = [_group(name, rows) for name, rows in groups.items()]
         return tuple(sorted(made, key=lambda group: (-(group.share or 0.0), -group.bytes)))
 
     def headline(self) -> str:
-        known = super().headline()
+        least, moved = self.least_time, byte_text(self.bytes)
+        if least is not None:
+            first = f"at least {cell_text(_GROUPS[6], least)} a run on {self.target or 'the device'}"
+        else:
+            first = f"{moved} read and written in a run"
+        lines = [f"{self.name}: {first}"]
+        if self.flops or self.transcendentals:
+            rate = f", {self.intensity:.4g} for each byte" if self.intensity else ""
+            functions = f"; {self.transcendentals:,} transcendental functions" if self.transcendentals else ""
+            lines.append(f"{cell_text(_GROUPS[2], self.flops)} FLOPs{rate}{functions}")
+        if self.bytes_read is not None and self.bytes_written is not None and self.bytes:
+            parts = [f"{short_bytes(self.bytes_read)} read", f"{short_bytes(self.bytes_written)} written"]
+            padded = self.padded_bytes or self.bytes
+            parts += [f"{short_bytes(padded)} with padding"] if padded != self.bytes else []
+            lines.append(", ".join(parts))
         notes: list[str] = []
+        if self.conditionals:
+            notes.append(f"Of {_counted(self.conditionals, 'conditional')} the largest branch counts.")
         if self.unknown_loops:
-            notes.append(f"{self.unknown_loops} loops have no known number of iterations; they count one iteration.")
+            notes.append(
+                f"{_counted(self.unknown_loops, 'loop')} of no known number of iterations: one iteration counts."
+            )
         if self.unknown_instructions:
-            notes.append(f"The FLOPs of {self.unknown_instructions} instructions are not known; they count 0.")
-        return "\n".join([known, *notes])
+            notes.append(
+                f"The FLOPs of {_counted(self.unknown_instructions, 'instruction')} are not known; they count 0."
+            )
+        return "\n".join([*lines, *notes])
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def cost(

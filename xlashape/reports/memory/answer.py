@@ -464,7 +464,7 @@ class ProgramMemory(Frozen, Answer):
             entry[2] += 1
         peak = self.peak_bytes
         rows = [
-            Group(name or "(unknown)", total, total / peak, padding, count)
+            Group(name or f"(no {key} known)", total, total / peak, padding, count)
             for name, (total, padding, count) in sums.items()
         ]
         return tuple(sorted(rows, key=lambda row: (-row.bytes, row.group)))

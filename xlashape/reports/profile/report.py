@@ -255,7 +255,8 @@ class Profile(Answer, Frozen):
         """The time by `source`, `opcode`, `module`, `computation`, `step`, or `op_name`; the most first, steps in their order.
 
         `op_name` groups by the first parts of the path, `jit(step)/transpose(jvp(layer))`; `op_name:3` by the first three. Raises
-        InvalidArgumentError for another key.
+        InvalidArgumentError for another key. Instructions without one are together: `(no source known)`. Runs, where no steps are marked, are
+        numbered: `step 0 (run 17)`.
         """
         name, _, depth = key.partition(":")
         if name not in _KEYS or (depth and not (name == "op_name" and depth.isdecimal() and 0 < len(depth) < 4)):
@@ -263,7 +264,12 @@ class Profile(Answer, Frozen):
         if name == "step":
             total = sum([each.own for each in self.tally.steps.values()])
             in_order = sorted(self.tally.steps.items(), key=lambda step: step[1].begin or 0)
-            return tuple([_step(step, times, total) for step, times in in_order])
+            # An id of a run says nothing of its place: those are numbered.
+            names = [
+                f"step {number} ({step})" if step.startswith("run ") else step
+                for number, (step, _) in enumerate(in_order)
+            ]
+            return tuple([_step(name, times, total) for name, (_, times) in zip(names, in_order, strict=True)])
         groups: dict[str, list[InstructionTime]] = {}
         for row in self.rows:
             groups.setdefault(_key(row, name, int(depth or 2)), []).append(row)
@@ -298,7 +304,27 @@ class Profile(Answer, Frozen):
             raise InvalidArgumentError(f"{earlier}: {error.message}", field="earlier") from None
 
     def headline(self) -> str:
-        return "\n".join([super().headline(), *self.notes])
+        lines = [f"{_seconds(self.time)} of instructions"]
+        if self.steps > 1:
+            lines = [
+                f"{_seconds(self.time / self.steps)} of instructions a step: {_seconds(self.time)} in {self.steps:,} steps"
+            ]
+        if self.rows:
+            lines.append(
+                f"{self.events:,} events of {', '.join(_first(self.modules))} on {', '.join(_first(self.devices)) or 'a device without a name'}"
+            )
+        costs = (
+            [f"{_seconds(self.copy_time)} ({100 * (self.copy_share or 0.0):.1f}%) are copies and transposes"]
+            if self.copy_time
+            else []
+        )
+        padding = self.layout_time - self.copy_time
+        if padding > 1e-3 * self.time:
+            costs.append(f"{_seconds(padding)} ({100 * padding / self.time:.1f}%) the padding of others")
+        lines += [", ".join(costs)] if costs else []
+        if self.target is not None:
+            lines.append(f"Least times are those of {self.target}.")
+        return "\n".join([*lines, *self.notes])
 
 
 def profile(
@@ -333,6 +359,15 @@ def profile(
     return Profile(tally, found, roof, notes)
 
 
+def _seconds(value: float) -> str:
+    return cell_text(_GROUPS[1], value)
+
+
+def _first(names: Sequence[str]) -> list[str]:
+    """The first three names, and how many more there are."""
+    return [*names[:3], *([f"{len(names) - 3:,} more"] if len(names) > 3 else [])]
+
+
 def _notes(tally: Tally, found: Join) -> list[str]:
     notes: list[str] = []
     if not found.rows:
@@ -345,6 +380,8 @@ def _notes(tally: Tally, found: Join) -> list[str]:
             f"{tally.lost.count:,} kernels ({tally.lost.total * 1e-9:,.3f} ms) have no instruction in the "
             f"profile{in_graphs}."
         )
+    if found.shared:
+        notes.append(f"{found.shared:,} kernels run several instructions each: their time is shared out by bytes.")
     if found.without_module:
         names = ", ".join(found.without_module[:5])
         notes.append(
@@ -420,10 +457,10 @@ def _module_of(row: InstructionTime) -> str:
 
 def _key(row: InstructionTime, name: str, depth: int) -> str:
     if name == "op_name":
-        return "/".join(row.op_name.split("/")[:depth])
-    if name == "module":
-        return _module_of(row)
-    return str(getattr(row, name) or "")
+        key = "/".join(row.op_name.split("/")[:depth])
+    else:
+        key = _module_of(row) if name == "module" else str(getattr(row, name) or "")
+    return key or f"(no {name} known)"
 
 
 def _group(key: str, rows: Sequence[InstructionTime], total: float) -> GroupTime:

@@ -151,7 +151,7 @@ def test_a_loop_of_unknown_length_counts_once_and_is_marked():
     assert counted.unknown_loops == 1 and not counted.is_exact
     assert {each.computation: each.is_exact for each in counted}["inner_body"] is False
     assert counted.flops == 5 * 9 + 6 + 1 + 1
-    assert "1 loops have no known number of iterations; they count one iteration." in str(counted)
+    assert "1 loop of no known number of iterations: one iteration counts." in str(counted)
 
 
 BRANCHES = """HloModule branches
@@ -354,3 +354,18 @@ def test_deep_calls_and_fusions_that_double():
     counted = cost(text, target="h100")
     assert counted.flops == 4 * (2**50 - 1) and counted.bytes == 32
     assert cost(text, as_xla=True).bytes == 16 * 2**49 + 16
+
+
+def test_the_first_lines_have_what_matters():
+    text = "HloModule m ENTRY e { p = f32[64,128] parameter(0) ROOT n = f32[64,128] negate(p) }"
+    assert cost(text).headline().splitlines() == [
+        "m: 65,536 bytes (64.00 KiB) read and written in a run",
+        "8.192 k FLOPs, 0.125 for each byte",
+        "32.0 KiB read, 32.0 KiB written",
+    ]
+    assert cost(text, peak=1e12, bandwidth=65_536.0).headline().startswith("m: at least 1 s a run on the device\n")
+    assert cost(text, as_xla=True).headline().count("\n") == 1
+    nothing = "HloModule m ENTRY e { ROOT p = f32[64] parameter(0) }"
+    assert cost(nothing).headline() == "m: 0 bytes read and written in a run"
+    padded = text.replace("f32[64,128]", "f32[4,6]{1,0:T(8,128)}")
+    assert cost(padded).headline().splitlines()[-1] == "96 B read, 96 B written, 8.00 KiB with padding"

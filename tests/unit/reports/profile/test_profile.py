@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from xlashape.reports.profile import profile
 from xlashape.reports.profile.events import Tally
 from xlashape.reports.profile.spans import Spans
 from xlashape.reports.profile.xplane import read_xspace
+from xlashape.reports.text import cell_text
+from xlashape.tables import Column, Kind
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors" / "profiles"
 REAL = sorted(path.name.removesuffix(".xplane.pb") for path in VECTORS.glob("*.xplane.pb"))
@@ -80,7 +83,9 @@ def test_steps():
     assert [group.key for group in marked] == ["step 0", "step 1", "step 2"]
     assert len({group.count for group in marked}) == 1
     runs = profile(VECTORS / "scan_grad.xplane.pb").by("step")
-    assert len(runs) == 3 and all(group.key.startswith("run ") for group in runs)
+    assert len(runs) == 3 and all(
+        re.fullmatch(rf"step {number} \(run -?\d+\)", group.key) for number, group in enumerate(runs)
+    )
 
 
 def test_modules_given_beside(tmp_path: Path):
@@ -206,6 +211,17 @@ def test_what_became_slower_in_the_command_line(tmp_path: Path):
         assert refused.exit_code != 0 and refused.output.count("is not a profile, or is damaged") == 1
 
 
+@pytest.mark.parametrize("name", REAL)
+def test_the_first_lines_have_what_matters(name: str):
+    found = profile(VECTORS / f"{name}.xplane.pb", target="h100")
+    lines = found.headline().splitlines()
+    assert len(lines) <= 6 and not any(re.search(r"(?<![\w.])0(?![\w.%])|None", line) for line in lines)
+    assert lines[0].endswith(f" in {found.steps} steps") and lines[0].partition(" of ")[0] == cell_text(
+        Column("", Kind.NUMBER, "", "seconds"), found.time / found.steps
+    )
+    assert ("copies and transposes" in found.headline()) == (found.copy_time > 0)
+
+
 # -- GPU ------------------------------------------------------------------------------------
 
 PROGRAM = """HloModule jit_step
@@ -256,7 +272,7 @@ def test_kernels_of_a_gpu():
     assert found.copy_time == pytest.approx(1.5e-6) and found.copy_share == pytest.approx(1.5 / 5.5)
     assert rows["m"].bandwidth == pytest.approx(2 * 64 * 128 * 4 / 1e-6)
     assert rows["m"].bound == "memory" and rows["m"].efficiency == pytest.approx(2 * 64 * 128 * 4 / 3.35e12 / 1e-6)
-    assert [group.key for group in found.by("op_name:1")] == ["", "jit(step)"]
+    assert [group.key for group in found.by("op_name:1")] == ["(no op_name known)", "jit(step)"]
     assert found.devices == ("/device:GPU:0",) and found.modules == ("jit_step(7)",)
     static = cost(MODULE, target="h100")
     assert rows["d"].least_time == pytest.approx(next(row.least_time for row in static if row.name == "d"))
