@@ -71,8 +71,6 @@ class _Estimate:
         """By value, its buffer; -1 where it has no bytes."""
         self._group()
         self._elementwise: dict[tuple[HloInstruction, int], bool] = {}
-        self._near: list[tuple[int, ...] | None] = [None] * len(schedule.instructions)
-        """By time, the buffers of the operands and the result of the instruction that runs then, once somebody has asked for them."""
 
     def _group(self) -> None:
         ranges, entry = self._ranges, self._module.entry
@@ -143,15 +141,10 @@ class _Estimate:
         return False
 
     def _neighbours(self, time: int) -> tuple[int, ...]:
-        """The buffers of the operands and the result of the instruction that runs then; after the last instruction none."""
-        if time == len(self._near):
-            return ()
-        found = self._near[time]
-        if found is None:
-            instruction, of = self._schedule.instructions[time], self._ranges.of
-            values = [value for each in (instruction, *instruction.operands) for value in of[each]]
-            found = self._near[time] = tuple([self._buffer_of[value] for value in values])
-        return found
+        """The buffers of the operands and the result of the instruction that runs then."""
+        instruction, of = self._schedule.instructions[time], self._ranges.of
+        values = {value for operand in instruction.operands for value in of[operand]}
+        return tuple([self._buffer_of[value] for value in values.union(of[instruction])])
 
     def _in_order(self) -> list[int]:
         """The buffers in the order in which XLA assigns them: the largest first, and of the same size those that hold a part of the result. After that by
@@ -176,18 +169,26 @@ class _Estimate:
 
     def plan(self) -> Plan:
         spans_of, slots = self._spans, _Slots(len(self._schedule.instructions))
+        kinds, slot_of = self._kinds, slots.slot_of
+        # By time, the neighbours of what begins or ends then, with which it may share memory. There are none after the
+        # last instruction.
+        near_by_time: list[tuple[int, ...] | None] = [None] * len(self._schedule.instructions)
+        near_by_time.append(())
         temporary: list[int] = []
         for number in self._in_order():
             spend()
             spans = spans_of[number]
-            if self._kinds[number] == TEMPORARY:
+            if kinds[number] == TEMPORARY:
+                left = free = slots.free(spans)
                 near: dict[int, set[int]] = {}
                 for span in spans:
                     for time in span:
-                        for other in self._neighbours(time):
-                            if (slot := slots.slot_of.get(other)) is not None:
-                                near.setdefault(slot, set()).add(other)
-                left = free = slots.free(spans)
+                        known = near_by_time[time]
+                        if known is None:
+                            known = near_by_time[time] = self._neighbours(time)
+                        for other in known:
+                            if other in slot_of:
+                                near.setdefault(slot_of[other], set()).add(other)
                 for slot in near:
                     left |= 1 << slot
                 while left:
@@ -223,11 +224,9 @@ class _Estimate:
         for number in temporary:
             values = self._values[number]
             for first, last in self._spans[number]:
-                inside: Sequence[int] = values
-                if len(values) > 1:
-                    inside = [value for value in values if first <= ranges.begins[value] <= last]
-                    if len(inside) > 1:
-                        heirs[len(lives)] = [(ranges.begins[value] + 1, value) for value in inside[1:]]
+                inside = [value for value in values if first <= ranges.begins[value] <= last]
+                if len(inside) > 1:
+                    heirs[len(lives)] = [(ranges.begins[value] + 1, value) for value in inside[1:]]
                 lives.append(inside[0])
                 begins.append(first + 1)
                 ends.append(max(first, last - ((number, last) in shared)) + 1)
@@ -360,6 +359,9 @@ class _Estimate:
     def _applied_constants(self) -> list[HloInstruction]:
         """The constants of computations that are applied to elements, which have memory too, though nothing else there does."""
         found: list[HloInstruction] = []
+        others = [each.proto for each in self._module.computations if each not in self._schedule.spans]
+        if not any(each.opcode == Opcode.CONSTANT for computation in others for each in computation.instructions):
+            return found
         seen: set[HloComputation] = set(self._schedule.spans)
         pending: list[HloInstruction] = list(self._schedule.instructions)
         while pending:
