@@ -82,7 +82,7 @@ class Agent:
     ) -> dict[str, Any]:
         """The peak of a program's memory and what lives then, the largest first. x: the path of a dump, or HLO text; by: group what lives at the peak."""
         answer: Any = report_of("memory").run(self._input(x))
-        return _answered(answer, x) if by is None else _answered(answer, x, "by", by)
+        return _answered(answer, x) if by is None else _answered(answer, x, "by", by, options=["--by", by])
 
     def diff(self, a: str, b: str) -> dict[str, Any]:
         """What changed from one program to another, ranked by what it costs. a, b: paths of dumps, or HLO text."""
@@ -143,8 +143,13 @@ class Agent:
 
     def _report(self, name: str, x: str, sections: Sequence[str] = (), **options: Any) -> dict[str, Any]:
         given = {key: value for key, value in options.items() if value not in (None, "")}
-        answer = report_of(name).run(self._input(x), **given)
-        found = _answered(answer, x)
+        report = report_of(name)
+        answer = report.run(self._input(x), **given)
+        positional = {each.name for each in report.options if each.positional}
+        command = [str(value) for key, value in given.items() if key in positional]
+        for key, value in given.items():
+            command += [] if key in positional else [f"--{key}", str(value)]
+        found = _answered(answer, x, options=command)
         for section in sections:
             rows = [_row(answer.columns_of(section), each, every=True) for each in answer.objects_of(section)][:5]
             if rows and len(json.dumps({**found, section: rows}, ensure_ascii=False)) <= MOST_CHARACTERS:
@@ -181,13 +186,15 @@ class Agent:
         return path
 
 
-def _answered(answer: Answer, x: str, section: str = "", argument: Any = None, more: str = "") -> dict[str, Any]:
-    """The totals that are known and the first rows of a report."""
+def _answered(
+    answer: Answer, x: str, section: str = "", argument: Any = None, more: str = "", options: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The totals that are known and the first rows of a report. options: what the command that shows all rows has behind `x`."""
     totals = {name: value for name, value in answer.totals.items() if value not in (None, "", [])}
     columns = answer.columns_of(section)
     rows = [_row(columns, each) for each in answer.objects_of(section, argument)[:100]]
     about = x if len(x) <= _MOST_TEXT else "FILE"
-    found = _fitting(totals, rows, more or join(["xlashape", answer.report.name, about, "--limit", "0"]))
+    found = _fitting(totals, rows, more or join(["xlashape", answer.report.name, about, *options, "--limit", "0"]))
     found["row_count"] = len(answer.objects_of(section, argument))
     found["headline"] = _short(answer.headline(), 600)
     return found

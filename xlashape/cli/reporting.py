@@ -168,7 +168,7 @@ def _click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[...
 
 
 def _sentence(option: Option) -> str:
-    return f"{option.meaning[:1].upper()}{option.meaning[1:]}."
+    return f"{option.meaning[:1].upper()}{option.meaning[1:].removesuffix('.')}."
 
 
 def _value(option: Option, value: Any) -> Any:

@@ -6,12 +6,16 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from shlex import split
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tests.support.optional import needed_in_ci
-from xlashape.agents import TOOLS, make_server
+from xlashape.agents import TOOLS, Agent, make_server
+from xlashape.cli import main
+from xlashape.reports.register import report_of
 
 mcp = needed_in_ci("mcp")
 anyio = needed_in_ci("anyio")
@@ -115,6 +119,32 @@ def test_answers_are_short() -> None:
     for (name, _), result in zip(calls, ask(*calls), strict=True):
         assert not result.is_error, result.content
         assert 0 < sum(len(each.text) for each in result.content) < 8000, name
+
+
+def test_the_command_of_an_answer_shows_all_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = [f"n{number}" for number in range(200)]
+    lines = [f'{name} = f32[64]{{0}} negate(p), metadata={{op_name="jit(f)/{name}/{"x" * 40}"}}' for name in names]
+    text = "\n".join(["HloModule many", "ENTRY e {", "p = f32[64]{0} parameter(0)", *lines])
+    text += f"\nROOT c = f32[12800]{{0}} concatenate({', '.join(names)}), dimensions={{0}}\n}}"
+    Path("many.hlo").write_text(text)
+    agent = Agent(tmp_path)
+    answers = {
+        "reads": agent.reads("many.hlo", "c"),
+        "memory": agent.memory("many.hlo", "op_name"),
+        "cost": agent.cost("many.hlo", "h100"),
+        "why": agent.why("many.hlo", target="tpu"),
+        "map": agent.map("many.hlo", "c"),
+    }
+    for name, answer in answers.items():
+        program, command, *arguments = split(answer["more"])
+        assert (program, command) == ("xlashape", name)
+        shown = CliRunner().invoke(main, [command, *arguments, "--format", "json"])
+        assert shown.exit_code == 0, shown.output
+        document = json.loads(shown.stdout)
+        rows = document["by" if name == "memory" else report_of(name).rows]
+        assert len(rows) == answer["row_count"] > len(answer["rows"]), name
+        assert document["totals"].get("target") == answer["totals"].get("target")
 
 
 def test_there_are_ten_tools_that_say_what_they_take() -> None:

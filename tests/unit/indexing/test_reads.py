@@ -129,6 +129,10 @@ def test_invalid_arguments() -> None:
             indexing.operand_reads(fusion, warp=warp, segment_bytes=segment)
     with pytest.raises(LimitExceededError, match="a warp is at most 65536 outputs, not 65537"):
         indexing.coalescing(fusion, warp=65537)
+    for segment in (2**40 + 1, 2**63 - 1, 2**80):
+        with pytest.raises(LimitExceededError, match=f"a segment is at most 1099511627776 bytes, not {segment}"):
+            indexing.operand_reads(fusion, segment_bytes=segment)
+    assert indexing.operand_reads(fusion, segment_bytes=2**40)
     with pytest.raises(InvalidArgumentError, match="has no output 1"):
         indexing.operand_reads(fusion, 1)
     with pytest.raises(InvalidArgumentError, match="instruction takes an HloInstruction, not str"):

@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 MAX_WARP = 1 << 16
+MAX_SEGMENT_BYTES = 1 << 40
 SAMPLED_WARPS = 64
 """The most warps of an output that are sampled."""
 SAMPLED_STEPS = 64
@@ -102,7 +103,9 @@ def coalescing(
 
 
 def check_warp(warp: int, segment_bytes: int) -> None:
-    """Raises InvalidArgumentError below 1, LimitExceededError for a warp beyond `MAX_WARP`."""
+    """Raises InvalidArgumentError below 1, LimitExceededError for a warp beyond `MAX_WARP` or a segment
+    beyond `MAX_SEGMENT_BYTES`.
+    """
     if warp < 1 or segment_bytes < 1:
         raise InvalidArgumentError(
             f"a warp and a segment are at least 1, not {warp} and {segment_bytes}",
@@ -115,6 +118,14 @@ def check_warp(warp: int, segment_bytes: int) -> None:
             maximum=MAX_WARP,
             value=warp,
             field="warp",
+        )
+    if segment_bytes > MAX_SEGMENT_BYTES:
+        raise LimitExceededError(
+            f"a segment is at most {MAX_SEGMENT_BYTES} bytes, not {segment_bytes}",
+            limit="segment_bytes",
+            maximum=MAX_SEGMENT_BYTES,
+            value=segment_bytes,
+            field="segment_bytes",
         )
 
 
