@@ -10,7 +10,7 @@ evictions, but not reads.
 
 If the directory was removed, it is made again, and its modules are lost. If another file system is in its place,
 because a file system is no longer mounted there, nothing is written. Faults of the file system are errors of the
-library: see `store_faults`.
+library: see `faults` in `stored_file`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ The answer of an opcode's rule for one instruction: attributes read, runtime var
 
     answer_from_output(instruction, 0, OUTPUT_TO_INPUT.get(opcode))
 
-A rule sees shapes and attributes only, so its answer is kept under them (`answer_cache`). What differs from instruction to instruction is added
+A rule sees shapes and attributes only, so its answer is kept under them (`AnswerCache`). What differs from instruction to instruction is added
 here: the producers of runtime variables, and the values of those that are constants.
 """
 
