@@ -239,13 +239,15 @@ def _serve(
         return 1
     sockets = [] if config.unix_path is not None else placement.listening_sockets(config.host_and_port()[1])
     threading.Thread(target=_listen_to_parent, args=(signals, sockets), daemon=True).start()
+    # Counted before anybody is told of this process: connections that come at once are none of the other sockets.
+    other_sockets = placement.open_sockets()
     parent.tell(event="ready", listening=listening)
     _log.debug("ready at %s", config.address)
     crowd = None
     if config.unix_path is None:
         shares = Shares(config.caller_share, config.connection_share)
         crowd = Crowd(config.host_and_port()[1], config.max_connections, shares)
-    threading.Thread(target=_show_life, args=(parent, placement.open_sockets(), recorder, crowd), daemon=True).start()
+    threading.Thread(target=_show_life, args=(parent, other_sockets, recorder, crowd), daemon=True).start()
     signals.wait()
     for each in sockets:
         each.close()
@@ -298,10 +300,10 @@ def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None, cr
         # The processor time of this thread; waiting does not count.
         started = time.thread_time()
         values = {} if recorder is None else {"gauges": recorder.sample()}
-        connections = max(0, placement.open_sockets() - other_sockets)
-        parent.tell(event="alive", connections=connections, **values)
+        sockets = placement.open_sockets()
+        parent.tell(event="alive", connections=max(0, sockets - other_sockets), **values)
         if crowd is not None:
-            crowd.thin(connections)
+            crowd.thin(sockets)
         # With thousands of connections counting takes milliseconds, and is done less often.
         time.sleep(min(max(_LIFE_SECONDS, 100 * (time.thread_time() - started)), _MOST_LIFE_SECONDS))
 
