@@ -261,7 +261,9 @@ def _write_many(
             refused += is_refused
             failed += bool(report.failures) and not section  # its rows are failures
             if is_refused:  # filters, --sort and --limit may leave its row out
-                click.echo(f"xlashape: {row[0]}: {row[-1]}", err=True)
+                # Mistakes in content name the file by themselves.
+                message = row[-1] if row[-1].startswith((f"{row[0]}:", f"{row[0]} ")) else f"{row[0]}: {row[-1]}"
+                click.echo(f"xlashape: {message}", err=True)
             yield row
 
     if form == "table":

@@ -99,7 +99,7 @@ class Maps(Answer):
         if self.maps:
             return ""
         if len(self._instructions) != 1:
-            return f"None of {self.instruction_count:,} instructions reads anything."
+            return f"There are no such maps of {self.instruction_count:,} instructions."
         [only] = self._instructions
         return f"{only.name} ({only.opcode}, in {only.computation.name})\n  reads nothing"
 

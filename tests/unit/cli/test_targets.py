@@ -7,8 +7,10 @@ from importlib import resources
 
 import command_line
 import pytest
+from click.testing import CliRunner
 
 import xlashape as xs
+from xlashape.cli import main
 from xlashape.shape import tpu_layout
 
 MODULE = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))
@@ -90,3 +92,23 @@ def test_stablehlo_is_said_by_parse_too() -> None:
             read(text)
     with pytest.raises(xs.errors.ParseError):
         xs.HloModule.parse("HloModule m ENTRY e {")
+
+
+def test_a_file_that_is_refused_among_others_is_named_once(tmp_path) -> None:
+    good, text, data = (tmp_path / name for name in ("a.hlo", "b.hlo", "c.pb"))
+    good.write_text("HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }")
+    text.write_text("HloModule m\nENTRY { p")
+    data.write_bytes(bytes(range(128, 200)) * 3)
+    done = CliRunner().invoke(main, ["map", str(tmp_path)])
+    assert done.exit_code == 1
+    lines = done.stderr.splitlines()
+    assert [line.count(str(tmp_path)) for line in lines] == [1, 1]
+    assert lines[0].startswith(f"xlashape: {text}:2:7: expected ")
+    assert lines[1].startswith(f"xlashape: {data}")
+
+
+def test_maps_of_an_operand_that_no_instruction_has(tmp_path) -> None:
+    path = tmp_path / "a.hlo"
+    path.write_text("HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }")
+    done = CliRunner().invoke(main, ["map", str(path), "--operand", "5"])
+    assert done.stdout == "There are no such maps of 2 instructions.\n"
