@@ -128,7 +128,7 @@ def scan(
         if any(each.name == name and not each.is_remote and not Path(name).is_file() for each in found):
             raise NotFoundError(f"cannot read {name!r}: there is no such file", kind="file", name=name)
     digits = _digits(target, len(found))
-    known = _resumed(target, settings)
+    known = _resumed(target, settings, {each.name for each in found})
     stamped = [(each, each.stamp or _stamp(each.name)) for each in found]
     items = _hashed([pair for pair in stamped if (pair[0].name, pair[1]) not in known], jobs, say)
     units = list(_units(items, digits, jobs))
@@ -200,17 +200,29 @@ def _document(target: _Target, name: str) -> dict[str, Any]:
         ) from None
 
 
-def _resumed(target: _Target, settings: _Settings) -> set[tuple[str, str]]:
-    """The names and stamps of inputs that are done. The files of others are deleted: of units that were interrupted, or of other versions or data sets."""
+def _resumed(target: _Target, settings: _Settings, names: set[str]) -> set[tuple[str, str]]:
+    """The names and stamps of inputs that are done. Files of units that were interrupted are deleted, and those of other
+    versions or data sets, whose inputs are done again. Raises InvalidArgumentError where some of these are not among
+    `names`: their rows would be lost.
+    """
     known: set[tuple[str, str]] = set()
     kept: set[str] = set()
+    old: list[str] = []
     for name in target.names("_done"):
         document = _document(target, name)
         if document["version"] == _VERSION and document["datasets"] == list(settings.datasets):
             known.update((path, stamp) for path, stamp in document["inputs"])
             kept.update(document["files"])
-        else:
-            target.delete([name])
+            continue
+        others = [path for path, _ in document["inputs"] if path not in names]
+        if others:
+            raise InvalidArgumentError(
+                f"{target.about('')} has rows of {others[0]!r} by xlashape {document['version']} with the data sets"
+                f" {', '.join(document['datasets'])}, and this scan does not name that file: name it, or write elsewhere",
+                field="out",
+            )
+        old.append(name)
+    target.delete(old)
     for dataset in DATASETS:
         target.delete([name for name in target.names(dataset) if name not in kept and _WRITTEN.fullmatch(name)])
     return known

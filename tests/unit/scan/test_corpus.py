@@ -6,6 +6,7 @@ import gzip
 import importlib
 import importlib.util
 import io
+import itertools
 import logging
 import os
 import signal
@@ -113,6 +114,16 @@ def test_other_data_sets_are_made_anew(dumps: Path, tmp_path: Path) -> None:
     found = scan.open(tmp_path)
     assert found["modules"].count_rows() == 0
     assert any("(d0, d1) -> (d0, d1)" in str(each) for each in found["maps"].to_table()["map"])
+
+
+def test_rows_of_files_that_a_scan_does_not_name_are_not_lost(dumps: Path, tmp_path: Path) -> None:
+    scan.scan(str(dumps / "team0"), tmp_path, jobs=2)
+    before = rows_of(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="this scan does not name that file: name it, or write elsewhere"):
+        scan.scan(str(dumps / "team1"), tmp_path, jobs=2, datasets=["modules"])
+    assert rows_of(tmp_path) == before
+    scan.scan(str(dumps / "team1"), tmp_path, jobs=2)
+    assert rows_of(tmp_path)["modules"] > before["modules"]
 
 
 def test_a_changed_file_is_scanned_again(tmp_path: Path) -> None:
@@ -237,8 +248,11 @@ def test_a_bucket_that_goes_wrong_now_and_then_is_scanned(proxy: FaultyProxy, tm
     over = threading.Event()
 
     def disturb() -> None:
-        while not over.wait(0.1):
-            proxy.fault = "errors" if proxy.fault == "" else "cut" if proxy.fault == "errors" else ""
+        faults = itertools.cycle(["errors", "cut"])
+        while not over.wait(1.0):  # the client tries again for some seconds
+            proxy.fault = next(faults)
+            time.sleep(0.1)
+            proxy.fault = ""
 
     thread = threading.Thread(target=disturb)
     thread.start()
