@@ -161,17 +161,6 @@ class ModuleFile(NamedTuple):
         return b"".join(parts)[start : start + end - offset]
 
 
-def content_of(data: bytes, sha256: str) -> bytes:
-    """The content in the bytes of a file. DamagedError if they are not the file of a module with this digest."""
-    if len(data) < _FOOTER.size or not data.endswith(_MARK):
-        raise DamagedError("it does not end as the file of a module does")
-    facts_size, _, _ = _FOOTER.unpack_from(data, len(data) - _FOOTER.size)
-    content = data[: max(len(data) - _FOOTER.size - facts_size, 0)]
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise DamagedError("the content does not have the digest that is its name")
-    return content
-
-
 def check_whole(file: IO[bytes], about: ModuleFile, sha256: str) -> None:
     """Reads all of the content. DamagedError if it does not have the digest that is its name."""
     digest = hashlib.sha256()

@@ -23,13 +23,12 @@ from typing import Any, Final, NamedTuple
 from xlashape.errors import InvalidArgumentError, ParseError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.hlo.files.convert import decode_all, detect
-from xlashape.hlo.files.inputs import STORED
+from xlashape.hlo.files.inputs import STORED, content_of_stored
 from xlashape.hlo.module_proto.structure import INSTRUCTION_COLUMNS
 from xlashape.reports import Answer, report_of
 from xlashape.reports.report import plain
 from xlashape.similar import did_you_mean
 from xlashape.tables import Column, Kind, Table
-from xlashape_server.stored_file import content_of
 
 KEYS: Final = (
     Column("path", Kind.TEXT, "the file, or the object of a bucket"),
@@ -267,7 +266,7 @@ def rows_of_file(path: str, content: bytes, names: Sequence[str]) -> Iterator[tu
     modules: Iterator[HloModule] = iter(())
     try:
         if STORED.search(path):
-            content = content_of(content, key)
+            content = content_of_stored(content, key)
         form = str(detect(content))
         modules = iter([HloModule.of_document(document) for _, document in decode_all(content, _FILE)])
     except MemoryError:

@@ -215,6 +215,11 @@ def test_the_store_of_a_server_is_scanned(tmp_path: Path) -> None:
     rows = scan.open(tmp_path / "out")["modules"].to_table().to_pylist()
     assert [row["module"] for row in rows] == ["jit_f3"]
     assert rows[0]["path"].endswith(rows[0]["key"])
+    stored = Path(rows[0]["path"])
+    stored.write_bytes(b"X" + stored.read_bytes()[1:])
+    scan.scan(f"file:{store}", tmp_path / "damaged")
+    [error] = scan.open(tmp_path / "damaged")["errors"].to_table().to_pylist()
+    assert "is damaged: its content does not have the digest that is its name" in error["message"]
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ a server, as a directory or in a bucket, gives all its modules.
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -16,12 +17,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from xlashape.errors import NotFoundError
+from xlashape.errors import DecodeError, NotFoundError
 from xlashape.extras import require
 from xlashape.hlo.files.dumps import module_files
 
 STORED: Final = re.compile(r"(?:^|/)(?:modules|v2)/[0-9a-f]{2}/([0-9a-f]{64})$")
 """The names of the files in the store of a server, and in its bucket. Their content is followed by facts about it."""
+
+_FOOTER_BYTES: Final = 48
 
 _BUCKET: Final = re.compile(r"(s3|gs|az|file)://")
 _ENDS: Final = (".hlo.pb", ".txt", ".hlo", ".pb", ".pbtxt", ".json")
@@ -117,6 +120,18 @@ def _of_bucket(name: str, stage: str) -> Iterator[Input]:
         entry = entries[key]
         stamp = f"{entry['size']}:{entry.get('e_tag') or entry['last_modified'].timestamp()}"
         yield Input(f"{root}/{key}", module, stamp)
+
+
+def content_of_stored(data: bytes, sha256: str) -> bytes:
+    """The module in a file of a server's store: content, then facts of as many bytes as the footer says, then the
+    footer: that number as 4 bytes, a digest of 32, and 12 bytes that name the format. Raises DecodeError for bytes whose
+    content does not have this digest.
+    """
+    facts_size = int.from_bytes(data[-_FOOTER_BYTES:][:4], "little")
+    found = data[: max(len(data) - _FOOTER_BYTES - facts_size, 0)]
+    if not data.endswith(b"xlashape.v2\n") or hashlib.sha256(found).hexdigest() != sha256:
+        raise DecodeError("the file of the store is damaged: its content does not have the digest that is its name")
+    return found
 
 
 def content(each: Input) -> bytes:
