@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import Counter, defaultdict
@@ -221,7 +222,8 @@ def test_polars_reads_a_corpus_as_the_page_says(capsys: pytest.CaptureFixture[st
     assert "peak_bytes" in capsys.readouterr().out
 
 
-def test_spark_gives_the_rows_of_the_pool(dumps: Path, out: Path) -> None:
+def test_spark_gives_the_rows_of_the_pool(dumps: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     sql = pytest.importorskip("pyspark.sql", reason="Spark is not installed")
     from pyspark.sql.pandas.types import from_arrow_schema
 

@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, UnavailableError, XlashapeError
 from xlashape.extras import require
-from xlashape.hlo.files.inputs import Input, content, inputs
+from xlashape.hlo.files.inputs import Input, absolute, content, inputs
 from xlashape.scan.batches import borrowed_worker, tables_of
 from xlashape.scan.datasets import DATASETS, chosen, key_of
 from xlashape.scan.worker import DEFAULT_MEMORY_BYTES, DEFAULT_SECONDS, check_bounds, shown_path
@@ -127,6 +127,8 @@ def scan(
     for name in wanted:
         if any(each.name == name and not each.is_remote and not Path(name).is_file() for each in found):
             raise NotFoundError(f"cannot read {name!r}: there is no such file", kind="file", name=name)
+    # Of tasks elsewhere, other directories are the current ones.
+    found = [absolute(each) for each in found]
     digits = _digits(target, len(found))
     known = _resumed(target, settings, {each.name for each in found})
     stamped = [(each, each.stamp or _stamp(each.name)) for each in found]

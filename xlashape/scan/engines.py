@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from xlashape.extras import require
-from xlashape.hlo.files.inputs import inputs
+from xlashape.hlo.files.inputs import absolute, inputs
 from xlashape.scan.batches import batches, schema
 from xlashape.scan.datasets import chosen
 from xlashape.scan.worker import DEFAULT_MEMORY_BYTES, DEFAULT_SECONDS
@@ -40,7 +40,7 @@ def on_ray(
     require("ray", "a scan on Ray")
     data: Any = import_module("ray.data")  # an extra, without types
     wanted = chosen(datasets)
-    files = [{"path": each.name} for each in inputs([names] if isinstance(names, str) else names, stage)]
+    files = [{"path": absolute(each).name} for each in inputs([names] if isinstance(names, str) else names, stage)]
     rows = partial(_rows, datasets=wanted, seconds=seconds, memory_bytes=memory_bytes)
     items = data.from_items(files, override_num_blocks=-(-len(files) // _FILES))
     return items.map_batches(rows, **{"batch_format": "pyarrow", "batch_size": _FILES, **mapping})

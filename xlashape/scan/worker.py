@@ -4,7 +4,7 @@ The process reads requests from its standard input and writes tables to its stan
 may, whatever it is doing then; an allocation beyond its memory fails. Seconds are those of the processor, so that a busy machine refuses no file; a file
 may take ten times as long in all, for a file system that hangs. Worker, the other end, starts a new process for the next file.
 
-    request     <I> size, JSON: {"path": …, "datasets": […], "seconds": …, "content": bytes of content or null}, content
+    request     <I> size, JSON: {"path": …, "file": its absolute path, "datasets": […], "seconds": …, "content": bytes of content or null}, content
     answer      <I> size, JSON: {"tables": [[name, bytes], …]}, each table as an Arrow IPC stream
 
 Without content the process reads the path.
@@ -82,6 +82,8 @@ class Worker:
         """The Arrow table of each of these data sets for a file, which is read where `content` is None. Raises nothing for what is wrong with the file."""
         request = {
             "path": path,
+            # The process may have been started in another directory.
+            "file": os.path.abspath(path),  # noqa: PTH100 - of text
             "datasets": list(datasets),
             "seconds": self._seconds,
             "content": None if content is None else len(content),
@@ -170,7 +172,7 @@ def serve() -> None:
         os.dup2(2, 1)  # what libraries print must not get between the answers
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it ends it
         # Imports what files need, outside their time and memory.
-        _answer("", b"HloModule m ENTRY e { ROOT p = f32[1] parameter(0) }", BY_DEFAULT)
+        _answer("", "", b"HloModule m ENTRY e { ROOT p = f32[1] parameter(0) }", BY_DEFAULT)
         most = _own_bytes() + int(os.environ[_MEMORY])
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
         with suppress(EOFError, BrokenPipeError):  # the other end is gone
@@ -184,7 +186,7 @@ def _serve_one(requests: IO[bytes], answers: IO[bytes]) -> None:
     content = None if size is None else _exactly(requests, size)
     signal.setitimer(signal.ITIMER_PROF, request["seconds"])
     signal.setitimer(signal.ITIMER_REAL, request["seconds"] * _PATIENCE)
-    parts = _answer(request["path"], content, request["datasets"])
+    parts = _answer(request["path"], request["file"], content, request["datasets"])
     signal.setitimer(signal.ITIMER_PROF, 0)
     signal.setitimer(signal.ITIMER_REAL, 0)
     header = {"tables": [[name, data.size] for name, data in parts.items()]}
@@ -200,18 +202,18 @@ def _own_bytes() -> int:
     return pages * resource.getpagesize()
 
 
-def _answer(path: str, content: bytes | None, datasets: Sequence[str]) -> dict[str, Any]:
+def _answer(path: str, file: str, content: bytes | None, datasets: Sequence[str]) -> dict[str, Any]:
     """The Arrow IPC stream of each data set."""
     shown = shown_path(path)
     try:
-        data = _content(path) if content is None else content
+        data = _content(file) if content is None else content
         return _streams(datasets, rows_of_file(shown, data, datasets))
     except OSError as error:
         return _error(shown, None, error)
     except MemoryError:
         message = f"needs more than {byte_text(int(os.environ[_MEMORY]))} of memory"
         error = LimitExceededError(message, limit="memory_bytes", maximum=int(os.environ[_MEMORY]))
-        return _error(shown, _key(path, content), error)
+        return _error(shown, _key(file, content), error)
 
 
 def _streams(datasets: Sequence[str], tables: Iterable[tuple[str, Table]]) -> dict[str, Any]:

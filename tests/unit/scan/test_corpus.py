@@ -355,6 +355,19 @@ def test_the_file_names_may_be_any_bytes(tmp_path: Path) -> None:
     assert scan.open(tmp_path / "out")["modules"].to_table()["path"].to_pylist() == [f"{tmp_path}/dumps/\\udcff.hlo"]
 
 
+def test_names_are_those_of_the_current_directory(dumps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for workers that were started in another one."""
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "m.hlo").write_text(text_of(1))
+        monkeypatch.chdir(tmp_path / folder)
+        assert scan.scan("m.hlo", "out").errors == 0
+        paths = scan.open("out")["modules"].to_table()["path"].to_pylist()
+        assert paths == [str(tmp_path / folder / "m.hlo")]
+        files = pa.record_batch({"path": ["m.hlo"], "bytes": pa.array([None], pa.binary())})
+        assert [batch["dataset"][0].as_py() for batch in scan.batches([files], datasets=["modules"])] == ["modules"]
+
+
 def test_names_are_dictionary_encoded(whole: Path) -> None:
     path = next((whole / "instructions").rglob("*.parquet"))
     group = pq.ParquetFile(path).metadata.row_group(0)

@@ -122,6 +122,11 @@ def _of_bucket(name: str, stage: str) -> Iterator[Input]:
         yield Input(f"{root}/{key}", module, stamp)
 
 
+def absolute(each: Input) -> Input:
+    """The input with a name that holds whatever the current directory is."""
+    return each if each.is_remote else each._replace(name=os.path.abspath(each.name))  # noqa: PTH100 - of text
+
+
 def content_of_stored(data: bytes, sha256: str) -> bytes:
     """The module in a file of a server's store: content, then facts of as many bytes as the footer says, then the
     footer: that number as 4 bytes, a digest of 32, and 12 bytes that name the format. Raises DecodeError for bytes whose
