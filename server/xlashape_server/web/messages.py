@@ -55,8 +55,8 @@ _NO_WEIGHT = re.compile(r"q\s*=\s*0(\.0{0,3})?")
 
 
 def timeout_of(headers: dict[str, str]) -> tuple[float | None, tuple[str, ...]]:
-    """How long the caller waits, and the headers that say so, which are done with. What cannot be read is left for
-    connectrpc to refuse.
+    """The timeout of a call in seconds, None without one, and the names of the headers that give it. The caller of this
+    function removes them. A timeout that cannot be read is left in its header, and connectrpc refuses it.
     """
     timeout = headers.get("connect-timeout-ms")
     if timeout is not None and timeout.isascii() and _TIMEOUT.fullmatch(timeout):

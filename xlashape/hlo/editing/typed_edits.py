@@ -73,7 +73,8 @@ def with_attribute(
 ) -> xla.HloInstructionProto:
     """A copy of an instruction with another value of an attribute, or without the attribute for None.
 
-    The value is one as `HloInstruction.attributes` has, or its HLO text; of an attribute that names computations, the name or the names.
+    The value is a typed value as in `HloInstruction.attributes`, or its HLO text. An attribute that names computations takes
+    their name, or a list of names.
     """
     row = operation_of(instruction.opcode)
     result = xla.HloInstructionProto()

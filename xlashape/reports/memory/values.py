@@ -409,7 +409,9 @@ class _Values:
         return self._schedule.times.get(instruction, len(self._schedule.instructions))
 
     def _loop(self, loop: HloInstruction, time: int) -> tuple[int, ...]:
-        """The state after a loop: values that merge what its body gives, in the memory of its state."""
+        """The values of a while loop's result. Each stands for the initial value and for what the body returns, which share one
+        buffer.
+        """
         body = loop.called_computations[0]
         given = self._of.get(body.root, ())
         states = self._states.get(loop, {})

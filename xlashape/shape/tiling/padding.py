@@ -133,7 +133,8 @@ class PaddingReport(NamedTuple):
     - `causes`: in the order in which they are applied; the tail, if it pads, comes last.
     - `best_orders`: `minor_to_major` orders that make the smallest buffer with the same tiles, 8 at most, those nearest
       to the layout's own order first. Of orders that put the same sizes under the tiles only the nearest is listed.
-      Empty where there are too many orders to compare. `best_bytes` is the size of that buffer.
+      Empty where there are too many orders to compare.
+    - `best_bytes`: the bytes of the buffer with any of `best_orders`.
     """
 
     shape: Shape

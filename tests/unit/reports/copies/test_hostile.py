@@ -1,4 +1,4 @@
-"""Modules that nobody writes by hand: many copies, long chains, deep calls, odd shapes. Each ends, in time that grows with it."""
+"""The report on copies of extreme modules: many copies, long chains, deep calls, odd shapes. Each test ends with an answer."""
 
 from __future__ import annotations
 
