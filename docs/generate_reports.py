@@ -1,4 +1,5 @@
-"""Writes docs/reference/reports.md and datasets.md: the columns of every report, and of every data set of a scan, with their units.
+"""Writes docs/reference/reports.md and datasets.md: the columns of every report, and of every data set of a scan, with
+their units.
 
     python docs/generate_reports.py
 
@@ -10,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from xlashape.reports.register import REPORTS, report_of
-from xlashape.reports.report import Report
+from xlashape.reports.report import REPORTS, Report, report_of
 from xlashape.scan import DATASETS
 from xlashape.scan.datasets import KEYS
 from xlashape.tables import Column

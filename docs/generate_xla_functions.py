@@ -1,8 +1,10 @@
-"""Writes docs/xla_functions.md: every function of XLA's ShapeUtil, LayoutUtil and IndexUtil, and what corresponds to it here.
+"""Writes docs/xla_functions.md: every function of XLA's ShapeUtil, LayoutUtil and IndexUtil, and what corresponds to it
+here.
 
     python docs/generate_xla_functions.py
 
-A C++ name corresponds to the same name in snake_case unless the tables below say otherwise. A test runs `page()` and compares.
+A C++ name corresponds to the same name in snake_case unless the tables below say otherwise. A test runs `page()` and
+compares.
 """
 
 from __future__ import annotations
@@ -153,7 +155,7 @@ NOTES = {
         "MoveDimToMajor": "As in XLA, only the order of the dimensions is kept of the layout",
         "ChangeElementType": "Raises for tokens and opaques; XLA returns scalars",
         "MakeShapeWithType": "Takes a NumPy type",
-        "GetNormalizedLogicalTransposeShape": "The permutation of a transpose that moves no dimension is (0,), not empty. Raises for layouts that do not descend",
+        "GetNormalizedLogicalTransposeShape": "The permutation of a transpose that moves no dimension is (0,), not empty. Raises for layouts that do not descend. jaxlib has no symbol of this function: its rule is not compared with XLA",
     },
     "LayoutUtil": {
         "LinearIndex": "Differs: takes all tiles and combined dimensions into account. XLA uses the first tile only, and returns an "
@@ -174,7 +176,11 @@ NOTES = {
 def snake_case(name: str) -> str:
     """The Python name of a C++ one.
 
-    >>> snake_case("IsMonotonicWithDim0Major"), snake_case("PackedFactorFor1DInterleavedArray"), snake_case("GetDefaultLayoutForR2")
+    >>> (
+    ...     snake_case("IsMonotonicWithDim0Major"),
+    ...     snake_case("PackedFactorFor1DInterleavedArray"),
+    ...     snake_case("GetDefaultLayoutForR2"),
+    ... )
     ('is_monotonic_with_dim_0_major', 'packed_factor_for_1d_interleaved_array', 'get_default_layout_for_r2')
     """
     name = (

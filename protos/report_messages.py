@@ -1,17 +1,21 @@
-"""Prints the messages of a report's RPC, made of its declaration, for protos/xlashape/v1/report_service.proto.
+"""The messages of a report's RPC in protos/xlashape/v1/report_service.proto, made of the report's declaration.
 
-    python protos/report_messages.py memory
+    python protos/report_messages.py memory      # prints the messages, with the numbers of new ones
+    python protos/report_messages.py             # writes the comments of all reports' messages into the schema
 
-The numbers are those of a new message: fields that the schema has already keep theirs.
+Fields that the schema has already keep their numbers.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
 
-from xlashape.reports.messages import MOST_ROWS, remote_options, remote_sections, type_text
-from xlashape.reports.register import report_of
-from xlashape.reports.report import Report
+from xlashape.reports.messages import MOST_ROWS, remote_options, type_text
+from xlashape.reports.report import REPORTS, Report, report_of
 from xlashape.tables import Column
 
 _INPUTS = {
@@ -33,7 +37,7 @@ def proto_text(report: Report) -> str:
     name = report.name.capitalize()
     rows = [
         (section.name, f"{name}Row" if section.columns == report.columns else f"{name}{_camel(section.name)}Row")
-        for section in remote_sections(report)
+        for section in report.sections
     ]
     lines = [
         f"// What to report: {report.summary}",
@@ -55,7 +59,11 @@ def proto_text(report: Report) -> str:
         lines += [f"  // {meaning}.", f"  {kind} {each} = {number};"]
     for number, option in enumerate(remote_options(report), 5 + len(report.inputs)):
         kind = type_text(Column(option.name, option.kind, option.meaning))
-        lines += [f"  // {_sentence(option.meaning, option.unit)}", f"  {kind} {option.name} = {number};"]
+        choices = f": {' or '.join(option.choices)}" if option.choices and len(option.choices) <= 2 else ""
+        lines += [f"  // {_sentence(option.meaning + choices, option.unit)}", f"  {kind} {option.name} = {number};"]
+    contents = [each.argument for each in report.sections if each.argument is not None and each.argument.is_content]
+    for number, each in enumerate(contents, 5 + len(report.inputs) + len(remote_options(report))):
+        lines += [f"  // The content of {each.meaning}.", f"  optional bytes {each.name} = {number};"]
     lines += [
         "}",
         "",
@@ -92,14 +100,16 @@ def proto_text(report: Report) -> str:
 
 
 def _sections(report: Report) -> str:
-    names = [f"`{section.name}`" for section in remote_sections(report)]
+    names = [f"`{section.name}`" for section in report.sections]
     return f", or one of {', '.join(names)}" if names else ""
 
 
 def _arguments(report: Report) -> str:
     told: list[str] = []
-    for section in remote_sections(report):
-        if section.argument is not None:
+    for section in report.sections:
+        if section.argument is not None and section.argument.is_content:
+            told.append(f"nothing of `{section.name}`, which takes the field `{section.argument.name}`")
+        elif section.argument is not None:
             choices = f" ({', '.join(section.argument.choices)})" if section.argument.choices else ""
             told.append(f"of `{section.name}` {section.argument.meaning}{choices}")
     return (
@@ -114,9 +124,50 @@ def _camel(name: str) -> str:
 
 
 def _sentence(meaning: str, unit: str = "") -> str:
-    counted = f", in {unit}" if unit and unit != "fraction" and unit not in meaning else ""
+    counted = f", in {unit}" if unit and unit != "fraction" and unit not in meaning.lower() else ""
     return f"{meaning[:1].upper()}{meaning[1:].rstrip('.')}{counted}."
 
 
+SCHEMA = Path(__file__).parent / "xlashape" / "v1" / "report_service.proto"
+
+
+def commented(schema: str) -> str:
+    """The schema with the comments that the declarations of the registered reports give its messages and fields."""
+    declared = {
+        where: line for name in REPORTS for where, line, _ in _places(proto_text(report_of(name))) if where is not None
+    }
+    lines: list[str] = []
+    for where, comment, line in _places(schema):
+        if comment:
+            lines.append(_wrapped(declared[where]) if where in declared else comment)
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(comment: str) -> str:
+    begin = comment[: comment.index("//")] + "// "
+    words = textwrap.TextWrapper(120, subsequent_indent=begin, break_long_words=False, break_on_hyphens=False)
+    return words.fill(comment)
+
+
+def _places(text: str) -> Iterator[tuple[tuple[str, str] | None, str, str]]:
+    """The lines of a schema: the message and the field that a line declares, the comment above it, and the line."""
+    comment: list[str] = []
+    message = ""
+    for line in text.splitlines():
+        if line.lstrip().startswith("//"):
+            comment.append(line)
+            continue
+        begun = re.match(r"message (\w+) \{", line)
+        field = re.match(r"  (?:repeated |optional )?[\w.]+ (\w+) = [0-9]+;", line)
+        message = begun[1] if begun else "" if line == "}" else message
+        where = (message, field[1] if field else "") if message and (begun or field) else None
+        yield where, "\n".join(comment), line
+        comment = []
+
+
 if __name__ == "__main__":
-    sys.stdout.write(proto_text(report_of(sys.argv[1])))
+    if sys.argv[1:]:
+        sys.stdout.write(proto_text(report_of(sys.argv[1])))
+    else:
+        SCHEMA.write_text(commented(SCHEMA.read_text(encoding="utf-8")), encoding="utf-8")

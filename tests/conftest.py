@@ -1,4 +1,5 @@
-"""How many processes run the tests, the compiled schema that they need, and what is skipped where packages are missing."""
+"""How many processes run the tests, the compiled schema that they need, and what is skipped where packages are
+missing."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """No workers for single files or tests: to start the workers would take longer than most of these. `-n 2` asks for workers."""
+    """No workers for single files or tests: to start the workers would take longer than most of these. `-n 2` asks for
+    workers."""
     arguments = config.args
     if arguments and all(argument.endswith(".py") or "::" in argument for argument in arguments):
         return 0
@@ -35,7 +37,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def _missing(error: BaseException | None) -> str | None:
-    """Which package a test lacks, if that is why it failed: one of an extra, or one of the extra `test`. None under CI, where all are there."""
+    """Which package a test lacks, if that is why it failed: one of an extra, or one of the extra `test`. None under CI,
+    where all are there."""
     if os.environ.get("CI"):
         return None
     if isinstance(error, ModuleNotFoundError) and error.name is not None:

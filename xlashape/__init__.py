@@ -10,11 +10,13 @@ The names of this module are imported on first use, so that `import xlashape` ta
 - `shape`, `symbolic`, `hlo`, `indexing`: shapes; expressions and maps; HLO modules; the indexing analysis.
 - `reports`: answers about whole programs as tables: why buffers are as large as they are, …
 - `scan`: many dumps as tables, in Parquet or on an engine.
-- `agents`: the questions as tools for coding agents.
-- `drawing`, `cli`, `pytest_plugin`: pictures of layouts; the command line; tests that a program has not become worse.
+- `agents`: the questions as tools for coding agents. `recognition`: what a text or a file is.
+- `drawing`, `cli`, `pytest_plugin`, `probe`: pictures of layouts; the command line; tests that a program has not become
+  worse; a check of health that loads little.
 - `proto`, `text`: the compiled schema and the wire format; what parsers are built on. `data`: an example module.
 - `tables`: named columns, for pandas, polars, Arrow, CSV and JSON lines.
-- `errors`, `limits`, `caches`, `frozen`, `display`, `math`, `extras`, `similar`, `whole_file`: what all packages use.
+- `errors`, `limits`, `caches`, `frozen`, `display`, `math`, `extras`, `similar`, `version`, `whole_file`: what all
+  packages use.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from xlashape import scan as scan
     from xlashape import shape as shape
     from xlashape import symbolic as symbolic
+    from xlashape.cli.page_file import open as open  # noqa: A004 - as xs.open(x)
     from xlashape.drawing import draw as draw
     from xlashape.errors import XlashapeError as XlashapeError
     from xlashape.hlo import HloComputation as HloComputation
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
     from xlashape.shape import shape_util as shape_util
     from xlashape.shape import tiling as tiling
     from xlashape.symbolic import IndexingMap as IndexingMap
+    from xlashape.version import __version__ as __version__
 
     explain = reads
 
@@ -78,6 +82,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "ShapeIndex": ("xlashape.shape", "ShapeIndex"),
     "Tile": ("xlashape.shape", "Tile"),
     "XlashapeError": ("xlashape.errors", "XlashapeError"),
+    "__version__": ("xlashape.version", "__version__"),
     "caches": ("xlashape.caches", ""),
     "copies": ("xlashape.reports.copies", "copies"),
     "cost": ("xlashape.reports.cost", "cost"),
@@ -92,6 +97,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "layout_util": ("xlashape.shape.xla_util.layout_util", ""),
     "limits": ("xlashape.limits", ""),
     "memory": ("xlashape.reports.memory", "memory"),
+    "open": ("xlashape.cli.page_file", "open"),
     "profile": ("xlashape.reports.profile", "profile"),
     "proto": ("xlashape.proto", ""),
     "reads": ("xlashape.reports.reads", "reads"),
@@ -104,10 +110,8 @@ _HOMES: dict[str, tuple[str, str]] = {
     "why": ("xlashape.reports.why", "why"),
 }
 
-__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the table is above
-
-
-__version__ = "0.1.0"
+# `from xlashape import *` leaves the builtin `open` as it is.
+__all__ = [name for name in _HOMES if name not in ("open", "__version__")]  # pyright: ignore[reportUnsupportedDunderAll] - the table is above
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,21 @@
-"""`python -m xlashape` is the command `xlashape`."""
+"""The command `xlashape`, also as `python -m xlashape`."""
 
-from xlashape.cli import main
+from __future__ import annotations
+
+import sys
+
+from xlashape.probe import exit_code
+
+
+def main() -> None:
+    """Runs the command line, or answers a check of health without loading it."""
+    code = exit_code(sys.argv[2:]) if sys.argv[1:2] == ["health"] else None
+    if code is not None:
+        sys.exit(code)
+    from xlashape.cli import main as command_line
+
+    command_line()
+
 
 if __name__ == "__main__":
     main()

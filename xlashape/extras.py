@@ -12,7 +12,6 @@ _CLIENT = ("grpc", "google.rpc")
 
 # What an extra of pyproject.toml makes importable.
 _MODULES: dict[str, tuple[str, ...]] = {
-    "auth": ("jwt", "cryptography"),
     "client": _CLIENT,
     "mcp": ("mcp",),
     "pandas": ("pandas",),
@@ -24,12 +23,11 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "store": ("obstore",),
     "tables": ("pyarrow",),
     "telemetry": ("prometheus_client", "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
-    "web": ("connectrpc", "hypercorn"),
+    "web": ("uvicorn", "h11"),
 }
 
 # What the packages of an extra are, where it is not gRPC.
 _NEEDS = {
-    "auth": "PyJWT and cryptography",
     "mcp": "the SDK of the Model Context Protocol",
     "pandas": "pandas",
     "png": "the renderer resvg",
@@ -39,12 +37,12 @@ _NEEDS = {
     "store": "the client of buckets obstore",
     "tables": "pyarrow",
     "telemetry": "prometheus_client and OpenTelemetry",
-    "web": "connectrpc and hypercorn (Python 3.11 or newer)",
+    "web": "uvicorn",
 }
 
 
 def is_installed(extra: str) -> bool:
-    """Whether every package of the extra is installed: `auth`, `client`, `mcp`, `pandas`, `png`, `polars`, `ray`, `scan`,
+    """Whether every package of the extra is installed: `client`, `mcp`, `pandas`, `png`, `polars`, `ray`, `scan`,
     `server`, `store`, `tables`, `telemetry` or `web`. Imports none.
     """
     return _first_missing(extra) is None

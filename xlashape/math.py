@@ -57,6 +57,18 @@ def checked_product(values: Iterable[int], what: str, *, field: str | None = Non
     return checked_int64(product(values), what, field=field)
 
 
+def factor_text(factor: float) -> str:
+    """A factor with the digits that matter.
+
+    >>> factor_text(32.0), factor_text(1.2345678), factor_text(2048.4), factor_text(1.00003)
+    ('32 times', '1.235 times', '2,048 times', '1.00003 times')
+    """
+    if factor == int(factor) or factor >= 1000:
+        return f"{factor:,.0f} times"
+    digits = next((digits for digits in range(4, 12) if float(f"{factor:.{digits}g}") != 1), 12)
+    return f"{factor:.{digits}g} times"
+
+
 def byte_text(size: int) -> str:
     """A number of bytes as text: exact, and from 1 KiB on also rounded to a larger unit.
 

@@ -65,14 +65,15 @@ func (c *Client) rank(ctx context.Context, shape *xlashapev1.ShapeInput) (int, e
 	return int(description.GetRank()), err
 }
 
-// variables returns how many numbers a point of the map has.
-func variables(input *xlashapev1.MapInput) (int, error) {
-	if message := input.GetMap(); message != nil {
-		return len(message.GetDimensions()) + len(message.GetRanges()) + len(message.GetRuntime()), nil
+// variables returns how many numbers a point of the map has. The server reads a map in text.
+func (c *Client) variables(ctx context.Context, input *xlashapev1.MapInput) (int, error) {
+	message := input.GetMap()
+	if message == nil {
+		parsed, err := c.ParseMap(ctx, input)
+		if err != nil {
+			return 0, err
+		}
+		message = parsed.GetMap()
 	}
-	m, err := ParseMap(input.GetText())
-	if err != nil {
-		return 0, err
-	}
-	return m.Variables(), nil
+	return len(message.GetDimensions()) + len(message.GetRanges()) + len(message.GetRuntime()), nil
 }

@@ -4,26 +4,28 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/grpc/status"
 
 	"github.com/xlashape/xlashape/clients/go/xlashapev1"
 )
 
 // A Client asks one server, or several that hold the same modules. It is safe for use by several goroutines at once.
 type Client struct {
-	// Shapes, Modules, Indexing and Reports are the generated clients, for calls that the methods of Client do not cover.
+	// Shapes, Modules, Indexing, Reports and Views are the generated clients, for calls that the methods of Client do not cover.
 	Shapes   xlashapev1.ShapeServiceClient
 	Modules  xlashapev1.HloServiceClient
 	Indexing xlashapev1.IndexingServiceClient
 	Reports  xlashapev1.ReportServiceClient
+	Views    xlashapev1.ViewServiceClient
 
 	connection *grpc.ClientConn
 }
@@ -31,10 +33,15 @@ type Client struct {
 // An Option changes how Connect connects.
 type Option func(*settings)
 
+// Version is the version of this package, which calls tell the server as xlashape-go/VERSION.
+const Version = "0.1.0"
+
 type settings struct {
 	tls       *tls.Config
-	token     string
+	token     func(context.Context) (string, error)
 	timeout   time.Duration
+	streaming time.Duration
+	keepalive time.Duration
 	attempts  int
 	addresses []string
 	receive   int
@@ -45,14 +52,32 @@ type settings struct {
 // trusts those of the system.
 func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
 
-// WithToken sends a bearer token with each call. Without TLS it travels readably.
-func WithToken(token string) Option { return func(s *settings) { s.token = token } }
+// WithToken sends a bearer token with each call; an empty one stands for none. Without TLS it travels readably.
+func WithToken(token string) Option {
+	return WithTokenSource(func(context.Context) (string, error) { return token, nil })
+}
 
-// WithTimeout bounds each call whose context has no deadline of its own. The default is one minute; 0 stands for no bound.
+// WithTokenSource asks for the bearer token of each call, for tokens that change. An error of it ends the call as UNAUTHENTICATED.
+func WithTokenSource(token func(context.Context) (string, error)) Option {
+	return func(s *settings) { s.token = token }
+}
+
+// WithTimeout bounds each call whose context has no deadline of its own, but for those with a stream. The default is one minute; 0 stands for no bound.
 func WithTimeout(timeout time.Duration) Option { return func(s *settings) { s.timeout = timeout } }
 
+// WithStreamTimeout bounds calls with a stream whose context has no deadline of its own. The default is 0: a slow reader is not cut off.
+func WithStreamTimeout(timeout time.Duration) Option {
+	return func(s *settings) { s.streaming = timeout }
+}
+
+// WithKeepalive asks the server for a sign of life each time that a call has been silent for so long, at least ten seconds. Without an answer within 20
+// seconds calls end as UNAVAILABLE.
+func WithKeepalive(interval time.Duration) Option {
+	return func(s *settings) { s.keepalive = interval }
+}
+
 // WithAttempts sets how often a call is sent in all while the server is unavailable, from 1 to 5. The default is 4, with growing, random pauses from
-// 100 ms. A call is not sent again after its answer has begun.
+// 100 ms. Calls with a stream, and those that a second one would change, are sent once.
 func WithAttempts(attempts int) Option { return func(s *settings) { s.attempts = attempts } }
 
 // WithAddresses spreads calls over further servers, one after the other.
@@ -63,7 +88,7 @@ func WithAddresses(addresses ...string) Option {
 // WithMaxAnswer sets the bytes that one message from the server may have. The default is 64 MiB.
 func WithMaxAnswer(bytes int) Option { return func(s *settings) { s.receive = bytes } }
 
-// WithDialOptions passes further options to gRPC.
+// WithDialOptions passes further options to gRPC, such as interceptors, which see *Error values.
 func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }
@@ -86,22 +111,26 @@ func Connect(address string, options ...Option) (*Client, error) {
 		grpc.WithTransportCredentials(transport),
 		grpc.WithDefaultServiceConfig(serviceConfig(s.attempts)),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(s.receive)),
-		grpc.WithUnaryInterceptor(s.unary),
-		grpc.WithStreamInterceptor(s.stream),
+		grpc.WithChainUnaryInterceptor(s.unary),
+		grpc.WithChainStreamInterceptor(s.stream),
+		grpc.WithUserAgent("xlashape-go/" + Version),
 	}
-	if s.token != "" {
+	if s.token != nil {
 		dial = append(dial, grpc.WithPerRPCCredentials(bearer{s.token, s.tls != nil}))
+	}
+	if s.keepalive > 0 {
+		dial = append(dial, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: s.keepalive}))
 	}
 	target := address
 	if len(s.addresses) > 0 {
 		servers := manual.NewBuilderWithScheme("xlashape")
 		var state resolver.State
 		for _, one := range append([]string{address}, s.addresses...) {
-			state.Addresses = append(state.Addresses, resolver.Address{Addr: one})
+			// TLS checks the certificate of each server against the server's own name.
+			state.Addresses = append(state.Addresses, resolver.Address{Addr: one, ServerName: one})
 		}
 		servers.InitialState(state)
-		host, _, _ := strings.Cut(address, ":")
-		target = servers.Scheme() + ":///" + host
+		target = servers.Scheme() + ":///" + address
 		dial = append(dial, grpc.WithResolvers(servers))
 	}
 	connection, err := grpc.NewClient(target, append(dial, s.dial...)...)
@@ -113,12 +142,28 @@ func Connect(address string, options ...Option) (*Client, error) {
 		Modules:    xlashapev1.NewHloServiceClient(connection),
 		Indexing:   xlashapev1.NewIndexingServiceClient(connection),
 		Reports:    xlashapev1.NewReportServiceClient(connection),
+		Views:      xlashapev1.NewViewServiceClient(connection),
 		connection: connection,
 	}, nil
 }
 
 // Connection returns the connection, for other services of the server such as grpc.health.v1.Health. Its calls return an *Error too.
 func (c *Client) Connection() *grpc.ClientConn { return c.connection }
+
+// WaitUntilReady returns once the server answers calls, or with an error when the context ends. A refusal, such as of a token, ends the wait at once.
+func (c *Client) WaitUntilReady(ctx context.Context) error {
+	for {
+		_, err := c.Shapes.ByteSize(ctx, &xlashapev1.ByteSizeRequest{})
+		if status.Code(err) != codes.Unavailable {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
 
 // Close ends the connection and all calls.
 func (c *Client) Close() error { return c.connection.Close() }
@@ -127,41 +172,45 @@ func (c *Client) Close() error { return c.connection.Close() }
 func serviceConfig(attempts int) string {
 	retries := ""
 	if attempts > 1 {
-		retries = fmt.Sprintf(`, "retryPolicy": {"maxAttempts": %d, "initialBackoff": "0.1s", "maxBackoff": "2s",
-			"backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}`, attempts)
+		retries = fmt.Sprintf(`{"name": %s, "retryPolicy": {"maxAttempts": %d, "initialBackoff": "0.1s", "maxBackoff": "2s",
+			"backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}`, retriedMethods, attempts)
 	}
-	return `{"loadBalancingConfig": [{"round_robin": {}}], "methodConfig": [{"name": [{}]` + retries + `}]}`
+	return `{"loadBalancingConfig": [{"round_robin": {}}], "methodConfig": [` + retries + `]}`
 }
 
 type bearer struct {
-	token  string
+	token  func(context.Context) (string, error)
 	secure bool
 }
 
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer " + b.token}, nil
+func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	token, err := b.token(ctx)
+	if err != nil || token == "" {
+		return nil, err
+	}
+	return map[string]string{"authorization": "Bearer " + token}, nil
 }
 
 func (b bearer) RequireTransportSecurity() bool { return b.secure }
 
-// deadline gives a call the client's time if its context has no deadline.
-func (s *settings) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, has := ctx.Deadline(); has || s.timeout <= 0 {
+// deadline gives a call a time if its context has no deadline.
+func deadline(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has || timeout <= 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, s.timeout)
+	return context.WithTimeout(ctx, timeout)
 }
 
 func (s *settings) unary(ctx context.Context, method string, request, answer any, connection *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-	ctx, cancel := s.deadline(ctx)
+	ctx, cancel := deadline(ctx, s.timeout)
 	defer cancel()
 	return errorOf(invoke(ctx, method, request, answer, connection, options...))
 }
 
 func (s *settings) stream(ctx context.Context, description *grpc.StreamDesc, connection *grpc.ClientConn, method string,
 	start grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
-	ctx, cancel := s.deadline(ctx)
+	ctx, cancel := deadline(ctx, s.streaming)
 	stream, err := start(ctx, description, connection, method, append(options, grpc.OnFinish(func(error) { cancel() }))...)
 	if err != nil {
 		cancel()

@@ -6,6 +6,10 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -190,4 +194,109 @@ func TestEndOfStreamIsNoError(t *testing.T) {
 	if errorOf(io.EOF) != io.EOF || errorOf(nil) != nil {
 		t.Fatal("io.EOF ends a stream")
 	}
+}
+
+func TestInterceptorsAreAddedToTheClientsOwn(t *testing.T) {
+	address := serve(t, "tcp", "127.0.0.1:0", func(context.Context) (*xlashapev1.ByteSizeResponse, error) {
+		return nil, status.Error(codes.NotFound, "nothing")
+	})
+	var seen error
+	client := connect(t, address, WithDialOptions(grpc.WithUnaryInterceptor(func(ctx context.Context, method string, request, answer any,
+		connection *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		seen = invoke(ctx, method, request, answer, connection, options...)
+		return seen
+	})))
+	_, err := client.ByteSize(context.Background(), Shape("f32[]"))
+	var found *Error
+	if !errors.As(err, &found) || !errors.As(seen, &found) || found.Code != codes.NotFound {
+		t.Fatal(err, seen)
+	}
+}
+
+func TestATokenMayChangeWithEachCall(t *testing.T) {
+	var sent, agents []string
+	address := serve(t, "tcp", "127.0.0.1:0", func(ctx context.Context) (*xlashapev1.ByteSizeResponse, error) {
+		sent = append(sent, metadata.ValueFromIncomingContext(ctx, "authorization")...)
+		agents = metadata.ValueFromIncomingContext(ctx, "user-agent")
+		return answer(1)
+	})
+	number := 0
+	client := connect(t, address, WithTokenSource(func(context.Context) (string, error) {
+		number++
+		return strconv.Itoa(number), nil
+	}))
+	for range 2 {
+		if _, err := client.ByteSize(context.Background(), Shape("f32[]")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(sent, []string{"Bearer 1", "Bearer 2"}) || !strings.HasPrefix(agents[0], "xlashape-go/"+Version) {
+		t.Fatal(sent, agents)
+	}
+	none := connect(t, address, WithTokenSource(func(context.Context) (string, error) { return "", errors.New("no token") }))
+	if _, err := none.ByteSize(context.Background(), Shape("f32[]")); status.Code(err) != codes.Unauthenticated {
+		t.Fatal(err)
+	}
+}
+
+func TestWaitUntilReady(t *testing.T) {
+	address := serve(t, "tcp", "127.0.0.1:0", func(context.Context) (*xlashapev1.ByteSizeResponse, error) { return answer(1) })
+	if err := connect(t, address).WaitUntilReady(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	if err := connect(t, "127.0.0.1:1").WaitUntilReady(ctx); reachable(err) {
+		t.Fatal(err)
+	}
+}
+
+func reachable(err error) bool {
+	return status.Code(err) != codes.Unavailable && status.Code(err) != codes.DeadlineExceeded
+}
+
+// TestOneIteratorInTwoGoroutines is for the race detector: go test -race.
+func TestOneIteratorInTwoGoroutines(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	xlashapev1.RegisterHloServiceServer(server, fakePages{})
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	instructions := connect(t, listener.Addr().String()).ListInstructions(context.Background(), &xlashapev1.ListInstructionsRequest{})
+	var group sync.WaitGroup
+	for range 2 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			count := 0
+			for instruction, err := range instructions {
+				if err != nil || instruction.GetName() != strconv.Itoa(count) {
+					t.Error(count, instruction, err)
+					return
+				}
+				count++
+			}
+			if count != 20 {
+				t.Error(count)
+			}
+		}()
+	}
+	group.Wait()
+}
+
+// fakePages has twenty instructions, one a page.
+type fakePages struct {
+	xlashapev1.UnimplementedHloServiceServer
+}
+
+func (fakePages) ListInstructions(_ context.Context, request *xlashapev1.ListInstructionsRequest) (*xlashapev1.ListInstructionsResponse, error) {
+	number, _ := strconv.Atoi(request.GetPageToken())
+	answer := &xlashapev1.ListInstructionsResponse{Instructions: []*xlashapev1.Instruction{{Name: strconv.Itoa(number)}}}
+	if number < 19 {
+		answer.NextPageToken = strconv.Itoa(number + 1)
+	}
+	return answer, nil
 }

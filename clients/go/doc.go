@@ -9,5 +9,5 @@
 //	fmt.Println(size.GetPhysicalBytes()) // 96
 //
 // Answers are the messages of package xlashapev1, whose comments say what each field means. Errors are *[Error] values with the field of the
-// request that is wrong, and for text its line and column. A [Map] evaluates an indexing map without the server.
+// request that is wrong, and for text its line and column. An [EvaluableMap] evaluates an indexing map of an answer without the server.
 package xlashape

@@ -10,8 +10,8 @@ import (
 	"github.com/xlashape/xlashape/clients/go/xlashapev1"
 )
 
-// A Map is an indexing map that can be evaluated without a server. It is safe for use by several goroutines at once.
-type Map struct {
+// An EvaluableMap is an indexing map that can be evaluated without a server. It is safe for use by several goroutines at once.
+type EvaluableMap struct {
 	message     *xlashapev1.IndexingMap
 	isEmpty     bool
 	variables   []bounds      // dimensions, ranges, runtime; their values are the first registers
@@ -33,13 +33,13 @@ type step struct {
 	target, left, right int
 }
 
-// NewMap checks a map, such as one of an answer of the server, and prepares it for evaluation. The Reason of the error is INVALID_MAP if the map is
+// NewEvaluableMap checks a map, such as one of an answer of the server, and prepares it for evaluation. The Reason of the error is INVALID_MAP if the map is
 // undefined, or if an expression uses a later one, a variable that does not exist, a divisor that is not a positive constant, or too few operands.
-func NewMap(message *xlashapev1.IndexingMap) (*Map, error) {
+func NewEvaluableMap(message *xlashapev1.IndexingMap) (*EvaluableMap, error) {
 	if state := message.GetState(); state < xlashapev1.IndexingMap_STATE_UNSPECIFIED || state >= xlashapev1.IndexingMap_STATE_UNDEFINED {
 		return nil, mistake("INVALID_MAP", "state", "a map in state %v cannot be evaluated", state)
 	}
-	m := &Map{message: message, isEmpty: message.GetState() == xlashapev1.IndexingMap_STATE_KNOWN_EMPTY, constants: map[int]int64{}}
+	m := &EvaluableMap{message: message, isEmpty: message.GetState() == xlashapev1.IndexingMap_STATE_KNOWN_EMPTY, constants: map[int]int64{}}
 	groups := [][]*xlashapev1.Variable{message.GetDimensions(), message.GetRanges(), message.GetRuntime()}
 	var first [3]int // variable of each group
 	for i, group := range groups {
@@ -103,24 +103,24 @@ func NewMap(message *xlashapev1.IndexingMap) (*Map, error) {
 	return m, nil
 }
 
-func (m *Map) register() int {
+func (m *EvaluableMap) register() int {
 	m.registers++
 	return m.registers - 1
 }
 
 // Message returns the message that the map was made of.
-func (m *Map) Message() *xlashapev1.IndexingMap { return m.message }
+func (m *EvaluableMap) Message() *xlashapev1.IndexingMap { return m.message }
 
 // Variables returns how many numbers a point has: one for each dimension, range and runtime variable, in this order.
-func (m *Map) Variables() int { return len(m.variables) }
+func (m *EvaluableMap) Variables() int { return len(m.variables) }
 
 // Results returns how many numbers the map gives for a point.
-func (m *Map) Results() int { return len(m.results) }
+func (m *EvaluableMap) Results() int { return len(m.results) }
 
 // Evaluate returns the results at a point, and whether the point is in the domain; without results if it is not. The Reason of the error is
 // INVALID_INDEX for a point of too few or too many numbers, SIZE_OVERFLOW for a result that does not fit int64, and for a value on the way to the results
 // or to a constraint that does not fit 128 bits.
-func (m *Map) Evaluate(point ...int64) (results []int64, inDomain bool, err error) {
+func (m *EvaluableMap) Evaluate(point ...int64) (results []int64, inDomain bool, err error) {
 	all, in, err := m.EvaluateBatch(point, 1)
 	if err != nil || !in[0] {
 		return nil, false, err
@@ -130,7 +130,7 @@ func (m *Map) Evaluate(point ...int64) (results []int64, inDomain bool, err erro
 
 // EvaluateBatch returns the results at `count` points, which stand one after another, and for each point whether it is in the domain. The results for
 // a point outside the domain are 0. Errors are those of Evaluate; the Field names the first number of the point.
-func (m *Map) EvaluateBatch(points []int64, count int) (results []int64, inDomain []bool, err error) {
+func (m *EvaluableMap) EvaluateBatch(points []int64, count int) (results []int64, inDomain []bool, err error) {
 	width, height := len(m.variables), len(m.results)
 	if count < 0 || len(points) != count*width {
 		return nil, nil, mistake("INVALID_INDEX", "points", "%d points of %d variables have %d numbers, found %d", count, width, count*width, len(points))
@@ -161,7 +161,7 @@ func (m *Map) EvaluateBatch(points []int64, count int) (results []int64, inDomai
 	return results, inDomain, nil
 }
 
-func (m *Map) inBounds(point []int64) bool {
+func (m *EvaluableMap) inBounds(point []int64) bool {
 	for i, value := range point {
 		if value < m.variables[i].lower || value > m.variables[i].upper {
 			return false
@@ -171,7 +171,7 @@ func (m *Map) inBounds(point []int64) bool {
 }
 
 // evaluate works with int64; fits is false if a value on the way does not fit.
-func (m *Map) evaluate(registers, result []int64) (in, fits bool) {
+func (m *EvaluableMap) evaluate(registers, result []int64) (in, fits bool) {
 	for i := range m.steps {
 		s := &m.steps[i]
 		value, right := registers[s.left], registers[s.right]
@@ -229,7 +229,7 @@ var (
 )
 
 // evaluateExactly works with integers of 128 bits. A value that does not fit is nil, and so is what is computed from it.
-func (m *Map) evaluateExactly(inputs, result []int64) (bool, error) {
+func (m *EvaluableMap) evaluateExactly(inputs, result []int64) (bool, error) {
 	registers := make([]*big.Int, m.registers)
 	for i, value := range inputs {
 		registers[i] = big.NewInt(value)

@@ -2,25 +2,49 @@ package xlashape
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/encoding/prototext"
 
 	"github.com/xlashape/xlashape/clients/go/xlashapev1"
 )
 
-func parsed(t *testing.T, text string) *Map {
+const (
+	wide = "dimensions {bounds {lower: -9223372036854775808 upper: 9223372036854775807}}"
+	x    = "expressions {kind: KIND_DIMENSION}"
+)
+
+// messageOf reads a map in protobuf's text format.
+func messageOf(t testing.TB, text string) *xlashapev1.IndexingMap {
 	t.Helper()
-	m, err := ParseMap(text)
+	message := &xlashapev1.IndexingMap{}
+	if err := prototext.Unmarshal([]byte(text), message); err != nil {
+		t.Fatal(err)
+	}
+	return message
+}
+
+func mapOf(t testing.TB, text string) *EvaluableMap {
+	t.Helper()
+	m, err := NewEvaluableMap(messageOf(t, text))
 	if err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatal(err)
 	}
 	return m
+}
+
+// node is an expression of two earlier ones.
+func node(kind string, left, right int) string {
+	return fmt.Sprintf("expressions {kind: KIND_%s operands: [%d, %d]}", kind, left, right)
+}
+
+func constant(value int64) string {
+	return fmt.Sprintf("expressions {kind: KIND_CONSTANT value: %d}", value)
 }
 
 func reasonOf(err error) string {
@@ -32,7 +56,8 @@ func reasonOf(err error) string {
 }
 
 func TestDivisionsOfNegativeNumbers(t *testing.T) {
-	m := parsed(t, "(d0) -> (d0 floordiv 4, d0 ceildiv 4, d0 mod 4, min(d0, -2), max(d0, -2)), domain: d0 in [-9, 9]")
+	m := mapOf(t, "dimensions {bounds {lower: -9 upper: 9}} results: [3, 4, 5, 6, 7]"+x+constant(4)+constant(-2)+
+		node("FLOOR_DIVIDE", 0, 1)+node("CEIL_DIVIDE", 0, 1)+node("MODULO", 0, 1)+node("MINIMUM", 0, 2)+node("MAXIMUM", 0, 2))
 	for value := int64(-9); value <= 9; value++ {
 		results, in, err := m.Evaluate(value)
 		if err != nil || !in {
@@ -50,8 +75,9 @@ func TestDivisionsOfNegativeNumbers(t *testing.T) {
 
 // TestAgainstBigIntegers compares the two ways of evaluation near the ends of int64.
 func TestAgainstBigIntegers(t *testing.T) {
-	m := parsed(t, `(d0, d1) -> (d0 + d1, d0 * 3 - d1, (d0 * d1) floordiv 7, (d0 * d1) mod 1000003, (d0 * d1) ceildiv 9223372036854775807),
-		domain: d0 in [-9223372036854775808, 9223372036854775807], d1 in [-9223372036854775808, 9223372036854775807], d0 + d1 in [-9223372036854775808, 9]`)
+	m := mapOf(t, wide+wide+x+"expressions {kind: KIND_DIMENSION value: 1}"+node("ADD", 0, 1)+node("MULTIPLY", 0, 1)+constant(7)+constant(1000003)+
+		constant(math.MaxInt64)+node("FLOOR_DIVIDE", 3, 4)+node("MODULO", 3, 5)+node("CEIL_DIVIDE", 3, 6)+constant(3)+node("MULTIPLY", 0, 10)+
+		"results: [2, 11, 7, 8, 9] constraints {expression: 2 bounds {lower: -9223372036854775808 upper: 9}}")
 	random := rand.New(rand.NewPCG(1, 2))
 	ends := []int64{math.MinInt64, math.MinInt64 + 1, -1, 0, 1, math.MaxInt64 - 1, math.MaxInt64}
 	for i := range 2000 {
@@ -85,7 +111,7 @@ func TestAgainstBigIntegers(t *testing.T) {
 }
 
 func TestIntermediateValuesMayExceedInt64(t *testing.T) {
-	m := parsed(t, "(d0) -> ((d0 * d0) floordiv 9223372036854775807), domain: d0 in [0, 9223372036854775807]")
+	m := mapOf(t, wide+x+constant(math.MaxInt64)+node("MULTIPLY", 0, 0)+node("FLOOR_DIVIDE", 2, 1)+"results: 3")
 	results, in, err := m.Evaluate(math.MaxInt64)
 	if err != nil || !in || results[0] != math.MaxInt64 {
 		t.Fatal(results, in, err)
@@ -93,26 +119,19 @@ func TestIntermediateValuesMayExceedInt64(t *testing.T) {
 }
 
 func TestMistakes(t *testing.T) {
-	for text, reason := range map[string]string{
-		"UNDEFINED": "INVALID_MAP",
-		"(d0) -> (d0 mod 0), domain: d0 in [0, 3]":             "INVALID_MAP",
-		"(d0) -> (7 / d0), domain: d0 in [0, 3]":               "INVALID_MAP",
-		"(d0) -> (d1), domain: d0 in [0, 3]":                   "PARSE",
-		"(d0) -> (d0)":                                         "PARSE",
-		"(d0, d0) -> (d0), domain: d0 in [0, 3]":               "PARSE",
-		"(d0) -> (d0, domain: d0 in [0, 3]":                    "PARSE",
-		"":                                                     "PARSE",
-		"(d0) -> (99999999999999999999), domain: d0 in [0, 3]": "PARSE",
-		"(d0) -> (" + strings.Repeat("(", 100_000) + "d0), domain: d0 in [0, 3]":   "PARSE",
-		"(d0) -> (" + strings.Repeat("-", 1_000_000) + "d0), domain: d0 in [0, 3]": "PARSE",
-		"(d0) -> (d0), domain: d0 in [0, 3] and more":                              "PARSE",
-		"(d0) -> (\xff), domain: d0 in [0, 3]":                                     "PARSE",
+	for _, text := range []string{
+		"state: STATE_UNDEFINED",
+		wide + x + constant(0) + node("MODULO", 0, 1) + "results: 2",
+		wide + x + node("FLOOR_DIVIDE", 0, 0) + "results: 1",
+		wide + x + node("ADD", 0, 1) + "results: 1",
+		wide + x + "results: 1",
+		x + "results: 0",
 	} {
-		if _, err := ParseMap(text); reasonOf(err) != reason {
-			t.Errorf("%.60q: %v, not %s", text, err, reason)
+		if _, err := NewEvaluableMap(messageOf(t, text)); reasonOf(err) != "INVALID_MAP" {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
-	m := parsed(t, "(d0) -> (d0 * 2), domain: d0 in [0, 9223372036854775807]")
+	m := mapOf(t, wide+x+constant(2)+node("MULTIPLY", 0, 1)+"results: 2")
 	if _, _, err := m.Evaluate(1, 2); reasonOf(err) != "INVALID_INDEX" {
 		t.Error(err)
 	}
@@ -124,36 +143,25 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-func TestParseSaysWhere(t *testing.T) {
-	_, err := ParseMap("(d0) -> (d0),\ndomain: d0 in [0, ?]")
-	var found *Error
-	if !errors.As(err, &found) || found.Line != 2 || found.Column != 19 {
-		t.Fatal(err)
-	}
-	if want := `xlashape: line 2, column 19: expected an integer of 64 bits, found "?" (PARSE)`; err.Error() != want {
-		t.Fatal(err)
-	}
-}
-
 func TestEmptyMapHasNoPoints(t *testing.T) {
-	m := parsed(t, "KNOWN EMPTY")
+	m := mapOf(t, "state: STATE_KNOWN_EMPTY")
 	if _, in, err := m.Evaluate(); in || err != nil {
 		t.Fatal(in, err)
 	}
-	m = parsed(t, "(d0) -> (d0), domain: d0 in [3, 2]")
+	m = mapOf(t, "dimensions {bounds {lower: 3 upper: 2}} results: 0 "+x)
 	if _, in, err := m.Evaluate(3); in || err != nil {
 		t.Fatal(in, err)
 	}
 }
 
 func TestValuesThatGrowWithoutEndAreRefused(t *testing.T) {
-	message := proto.CloneOf(parsed(t, "(d0) -> (d0), domain: d0 in [0, 9]").Message())
+	message := messageOf(t, wide+x)
 	for i := range uint32(40) {
 		message.Expressions = append(message.Expressions,
 			&xlashapev1.Expression{Kind: xlashapev1.Expression_KIND_MULTIPLY, Operands: []uint32{i, i}})
 	}
 	message.Results = []uint32{40}
-	m, err := NewMap(message)
+	m, err := NewEvaluableMap(message)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,31 +170,9 @@ func TestValuesThatGrowWithoutEndAreRefused(t *testing.T) {
 	}
 }
 
-func FuzzParseMap(f *testing.F) {
-	f.Add("(d0)[s0]{rt0} -> (d0 * 4 + s0 mod 3, min(rt0, -d0)), domain: d0 in [0, 9], s0 in [0, 3], rt0 in [0, 1], d0 + s0 in [0, 9]")
-	f.Fuzz(func(t *testing.T, text string) {
-		m, err := ParseMap(text)
-		if err != nil {
-			if reasonOf(err) == "" {
-				t.Fatalf("not an *Error: %v", err)
-			}
-			return
-		}
-		point := make([]int64, m.Variables())
-		for i, variable := range m.variables {
-			point[i] = variable.lower
-		}
-		if _, _, err := m.Evaluate(point...); err != nil && reasonOf(err) != "SIZE_OVERFLOW" {
-			t.Fatal(err)
-		}
-	})
-}
-
 func BenchmarkEvaluateBatch(b *testing.B) {
-	m, err := ParseMap("(d0, d1) -> ((d0 * 128 + d1) floordiv 8, (d0 * 128 + d1) mod 8), domain: d0 in [0, 7999], d1 in [0, 127]")
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := mapOf(b, wide+wide+x+"expressions {kind: KIND_DIMENSION value: 1}"+constant(128)+node("MULTIPLY", 0, 2)+node("ADD", 3, 1)+constant(8)+
+		node("FLOOR_DIVIDE", 4, 5)+node("MODULO", 4, 5)+"results: [6, 7]")
 	points := make([]int64, 2_000_000)
 	for i := range 1_000_000 {
 		points[2*i], points[2*i+1] = int64(i/128)%8000, int64(i%128)

@@ -11,6 +11,37 @@ import (
 	"github.com/xlashape/xlashape/clients/go/xlashapev1"
 )
 
+// retriedMethods are the RPCs that are sent again while the server is unavailable, by their idempotency_level.
+const retriedMethods = `[{"service": "xlashape.v1.ShapeService", "method": "DescribeShape"},
+	{"service": "xlashape.v1.ShapeService", "method": "ByteSize"},
+	{"service": "xlashape.v1.ShapeService", "method": "LinearIndex"},
+	{"service": "xlashape.v1.ShapeService", "method": "MultiIndex"},
+	{"service": "xlashape.v1.HloService", "method": "PutModule"},
+	{"service": "xlashape.v1.HloService", "method": "GetModule"},
+	{"service": "xlashape.v1.HloService", "method": "ListInstructions"},
+	{"service": "xlashape.v1.HloService", "method": "ByteSizes"},
+	{"service": "xlashape.v1.IndexingService", "method": "InstructionMaps"},
+	{"service": "xlashape.v1.IndexingService", "method": "OperandTiles"},
+	{"service": "xlashape.v1.IndexingService", "method": "ParseMap"},
+	{"service": "xlashape.v1.IndexingService", "method": "SimplifyMap"},
+	{"service": "xlashape.v1.IndexingService", "method": "ComposeMaps"},
+	{"service": "xlashape.v1.IndexingService", "method": "EvaluateMap"},
+	{"service": "xlashape.v1.ReportService", "method": "Why"},
+	{"service": "xlashape.v1.ReportService", "method": "Size"},
+	{"service": "xlashape.v1.ReportService", "method": "Memory"},
+	{"service": "xlashape.v1.ReportService", "method": "Copies"},
+	{"service": "xlashape.v1.ReportService", "method": "Cost"},
+	{"service": "xlashape.v1.ReportService", "method": "Reads"},
+	{"service": "xlashape.v1.ReportService", "method": "Profile"},
+	{"service": "xlashape.v1.ReportService", "method": "Diff"},
+	{"service": "xlashape.v1.ReportService", "method": "Map"},
+	{"service": "xlashape.v1.ReportService", "method": "Tile"},
+	{"service": "xlashape.v1.ReportService", "method": "Verify"},
+	{"service": "xlashape.v1.ViewService", "method": "Recognize"},
+	{"service": "xlashape.v1.ViewService", "method": "Draw"},
+	{"service": "xlashape.v1.ViewService", "method": "GetText"},
+	{"service": "xlashape.v1.ViewService", "method": "Graph"}]`
+
 // DescribeShape describes a shape: its canonical text, sizes, layout, and why its buffer is larger than its elements.
 func (c *Client) DescribeShape(ctx context.Context, shape *xlashapev1.ShapeInput) (*xlashapev1.ShapeDescription, error) {
 	return one(c.DescribeShapes(ctx, shape))
@@ -111,10 +142,10 @@ func (c *Client) DeleteModule(ctx context.Context, name string) error {
 // ListInstructions lists the instructions of a module, in the module's order. The iterator fetches pages as they are needed, and ends after the first
 // error.
 func (c *Client) ListInstructions(ctx context.Context, request *xlashapev1.ListInstructionsRequest) iter.Seq2[*xlashapev1.Instruction, error] {
-	request = proto.CloneOf(request)
 	return pages(func(token string) ([]*xlashapev1.Instruction, string, error) {
-		request.PageToken = token
-		answer, err := c.Modules.ListInstructions(ctx, request)
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		answer, err := c.Modules.ListInstructions(ctx, asked)
 		return answer.GetInstructions(), answer.GetNextPageToken(), err
 	}, request.GetPageToken())
 }
@@ -122,10 +153,10 @@ func (c *Client) ListInstructions(ctx context.Context, request *xlashapev1.ListI
 // InstructionSizes computes the bytes that the result of each instruction takes, and how many of them are padding. The iterator fetches pages as they
 // are needed, and ends after the first error.
 func (c *Client) InstructionSizes(ctx context.Context, request *xlashapev1.ByteSizesRequest) iter.Seq2[*xlashapev1.InstructionSize, error] {
-	request = proto.CloneOf(request)
 	return pages(func(token string) ([]*xlashapev1.InstructionSize, string, error) {
-		request.PageToken = token
-		answer, err := c.Modules.ByteSizes(ctx, request)
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		answer, err := c.Modules.ByteSizes(ctx, asked)
 		return answer.GetInstructions(), answer.GetNextPageToken(), err
 	}, request.GetPageToken())
 }
@@ -153,7 +184,7 @@ func (c *Client) OperandTiles(ctx context.Context, request *xlashapev1.OperandTi
 	return c.Indexing.OperandTiles(ctx, request)
 }
 
-// ParseMap [Client.Reads] a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+// ParseMap reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
 func (c *Client) ParseMap(ctx context.Context, input *xlashapev1.MapInput) (*xlashapev1.MapOutput, error) {
 	answer, err := c.Indexing.ParseMap(ctx, &xlashapev1.ParseMapRequest{Maps: []*xlashapev1.MapInput{input}})
 	return one(each(answer.GetMaps(), 1, err))
@@ -174,13 +205,13 @@ func (c *Client) ComposeMaps(ctx context.Context, chain ...*xlashapev1.MapInput)
 
 // EvaluateMap lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It
 // returns the results one after another, 0 for points outside the domain, and for each point whether it is in the domain. Many points are sent as a
-// stream. A map without variables is not for this method, since its points have no numbers. [[Client.Map]] does the same without the server.
+// stream. A map without variables is not for this method, since its points have no numbers. [EvaluableMap] does the same without the server.
 func (c *Client) EvaluateMap(ctx context.Context, input *xlashapev1.MapInput, points []int64) ([]int64, []bool, error) {
 	if len(points) <= unaryAnswers {
 		answer, err := c.Indexing.EvaluateMap(ctx, &xlashapev1.EvaluateMapRequest{Map: input, Points: points})
 		return answer.GetResults(), answer.GetInDomain(), err
 	}
-	width, err := variables(input)
+	width, err := c.variables(ctx, input)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -251,4 +282,24 @@ func (c *Client) Tile(ctx context.Context, request *xlashapev1.TileRequest) (*xl
 // Verify reports which rules of XLA's verifier a module breaks.
 func (c *Client) Verify(ctx context.Context, request *xlashapev1.VerifyRequest) (*xlashapev1.VerifyResponse, error) {
 	return c.Reports.Verify(ctx, request)
+}
+
+// Recognize says what a text or a file is, and gives it in the form in which the other RPCs take it.
+func (c *Client) Recognize(ctx context.Context, request *xlashapev1.RecognizeRequest) (*xlashapev1.RecognizeResponse, error) {
+	return c.Views.Recognize(ctx, request)
+}
+
+// Draw draws a shape, what an instruction or a map reads, or the memory of a module over time.
+func (c *Client) Draw(ctx context.Context, request *xlashapev1.DrawRequest) (*xlashapev1.DrawResponse, error) {
+	return c.Views.Draw(ctx, request)
+}
+
+// GetText returns lines of a module's text, as XLA writes it.
+func (c *Client) GetText(ctx context.Context, request *xlashapev1.GetTextRequest) (*xlashapev1.GetTextResponse, error) {
+	return c.Views.GetText(ctx, request)
+}
+
+// Graph returns instructions and what connects them, as parallel arrays.
+func (c *Client) Graph(ctx context.Context, request *xlashapev1.GraphRequest) (*xlashapev1.GraphResponse, error) {
+	return c.Views.Graph(ctx, request)
 }

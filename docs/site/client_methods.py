@@ -1,4 +1,5 @@
-"""Methods of the Python clients as they are on `Client`. Their source is that of both clients: coroutine functions, and functions that return `Items`."""
+"""Methods of the Python clients as they are on `Client`. Their source is that of both clients: coroutine functions, and
+functions that return `Items`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Links of a page to files that are not pages of the site lead to the repository; a link to a file that does not exist is a warning.
+"""Links of a page to files that are not pages of the site lead to the repository; a link to a file that does not
+exist is a warning.
 
-The pages are read in the repository too, where `../protos/xlashape/v1` is a link like any other. On the site there is no such page.
+The pages are read in the repository too, where `../protos/xlashape/v1` is a link like any other. On the site there is
+no such page.
 """
 
 from __future__ import annotations

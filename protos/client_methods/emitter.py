@@ -7,7 +7,7 @@ import textwrap
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from client_methods.model import Batch, Bulk, Method, Pages, Parameters, Stream, Unary
+from client_methods.model import Batch, Bulk, Method, Pages, Parameters, Rpc, Stream, Unary
 
 GENERATOR = "protos/client_methods"
 
@@ -42,10 +42,17 @@ class Emitter(ABC):
     after_stream: ClassVar[str]
     """The sentence after the comment of a method that returns the answers of a stream."""
 
-    def __init__(self, methods: list[Method]) -> None:
+    def __init__(self, methods: list[Method], retried: list[Rpc]) -> None:
         self.methods = methods
+        self.retried = retried
+        """The RPCs that are sent again while the server is unavailable."""
         self._named = {method.rpc.name: method.name for method in methods}
         self._named |= {method.stream.name: method.plural for method in methods if isinstance(method, Bulk)}
+
+    def method_names(self, separator: str) -> str:
+        """The RPCs that are retried, as the names of a `methodConfig` in gRPC's service config."""
+        names = (f'{{"service": "{rpc.path.partition("/")[0]}", "method": "{rpc.name}"}}' for rpc in self.retried)
+        return f"[{separator.join(names)}]"
 
     @abstractmethod
     def files(self) -> dict[str, str]:
@@ -97,7 +104,8 @@ class Emitter(ABC):
     def comment(self, text: str) -> str:
         """A comment in the words of the language."""
         text = re.sub(r"\{(\w+)\}", lambda found: self.words.get(found[1], found[0]), text)
-        rpcs = "|".join(self._named)
+        # Names of one word, such as Map and Reads, are words of sentences too.
+        rpcs = "|".join(name for name in self._named if re.search("(?<!^)[A-Z]", name))
         return re.sub(rf"\b({rpcs})\b", lambda found: self.reference(self._named[found[1]]), text)
 
     def wrapped(self, text: str, prefix: str) -> list[str]:

@@ -67,7 +67,12 @@ class Java(Emitter):
     def _class(self, name: str, comment: str) -> str:
         lines = [line for method in self.methods for line in self.lines(method)]
         if not self.is_async:
-            lines += ["", "  abstract AsyncClientMethods async();"]
+            paths = ",\n      ".join(f'"{rpc.path}"' for rpc in self.retried)
+            table = [
+                "  /** The RPCs that are sent again while the server is unavailable, by their {@code idempotency_level}. */",
+                f"  static final List<String> RETRIED = List.of(\n      {paths});",
+            ]
+            lines += ["", *table, "", "  abstract AsyncClientMethods async();"]
         body = "".join(f"\n{line}" for line in lines)
         imports = [
             "com.google.protobuf.ByteString",
@@ -147,11 +152,11 @@ class Java(Emitter):
         return self._call(method, answer.name, parameters, phrase(answer.comment), "request", "answer")
 
     def parameters(self, method: Parameters) -> list[str]:
-        parameters = {camel(field.name): (_type(field), phrase(field.comment)) for field in method.parameters}
+        parameters = {camel(field.name): (type_of(field), phrase(field.comment)) for field in method.parameters}
         values = [(field.name, camel(field.name)) for field in method.parameters]
         result, returned, read = "void", "null when it is done" if self.is_async else "", "null"
         if method.result:
-            result, returned = _type(method.result), phrase(method.result.comment)
+            result, returned = type_of(method.result), phrase(method.result.comment)
             read = f"answer.{_get(method.result)}()"
         return self._call(method, result, parameters, returned, _made(method.rpc.request.name, values), read)
 
@@ -159,14 +164,14 @@ class Java(Emitter):
         request, item = method.rpc.request.name, camel(method.item)
         kind, value, told = method.items.type, item, f"the {method.item.replace('_', ' ')}"
         if method.spread:
-            kind, told = f"{_type(method.spread, one=True)}...", f"the {method.spread.name}"
+            kind, told = f"{type_of(method.spread, one=True)}...", f"the {method.spread.name}"
             value = f"{method.items.type}.newBuilder().addAll{pascal(method.spread.name)}(List.of({item}))"
         answers = f"answer.{_get(method.answers)}()"
         returned = method.part or method.answers
         part = f".{_get(method.part)}()" if method.part else ""
         lines = self._call(
             method,
-            _type(returned, one=True),
+            type_of(returned, one=True),
             {item: (kind, told)},
             phrase(method.answer.comment),
             f"{request}.newBuilder().add{pascal(method.items.name)}({value}).build()",
@@ -176,7 +181,7 @@ class Java(Emitter):
             many = camel(method.items.name)
             lines += self._call(
                 method,
-                f"List<{_type(method.answers, one=True)}>",
+                f"List<{type_of(method.answers, one=True)}>",
                 {many: (f"List<{method.items.type}>", f"the {method.items.name}; {phrase(method.items.comment)}")},
                 phrase(method.answers.comment),
                 f"{request}.newBuilder().addAll{pascal(method.items.name)}({many}).build()",
@@ -205,7 +210,7 @@ class Java(Emitter):
         ]
         return self._function(
             method.name,
-            f"Stream<{_type(method.items, one=True)}>",
+            f"Stream<{type_of(method.items, one=True)}>",
             [f"{rpc.request.name} request"],
             told,
             body,
@@ -250,7 +255,7 @@ class Java(Emitter):
             method,
             result,
             {
-                subject: (_type(method.subject), phrase(method.subject.comment)),
+                subject: (type_of(method.subject), phrase(method.subject.comment)),
                 number: ("long..." if is_wide else "long", told),
             },
             returned,
@@ -260,7 +265,7 @@ class Java(Emitter):
 
     def _many_questions(self, method: Bulk) -> list[str]:
         given, numbers = [method.subject, *method.options], camel(method.numbers.name)
-        parameters = {camel(field.name): (_type(field), phrase(field.comment)) for field in given}
+        parameters = {camel(field.name): (type_of(field), phrase(field.comment)) for field in given}
         parameters[numbers] = ("long[]", phrase(method.numbers.comment))
         result, returned = "long[]", phrase(method.answers.comment)
         if method.flags:
@@ -342,7 +347,8 @@ def _get(field: Field) -> str:
     return f"get{pascal(field.name)}{'List' if field.is_repeated else ''}"
 
 
-def _type(field: Field, *, one: bool = False) -> str:
+def type_of(field: Field, *, one: bool = False) -> str:
+    """What Java calls the values of a field, or one of them."""
     scalar = "long" if "64" in field.type else "int"
     told = field.type if field.is_message or field.is_enum else _SCALARS.get(field.type, scalar)
     return f"List<{_BOXED.get(told, told)}>" if field.is_repeated and not one else told

@@ -6,21 +6,33 @@ from collections.abc import Iterable
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
+from client_methods import reasons
 from client_methods.cpp import Cpp
 from client_methods.emitter import Emitter
 from client_methods.go import Go
 from client_methods.java import Java
-from client_methods.model import methods_of
+from client_methods.kotlin import Kotlin
+from client_methods.model import methods_of, retried_of
 from client_methods.rust import Rust
 from client_methods.typescript import TypeScript
 
-LANGUAGES: dict[str, type[Emitter]] = {"cpp": Cpp, "go": Go, "java": Java, "rust": Rust, "typescript": TypeScript}
+LANGUAGES: dict[str, type[Emitter]] = {
+    "cpp": Cpp,
+    "go": Go,
+    "java": Java,
+    "kotlin": Kotlin,
+    "rust": Rust,
+    "typescript": TypeScript,
+}
 
 
 def texts(files: Iterable[FileDescriptorProto], chosen: Iterable[str] = LANGUAGES) -> dict[str, str]:
     """Path of a file from the checkout → its text, for the languages that are chosen. SchemaError for an RPC of no
     kind.
     """
-    methods = methods_of(files)
-    emitters = [LANGUAGES[language](methods) for language in chosen]
-    return {f"{one.folder}/{path}": text for one in emitters for path, text in one.files().items()}
+    files = list(files)
+    methods, retried = methods_of(files), retried_of(files)
+    emitters = [LANGUAGES[language](methods, retried) for language in chosen]
+    methods_of_clients = {f"{one.folder}/{path}": text for one in emitters for path, text in one.files().items()}
+    folders = tuple(f"clients/{language}/" for language in chosen)
+    return methods_of_clients | {path: text for path, text in reasons.texts().items() if path.startswith(folders)}

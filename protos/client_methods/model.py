@@ -79,6 +79,14 @@ class Rpc:
     request: Message
     answer: Message
     comment: str
+    is_retried: bool = False
+    """Whether it is sent again while the server is unavailable: it has one request and one answer, and by its
+    `idempotency_level` a second one changes nothing.
+    """
+
+    @property
+    def path(self) -> str:
+        return f"{PACKAGE}.{self.service}/{self.name}"
 
 
 @dataclass(frozen=True)
@@ -196,6 +204,14 @@ def methods_of(files: Iterable[FileDescriptorProto]) -> list[Method]:
     return [method for _, methods in found for method in methods]
 
 
+def retried_of(files: Iterable[FileDescriptorProto]) -> list[Rpc]:
+    """The RPCs that clients send again while the server is unavailable."""
+    files = [file for file in files if file.package == PACKAGE]
+    schema = _Schema(files)
+    rpcs = (schema.rpc(service, method, {}) for file in files for service in file.service for method in service.method)
+    return sorted((rpc for rpc in rpcs if rpc.is_retried), key=lambda rpc: [*SERVICES, rpc.service].index(rpc.service))
+
+
 def comments_of(file: FileDescriptorProto) -> dict[tuple[int, ...], str]:
     """The comments above the declarations of a file, by the path that `SourceCodeInfo` gives each declaration. Each
     paragraph is one line.
@@ -230,7 +246,9 @@ class _Schema:
         path = (6, list(file.service).index(service), 2, list(service.method).index(method))
         client = SERVICES.get(service.name) or snake(service.name.removesuffix("Service"))
         request, answer = self.messages[method.input_type], self.messages[method.output_type]
-        return Rpc(method.name, service.name, file.name, client, request, answer, comments.get(path, ""))
+        is_pure = method.options.idempotency_level != method.options.IDEMPOTENCY_UNKNOWN
+        is_retried = is_pure and not method.client_streaming and not method.server_streaming
+        return Rpc(method.name, service.name, file.name, client, request, answer, comments.get(path, ""), is_retried)
 
     def methods(self, service: ServiceDescriptorProto, rpcs: dict[str, Rpc]) -> list[Method]:
         streamed = {m.name: rpcs[m.name] for m in service.method if m.client_streaming and m.server_streaming}

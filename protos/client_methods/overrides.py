@@ -13,6 +13,7 @@ SERVICES = {
     "HloService": "modules",
     "IndexingService": "indexing",
     "ReportService": "reports",
+    "ViewService": "views",
 }
 """Service → the name of its generated client in ours, in the order of the methods."""
 

@@ -22,8 +22,8 @@ _SCALARS = {
 }
 _USED = {
     "crate::answers": ("answers", "one", "pages", "present", "same_number"),
-    "crate::bulk": ("in_parts", "variables", "UNARY_ANSWERS", "UNARY_NUMBERS"),
-    "crate::client": ("ask",),
+    "crate::bulk": ("in_parts", "UNARY_ANSWERS", "UNARY_NUMBERS"),
+    "crate::client": ("ask", "once"),
 }
 """Path → names that methods use of it."""
 _COLUMNS = 120
@@ -35,7 +35,7 @@ class Rust(Emitter):
     folder = "clients/rust"
     comment_columns = 150
     words: ClassVar[dict[str, str]] = {
-        "map": "[`Map`](crate::Map)",
+        "map": "[`EvaluableMap`](crate::EvaluableMap)",
         "nothing": "`None`",
         "in_parts": "as a stream",
         "not_found": "`NotFound`",
@@ -145,13 +145,13 @@ class Rust(Emitter):
             "    }",
             "})",
         ]
-        result = f"impl Stream<Item = Result<{_type(method.items, one=True)}>> + Send + use<>"
+        result = f"impl Stream<Item = Result<{_type(method.items, one=True)}>> + Send + Unpin + use<>"
         comment = method.comment + self.after_pages
         return self._function(f"fn {method.name}", comment, [f"request: {rpc.request.name}"], result, body)
 
     def stream(self, method: Stream) -> list[str]:
         rpc = method.rpc
-        body = ["let deadline = self.deadline();", f"Ok(answers({_ask(rpc)}?, deadline))"]
+        body = ["let deadline = self.stream_deadline();", f"Ok(answers({_ask(rpc, deadline='deadline')}?, deadline))"]
         result = f"Result<impl Stream<Item = Result<{rpc.answer.name}>> + Send + Unpin + use<>>"
         comment = method.comment + self.after_stream
         return self._function(f"async fn {method.name}", comment, [f"request: {rpc.request.name}"], result, body)
@@ -195,7 +195,7 @@ class Rust(Emitter):
         got = [f"answer.{name}" for name in names]
         given = {subject: f"Some({subject})", **{option: option for option in options}}
         width = "rank" if "rank" in (method.width, method.answer_width) else "width"
-        found = f"self.rank(&{subject}).await?" if width == "rank" else f"variables(&{subject})?"
+        found = f"self.rank(&{subject}).await?" if width == "rank" else f"self.variables(&{subject}).await?"
         most = {"1": "UNARY_NUMBERS", "rank": "UNARY_NUMBERS / (rank + 1)", "results": "UNARY_ANSWERS * width.max(1)"}
         rooms = {"rank": f"{numbers}.len() / rank.max(1)", "1": f"{numbers}.len() * rank"}
         if method.width in rooms:
@@ -249,8 +249,9 @@ def _use(path: str, names: list[str]) -> str:
     return f"use {path}::{{\n{filled}\n}};"
 
 
-def _ask(rpc: Rpc, client: str = "self") -> str:
-    return f"ask!({client}, {rpc.client}.{snake(rpc.name)}, request)"
+def _ask(rpc: Rpc, client: str = "self", deadline: str = "self.deadline()") -> str:
+    call = f"{client}, {rpc.client}.{snake(rpc.name)}, request"
+    return f"ask!({call})" if rpc.is_retried else f"once!({call}, {deadline})"
 
 
 def _request(rpc: Rpc, values: dict[str, str], indent: int = 8, name: str = "request") -> list[str]:

@@ -28,9 +28,9 @@ _IMPORTS = {
     "@bufbuild/protobuf": ["type MessageInitShape"],
     "@connectrpc/connect": ["type Client as Generated", "createClient", "type Transport"],
     "./answers.js": ["answers", "given", "pages", "present", "sameNumber"],
-    "./bulk.js": ["ask", "type BulkIndices", "type BulkQuestion", "type BulkRoute", "widthsOf"],
+    "./bulk.js": ["ask", "type BulkIndices", "type BulkQuestion", "type BulkRoute", "type Widths"],
     "./calls.js": ["type CallOptions"],
-    "./indexing-map.js": ["type Evaluated"],
+    "./evaluable-map.js": ["type Evaluated"],
     "./inputs.js": [
         "type About",
         "type MapLike",
@@ -64,6 +64,12 @@ MADE
     return Number((await this.describeShape(shape, options)).rank ?? 1n);
   }
 
+  /** The integers of a point of a map, and of its results. The server reads a map in text. */
+  private async widths(map: MapInput, options: CallOptions | undefined): Promise<Widths> {
+    const { dimensions, ranges, runtime, results } = map.form.case === "map" ? map.form.value : present((await this.parseMap(map, options)).map);
+    return { question: dimensions.length + ranges.length + runtime.length, answer: results.length };
+  }
+
   private route(options: CallOptions | undefined): BulkRoute {
     return { transport: this.transport, hasRequestStreams: this.hasRequestStreams, ...options };
   }
@@ -76,7 +82,7 @@ class TypeScript(Emitter):
     folder = "clients/typescript/src"
     comment_columns = _COLUMNS
     words: ClassVar[dict[str, str]] = {
-        "map": "{@link IndexingMap}",
+        "map": "{@link EvaluableMap}",
         "nothing": "undefined",
         "in_parts": "as a stream, or in several calls",
         "not_found": "`Code.NotFound`",
@@ -272,7 +278,7 @@ class TypeScript(Emitter):
             found = f"async () => ({{ {', '.join(f'{name}: {value}' for name, value in widths.items())} }})"
         else:
             prepared, input_ = [f"const input = {input_};"], "input"
-            found = "async () => widthsOf(input)"
+            found = "() => this.widths(input, options)"
         first = [f"{subject}: {input_}" if input_ != subject else subject, *_options_given(method)]
         body = [
             *prepared,

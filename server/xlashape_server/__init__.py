@@ -3,19 +3,16 @@
 config          everything that can be set
 settings        where settings come from: a file, variables, options
 precount        the memory that a message will take, computed before it is decoded
-store           modules by digest, in a directory
-bucket          modules in a bucket that servers share, with a store as cache
-stored_file     the file of a module, how it is checked, and from an error of the file system to an error of the library
-upload          content on its way into the store
+bucket          objects in a bucket
+store           modules by digest, in a directory or in a bucket that servers share: uploads, checks, damage, eviction
 modules         from the bytes of a module to the module; decoded modules of one worker, and answers about them
 handlers        request → library call → response, without gRPC
 memory          the memory budget of a worker, from which calls reserve
 callers         identities and connections of callers, and how many places each may hold
-accounts        quotas of one identity: calls, processor time, stored bytes
-auth            authentication and authorization: bearer tokens, JWTs, certificates
+accounts        quotas of one identity: processor time, stored bytes
+auth            authentication and authorization: bearer tokens, callers whom a proxy knows
 audit           a log line for each upload and deletion
 turns           which calls may compute at the same time
-call_threads    the threads of a grpc server, which stay warm
 calls           calls in progress, and the watch that ends calls that last too long
 guard           checks of every call on every transport: places, sizes, memory, turns, deadlines, errors
 grpc_calls      the adapter between gRPC and the guard
@@ -29,10 +26,9 @@ access          a log line for each call
 logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT, notifications to systemd
 telemetry       metrics for Prometheus, and spans of OpenTelemetry
 sockets         the connections of a worker: how many there may be, and how many of one caller
-placement       spreads new connections over the workers
 tls             certificates: checked at the start, and reloaded when their files change
 scratch         temporary directories, and removal of those that killed servers left
-web             the same RPCs over HTTP: Connect, gRPC-Web and gRPC
+web             the same RPCs over HTTP/1.1: Connect and gRPC-Web
 worker          one process that answers calls
 worker_process  the process of a worker as the server sees it: started, watched, replaced, stopped
 app             the server: all workers

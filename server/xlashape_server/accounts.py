@@ -1,8 +1,8 @@
-"""Quotas of one identity: calls, processor time, and bytes of uploaded modules. They apply only where callers are
+"""Quotas of one identity: processor time, and bytes of uploaded modules. They apply only where callers are
 authenticated.
 
-Calls and time are rates, kept as token buckets. A running call may overdraw the bucket of time; further calls are
-refused until it has refilled. Stored bytes are counted in files beside the store, since all workers share them.
+Time is a rate, kept as a token bucket. A running call may overdraw it; further calls are refused until it has refilled.
+Stored bytes are counted in files beside the store, since all workers share them.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from xlashape.errors import LimitExceededError
-from xlashape_server.stored_file import faults
+from xlashape_server.store import faults
 
 _BURST_SECONDS = 10.0  # an identity may use this many seconds' worth of its rate at once
+_LEAST_SECONDS = 0.5  # of processor time that are left when a call begins
 _LOCK, _PENDING = ".lock", "pending"  # of the names of files
 _PENDING_SECONDS = 900.0  # after which the process of an upload that has not ended must have died
 _MAX_ACCOUNTS = 10_000  # accounts that a worker keeps; the least recently used are dropped
 
 
 class Quota(NamedTuple):
-    """The quota of one identity: rates in one worker, and bytes in the store. None means no bound."""
+    """The quota of one identity: time in one worker, and bytes in the store. None means no bound."""
 
-    calls_per_second: float | None = None
     cpu_seconds_per_minute: float | None = None
     stored_bytes: int | None = None
 
@@ -42,65 +42,39 @@ class Account:
         self.identity = identity
         self.quota = quota
         self._lock = threading.Lock()
-        self._calls = _Bucket(quota.calls_per_second)
-        cpu = quota.cpu_seconds_per_minute
-        self._seconds = _Bucket(None if cpu is None else cpu / 60)
-        self.has_rates = quota.calls_per_second is not None or cpu is not None
-        """Whether calls are to be counted by `take_call`."""
-        self.counts_time = cpu is not None
-        """Whether the time of calls is to be told by `used`."""
+        self.counts_time = quota.cpu_seconds_per_minute is not None
+        """Whether the time of calls counts, which is told by `used`."""
+        self._rate = (quota.cpu_seconds_per_minute or 0.0) / 60
+        self._most = max(1.0, self._rate * _BURST_SECONDS)
+        self._left = self._most
+        self._time = time.monotonic()
 
-    def take_call(self) -> None:
-        """Counts one call. LimitExceededError "calls_per_second" or "cpu_seconds_per_minute" if the quota is used
-        up.
+    def check_time(self) -> None:
+        """LimitExceededError "cpu_seconds_per_minute" if the identity has used its quota. A call begins if half a
+        second is left.
         """
+        maximum = self.quota.cpu_seconds_per_minute
         with self._lock:
-            now = time.monotonic()
-            wait = self._seconds.wait(now)
-            limit, maximum = "cpu_seconds_per_minute", self.quota.cpu_seconds_per_minute
-            if not wait:
-                wait = self._calls.wait(now)
-                limit, maximum = "calls_per_second", self.quota.calls_per_second
-            if not wait:
-                self._calls.take(1.0)
-                return
-        assert maximum is not None
-        raise LimitExceededError(
-            f"{self.identity} has used its quota of {maximum:g} {limit.replace('_', ' ').replace('cpu', 'CPU')}; try "
-            f"again in {max(0.1, wait):.1f} seconds",
-            limit=limit,
-            maximum=int(maximum),
-        )
+            self._refill()
+            missing = _LEAST_SECONDS - self._left
+        if missing > 0 and maximum is not None:
+            raise LimitExceededError(
+                f"{self.identity} has used its quota of {maximum:g} CPU seconds per minute; try again in "
+                f"{max(0.1, missing / self._rate):.1f} seconds",
+                limit="cpu_seconds_per_minute",
+                maximum=int(maximum),
+            )
 
     def used(self, seconds: float) -> None:
         """Counts processor time that a call of the identity took."""
         with self._lock:
-            self._seconds.wait(time.monotonic())
-            self._seconds.take(seconds)
+            self._refill()
+            self._left -= seconds
 
-
-class _Bucket:
-    """A token bucket: holds up to `capacity`, and refills at a rate per second."""
-
-    def __init__(self, rate: float | None) -> None:
-        self._rate = rate
-        self._most = max(1.0, (rate or 0.0) * _BURST_SECONDS)
-        self._left = self._most
-        self._time = time.monotonic()
-
-    def wait(self, now: float) -> float:
-        """Seconds until something can be taken; 0 if it can be taken now."""
-        if self._rate is None:
-            return 0.0
+    def _refill(self) -> None:
+        now = time.monotonic()
         self._left = min(self._most, self._left + (now - self._time) * self._rate)
         self._time = now
-        # Calls are taken before they run, time after it was used. A call begins if 1 is left.
-        needed = min(1.0, self._most) if self._most > 1.0 or self._rate >= 0.1 else 0.0
-        return 0.0 if self._left >= needed else (needed - self._left) / self._rate
-
-    def take(self, amount: float) -> None:
-        if self._rate is not None:
-            self._left -= amount
 
 
 class Accounts:

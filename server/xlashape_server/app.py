@@ -6,8 +6,8 @@
 '127.0.0.1'
 
 This process answers no calls and never loads grpc, so it can also be the process of a client. All workers listen on one
-port (SO_REUSEPORT); `placement` spreads connections over them. A worker that ends is started again, after a pause that
-doubles each time a worker ends soon after its start. A worker that does not report for some seconds is killed and
+port (SO_REUSEPORT), and the system spreads connections over them. A worker that ends is started again, after a pause
+that doubles each time a worker ends soon after its start. A worker that does not report for some seconds is killed and
 started again.
 """
 
@@ -27,11 +27,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xlashape.errors import LimitExceededError, UnavailableError
 from xlashape.extras import require
-from xlashape_server import auth, logs, placement, tls
+from xlashape_server import auth, logs, tls
 from xlashape_server.config import Config
 from xlashape_server.scratch import ScratchDirectory, remove_orphans
 from xlashape_server.signals import StopSignals, tell
@@ -59,12 +59,8 @@ class Server:
         self._scratch: ScratchDirectory | None = None
         self._metrics_files: ScratchDirectory | None = None
         self._metrics: Endpoint | None = None
-        # a file descriptor; under this lock workers begin to listen one after another, so that their order is known
-        self._start_lock: int | None = None
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._order = placement.SocketOrder()
-        self._placed: list[list[int]] = []
 
     @property
     def address(self) -> str:
@@ -135,9 +131,6 @@ class Server:
                 for number in range(config.worker_count()):
                     allocate(self._metrics_files.path, number)
             inherited = tuple(each.lock for each in (self._scratch, self._metrics_files) if each is not None)
-            if sys.platform == "linux":
-                with contextlib.suppress(OSError):  # without this lock the order of the workers can only be guessed
-                    self._start_lock = os.memfd_create("start")
             cpus = config.cores()
             self._workers = [
                 WorkerProcess(
@@ -145,8 +138,6 @@ class Server:
                     config,
                     cpus[i % len(cpus)] if cpus else None,
                     self._stopping,
-                    self._on_event,
-                    start_lock=self._start_lock,
                     metrics_directory=str(self._metrics_files.path) if self._metrics_files is not None else None,
                     inherited=inherited,
                 )
@@ -181,16 +172,14 @@ class Server:
         for worker in self._workers:
             worker.end(end)
         with self._lock:
-            holders, start_lock, metrics = self._port_holders, self._start_lock, self._metrics
+            holders, metrics = self._port_holders, self._metrics
             directories = [each for each in (self._scratch, self._metrics_files) if each is not None]
-            self._port_holders, self._start_lock, self._metrics = [], None, None
+            self._port_holders, self._metrics = [], None
             self._scratch = self._metrics_files = None
         if metrics is not None:
             metrics.stop()
         for holder in holders:
             holder.close()
-        if start_lock is not None:
-            os.close(start_lock)
         for directory in directories:
             directory.remove()
         if self.config.unix_path is not None and self._workers:
@@ -234,26 +223,6 @@ class Server:
             for worker in self._workers:
                 worker.watch(absent)
             tell("WATCHDOG=1")
-
-    def _on_event(self, worker: WorkerProcess, event: dict[str, Any]) -> None:
-        """Keeps the order of the workers' sockets, and directs new connections to the workers with the fewest."""
-        with self._lock:
-            kind = event["event"]
-            if kind == "ready" and event.get("listening") is not None:
-                self._order.listens(worker.number, event["listening"])
-            elif kind in ("ended", "stopping"):
-                self._order.closed(worker.number)
-            indices = self._order.indices()
-            ready = [each for each in self._workers if each.number in indices and each.is_ready]
-            if len(indices) < 2 or not ready or self._stopping.is_set():
-                return
-            # All workers are weighted equally while it is unknown which worker has which index.
-            counts = [each.connections if self._order.is_certain else 0 for each in ready]
-            chances = placement.weights(counts)
-            wanted = [[indices[each.number], weight] for each, weight in zip(ready, chances, strict=True)]
-            if wanted != self._placed or kind == "ready":
-                self._placed = wanted
-                ready[0].send({"place": wanted})
 
     def _evict_regularly(self, store: Store) -> None:
         while not self._stopping.wait(_EVICTION_SECONDS):

@@ -1,6 +1,6 @@
 """A log line for each upload and each deletion that succeeded: who did it, from where, and with which module.
 
-Where callers are authenticated these lines are written at every log level.
+Where callers are authenticated these lines are written at every log level, unless `log_changes` is false.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class AuditLog:
         self._methods = {
             f"{service.name}/{method.name}": method for service in services() for method in service.methods
         }
-        _log.setLevel(logging.INFO if config.auth else logging.NOTSET)
+        _log.setLevel(logging.INFO if config.auth and config.log_changes else logging.NOTSET)
 
     def log(self, call: Call, request: object, answer: bytes) -> None:
         """Logs a call that succeeded."""

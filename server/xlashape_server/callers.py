@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from ipaddress import IPv6Address
+from collections.abc import Mapping
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any, NamedTuple, Protocol
 
 from xlashape.caches import cached
@@ -62,6 +63,15 @@ def caller_at(peer: str) -> Caller:
     return Caller(_network(host), peer)
 
 
+def peer_of(host: str, port: int) -> str:
+    """An address as gRPC writes it.
+
+    >>> peer_of("192.0.2.7", 50123), peer_of("2001:db8::1", 50123)
+    ('ipv4:192.0.2.7:50123', 'ipv6:%5B2001:db8::1%5D:50123')
+    """
+    return f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}"
+
+
 def _network(host: str) -> str:
     """The network of an address of IPv6 in gRPC's form; other hosts as they are."""
     if not host.startswith("ipv6:"):
@@ -74,6 +84,69 @@ def _network(host: str) -> str:
     if address.ipv4_mapped is not None:
         return f"ipv4:{address.ipv4_mapped}"
     return f"ipv6:{IPv6Address(int(address) >> 64 << 64)}/64"
+
+
+IDENTITY_HEADER = "x-xlashape-identity"
+"""Who calls, as a trusted proxy has found out, such as the subject of a JSON Web Token."""
+
+PROXIED = "proxy:"
+"""Identities that a trusted proxy says begin so."""
+
+_MAX_IDENTITY = 500  # characters
+
+
+Networks = tuple["str | IPv4Network | IPv6Network", ...]
+"""Networks of proxies; `unix` stands for sockets in the file system."""
+
+
+class Proxies:
+    """The proxies whose headers are believed: `x-forwarded-for`, whose last address is that of the caller, and
+    `x-xlashape-identity`.
+
+    >>> from ipaddress import ip_network
+    >>> caller = caller_at("ipv4:10.0.0.9:4711")
+    >>> Proxies((ip_network("10.0.0.0/8"),)).behind(caller, {"x-forwarded-for": "203.0.113.7, 192.0.2.7"})
+    Caller(identity='ipv4:192.0.2.7', connection='ipv4:192.0.2.7')
+    >>> Proxies((ip_network("127.0.0.1"),)).behind(caller, {"x-forwarded-for": "192.0.2.7"}).identity
+    'ipv4:10.0.0.9'
+    """
+
+    def __init__(self, networks: Networks) -> None:
+        self._networks = networks
+        self.are_there = bool(self._networks)
+
+    def trusts(self, peer: str) -> bool:
+        """Whether an address as gRPC writes it is that of such a proxy."""
+        return self.are_there and _is_within(peer, self._networks)
+
+    def behind(self, caller: Caller, headers: Mapping[str, str]) -> Caller:
+        """Who has sent a request with these headers over the connection of `caller`. All callers behind a proxy share
+        its connections, so that they have none of their own.
+        """
+        if not self.trusts(caller.connection):
+            return caller
+        identity = headers.get(IDENTITY_HEADER, "")
+        if identity and len(identity) <= _MAX_IDENTITY and identity.isascii() and identity.isprintable():
+            return Caller(PROXIED + identity, PROXIED + identity)
+        try:
+            address = ip_address(headers.get("x-forwarded-for", "").rpartition(",")[2].strip())
+        except ValueError:  # the proxy sends none
+            return caller
+        identity = caller_at(peer_of(str(address), 0)).identity
+        return Caller(identity, identity)
+
+
+@cached(max_bytes=1 << 20, entry_bytes=512)
+def _is_within(peer: str, found: Networks) -> bool:
+    if peer.startswith("unix:"):
+        return "unix" in found
+    text = peer.partition(":")[2].rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]").partition("%")[0]
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return any(not isinstance(each, str) and (mapped or address) in each for each in found)
 
 
 class Shares(NamedTuple):

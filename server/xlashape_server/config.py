@@ -44,7 +44,7 @@ class Config:
     socket_mode: str = _setting("0600", "Who may connect to a unix: address, as permissions of the file in octal.")
     http: str = _setting(
         "",
-        "HOST:PORT where RPCs are answered over HTTP too (Connect with JSON or proto, gRPC-Web), for browsers and "
+        "HOST:PORT where RPCs are answered over HTTP/1.1 too (Connect with JSON or proto, gRPC-Web), for browsers and "
         "curl. Empty: nowhere.",
     )
     http_origins: str = _setting(
@@ -82,6 +82,9 @@ class Config:
     log_calls_per_second: float = _setting(
         10.0, "Lines about calls that succeeded, of one worker at the level info; refused calls have a line each."
     )
+    log_changes: bool = _setting(
+        True, "Whether each upload and deletion has a line at every level, where `auth` says who may ask."
+    )
 
     tls_certificate: str = _setting(
         "", "File of the certificate chain in PEM. With `tls_key`, the server speaks TLS only."
@@ -95,8 +98,13 @@ class Config:
 
     auth: str = _setting(
         "",
-        "File in TOML that says who may ask: bearer tokens, JWTs, clients' certificates, and their quotas. Empty: "
-        "everybody may do everything.",
+        "File in TOML that says who may ask: bearer tokens, those whom a proxy knows, and their quotas. Empty: everybody "
+        "may do everything.",
+    )
+    trusted_proxies: str = _setting(
+        "",
+        "Networks of proxies, separated by commas, such as 10.0.0.0/8, or unix: who calls is what their headers "
+        "x-forwarded-for and x-xlashape-identity say.",
     )
 
     max_concurrent_calls: int = _setting(
@@ -189,8 +197,9 @@ class Config:
     )
     store_age_seconds: float = _setting(24 * 3600.0, "Seconds after its last use that a module is removed.")
     module_cache_bytes: int = _setting(
-        256 * MIB,
-        "Bytes of memory that the modules one worker keeps decoded may take; a module takes 10 to 40 times its size.",
+        1024 * MIB,
+        "Bytes of memory that the modules one worker keeps decoded may take; a module takes 10 to 40 times its size. What "
+        "is larger is read again for each call. Calls that need the memory get it.",
     )
 
     grace_seconds: float = _setting(30.0, "Seconds that calls in flight may take to finish when the server stops.")
@@ -216,6 +225,10 @@ class Config:
                     f"http_origins: expected origins such as https://example.com or *, found {origin!r}",
                     field="http_origins",
                 )
+        try:
+            self.trusted_networks()
+        except ValueError as error:
+            raise InvalidArgumentError(f"trusted_proxies: {error}", field="trusted_proxies") from None
         if self.log_level not in _LOG_LEVELS:
             raise InvalidArgumentError(
                 f"log_level: expected one of {', '.join(_LOG_LEVELS)}, found {self.log_level!r}", field="log_level"
@@ -324,6 +337,11 @@ class Config:
     def allowed_hosts(self) -> list[str]:
         """The names of `http_hosts`, one by one."""
         return [host.strip().lower() for host in self.http_hosts.split(",") if host.strip()]
+
+    def trusted_networks(self) -> tuple[str | ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+        """The networks of `trusted_proxies`; `unix` stands for sockets in the file system. ValueError for others."""
+        parts = filter(None, (part.strip() for part in self.trusted_proxies.split(",")))
+        return tuple(part if part == "unix" else ipaddress.ip_network(part) for part in parts)
 
     def with_port(self, port: int) -> Config:
         """The same settings with another port."""

@@ -12,7 +12,8 @@ bound how many of them compute at the same time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from typing import Any, NoReturn, Protocol
@@ -22,8 +23,6 @@ from google.rpc import code_pb2
 from grpc_status import rpc_status
 
 from xlashape.errors import InvalidArgumentError, XlashapeError
-from xlashape_server.auth import Credentials
-from xlashape_server.call_threads import CallThreads
 from xlashape_server.callers import Newest, Places, caller_of
 from xlashape_server.calls import Call
 from xlashape_server.config import Config
@@ -59,10 +58,6 @@ class CallContext(Protocol):
         """The headers of the request, as pairs of name and value."""
         ...
 
-    def auth_context(self) -> Mapping[str, Any]:
-        """What TLS has verified about the caller."""
-        ...
-
     def cancel(self) -> Any:
         """Ends the call from another thread."""
         ...
@@ -91,8 +86,20 @@ def server_options(config: Config) -> list[tuple[str, Any]]:
     ]
 
 
-def thread_pool(config: Config) -> Any:
-    """The threads of a grpc server, which takes any executor, though its type asks for a ThreadPoolExecutor."""
+class CallThreads(ThreadPoolExecutor):
+    """The threads of a grpc server. Where the system has none left, a call waits for one of those that there are."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Runs the function in a thread, once one is free."""
+        try:
+            return super().submit(fn, *args, **kwargs)
+        except RuntimeError:
+            # The task waits already. The error would end grpc's only thread, and with it all calls to come.
+            return Future()
+
+
+def thread_pool(config: Config) -> CallThreads:
+    """The threads of a grpc server."""
     return CallThreads(config.max_concurrent_calls + _REFUSING_THREADS, "call")
 
 
@@ -267,7 +274,6 @@ class GrpcCalls:
     ) -> Call:
         guard = self._guard
         identify = partial(caller_of, context)
-        credentials = partial(_credentials_of, context, guard.asks_for_certificates) if guard.asks_who else None
         try:
             call = guard.begin(
                 name,
@@ -276,8 +282,7 @@ class GrpcCalls:
                 partial(_cut_off, guard, context),
                 places,
                 endless=endless,
-                credentials=credentials,
-                headers=context.invocation_metadata if guard.traces is not None else None,
+                headers=context.invocation_metadata,
             )
         except Exception as error:
             status = guard.refusal(name, None, error)
@@ -334,19 +339,3 @@ def _cut_off(guard: Guard, context: CallContext, call: Call, error: XlashapeErro
         transport.cancel(status.code, status.message)
     except Exception:  # another version of grpc, or the call has just ended
         context.cancel()
-
-
-def _credentials_of(context: CallContext, asks_for_certificates: bool) -> Credentials:
-    """The credentials of a caller. Certificates count only if TLS has verified them; gRPC verifies all those that it
-    asks for.
-    """
-    authorization: str | None = None
-    for key, value in context.invocation_metadata() or ():
-        if key == "authorization":
-            authorization = value
-            break
-    if not asks_for_certificates:
-        return Credentials(authorization)
-    found = context.auth_context()
-    names = [*found.get("x509_common_name", ()), *found.get("x509_subject_alternative_name", ())]
-    return Credentials(authorization, tuple(name.decode("utf-8", "replace") for name in names))

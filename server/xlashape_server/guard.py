@@ -32,8 +32,8 @@ from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededErr
 from xlashape_server.access import AccessLog
 from xlashape_server.accounts import Account
 from xlashape_server.audit import AuditLog
-from xlashape_server.auth import NOTHING, Credentials, Gate
-from xlashape_server.callers import Caller, Places, Shares
+from xlashape_server.auth import Gate
+from xlashape_server.callers import IDENTITY_HEADER, Caller, Places, Proxies, Shares
 from xlashape_server.calls import Call, CutOff, Watch
 from xlashape_server.config import Config
 from xlashape_server.memory import Memory
@@ -82,10 +82,8 @@ class Guard:
         self.traces: Traces | None = None
         """The maker of spans; None where traces are off."""
         self._gate = Gate(config) if config.auth else None
-        self.asks_who = self._gate is not None
-        """Whether callers are to show credentials."""
-        self.asks_for_certificates = bool(config.tls_client_ca)
-        """Whether TLS asks callers for certificates, which are credentials too."""
+        self._proxies = Proxies(config.trusted_networks())
+        self._asks_who = self._gate is not None or self._proxies.are_there
         self._audit = AuditLog(config)
 
     def begin(
@@ -97,7 +95,6 @@ class Guard:
         places: tuple[Places, ...] | None = None,
         *,
         endless: bool = False,
-        credentials: Callable[[], Credentials] | None = None,
         headers: Callable[[], Headers | None] | None = None,
         system: str = "grpc",
     ) -> Call:
@@ -105,16 +102,16 @@ class Guard:
         needed. `cut_off` ends its transport with an error. `places`: those that it needs, if not a place for a call.
 
         LimitExceededError if there is no place. A call that was begun holds its places until `work_ended` and
-        `transport_ended` were called. An `endless` call may take as long as its caller likes. `credentials` are asked
-        for where callers are authenticated: then the identity of the caller is that of its credentials, and
-        UnauthenticatedError or PermissionDeniedError is raised if it may not call. `headers` are those of the request,
-        for traces, and `system` is what traces call its protocol.
+        `transport_ended` were called. An `endless` call may take as long as its caller likes. `headers` are those of
+        the request, which say who calls where callers are authenticated or a trusted proxy tells: then the identity of
+        the caller is the one that they say, and UnauthenticatedError or PermissionDeniedError is raised if it may not
+        call. `system` is what traces call its protocol.
         """
         if self.traces is None or headers is None:
-            return self._admit(name, identify, seconds, cut_off, places, credentials, endless=endless)
+            return self._admit(name, identify, seconds, cut_off, places, headers, endless=endless)
         span = self.traces.begin(name, headers, system, lambda: identify().connection)
         try:
-            call = self._admit(name, identify, seconds, cut_off, places, credentials, endless=endless)
+            call = self._admit(name, identify, seconds, cut_off, places, headers, endless=endless)
         except Exception as error:
             if span is not None:
                 self._refuse_span(span, error)
@@ -135,14 +132,16 @@ class Guard:
         seconds: float | None,
         cut_off: CutOff,
         places: tuple[Places, ...] | None,
-        credentials: Callable[[], Credentials] | None,
+        headers: Callable[[], Headers | None] | None,
         *,
         endless: bool,
     ) -> Call:
         account: Account | None = None
-        if self._gate is not None:
-            shown = credentials() if credentials is not None else NOTHING
-            caller, account = self._gate.admit(name, identify(), shown)
+        if self._asks_who:
+            shown = _shown(headers() if headers is not None else None)
+            caller = self._proxies.behind(identify(), shown)
+            if self._gate is not None:
+                caller, account = self._gate.admit(name, caller, shown.get("authorization"))
             identify = partial(_itself, caller)
         limit = _ENDLESS_SECONDS if endless else self._max_seconds
         limit = limit if seconds is None else min(seconds, limit)
@@ -218,12 +217,24 @@ class Guard:
             yield message
             call.lease.keep(max(0, call.lease.size - added))
 
-    def answer(self, call: Call, handler: Callable[[A, float], bytes], request: A) -> bytes:
-        """The answer of the handler. From then on only the answer counts against the worker's memory."""
+    def answer(
+        self,
+        call: Call,
+        handler: Callable[[A, float], bytes],
+        request: A,
+        read: Callable[[A], A] | None = None,
+        write: Callable[[bytes], bytes] | None = None,
+    ) -> bytes:
+        """The answer of the handler. From then on only the answer counts against the worker's memory. `read` and
+        `write` convert the request and the answer, where their form is not that of the handler.
+        """
         with call:
-            answer = handler(request, call.deadline)
+            if read is not None:
+                request = read(request)
+            made = handler(request, call.deadline)
+            answer = made if write is None else write(made)
         if call.name in self._audit.rpcs:
-            self._audit.log(call, request, answer)
+            self._audit.log(call, request, made)
         size = len(answer)
         if size > _SMALL or call.lease.size:
             call.lease.keep(size)
@@ -286,6 +297,17 @@ class Guard:
             return status_of(error), error.limit if isinstance(error, LimitExceededError) else None
         _log.error("%s failed", name, exc_info=error)
         return status_pb2.Status(code=code_pb2.INTERNAL, message="internal error; the server's log says more"), None
+
+
+def _shown(headers: Headers | None) -> dict[str, str]:
+    """What the headers of a request say about its caller: the first of those that a client sends itself, and the last
+    of those that a proxy adds.
+    """
+    found: dict[str, str] = {}
+    for name, value in headers or ():
+        if name in ("x-forwarded-for", IDENTITY_HEADER) or (name == "authorization" and name not in found):
+            found[name] = value if isinstance(value, str) else value.decode("latin-1")
+    return found
 
 
 def _itself(caller: Caller) -> Caller:

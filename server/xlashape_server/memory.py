@@ -25,13 +25,9 @@ from xlashape.errors import LimitExceededError
 _SMALL = 64 << 10  # bytes; smaller sizes are not reserved, since a worker has room for them in all of its calls
 _LARGE = 1 << 20  # bytes; the memory of the process is measured before a larger reservation
 _RELIEF_SECONDS = 1.0  # seconds between attempts to get memory back from caches and the collector of cycles
-# Of glibc's malloc.h: numbers of settings, and the largest block that may be on the heap.
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
-_MOST_ON_HEAP = 32 << 20
+_MOST_ON_HEAP = 32 << 20  # bytes, the most that glibc allows
 _KEPT_BYTES = 128 << 20  # free bytes at the end of the heap that stay with the process
-# further heaps consist of parts of 64 MiB, which glibc gives back as wholes: in those, blocks of nearly 32 MiB were
-# cleared again and again
-_HEAPS = 1
+_KEPT_PART = 8  # the part of a process's memory that they may be
 _statm: dict[int, int] = {}
 """The file descriptor of the numbers of this process, by its id. It stays open, since to open the file takes longer
 than to read it.
@@ -190,19 +186,17 @@ def trim() -> None:
             return
 
 
-def keep_freed_memory(most: int) -> None:
-    """Has the allocator keep at most so many bytes of large blocks for the next call, if the C library can. To be
-    called before there are threads.
+def keeping_freed_memory(maximum: int) -> dict[str, str]:
+    """The variables with which glibc's allocator keeps large blocks that were freed for the next call, in a process
+    that may have `maximum` bytes.
 
     By itself it gives each block of megabytes back to the system, and gets the next one in pages of 4 KiB that the
     system clears one by one, while the thread has the interpreter's lock: 4 ms for a message of 8 MB, several times in
-    a call. What is kept is given back by `trim`.
+    a call. What is kept is given back by `trim`. Further heaps would consist of parts of 64 MiB, which are given back
+    as wholes.
     """
-    if sys.platform == "linux":
-        try:
-            mallopt = ctypes.CDLL(None).mallopt
-        except (OSError, AttributeError):  # another C library than glibc
-            return
-        mallopt(_MMAP_THRESHOLD, _MOST_ON_HEAP)
-        mallopt(_TRIM_THRESHOLD, min(most, _KEPT_BYTES))
-        mallopt(_ARENA_MAX, _HEAPS)
+    return {
+        "MALLOC_MMAP_THRESHOLD_": str(_MOST_ON_HEAP),
+        "MALLOC_TRIM_THRESHOLD_": str(min(maximum // _KEPT_PART, _KEPT_BYTES)),
+        "MALLOC_ARENA_MAX": "1",
+    }

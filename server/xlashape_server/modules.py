@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from xlashape.caches import CacheUsage
 from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, XlashapeError
@@ -20,7 +20,6 @@ from xlashape.hlo.files.detect_format import holds_hlo_proto, holds_text
 from xlashape.hlo.text.reader.module import decode_text
 from xlashape.limits import spend
 from xlashape.proto import v1, xla
-from xlashape.reports.report import Answer
 from xlashape_server.config import Config
 from xlashape_server.memory import reserve
 from xlashape_server.precount import Count, count
@@ -29,6 +28,7 @@ from xlashape_server.telemetry.spans import child
 
 K = TypeVar("K")
 V = TypeVar("V")
+A = TypeVar("A")
 
 
 class _Kept(Generic[K, V]):
@@ -67,13 +67,19 @@ class _Kept(Generic[K, V]):
         with self._lock:
             if key in self._values or size > self._max_bytes:
                 return
+            self._make_room(size)
             self._values[key] = size, value
             self._bytes += size
-            while self._bytes > self._max_bytes:
-                dropped, (freed, _) = self._values.popitem(last=False)
-                self._bytes -= freed
-                self.evictions += 1
-                self._was_dropped(dropped)
+
+    def _make_room(self, size: int, spared: K | None = None) -> None:
+        """Drops values until `size` more bytes fit, the least recently used first and never the spared one, beside
+        which they fit. Under the lock.
+        """
+        while self._bytes + size > self._max_bytes:
+            key = next(key for key in self._values if key != spared)
+            self._bytes -= self._values.pop(key)[0]
+            self.evictions += 1
+            self._was_dropped(key)
 
     def _was_dropped(self, key: K) -> None:
         """Called where a value has made room for others, under the lock."""
@@ -101,31 +107,43 @@ class ModuleCache(_Kept[str, HloModule]):
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(max_bytes)
-        self._reports: dict[str, dict[bytes, Answer]] = {}
+        self._reports: dict[str, dict[bytes, object]] = {}
         self._sizes: dict[tuple[str, bytes], int] = {}
 
-    def report(self, module: HloModule, question: bytes) -> Answer | None:
+    def report(self, module: HloModule, question: bytes) -> object:
         """The report about a module that was kept for a question, or None: its further pages are not computed again."""
         with self._lock:
             key = self._key_of(module)
             return None if key is None else self._reports.get(key, {}).get(question)
 
-    def put_report(self, module: HloModule, question: bytes, size: int, answer: Answer) -> None:
-        """Keeps a report about a kept module, for as long as that is kept, and as a part of its size."""
+    def report_or(self, module: HloModule, question: bytes, make: Callable[[], A], weigh: Callable[[A], int]) -> A:
+        """The report that was kept, or that `make` makes: it is kept, and counts as many bytes as `weigh` says."""
+        kept = self.report(module, question)
+        if kept is None:
+            kept = make()
+            self.put_report(module, question, weigh(kept), kept)
+        return cast("A", kept)
+
+    def put_report(self, module: HloModule, question: bytes, size: int, answer: object) -> None:
+        """Keeps a report about a kept module, for as long as that is kept, and as a part of its size. Other reports
+        about the module make room first, then the modules that were used least recently.
+        """
         with self._lock:
             key = self._key_of(module)
             if key is None or question in self._reports.get(key, {}):
                 return
             weight, value = self._values[key]
+            others = self._reports.get(key, {})
+            freed = sum([self._sizes[key, each] for each in others])
+            if weight - freed + size > self._max_bytes:
+                return
             if size > self._max_bytes - self._bytes:
-                # The reports of this module go first: others follow from it again.
-                kept = self._reports.pop(key, {})
-                freed = sum([self._sizes.pop((key, each), 0) for each in kept])
+                # Other reports follow from the module again.
+                self._was_dropped(key)
                 weight -= freed
                 self._bytes -= freed
                 self._values[key] = weight, value
-            if size > self._max_bytes - self._bytes:
-                return
+            self._make_room(size, spared=key)
             self._reports.setdefault(key, {})[question] = answer
             self._sizes[key, question] = size
             self._values[key] = weight + size, value

@@ -27,7 +27,7 @@ LIVE, READY = "live", "ready"
 NAMES = ("", LIVE, READY)
 """The names beside those of the services."""
 
-_NEED_THE_STORE = ("xlashape.v1.HloService", "xlashape.v1.IndexingService", "xlashape.v1.ReportService")
+_NEED_THE_STORE = tuple(f"xlashape.v1.{name}Service" for name in ("Hlo", "Indexing", "Report", "View"))
 _FOLLOW_THE_DIRECTORY = ("", READY, *_NEED_THE_STORE)
 _LOG_SECONDS = 60.0  # between two lines about a fault whose words change
 _CHECK_SECONDS = 1.0  # seconds between checks of the store

@@ -35,7 +35,7 @@ _DEFAULTS: dict[str, Any] = {name: setting.default for name, setting in FIELDS.i
 _BINARY = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 _BYTES = {**_BINARY, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-_QUANTITY = re.compile(r"\s*([+-]?(?:\d[\d_]*)?\.?\d+(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)\s*")
+_QUANTITY = re.compile(r"([+-]?(?:\d+(?:_\d+)*(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)")
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -134,7 +134,7 @@ def _quantity(name: str, kind: type, text: str) -> int | float:
         units, example = _BYTES, "bytes such as 64MiB"
     elif name.endswith("_seconds"):
         units, example = _SECONDS, "seconds such as 90, 1.5m or 24h"
-    match = _QUANTITY.fullmatch(text)
+    match = _QUANTITY.fullmatch(text.strip())
     if match is None or match[2].lower() not in units:
         raise _expected(name, example, text)
     unit = units[match[2].lower()]

@@ -13,9 +13,9 @@ import os
 import socket
 import stat
 import sys
+from pathlib import Path
 
-from xlashape_server.callers import Shares, caller_at
-from xlashape_server.placement import descriptors
+from xlashape_server.callers import Proxies, Shares, caller_at, peer_of
 
 _log = logging.getLogger("xlashape_server.worker")
 
@@ -38,11 +38,29 @@ def allow_descriptors() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-class Crowd:
-    """Closes the newest connections to `port` of a caller that has more than its share of `maximum`."""
+def open_sockets() -> int:
+    """The number of sockets of this process; 0 on systems that do not report it."""
+    count = 0
+    for number in _descriptors():
+        with contextlib.suppress(OSError):
+            count += stat.S_ISSOCK(os.fstat(number).st_mode)
+    return count
 
-    def __init__(self, port: int, maximum: int, shares: Shares) -> None:
-        self._port = port
+
+def _descriptors() -> list[int]:
+    """The open files and sockets of this process; none on systems that do not report them."""
+    try:
+        return [int(path.name) for path in Path("/proc/self/fd").iterdir()]
+    except OSError:
+        return []
+
+
+class Crowd:
+    """Closes the newest connections to one of `ports` of a caller that has more than its share of `maximum` there."""
+
+    def __init__(self, ports: tuple[int, ...], maximum: int, shares: Shares, proxies: Proxies) -> None:
+        self._ports = ports
+        self._proxies = proxies
         self._most = shares.of(maximum)[0]
         self._since: dict[tuple[int, str], int] = {}
         self._looks = 0
@@ -55,17 +73,17 @@ class Crowd:
             self._since.clear()
             return 0
         self._looks += 1
-        by_identity: dict[str, list[tuple[int, int, str]]] = {}
+        by_caller: dict[tuple[int, str], list[tuple[int, int, str]]] = {}
         since: dict[tuple[int, str], int] = {}
-        for number in descriptors():
-            peer = self._peer(number)
-            if peer is not None:
+        for number in _descriptors():
+            port, peer = self._ends(number)
+            if port and not self._proxies.trusts(peer):
                 key = (number, peer)
                 since[key] = self._since.get(key, self._looks)
-                by_identity.setdefault(caller_at(peer).identity, []).append((since[key], number, peer))
+                by_caller.setdefault((port, caller_at(peer).identity), []).append((since[key], number, peer))
         self._since = since
         closed = 0
-        for identity, found in by_identity.items():
+        for (_, identity), found in by_caller.items():
             if len(found) > self._most:
                 found.sort()
                 closed += sum(self._shut(number, peer) for _, number, peer in found[self._most :])
@@ -73,18 +91,21 @@ class Crowd:
                 _log.warning("closed connections of a caller", extra={"facts": facts})
         return closed
 
-    def _peer(self, number: int) -> str | None:
-        """The other end of a socket, in gRPC's form, if it is a connection to the port."""
+    def _ends(self, number: int) -> tuple[int, str]:
+        """The port of a socket and its other end, in gRPC's form, if it is a connection to one of the ports; else 0."""
         try:
             if not stat.S_ISSOCK(os.fstat(number).st_mode):
-                return None
+                return 0, ""
             with socket.socket(fileno=os.dup(number)) as found:
-                if found.family not in (socket.AF_INET, socket.AF_INET6) or found.getsockname()[1] != self._port:
-                    return None
+                if found.family not in (socket.AF_INET, socket.AF_INET6):
+                    return 0, ""
+                own = found.getsockname()[1]
+                if own not in self._ports:
+                    return 0, ""
                 host, port = found.getpeername()[:2]
         except OSError:  # it listens, or was closed meanwhile
-            return None
-        return f"ipv6:%5B{host}%5D:{port}" if ":" in host else f"ipv4:{host}:{port}"
+            return 0, ""
+        return own, peer_of(host, port)
 
     def _shut(self, number: int, peer: str) -> bool:
         """Ends a connection; gRPC closes it. Its number may be of another one by now, which goes on."""

@@ -1,60 +1,258 @@
-"""Modules by the SHA-256 of their content, in a directory that the workers share.
+"""Modules by the SHA-256 of their content, in a directory that the workers share, and perhaps in a bucket behind it.
 
-    modules/3f/3fa9…        the file of a module: `stored_file` describes it
-    incoming/…              uploads that have not ended; those of a process that was killed are removed
+    modules/3f/3fa9…        the file of a module
+    incoming/…              files that are being written, and locked; one without a lock is of a killed process, and removed
     damaged/3fa9…           files whose content was damaged, kept for diagnosis; they are removed first to make room
 
-A file is written in `incoming` and then renamed, so it is complete or absent. Digests are checked whenever content is
-read. The modification time of a file is the time of its last use. A lock on the directory orders uploads, deletions and
-evictions, but not reads.
+A file is written in `incoming` and then renamed, so it is complete or absent. The modification time of a file is the
+time of its last use. A lock on the directory orders what adds files and removes many, but not reads.
+
+The file of a module is its content, then facts about it, then a footer. All that is read of it is checked.
+
+    content       the module as it was uploaded
+    facts         JSON: {"facts": {…}, "created": seconds since 1970, "blocks": the BLAKE2b of each MiB of the content, in hexadecimal}
+    footer        the size of the facts, their SHA-256, and the version of this format
+
+A part of the content is checked by the digests of its blocks, the whole content by the SHA-256 that is the name of the
+module.
 
 If the directory was removed, it is made again, and its modules are lost. If another file system is in its place,
 because a file system is no longer mounted there, nothing is written. Faults of the file system are errors of the
-library: see `faults` in `stored_file`.
+library, by what the caller can do: wait, upload elsewhere, or ask an administrator.
+
+    EMFILE, ENFILE           LimitExceededError "open_files"     too many calls at the same time; try again later
+    ENOSPC, EDQUOT, EFBIG    LimitExceededError "store_space"    the disk is full; stored modules can still be read
+    EROFS, EACCES, EPERM     UnavailableError                    the store is read-only
+    ENOENT, ENOTDIR          UnavailableError                    the directory is gone
+    any other                UnavailableError                    such as EIO and ESTALE
+
+With a bucket, any number of servers share its modules, and the directory is a cache. The object v2/3f/3fa9… is the file
+of a module. Its name is the digest of its content, so an object never changes, and a cache cannot hold other content
+than the bucket. An upload is acknowledged once the bucket has it. Objects are created and never overwritten: where two
+servers store the same content, the second finds the object and checks it.
+
+- Content that is read from the bucket is checked, then kept in the cache. Content that fails the check is not used and
+  not removed, since the fault may lie in the network. An upload of the same content repairs the object.
+- A module in the cache is looked up in the bucket again after a minute, since another server may have deleted it. Where
+  the bucket does not answer, the cache does.
+- Objects are not evicted from a bucket. A lifecycle rule of the bucket says how long they live.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import hashlib
+import json
 import logging
 import os
 import re
+import struct
+import tempfile
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple, TypeVar
 
-from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, NotFoundError, UnavailableError
+from xlashape.errors import (
+    FieldPath,
+    InvalidArgumentError,
+    LimitExceededError,
+    NotFoundError,
+    UnavailableError,
+    XlashapeError,
+)
+from xlashape_server.bucket import Bucket
 from xlashape_server.config import Config
 from xlashape_server.scratch import is_scratch
-from xlashape_server.stored_file import (
-    DamagedError,
-    ModuleFile,
-    Stored,
-    check_whole,
-    fault,
-    faults,
-    module_name,
-    read_file,
-)
-from xlashape_server.upload import Upload, remove_unlocked
+
+T = TypeVar("T")
 
 _log = logging.getLogger("xlashape_server.store")
 
 _NAME = re.compile(r"modules/([0-9a-f]{64})")
+_FOOTER = struct.Struct("<I32s12s")
+_MARK = b"xlashape.v2\n"
+BLOCK_BYTES = 1 << 20
+_SPOOL_BYTES = 1 << 20  # of an upload that are kept in memory; a longer one is in a file
 _PROBE_BYTES = 4096
+_TRUST_SECONDS = 60.0  # seconds for which a cached module is used without asking the bucket
+_MAX_TRUSTED = 100_000  # modules whose last lookup in the bucket is remembered
+_CHECK_SECONDS = 10.0  # seconds between checks that the bucket answers
+
+
+def fault(error: OSError) -> XlashapeError:
+    """The error of the library for an error of the file system.
+
+    >>> fault(OSError(28, "No space left on device"))
+    LimitExceededError('the store has no space left: No space left on device')
+    """
+    reason = error.strerror or str(error) or type(error).__name__
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return LimitExceededError(f"the server can open no more files now: {reason}", limit="open_files")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return LimitExceededError(f"the store has no space left: {reason}", limit="store_space")
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return UnavailableError(f"the store cannot be written: {reason}")
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return UnavailableError("the store's directory is gone")
+    return UnavailableError(f"the store cannot be used: {reason}")
+
+
+@contextlib.contextmanager
+def faults() -> Generator[None]:
+    """Errors of the file system within the block become errors of the library."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, XlashapeError):
+            raise  # a DeadlineExceededError is a TimeoutError, which is an OSError
+        raise fault(error) from error
+
+
+def module_name(sha256: str) -> str:
+    """The resource name of a digest."""
+    return f"modules/{sha256}"
+
+
+class Stored(NamedTuple):
+    """A module in the store. Times are seconds since 1970; `used` is that of the last use."""
+
+    sha256: str
+    size_bytes: int
+    facts: dict[str, str | int]
+    created: float
+    used: float
+
+    @property
+    def name(self) -> str:
+        """The resource name."""
+        return module_name(self.sha256)
+
+
+class DamagedError(Exception):
+    """The file of a module is damaged. The text says how."""
+
+
+class ModuleFile:
+    """The opened file of the module with the digest `sha256`. DamagedError where what is read of it is damaged."""
+
+    def __init__(self, file: IO[bytes], sha256: str) -> None:
+        self.file = file
+        status = os.fstat(file.fileno())
+        if status.st_size < _FOOTER.size:
+            raise DamagedError(f"it has {status.st_size} bytes, fewer than any file of a module")
+        file.seek(status.st_size - _FOOTER.size)
+        facts_size, digest, mark = _FOOTER.unpack(file.read(_FOOTER.size))
+        size = status.st_size - _FOOTER.size - facts_size
+        if mark != _MARK or size < 0:
+            raise DamagedError("it does not end as the file of a module does")
+        file.seek(size)
+        encoded = file.read(facts_size)
+        if hashlib.sha256(encoded).digest() != digest:
+            raise DamagedError("the facts about the module do not have their digest")
+        about = json.loads(encoded)
+        self.stored = Stored(sha256, size, about["facts"], float(about["created"]), status.st_mtime)
+        self._blocks: list[str] = about["blocks"]
+
+    def content(self, offset: int = 0, limit: int | None = None) -> bytes:
+        """The content from `offset` on, at most `limit` bytes."""
+        size = self.stored.size_bytes
+        offset = min(offset, size)
+        end = size if limit is None else min(size, offset + limit)
+        if (offset, end) == (0, size):
+            self.file.seek(0)
+            content = self.file.read(size)
+            self._expect(hashlib.sha256(content).hexdigest())
+            return content
+        first = offset // BLOCK_BYTES
+        self.file.seek(first * BLOCK_BYTES)
+        parts: list[bytes] = []
+        for number in range(first, -(-end // BLOCK_BYTES)):
+            block = self.file.read(min(BLOCK_BYTES, size - number * BLOCK_BYTES))
+            if [*_blocks(block)] != self._blocks[number : number + 1]:
+                raise DamagedError(f"the content does not have the digest of its block {number}")
+            parts.append(block)
+        start = offset - first * BLOCK_BYTES
+        return b"".join(parts)[start : start + end - offset]
+
+    def check(self) -> None:
+        """Reads all of the content."""
+        digest = hashlib.sha256()
+        self.file.seek(0)
+        left = self.stored.size_bytes
+        while data := self.file.read(min(left, BLOCK_BYTES)):
+            digest.update(data)
+            left -= len(data)
+        self._expect(digest.hexdigest())
+
+    def _expect(self, found: str) -> None:
+        if found != self.stored.sha256:
+            raise DamagedError("the content does not have the digest that is its name")
+
+
+def _blocks(content: bytes) -> Iterator[str]:
+    view = memoryview(content)
+    for at in range(0, len(view), BLOCK_BYTES):
+        yield hashlib.blake2b(view[at : at + BLOCK_BYTES], digest_size=16).hexdigest()
+
+
+class Upload:
+    """Content that is being uploaded. Use it in a `with` block, which discards at its end what has not been stored."""
+
+    def __init__(self, store: Store, incoming: Path) -> None:
+        self._store = store
+        self._digest = hashlib.sha256()
+        # A long upload is in a file without a name, of which nothing remains where the process ends.
+        self._file = tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(incoming))  # noqa: SIM115  # closed at the end of the block
+        self.size_bytes = 0
+
+    def __enter__(self) -> Upload:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        with contextlib.suppress(OSError):  # a full disk, of which the caller was told
+            self._file.close()
+
+    def write(self, data: bytes) -> None:
+        """Adds the next bytes. LimitExceededError as soon as the content is larger than the whole store."""
+        self.size_bytes += len(data)
+        self._store.check_size(self.size_bytes)
+        self._digest.update(data)
+        with faults():
+            self._file.write(data)
+
+    @property
+    def sha256(self) -> str:
+        """The digest of what was written so far, in hexadecimal."""
+        return self._digest.hexdigest()
+
+    def content(self) -> bytes:
+        """The bytes that were written so far."""
+        with faults():
+            self._file.seek(0)
+            return self._file.read()
+
+    def store(self, facts: dict[str, str | int]) -> tuple[Stored, bool]:
+        """Stores the content with `facts` about it. Returns the module, and whether the store had it already."""
+        return self._store.keep(self.content(), self.sha256, facts)
 
 
 class Store:
     """Modules in `directory`. `max_bytes` bounds all modules together, without uploads that have not ended; `max_age`
     is in seconds since the last use.
 
-    `is_durable`: acknowledged uploads survive a power failure, which makes each upload some milliseconds slower.
-    OSError if the directory cannot be made.
+    `is_durable`: acknowledged uploads survive a power failure, which makes each upload some milliseconds slower. It is
+    ignored with a bucket.
+    `bucket`: the address of a bucket, whose cache the directory then is.
+    OSError if the directory cannot be made. UnavailableError if the packages for a bucket are not installed, or its
+    credentials or region are missing in the environment.
     """
 
-    def __init__(self, directory: str | Path, *, max_bytes: int, max_age: float, is_durable: bool = False) -> None:
+    def __init__(
+        self, directory: str | Path, *, max_bytes: int, max_age: float, is_durable: bool = False, bucket: str = ""
+    ) -> None:
         self._root = Path(directory)
         self._modules = self._root / "modules"
         self._incoming = self._root / "incoming"
@@ -62,60 +260,66 @@ class Store:
         self._lock_path = self._root / "lock"
         self.max_bytes = max_bytes
         self.max_age = max_age
-        self.is_durable = is_durable
+        self.is_durable = is_durable and not bucket
         self.evicted = {"age": 0, "space": 0}
         """How many modules this process has removed, by the reason. Counted under the lock of the directory."""
         self.damaged = 0
         """How many files this process has set aside."""
         self._make_directories()
         self._device = self._root.stat().st_dev
+        self._bucket = Bucket(bucket) if bucket else None
+        self._trusted: dict[str, float] = {}  # when the bucket was found to have a module
+        self._checked_at = float("-inf")
 
     @classmethod
-    def of(cls, config: Config) -> Store:
-        """The store that `config` describes, whose directory is given."""
+    def of(cls, config: Config, bucket: str = "") -> Store:
+        """The store in the directory of `config`, which is given."""
         return cls(
             config.store_directory,
             max_bytes=config.store_bytes,
             max_age=config.store_age_seconds,
             is_durable=not is_scratch(config.store_directory),
+            bucket=bucket,
         )
 
     def upload(self) -> Upload:
         """Begins an upload. Use it in a `with` block, which discards at its end what has not been stored."""
-        # Under the lock, so that the file of an upload is locked before `remove_unlocked` sees it.
-        with self._locked():
-            return Upload(self._incoming, self.keep, max_bytes=self.max_bytes, is_durable=self.is_durable)
+        return Upload(self, self._incoming)
 
     def find(self, name: str, *, field: str | FieldPath | None = None) -> Stored:
         """The facts about a module. This counts as a use of the module. NotFoundError if the store does not have it, or
         no longer.
         """
-        with self._opened(name, field) as (_, stored, _):
-            return stored
+        return self._used(self.digest_of(name, field=field), lambda module: module.stored, field)
 
     def read(
         self, name: str, *, offset: int = 0, limit: int | None = None, field: str | FieldPath | None = None
     ) -> bytes:
         """The content from `offset` on, at most `limit` bytes. Damaged content is never returned: NotFoundError, as in
-        `find`.
+        `find`, or the object of the bucket.
         """
-        with self._opened(name, field) as (file, stored, about):
-            return about.content(file, stored.sha256, offset, limit)
+        return self._used(self.digest_of(name, field=field), lambda module: module.content(offset, limit), field)
 
     def delete(self, name: str, *, field: str | FieldPath | None = None) -> None:
-        """Removes a module. NotFoundError if the store does not have it."""
+        """Removes a module. NotFoundError if the store does not have it. Other servers that share a bucket answer from
+        their caches for up to a minute.
+        """
         sha256 = self.digest_of(name, field=field)
-        with self._locked():
-            with self._opened(name, field):
-                pass
-            try:
+        was_there = False
+        if self._bucket is not None:
+            was_there = self._bucket.has(_key(sha256))
+            self._bucket.delete(_key(sha256))
+            self._trusted.pop(sha256, None)
+        try:
+            with self._opened(sha256, field):
                 self._path(sha256).unlink()
-            except FileNotFoundError:
-                raise self._missing(name, field) from None
+        except NotFoundError:
+            if not was_there:
+                raise
 
     def evict(self, room_for: int = 0) -> None:
         """Removes modules that are too old, then the least recently used ones until `room_for` more bytes fit, and
-        uploads of processes that have ended.
+        files that a process which has ended was writing.
         """
         with self._locked():
             self._evict(room_for)
@@ -123,113 +327,183 @@ class Store:
     def total_bytes(self) -> int:
         """Bytes of all modules together, as they count against `max_bytes`."""
         with self._locked():
-            return sum(size for _, size, _ in self._files())
+            return self.usage()[1]
 
     def usage(self) -> tuple[int, int]:
         """How many modules there are, and their bytes; without the lock, so that it need not wait. OSError if the
         directory cannot be read.
         """
-        sizes = [size for _, size, _ in self._files()]
+        sizes = [size for _, size, _ in _files(self._modules.glob("??/*"))]
         return len(sizes), sum(sizes)
 
     def check(self) -> None:
         """Raises the UnavailableError or LimitExceededError that an upload would raise now; returns if an upload can be
         stored.
         """
-        with self.upload() as upload:
-            upload.write(bytes(_PROBE_BYTES))
+        with self._new_file() as file:
+            file.write(bytes(_PROBE_BYTES))
+            file.flush()
 
     def check_shared(self) -> None:
-        """Checks the storage that this store shares with other servers, if there is any, as `check`."""
+        """UnavailableError if there is a bucket that does not answer. It is asked every ten seconds."""
+        if self._bucket is not None and time.monotonic() - self._checked_at > _CHECK_SECONDS:
+            self._bucket.check()
+            self._checked_at = time.monotonic()
 
-    def keep(
-        self, temporary: Path, sha256: str, size: int, facts: dict[str, str | int], created: float
-    ) -> tuple[Stored, bool]:
-        """Takes over the file of an upload: content of `size` bytes, then `facts` and footer. Says whether the store
-        had it already.
-        """
-        with faults():
-            whole = temporary.stat().st_size
-        if whole > self.max_bytes:
+    def check_size(self, size: int) -> None:
+        """LimitExceededError if a file of `size` bytes is larger than the whole store."""
+        if size > self.max_bytes:
             raise LimitExceededError(
                 f"the store holds at most {self.max_bytes} bytes",
                 limit="store_bytes",
                 maximum=self.max_bytes,
-                value=whole,
+                value=size,
             )
+
+    def keep(self, content: bytes, sha256: str, facts: dict[str, str | int]) -> tuple[Stored, bool]:
+        """Stores content, whose digest is given, with `facts` about it. Returns the module, and whether the store had
+        it already; returns once the bucket has it.
+        """
+        created = time.time()
+        encoded = json.dumps({"facts": facts, "created": created, "blocks": [*_blocks(content)]}).encode()
+        footer = _FOOTER.pack(len(encoded), hashlib.sha256(encoded).digest(), _MARK)
+        self.check_size(len(content) + len(encoded) + len(footer))
+        if self._bucket is None:
+            with contextlib.suppress(NotFoundError), self._opened(sha256) as module:
+                module.check()  # a damaged file is moved away, and replaced
+                return module.stored, True
+        with self._new_file() as file:
+            file.writelines((content, encoded, footer))
+            file.flush()
+            if self._bucket is None or self._create(self._bucket, file, sha256):
+                self._take_over(file, sha256)
+                return Stored(sha256, len(content), facts, created, created), False
+        return self._used(sha256, lambda module: module.stored), True
+
+    def _create(self, bucket: Bucket, file: IO[bytes], sha256: str) -> bool:
+        """Makes an object of a file. False if the bucket had the same content already, which is then here too."""
+        if not bucket.create(_key(sha256), Path(file.name)):
+            try:
+                if self._copy_here(bucket, sha256):
+                    return False
+            except DamagedError:
+                pass
+            bucket.replace(_key(sha256), Path(file.name))
+        self._trust(sha256)
+        return True
+
+    def _used(self, sha256: str, use: Callable[[ModuleFile], T], field: str | FieldPath | None = None) -> T:
+        """What `use` returns for the file of a module, which is brought from the bucket if it is not here."""
+        if self._bucket is None:
+            with self._opened(sha256, field) as module:
+                return use(module)
+        self._look_up(self._bucket, sha256)
+        with contextlib.suppress(NotFoundError), self._opened(sha256) as module:
+            return use(module)
+        try:
+            is_there = self._copy_here(self._bucket, sha256)
+        except DamagedError as damage:
+            raise UnavailableError(f"the object in the bucket is damaged: {damage}; upload the module again") from None
+        if not is_there:
+            raise self._missing(sha256, field)
+        with self._opened(sha256, field) as module:
+            return use(module)
+
+    def _look_up(self, bucket: Bucket, sha256: str) -> None:
+        """Removes a module from the cache that another server has deleted."""
+        if time.monotonic() - self._trusted.get(sha256, float("-inf")) < _TRUST_SECONDS:
+            return
         path = self._path(sha256)
-        self._check_stored(sha256)
-        with self._locked():
-            with contextlib.suppress(NotFoundError), self._opened(module_name(sha256)) as (_, stored, _):
-                return stored, True
-            now = self._take_over(temporary, path, whole)
-        return Stored(sha256, size, facts, created, now), False
+        # A bucket that does not answer is no fault here: the content is right, and only a deletion is noticed later.
+        with contextlib.suppress(UnavailableError), faults():
+            if path.exists():
+                if bucket.has(_key(sha256)):
+                    self._trust(sha256)
+                else:
+                    path.unlink(missing_ok=True)
 
-    def _take_over(self, temporary: Path, path: Path, size: int) -> float:
-        """Makes room, and then gives a file its name. The caller holds the lock. Returns the time of use."""
-        self._evict(size)
-        path.parent.mkdir(exist_ok=True)
-        now = time.time()
-        os.utime(temporary, (now, now))
-        temporary.replace(path)
-        if self.is_durable:
-            _synchronize(path.parent)
-        return now
+    def _copy_here(self, bucket: Bucket, sha256: str) -> bool:
+        """Copies an object to the cache. False if there is none. DamagedError if it is not what was stored."""
+        pieces = bucket.get(_key(sha256))
+        if pieces is None:
+            return False
+        with self._new_file() as file:
+            file.writelines(pieces)
+            file.flush()
+            ModuleFile(file, sha256).check()
+            self._take_over(file, sha256)
+        self._trust(sha256)
+        return True
 
-    def _check_stored(self, sha256: str) -> None:
-        """Moves a damaged file away, so that an upload of the same content can replace it."""
-        with contextlib.suppress(NotFoundError), self._opened(module_name(sha256)) as (file, _, about):
-            check_whole(file, about, sha256)
+    def _trust(self, sha256: str) -> None:
+        if len(self._trusted) >= _MAX_TRUSTED:
+            self._trusted.clear()
+        self._trusted[sha256] = time.monotonic()
 
     @contextlib.contextmanager
-    def _opened(
-        self, name: str, field: str | FieldPath | None = None
-    ) -> Generator[tuple[IO[bytes], Stored, ModuleFile]]:
-        """The file of a module. A file that turns out to be damaged is moved to `damaged`."""
-        sha256 = self.digest_of(name, field=field)
+    def _new_file(self) -> Generator[IO[bytes]]:
+        """A file in `incoming`, which is removed unless it is taken over."""
+        with self._locked():  # so that the file is locked before anyone looks for files without a lock
+            file = tempfile.NamedTemporaryFile(dir=self._incoming, delete=False)  # noqa: SIM115  # closed below
+            fcntl.flock(file, fcntl.LOCK_EX)
+        with faults(), file:
+            try:
+                yield file
+            finally:
+                with contextlib.suppress(OSError):
+                    Path(file.name).unlink(missing_ok=True)
+
+    def _take_over(self, file: IO[bytes], sha256: str) -> None:
+        """Makes room for a file of `incoming` that is written, and gives it its name."""
         path = self._path(sha256)
+        if self.is_durable:
+            os.fsync(file.fileno())
+        with self._locked():
+            self._evict(os.fstat(file.fileno()).st_size)
+            path.parent.mkdir(exist_ok=True)
+            Path(file.name).replace(path)
+            if self.is_durable:
+                _synchronize(path.parent)
+
+    @contextlib.contextmanager
+    def _opened(self, sha256: str, field: str | FieldPath | None = None) -> Generator[ModuleFile]:
+        """The file of a module, which is used now. A file that turns out to be damaged is moved to `damaged`."""
         try:
-            with path.open("rb") as file:
+            with self._path(sha256).open("rb") as file:
                 try:
-                    about = read_file(file)
+                    module = ModuleFile(file, sha256)
                     now = time.time()
-                    if about.used + self.max_age < now:
-                        raise self._missing(name, field)
+                    if module.stored.used + self.max_age < now:
+                        raise self._missing(sha256, field)
                     # Where the store can only be read, the time of the last use cannot be written.
                     with contextlib.suppress(OSError):
                         os.utime(file.fileno(), (now, now))
-                    yield file, Stored(sha256, about.size_bytes, about.facts, about.created, now), about
+                    module.stored = module.stored._replace(used=now)
+                    yield module
                 except DamagedError as damage:
-                    self._set_aside(path, file, damage)
-                    raise self._missing(name, field, "its file was damaged; upload it again") from None
+                    self._set_aside(sha256, file, damage)
+                    raise self._missing(sha256, field, "its file was damaged; upload it again") from None
         except FileNotFoundError:
             self._check_directory()
-            raise self._missing(name, field) from None
+            raise self._missing(sha256, field) from None
         except OSError as error:
+            if isinstance(error, XlashapeError):
+                raise
             raise fault(error) from error
 
-    def _set_aside(self, path: Path, file: IO[bytes], damage: DamagedError) -> None:
+    def _set_aside(self, sha256: str, file: IO[bytes], damage: DamagedError) -> None:
         """Moves a damaged file away, which is open as `file`. A whole file that has taken its place stays."""
-        damaged = os.fstat(file.fileno())
-        kept = self._damaged / path.name
+        path, kept = self._path(sha256), self._damaged / sha256
         try:
-            if not os.path.samestat(damaged, path.stat()):
-                return
-            self._damaged.mkdir(exist_ok=True)
-            path.replace(kept)
-            if not os.path.samestat(damaged, kept.stat()):  # it was replaced between the comparison and the move
-                with contextlib.suppress(FileExistsError):
-                    path.hardlink_to(kept)
-                kept.unlink()
-                return
-            os.utime(kept)
-            self.damaged += 1
-        except FileNotFoundError:
-            return  # another process did so
-        except OSError as error:
+            with self._locked(), contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    self._damaged.mkdir(exist_ok=True)
+                    path.replace(kept)
+                    os.utime(kept)
+                    self.damaged += 1
+                    _log.error("%s is damaged: %s; it was moved to %s", path, damage, kept)
+        except XlashapeError as error:
             _log.error("%s is damaged: %s; it cannot be set aside: %s", path, damage, error)
-        else:
-            _log.error("%s is damaged: %s; it was moved to %s", path, damage, kept)
 
     def _make_directories(self) -> None:
         self._modules.mkdir(parents=True, exist_ok=True)
@@ -247,42 +521,27 @@ class Store:
                 raise UnavailableError(
                     "another file system is in the place of the store's directory: is the store's file system mounted?"
                 )
-            if not (self._modules.is_dir() and self._incoming.is_dir()):
-                self._make_directories()
+            self._make_directories()
 
     def _evict(self, room_for: int) -> None:
         now = time.time()
-        kept: list[tuple[float, int, Path]] = []
-        for used, size, path in self._files():
-            if used + self.max_age < now:
-                path.unlink(missing_ok=True)
-                self.evicted["age"] += 1
-            else:
-                kept.append((used, size, path))
-        total = sum(size for _, size, _ in kept)
-        damaged: list[tuple[float, int, Path]] = []
-        for path in self._damaged.glob("*"):
-            with contextlib.suppress(OSError):
-                status = path.stat()
-                if status.st_mtime + self.max_age < now:
-                    path.unlink()
-                else:
-                    damaged.append((status.st_mtime, status.st_size, path))
-        total += sum(size for _, size, _ in damaged)
-        for _, size, path in [*sorted(damaged), *sorted(kept)]:
-            if total + room_for <= self.max_bytes:
+        files = [
+            (used + self.max_age >= now, is_module, used, size, path)
+            for is_module, paths in enumerate((self._damaged.glob("*"), self._modules.glob("??/*")))
+            for used, size, path in _files(paths)
+        ]
+        total = sum(size for *_, size, _ in files)
+        for is_young, is_module, _, size, path in sorted(files):
+            if is_young and total + room_for <= self.max_bytes:
                 break
             path.unlink(missing_ok=True)
             total -= size
-            self.evicted["space"] += path.parent != self._damaged
-        remove_unlocked(self._incoming)
-
-    def _files(self) -> Iterator[tuple[float, int, Path]]:
-        """Time of last use, bytes and path of every module."""
-        for path in self._modules.glob("??/*"):
-            with contextlib.suppress(OSError):
-                status = path.stat()
-                yield status.st_mtime, status.st_size, path
+            if is_module:
+                self.evicted["space" if is_young else "age"] += 1
+        for path in self._incoming.iterdir():
+            with contextlib.suppress(OSError), path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
 
     def _path(self, sha256: str) -> Path:
         return self._modules / sha256[:2] / sha256
@@ -309,16 +568,24 @@ class Store:
 
     @staticmethod
     def _missing(
-        name: str,
+        sha256: str,
         field: str | FieldPath | None,
         reason: str = "it was never uploaded, was deleted, or made room for others",
     ) -> NotFoundError:
-        return NotFoundError(
-            f"there is no module {name!r}: {reason}",
-            kind="module",
-            name=name,
-            field=field,
-        )
+        name = module_name(sha256)
+        return NotFoundError(f"there is no module {name!r}: {reason}", kind="module", name=name, field=field)
+
+
+def _files(paths: Iterable[Path]) -> Iterator[tuple[float, int, Path]]:
+    """Time of last use, bytes and path of every file."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            yield status.st_mtime, status.st_size, path
+
+
+def _key(sha256: str) -> str:
+    return f"v2/{sha256[:2]}/{sha256}"  # servers that write another version of the format use other keys
 
 
 def _synchronize(folder: Path) -> None:

@@ -77,7 +77,7 @@ def server_credentials(config: Config) -> grpc.ServerCredentials:
 
 
 def http_context(config: Config) -> ssl.SSLContext:
-    """TLS for HTTP/1.1 and HTTP/2 that reloads certificates when their files change."""
+    """TLS for HTTP/1.1 that reloads certificates when their files change."""
     return _FollowingContext(config)
 
 
@@ -103,7 +103,7 @@ class _FollowingContext(ssl.SSLContext):
 def _http_context(config: Config) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["h2", "http/1.1"])
+    context.set_alpn_protocols(["http/1.1"])
     context.load_cert_chain(config.tls_certificate, config.tls_key, password=_no_password)
     if config.tls_client_ca:
         context.load_verify_locations(config.tls_client_ca)

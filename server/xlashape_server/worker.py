@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import fcntl
 import gc
 import json
 import logging
 import os
 import signal
-import socket
 import struct
 import sys
 import threading
 import time
-from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -28,20 +25,19 @@ from grpc_health.v1 import health_pb2
 
 from xlashape import caches
 from xlashape.proto import services
-from xlashape_server import logs, placement, readiness, reflection, tls
-from xlashape_server.bucket import open_store
-from xlashape_server.callers import Shares
+from xlashape_server import logs, readiness, reflection, tls
+from xlashape_server.callers import Proxies, Shares
 from xlashape_server.config import Config
 from xlashape_server.grpc_calls import server_options, thread_pool
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc, rpcs
 from xlashape_server.health import CALLS as HEALTH_CALLS
 from xlashape_server.health import Health
-from xlashape_server.memory import keep_freed_memory
 from xlashape_server.modules import Modules
 from xlashape_server.services import add_services, count_unknown_methods
 from xlashape_server.signals import StopSignals
-from xlashape_server.sockets import Crowd
+from xlashape_server.sockets import Crowd, open_sockets
+from xlashape_server.store import Store
 from xlashape_server.telemetry.catalogue import allocate, begin_anew
 from xlashape_server.telemetry.recorder import Recorder
 from xlashape_server.telemetry.spans import Traces
@@ -52,7 +48,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("xlashape_server.worker")
 
-_KEPT_PART = 8  # the part of a worker's memory that freed blocks may keep
 _LIFE_SECONDS = 0.2  # seconds between reports to the parent
 _MOST_LIFE_SECONDS = 2.0  # the same if counting connections is slow
 _HANDSHAKE_SECONDS = 10.0
@@ -75,7 +70,7 @@ def make_server(
     """
     options = [*connection_options(config), *server_options(config)]
     server = grpc.server(thread_pool(config), options=options)
-    modules = Modules(config, open_store(config))
+    modules = Modules(config, Store.of(config, config.store))
     caches.register(modules.cache)
     caches.register(modules.answers)
     guard = Guard(config, modules.relieve)
@@ -93,7 +88,7 @@ def make_server(
         count_unknown_methods(server, guard)
     guard.watch.start()
     _listen(server, config)
-    return server, health, _http_listener(config, guard, answered)
+    return server, health, _http_listener(config, guard, answered, modules)
 
 
 def _record(recorder: Recorder, guard: Guard, modules: Modules, health: Health) -> None:
@@ -142,12 +137,12 @@ def _tracing(config: Config) -> Tracing | None:
     return Tracing({f"{service.name}/{each.name}": f"{service.full_name}/{each.name}" for service, each in found})
 
 
-def _http_listener(config: Config, guard: Guard, answered: tuple[Rpc, ...]) -> Listener | None:
+def _http_listener(config: Config, guard: Guard, answered: tuple[Rpc, ...], modules: Modules) -> Listener | None:
     if not config.http:
         return None
     from xlashape_server.web import Listener  # its packages are those of an extra
 
-    return Listener(config, guard, answered)
+    return Listener(config, guard, answered, modules)
 
 
 def _listen(server: grpc.Server, config: Config) -> None:
@@ -206,18 +201,15 @@ def run() -> int:
     if start_message is None:
         return 0
     config = Config.from_json(json.dumps(start_message["config"]))
-    keep_freed_memory(config.max_worker_memory // _KEPT_PART)
     worker, log = start_message["worker"], os.fdopen(start_message["log"], "w", encoding="utf-8")
     logs.configure(config.log_level, log, worker=worker, pid=os.getpid())
     faulthandler.register(signal.SIGUSR1)  # writes the stacks of all threads to standard error
     with StopSignals() as signals:
         recorder = _recorder(start_message["metrics_directory"], worker)
-        return _serve(start_message["cpu"], start_message["start_lock"], config, signals, recorder)
+        return _serve(start_message["cpu"], config, signals, recorder)
 
 
-def _serve(
-    cpu: int | None, start_lock: int | None, config: Config, signals: StopSignals, recorder: Recorder | None
-) -> int:
+def _serve(cpu: int | None, config: Config, signals: StopSignals, recorder: Recorder | None) -> int:
     if cpu is not None and sys.platform == "linux":
         try:
             os.sched_setaffinity(0, {cpu})
@@ -226,9 +218,7 @@ def _serve(
     parent = Parent(sys.stdout)
     try:
         tracing = _tracing(config)
-        with _locked(start_lock):
-            server, health_servicer, http = make_server(config, recorder, tracing)
-            listening = time.monotonic()
+        server, health_servicer, http = make_server(config, recorder, tracing)
         _tune_collector()
         server.start()
         if http is not None:
@@ -237,20 +227,18 @@ def _serve(
         _log.error("cannot start", exc_info=error)
         parent.tell(event="failed", reason=str(error))
         return 1
-    sockets = [] if config.unix_path is not None else placement.listening_sockets(config.host_and_port()[1])
-    threading.Thread(target=_listen_to_parent, args=(signals, sockets), daemon=True).start()
+    threading.Thread(target=_listen_to_parent, args=(signals,), daemon=True).start()
     # Counted before anybody is told of this process: connections that come at once are none of the other sockets.
-    other_sockets = placement.open_sockets()
-    parent.tell(event="ready", listening=listening)
+    other_sockets = open_sockets()
+    parent.tell(event="ready")
     _log.debug("ready at %s", config.address)
-    crowd = None
-    if config.unix_path is None:
-        shares = Shares(config.caller_share, config.connection_share)
-        crowd = Crowd(config.host_and_port()[1], config.max_connections, shares)
+    ports = () if config.unix_path is not None else (config.host_and_port()[1],)
+    if config.http:
+        ports += (config.http_host_and_port()[1],)
+    shares, proxies = Shares(config.caller_share, config.connection_share), Proxies(config.trusted_networks())
+    crowd = Crowd(ports, config.max_connections, shares, proxies)
     threading.Thread(target=_show_life, args=(parent, other_sockets, recorder, crowd), daemon=True).start()
     signals.wait()
-    for each in sockets:
-        each.close()
     health_servicer.enter_graceful_shutdown()
     parent.tell(event="stopping")
     if config.drain_seconds:
@@ -292,7 +280,7 @@ class Parent:
             os.write(self._descriptor, (json.dumps(event) + "\n").encode())
 
 
-def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None, crowd: Crowd | None) -> None:
+def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None, crowd: Crowd) -> None:
     """Tells the parent several times a second that this process runs, how many connections it has, and the values of
     metrics. `crowd` closes connections that are too many of one caller.
     """
@@ -300,28 +288,13 @@ def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None, cr
         # The processor time of this thread; waiting does not count.
         started = time.thread_time()
         values = {} if recorder is None else {"gauges": recorder.sample()}
-        sockets = placement.open_sockets()
+        sockets = open_sockets()
         parent.tell(event="alive", connections=max(0, sockets - other_sockets), **values)
-        if crowd is not None:
-            crowd.thin(sockets)
+        crowd.thin(sockets)
         # With thousands of connections counting takes milliseconds, and is done less often.
         time.sleep(min(max(_LIFE_SECONDS, 100 * (time.thread_time() - started)), _MOST_LIFE_SECONDS))
 
 
-def _listen_to_parent(signals: StopSignals, sockets: list[socket.socket]) -> None:
-    for line in sys.stdin:
-        chances: list[list[int]] = json.loads(line).get("place", [])
-        placement.steer(sockets, [(index, weight) for index, weight in chances])
+def _listen_to_parent(signals: StopSignals) -> None:
+    sys.stdin.read()
     signals.wake()
-
-
-@contextlib.contextmanager
-def _locked(descriptor: int | None) -> Generator[None]:
-    """A lock between processes under which workers begin to listen one after another, so that their order is known."""
-    if descriptor is not None:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        if descriptor is not None:
-            fcntl.lockf(descriptor, fcntl.LOCK_UN)

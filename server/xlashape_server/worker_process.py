@@ -1,9 +1,8 @@
 """A worker as the main process sees it: starts the process, replaces it when it ends or does not report, and stops it.
 
-The worker reads lines of JSON from its standard input: first its settings, later how new connections are placed. It
-writes lines of JSON:
+The worker reads a line of JSON from its standard input, its settings. It writes lines of JSON:
 
-    {"event": "ready", "listening": 12.5}      it answers calls; the time.monotonic() at which it began to listen
+    {"event": "ready"}                         it answers calls
     {"event": "failed", "reason": "…"}         it cannot start
     {"event": "alive", "connections": 3}       it runs; several times a second; with metrics, "gauges" by their names
     {"event": "stopping"}                      it takes no more calls
@@ -23,14 +22,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import xlashape
+from xlashape import version
 from xlashape.errors import UnavailableError
 from xlashape_server.config import Config
 from xlashape_server.logs import OutputLines
+from xlashape_server.memory import keeping_freed_memory
 
 _log = logging.getLogger("xlashape_server.app")
 
@@ -48,9 +47,7 @@ _BOOTSTRAP = (
 
 
 class WorkerProcess:
-    """The process of a worker, and the process that replaces it when it ends. `changed` is called with events of the
-    worker.
-    """
+    """The process of a worker, and the process that replaces it when it ends."""
 
     def __init__(
         self,
@@ -58,9 +55,7 @@ class WorkerProcess:
         config: Config,
         cpu: int | None,
         stopping: threading.Event,
-        changed: Callable[[WorkerProcess, dict[str, Any]], None],
         *,
-        start_lock: int | None = None,
         metrics_directory: str | None = None,
         inherited: tuple[int, ...] = (),
     ) -> None:
@@ -75,10 +70,8 @@ class WorkerProcess:
         self._config = config
         self._cpu = cpu
         self._stopping = stopping
-        self._changed = changed
-        self._start_lock = start_lock
         self._metrics_directory = metrics_directory
-        self._inherited = inherited if start_lock is None else (*inherited, start_lock)
+        self._inherited = inherited
         self._process: subprocess.Popen[str] | None = None
         self._start_time = 0.0
         self._lock = threading.Lock()
@@ -129,6 +122,7 @@ class WorkerProcess:
                     stderr=subprocess.PIPE,
                     text=True,
                     errors="replace",
+                    env={**keeping_freed_memory(self._config.max_worker_memory), **os.environ},
                     pass_fds=(log_descriptor, *self._inherited),
                 )
             finally:
@@ -138,26 +132,19 @@ class WorkerProcess:
             "worker": self.number,
             "cpu": self._cpu,
             "log": log_descriptor,
-            "start_lock": self._start_lock,
             "metrics_directory": self._metrics_directory,
             "config": json.loads(self._config.to_json()),
         }
-        self.send(first)
         assert process.stdin is not None
-        os.set_blocking(process.stdin.fileno(), False)  # a stopped worker does not read
+        with contextlib.suppress(BrokenPipeError):  # it has ended already, which is noticed later
+            process.stdin.write(json.dumps(first) + "\n")
+            process.stdin.flush()
         self._readers = [
             threading.Thread(target=read, args=(process,), name=f"worker {self.number}", daemon=True)
             for read in (self._read_events, self._read_output)
         ]
         for reader in self._readers:
             reader.start()
-
-    def send(self, line: dict[str, Any]) -> None:
-        """Writes a line to the worker. Does nothing if the worker has ended or does not read."""
-        process = self._process
-        if process is not None and process.stdin is not None:
-            with contextlib.suppress(OSError, ValueError):
-                os.write(process.stdin.fileno(), (json.dumps(line) + "\n").encode())
 
     def await_ready(self) -> None:
         """Returns once the process answers calls. UnavailableError if it ended or takes too long."""
@@ -179,7 +166,6 @@ class WorkerProcess:
             if process is None:
                 return
             code = process.wait()
-            self._changed(self, {"event": "ended"})
             if self._stopping.is_set():
                 return
             if time.monotonic() - self._start_time > _STABLE_SECONDS:
@@ -284,10 +270,7 @@ class WorkerProcess:
                     self._said_stopping = True
                 elif kind == "alive":
                     self.gauges = event.get("gauges", self.gauges)
-                    if event["connections"] == self.connections:
-                        continue
                     self.connections = event["connections"]
-                self._changed(self, event)
         if process is self._process:
             self._started.set()
 
@@ -317,7 +300,7 @@ def _import_path() -> list[str]:
         current = str(Path.cwd())
     except OSError:
         current = ""
-    own = [str(Path(package).resolve().parents[1]) for package in (xlashape.__file__, __file__)]
+    own = [str(Path(package).resolve().parents[1]) for package in (version.__file__, __file__)]
     kept: list[str] = []
     for entry in sys.path:
         path = str(Path(entry or current).absolute()) if entry or current else ""

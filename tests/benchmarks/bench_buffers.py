@@ -2,8 +2,8 @@
 
     python tests/benchmarks/bench_buffers.py [ROUNDS [SHAPE …]]
 
-Ratios: ours ÷ peer, each the best of all rounds, peers measured in the same rounds. Both sides once into memory that is there
-already (`out`), once into a new array.
+Ratios: ours ÷ peer, each the best of all rounds, peers measured in the same rounds. Both sides once into memory that is
+there already (`out`), once into a new array.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     python tests/benchmarks/bench_bulk.py [millions of indices, default 4]
 
-The echo server is a process of its own with grpc's options of ours; for each message it returns as many bytes as the answer has. The two are asked in
-turns, and the best of some rounds counts. The time of the client is in both: the one splits an array and puts it together, the other sends bytes.
+The echo server is a process of its own with grpc's options of ours; for each message it returns as many bytes as the
+answer has. The two are asked in turns, and the best of some rounds counts. The time of the client is in both: the one
+splits an array and puts it together, the other sends bytes.
 
 | asked for | allowed |
 |---|---|

@@ -1,10 +1,11 @@
-"""The clients of all languages against one server: small calls beside the bare stub of the language, bulk, and maps evaluated here and there.
+"""The clients of all languages against one server: small calls beside the bare stub of the language, bulk, and maps
+evaluated here and there.
 
     python tests/benchmarks/bench_clients.py [LANGUAGE …]            # times
     python tests/benchmarks/bench_clients.py --lines [LANGUAGE …]    # lines of code that are written by hand
 
-Each language has a program that takes the server's address, asks its own client and the bare generated stub in turns, and prints one JSON object of
-times in microseconds:
+Each language has a program that takes the server's address, asks its own client and the bare generated stub in turns,
+and prints one JSON object of times in microseconds:
 
 | key | what is timed |
 |---|---|
@@ -12,11 +13,12 @@ times in microseconds:
 | million_indices | 1,000,000 indices of rank 2 by the client's function for many, the best of 5 |
 | evaluate_here, evaluate_there | a map at 1,000,000 points by the client itself, and by the server's EvaluateMap, the best of 5 |
 
-A small call may take 1.1 times as long as that of the bare stub. `python-asyncio` is AsyncClient beside a bare stub of grpc.aio, with the blocking client in
-the same turns: its time is the last column.
+A small call may take 1.1 times as long as that of the bare stub. `python-asyncio` is AsyncClient beside a bare stub of
+grpc.aio, with the blocking client in the same turns: its time is the last column.
 
-A line of code has something on it that is neither space nor comment. Tests, examples, benchmarks and generated code are not counted. The first number is of
-the layer over the generated code, the second of the reader of maps in text and the evaluator of maps.
+A line of code has something on it that is neither space nor comment. Tests, examples, benchmarks and generated code are
+not counted. The first number is of the layer over the generated code, the second of the reader of maps in text and the
+evaluator of maps.
 """
 
 from __future__ import annotations
@@ -54,13 +56,13 @@ SOURCES = {
 }
 """The files of each client that are written by hand, and their tests where those stand beside them."""
 OF_MAPS = {
-    *("map.go", "parse.go"),
-    *("map.rs", "parse.rs"),
-    *("EvaluableMap.java", "MapParser.java", "MapValues.java"),
-    *("map.h", "map.cc", "parse.cc", "integers.h"),
-    *("evaluation.ts", "indexing-map.ts", "map-reader.ts", "map-writer.ts", "plan.ts"),
+    "map.go",
+    "map.rs",
+    *("EvaluableMap.java", "MapValues.java"),
+    *("map.h", "map.cc", "integers.h"),
+    *("evaluable-map.ts", "evaluation.ts", "integers.ts", "plan.ts"),
 }
-"""Those that read maps in text and evaluate maps: a feature of its own. Python's client has it of the library."""
+"""Those that evaluate maps: a feature of its own. Python's client has it of the library."""
 COMMANDS = {
     "cpp": [
         "sh",

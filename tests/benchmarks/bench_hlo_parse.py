@@ -2,9 +2,10 @@
 
     python tests/benchmarks/bench_hlo_parse.py [TEXT …] [--jaxlib PYTHON]
 
-Without arguments: the whole models of the shared folder, else the texts committed as vectors. `--jaxlib` names an interpreter that
-has jaxlib if this one has not. Times are CPU seconds, the best of three runs, the two parsers taking turns. Memory is the peak above
-what was there before, and how often the message itself, decoded from its bytes, would fit into it.
+Without arguments: the whole models of the shared folder, else the texts committed as vectors. `--jaxlib` names an
+interpreter that has jaxlib if this one has not. Times are CPU seconds, the best of three runs, the two parsers taking
+turns. Memory is the peak above what was there before, and how often the message itself, decoded from its bytes, would
+fit into it.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     python tests/benchmarks/bench_hlo_print.py [ROUNDS [MODULE …]]
 
-Modules are files in any form; without arguments, those in the folder of whole models and the programs committed as vectors. Times are CPU
-time, the best of all rounds, the two taking turns. The ratio is our speed ÷ jaxlib's; memory is the peak that printing adds, in
-multiples of the text. XLASHAPE_JAXLIB_PYTHON may name an interpreter with jaxlib when this one has none.
+Modules are files in any form; without arguments, those in the folder of whole models and the programs committed as
+vectors. Times are CPU time, the best of all rounds, the two taking turns. The ratio is our speed ÷ jaxlib's; memory is
+the peak that printing adds, in multiples of the text. XLASHAPE_JAXLIB_PYTHON may name an interpreter with jaxlib when
+this one has none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What `import xlashape` costs, beside `import google.protobuf.message` in the same run; both above an empty interpreter.
+"""What `import xlashape` costs, beside `import google.protobuf.message` in the same run; both above an empty
+interpreter.
 
 python tests/benchmarks/bench_import.py
 """

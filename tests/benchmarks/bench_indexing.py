@@ -2,21 +2,22 @@
 
     python tests/benchmarks/bench_indexing.py [MODULE …]
 
-Without arguments: the whole models in the folder of shared data, where there are any, and the modules committed as vectors. With XLA at hand (see
-`xla_peer`) both sides take turns, the best of all rounds counts, seconds are of the thread; without it there are the library's own times.
+Without arguments: the whole models in the folder of shared data, where there are any, and the modules committed as
+vectors. With XLA at hand (see `xla_peer`) both sides take turns, the best of all rounds counts, seconds are of the
+thread; without it there are the library's own times.
 
-*Cold*: the module is loaded and its views have decoded shapes and operands (XLA has its HloModule in memory too), but the analysis knows nothing:
-all of its caches are empty. *Warm*: the same again with the caches full, in a new `Analysis`. *Loading views* is cold on a new `HloModule` of the
-message, which decodes everything anew.
+*Cold*: the module is loaded and its views have decoded shapes and operands (XLA has its HloModule in memory too), but
+the analysis knows nothing: all of its caches are empty. *Warm*: the same again with the caches full, in a new
+`Analysis`. *Loading views* is cold on a new `HloModule` of the message, which decodes everything anew.
 
-XLA answers output 0 of an instruction for one call, and leaves some opcodes out (tuple, call, all-reduce, custom-call, …; general gather aborts it).
-So the two sides are compared
+XLA answers output 0 of an instruction for one call, and leaves some opcodes out (tuple, call, all-reduce, custom-call,
+…; general gather aborts it). So the two sides are compared
 
 - *output 0* of every instruction that XLA answers for, one question each,
 - *each output* of the same instructions,
 
-and `module_indexing` of everything, which answers for the other opcodes too, stands beside them. Results of XLA are freed, as ours are (not with jaxlib 0.12, which
-has no function for it); `kept` is
+and `module_indexing` of everything, which answers for the other opcodes too, stands beside them. Results of XLA are
+freed, as ours are (not with jaxlib 0.12, which has no function for it); `kept` is
 its time when they are left lying, and both hold what it takes to call a C function from Python, which is told apart.
 """
 
@@ -123,7 +124,8 @@ def one_of_each(module: HloModule) -> dict[str, HloInstruction]:
 
 
 def single_maps(files: list[tuple[Path, HloModule]], peer: Peer | None) -> None:
-    """One instruction alone with nothing known before, a question for each opcode and model; code and data are in the processor's caches."""
+    """One instruction alone with nothing known before, a question for each opcode and model; code and data are in the
+    processor's caches."""
     rows: dict[str, list[tuple[float, float | None]]] = {}
     for path, module in files:
         chosen = one_of_each(module)

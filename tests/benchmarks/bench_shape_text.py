@@ -2,7 +2,8 @@
 
     python tests/benchmarks/bench_shape_text.py [ROUNDS]
 
-The first time: the text was never seen, so every round takes sizes of its own. Ratios are within one run; the best of all rounds.
+The first time: the text was never seen, so every round takes sizes of its own. Ratios are within one run; the best of
+all rounds.
 """
 
 from __future__ import annotations

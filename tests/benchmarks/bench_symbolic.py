@@ -1,12 +1,14 @@
-"""evaluate_batch beside the same arithmetic written by hand in NumPy; simplify and compose beside XLA's own over the same maps.
+"""evaluate_batch beside the same arithmetic written by hand in NumPy; simplify and compose beside XLA's own over the
+same maps.
 
     python tests/benchmarks/bench_symbolic.py [ROUNDS]
 
-Ratios: ours ÷ peer, each the best of all rounds, taken in turns. The hand-written peers take a row-major table of points, as ours does, check the
-bounds of the domain once per column and give a table of results; `trusting` ones leave out the check.
+Ratios: ours ÷ peer, each the best of all rounds, taken in turns. The hand-written peers take a row-major table of
+points, as ours does, check the bounds of the domain once per column and give a table of results; `trusting` ones leave
+out the check.
 
-*Cold* is with no answer remembered and the maps read already, on both sides (see `xla_peer`); XLA keeps no answers, so nothing of it stands beside
-the rest.
+*Cold* is with no answer remembered and the maps read already, on both sides (see `xla_peer`); XLA keeps no answers, so
+nothing of it stands beside the rest.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""linear_indices and multi_indices beside np.ravel_multi_index and np.unravel_index, and how they scale; single questions.
+"""linear_indices and multi_indices beside np.ravel_multi_index and np.unravel_index, and how they scale; single
+questions.
 
     python tests/benchmarks/bench_tiling.py [ROUNDS]
 
-Ratios: ours ÷ peer, each the best of all rounds, peers measured in the same rounds. The peers get what suits them best: columns
-that lie one after the other, as a tuple, and give a tuple of columns; ours take and give rows of int64[n, rank], checks included.
+Ratios: ours ÷ peer, each the best of all rounds, peers measured in the same rounds. The peers get what suits them best:
+columns that lie one after the other, as a tuple, and give a tuple of columns; ours take and give rows of int64[n,
+rank], checks included.
 """
 
 from __future__ import annotations

@@ -2,11 +2,13 @@
 
     python tests/benchmarks/compare.py BASE_TREE [--rounds N] [STEP …]
 
-BASE_TREE is a checkout of an earlier commit (`git worktree add ../base TAG`, then `python protos/schema_compiler.py` in it). STEP selects the
-steps whose name contains one of the words. Each tree runs in processes of its own. A round asks both trees for one measurement of a step, in
-alternating order, and each measurement is the best of some repetitions; the ratio is that of the two measurements of a round. Printed are the
-best seconds of each tree, their ratio, and the median, least and greatest ratio of all rounds. Times are CPU time of the process, so that
-other programs disturb little; RPCs are wall time. A step under *cold* runs in a new process each time, with modules imported and nothing cached.
+BASE_TREE is a checkout of an earlier commit (`git worktree add ../base TAG`, then `python protos/schema_compiler.py` in
+it). STEP selects the steps whose name contains one of the words. Each tree runs in processes of its own. A round asks
+both trees for one measurement of a step, in alternating order, and each measurement is the best of some repetitions;
+the ratio is that of the two measurements of a round. Printed are the best seconds of each tree, their ratio, and the
+median, least and greatest ratio of all rounds. Times are CPU time of the process, so that other programs disturb
+little; RPCs are wall time. A step under *cold* runs in a new process each time, with modules imported and nothing
+cached.
 
 The steps are in compare_steps.py.
 """
@@ -37,7 +39,8 @@ IMPORTS = {
 
 
 def measure(run: Step, *, is_cold: bool, clock: Callable[[], float]) -> float:
-    """Seconds of one run: the best of those that fit into a fifth of a second, three at least; of a cold step, its only run."""
+    """Seconds of one run: the best of those that fit into a fifth of a second, three at least; of a cold step, its only
+    run."""
     best, until, runs = float("inf"), time.perf_counter() + 0.2, 0
     while not runs or (not is_cold and (runs < 3 or time.perf_counter() < until)):
         start = clock()

@@ -1,4 +1,5 @@
-"""The steps that `compare.py` measures. Only public names are used, since both trees must have them; they are imported within the steps, by the tree's process."""
+"""The steps that `compare.py` measures. Only public names are used, since both trees must have them; they are imported
+within the steps, by the tree's process."""
 
 from __future__ import annotations
 

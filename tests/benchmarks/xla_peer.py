@@ -1,7 +1,9 @@
-"""XLA's own indexing analysis and simplifier as the other side of a benchmark: a process that runs them and tells the seconds.
+"""XLA's own indexing analysis and simplifier as the other side of a benchmark: a process that runs them and tells the
+seconds.
 
-It is the module `xla_oracle` in the folder of shared data, run by the interpreter that has the jaxlib it wants (XLA_ORACLE_PYTHON). Without either
-there is no peer, and the benchmarks say so. Requests and answers are lines of JSON; both sides of a ratio take turns in one run.
+It is the module `xla_oracle` in the folder of shared data, run by the interpreter that has the jaxlib it wants
+(XLA_ORACLE_PYTHON). Without either there is no peer, and the benchmarks say so. Requests and answers are lines of JSON;
+both sides of a ratio take turns in one run.
 
 Run by that interpreter, this file serves; imported, `Peer` is its client.
 """
@@ -82,7 +84,8 @@ class _Server:
             return ctypes.CFUNCTYPE(_P, _P)(ctypes.cast(ctypes.CDLL(None).labs, _P).value)
 
     def load(self, path: str) -> list[list[str]]:
-        """(computation, instruction, opcode) of all instructions that XLA answers for: it logs an error for some opcodes, and aborts for some."""
+        """(computation, instruction, opcode) of all instructions that XLA answers for: it logs an error for some
+        opcodes, and aborts for some."""
         found = self.worker._instructions(Path(path).read_text())
         self.instructions = {(computation, one.name): one for computation, one in found}
         by_opcode: dict[str, list[tuple[str, Any]]] = {}

@@ -1,4 +1,5 @@
-"""Writes the cases of the conformance suite: python tests/conformance/generate.py, after a change of the service's answers or of the cases."""
+"""Writes the cases of the conformance suite: python tests/conformance/generate.py, after a change of the service's
+answers or of the cases."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from generating import indexing, maps, modules, reports, shapes, streams
+from generating import indexing, maps, modules, reports, shapes, streams, views
 
 FOLDER = Path(__file__).resolve().parent / "cases"
 FILES = {
@@ -18,6 +19,7 @@ FILES = {
     "modules": modules.modules,
     "reports": reports.reports,
     "shapes": shapes.shapes,
+    "views": views.views,
 }
 
 

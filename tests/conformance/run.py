@@ -1,4 +1,5 @@
-"""Runs the conformance suite: builds the testee of each language, and runs every case over every transport that it supports.
+"""Runs the conformance suite: builds the testee of each language, and runs every case over every transport that it
+supports.
 
     python tests/conformance/run.py                    # every language whose tools are installed
     python tests/conformance/run.py go rust            # these languages
@@ -48,7 +49,8 @@ def main() -> int:
 
 @contextlib.contextmanager
 def _cache():
-    """The directory of builds: $XLASHAPE_BUILD_CACHE, or a directory in the user's cache, or one that is removed at the end."""
+    """The directory of builds: $XLASHAPE_BUILD_CACHE, or a directory in the user's cache, or one that is removed at the
+    end."""
     named = os.environ.get("XLASHAPE_BUILD_CACHE")
     users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     if named or users.is_dir():

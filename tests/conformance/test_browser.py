@@ -1,6 +1,8 @@
-"""The TypeScript client in a real browser, against a server over HTTP: a page of another origin calls it over Connect and gRPC-Web.
+"""The TypeScript client in a real browser, against a server over HTTP: a page of another origin calls it over Connect
+and gRPC-Web.
 
-It needs Chromium, Node and npm, and installs npm packages. With CI=true it runs, and fails if a tool is missing; otherwise it is skipped.
+It needs Chromium, Node and npm, and installs npm packages. With CI=true it runs, and fails if a tool is missing;
+otherwise it is skipped.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ import os
 import queue
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -43,7 +44,7 @@ def _lacking() -> str | None:
             return f"{name} is not installed"
     if not any(map(shutil.which, BROWSERS)):
         return "Chromium is not installed"
-    missing = [name for name in ("connectrpc", "hypercorn") if importlib.util.find_spec(name) is None]
+    missing = [name for name in ("uvicorn",) if importlib.util.find_spec(name) is None]
     return f"the extra `web` is not installed: {', '.join(missing)}" if missing else None
 
 
@@ -100,8 +101,6 @@ def _browser(url: str, profile: Path) -> Generator[None, None, None]:
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if os.environ.get("CI") != "true":
         pytest.skip("installs npm packages; set CI=true to run it")
-    if sys.version_info < (3, 11):
-        pytest.skip("connectrpc needs Python 3.11")
     reason = _lacking()
     if reason is not None:
         pytest.fail(reason)

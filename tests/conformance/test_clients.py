@@ -1,4 +1,5 @@
-"""The conformance suite of the clients: its cases are what the generator writes, the Python clients pass them, and the runner notices what is wrong.
+"""The conformance suite of the clients: its cases are what the generator writes, the Python clients pass them, and the
+runner notices what is wrong.
 
 The clients of other languages are run by tests/conformance/run.py, which .ci/run calls.
 """

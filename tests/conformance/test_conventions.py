@@ -47,7 +47,8 @@ LONG_FILES = {"xlashape/hlo/module.py": "the three views refer to each other"}
 
 
 def _written_files() -> Iterator[Path]:
-    """The files in a language of LANGUAGES that git has: environments, builds and other people's sources may lie beside them."""
+    """The files in a language of LANGUAGES that git has: environments, builds and other people's sources may lie beside
+    them."""
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         without("git has the list of files, and this is no clone, or git is not installed")
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=False)
@@ -74,12 +75,49 @@ def test_generated_files_say_so_at_their_beginning():
 
 
 def test_files_are_short():
-    """In every folder: the packages, the clients of all languages, the tests, the scripts. What is generated may be long."""
+    """In every folder: the packages, the clients of all languages, the tests, the scripts. What is generated may be
+    long."""
     found = {_name(path): path.read_text(encoding="utf-8") for path in _written_files()}
     assert found.keys() >= SOURCES.keys()
     assert {name.partition("/")[0] for name in found} >= {"clients", "docs", "protos", "server", "tests", "xlashape"}
     long = {name for name, text in found.items() if text.count("\n") > MAX_LINES and not _is_generated(text)}
     assert sorted(long - LONG_FILES.keys()) == []
+
+
+def _prose(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of docstrings and of comments of their own, without tables and what examples print."""
+    for node in ast.walk(ast.parse(text)):
+        for each in getattr(node, "body", []) if isinstance(getattr(node, "body", None), list) else []:
+            if (
+                isinstance(each, ast.Expr)
+                and isinstance(each.value, ast.Constant)
+                and isinstance(each.value.value, str)
+            ):
+                is_printed = False
+                for number in range(each.lineno, (each.end_lineno or each.lineno) + 1):
+                    line = text.splitlines()[number - 1].strip()
+                    is_code = line.startswith((">>>", "..."))
+                    is_printed = bool(line) and (is_printed or is_code)
+                    if is_code or not is_printed:
+                        yield number, line
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("# "):
+            yield number, line.strip()
+
+
+def test_lines_of_docstrings_and_comments_are_short():
+    """At most 120 characters. Tables, which have columns or bars, may be wider."""
+    long: list[str] = []
+    for path in _written_files():
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        if path.suffix == ".py" and max(map(len, lines), default=0) > 120 and not _is_generated(text):
+            long += [
+                f"{_name(path)}:{number}"
+                for number, line in _prose(text)
+                if len(lines[number - 1]) > 120 and not re.search(r"\S {2,}\S|^\|", line)
+            ]
+    assert long == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Every example in the docstrings of the three packages is run, and every page of the documents that has sessions is tested."""
+"""Every example in the docstrings of the three packages is run, and every page of the documents that has sessions is
+tested."""
 
 from __future__ import annotations
 
@@ -57,14 +58,15 @@ def test_the_packages_are_found():
 
 # Their examples ask a client, and are run by tests/unit/client/test_faces.py on the blocking client and on the one for
 # asyncio.
-ON_CLIENTS = tuple([f"xlashape_client.methods.{name}" for name in ("indexing", "modules", "reports", "shapes")])
+ON_CLIENTS = [name for name in SOURCES if name.startswith("xlashape_client.methods.")]
 
 
 @pytest.mark.parametrize(
     "name", [name for name, source in SOURCES.items() if _PROMPT_ANYWHERE.search(source) and name not in ON_CLIENTS]
 )
 def test_the_examples_of_a_module(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """All examples pass, and doctest finds as many as the source has, so that none is in a place that doctest ignores."""
+    """All examples pass, and doctest finds as many as the source has, so that none is in a place that doctest
+    ignores."""
     source = SOURCES[name]
     module = importlib.import_module(name)
     monkeypatch.chdir(tmp_path)
@@ -83,6 +85,7 @@ def test_the_examples_of_scripts_in_docs(path: Path):
         ("client_methods.py", "griffe"),
         ("doctest_blocks.py", "griffe"),
         ("run_notebooks.py", "nbclient"),
+        ("short_properties.py", "griffe"),
     ):
         if path.name == script:
             pytest.importorskip(needed, reason="the extra `docs` is not installed")

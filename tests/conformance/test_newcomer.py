@@ -1,4 +1,5 @@
-"""Fifteen tasks of a newcomer, done with documented names only. A name that no code in the README or on a page of docs uses fails the test."""
+"""Fifteen tasks of a newcomer, done with documented names only. A name that no code in the README or on a page of docs
+uses fails the test."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ pytest.importorskip("ipykernel", reason="the extra `docs` is not installed")
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 SHOWN = "0.12"
-"""The version of JAX whose outputs are shown. Other versions fuse instructions differently and give them other names."""
+"""The version of JAX whose outputs are shown. Other versions fuse instructions differently and give them other
+names."""
 REMEDY = "run python docs/run_notebooks.py with JAX 0.12, and look at the notebooks"
 
 

@@ -1,4 +1,5 @@
-"""The README and the pages of docs show the real output: every Python session and every shell session in them is run."""
+"""The README and the pages of docs show the real output: every Python session and every shell session in them is
+run."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import pages
 import pytest
 
 from xlashape import errors
+from xlashape_server import Config, Server
 
 WITH_PYTHON = [page for page in pages.PAGES if pages.python_session(pages.text_of(page))]
 SESSIONS = [
@@ -32,9 +34,14 @@ def test_there_are_sessions_of_both_kinds() -> None:
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON)
-def test_the_python_session(page, tmp_path, monkeypatch):
+def test_the_python_session(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     session = pages.python_session(pages.text_of(page))
+    (tmp_path / "attention.hlo.pb").symlink_to(pages.ROOT / "xlashape" / "data" / "attention.hlo.pb")
+    if "localhost:50051" in session:  # the server that the page has told to start
+        server = Server(Config(address="127.0.0.1:0", workers=1, log_level="error")).start()
+        request.addfinalizer(server.stop)
+        session = session.replace("localhost:50051", server.address)
     test = doctest.DocTestParser().get_doctest(session, {}, page, page, 0)
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)

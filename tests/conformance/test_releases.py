@@ -1,4 +1,5 @@
-"""A client of one release and a server of another, once there are two releases: this tree against the release before it, both ways.
+"""A client of one release and a server of another, once there are two releases: this tree against the release before
+it, both ways.
 
 python tests/conformance/test_releases.py HOST:PORT     # the questions, by the client that is on the path
 """

@@ -1,4 +1,5 @@
-"""Engines give the rows that processes of this machine give: Ray, Daft. DuckDB answers questions as a walk over the modules does."""
+"""Engines give the rows that processes of this machine give: Ray, Daft. DuckDB answers questions as a walk over the
+modules does."""
 
 from __future__ import annotations
 
@@ -188,7 +189,8 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def beside_a_corpus(dumps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with `dumps`, of two days and two versions of jaxlib, and their `corpus`: what the page asks about."""
+    """A directory with `dumps`, of two days and two versions of jaxlib, and their `corpus`: what the page asks
+    about."""
     for day, version in (("2026-11-22", "0.11.0"), ("2026-11-23", "0.12.0")):
         below = tmp_path / "dumps" / "vision" / day / f"jaxlib-{version}"
         below.mkdir(parents=True)

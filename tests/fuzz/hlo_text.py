@@ -2,9 +2,10 @@
 
     python tests/fuzz/hlo_text.py [--minutes 10] [--seed 0] [--keep FOLDER]
 
-Texts are the programs and forms committed as vectors; mutations cut, repeat, swap and replace pieces, tokens of HLO for the most part.
-Whatever escapes, or takes longer than five seconds of CPU, is written to the folder and told at the end; the exit code is 1 then.
-`tests/unit/hlo/test_fuzz.py` runs a few hundred rounds, and every find kept in `tests/vectors/hlo/fuzz` for good.
+Texts are the programs and forms committed as vectors; mutations cut, repeat, swap and replace pieces, tokens of HLO for
+the most part. Whatever escapes, or takes longer than five seconds of CPU, is written to the folder and told at the end;
+the exit code is 1 then. `tests/unit/hlo/test_fuzz.py` runs a few hundred rounds, and every find kept in
+`tests/vectors/hlo/fuzz` for good.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Truth by execution, judged by NumPy: families of random operations are run, and maps must say which input elements each output element depends on.
+"""Truth by execution, judged by NumPy: families of random operations are run, and maps must say which input elements
+each output element depends on.
 
-Every element of an input is changed on its own; the outputs that change are those it takes part in. Maps of both directions, raw and simplified,
-must name exactly these. What else judges so stands in tests/properties/execution.
+Every element of an input is changed on its own; the outputs that change are those it takes part in. Maps of both
+directions, raw and simplified, must name exactly these. What else judges so stands in tests/properties/execution.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Shapes of any kind: text and protos lose nothing, truncated and scrambled input is one clear error, sizes agree with each other."""
+"""Shapes of any kind: text and protos lose nothing, truncated and scrambled input is one clear error, sizes agree with
+each other."""
 
 from __future__ import annotations
 

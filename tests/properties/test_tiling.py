@@ -60,7 +60,8 @@ def tiles(draw: st.DrawFn) -> Tile:
 
 @st.composite
 def shapes(draw: st.DrawFn) -> Shape:
-    """Arrays whose buffers have at most a few thousand elements; some of them empty, some scalars, some longer than their tiles."""
+    """Arrays whose buffers have at most a few thousand elements; some of them empty, some scalars, some longer than
+    their tiles."""
     while True:
         rank = draw(st.integers(0, 4))
         dimensions = [draw(st.sampled_from([0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17])) for _ in range(rank)]

@@ -1,9 +1,11 @@
-"""Fuzzing of a server on the wire, over gRPC and HTTP: changed requests of every RPC must be answered or refused with a reason, and no worker may die.
+"""Fuzzing of a server on the wire, over gRPC and HTTP: changed requests of every RPC must be answered or refused with a
+reason, and no worker may die.
 
     python tests/robustness/fuzz.py [--requests 3000 | --minutes 10] [--corpus FILE] [--seed N] [--keep FOLDER] [--json]
 
-Requests are those of `harness/questions.py`, and those that guided_fuzz.py has kept in a file (--corpus), changed by `harness/mutations.py`. INTERNAL, UNKNOWN and DATA_LOSS, a request over HTTP that gets no
-answer, a worker that ended, and a call that ends long after its deadline are findings. Each is written to the folder, with its requests in hex. The
+Requests are those of `harness/questions.py`, and those that guided_fuzz.py has kept in a file (--corpus), changed by
+`harness/mutations.py`. INTERNAL, UNKNOWN and DATA_LOSS, a request over HTTP that gets no answer, a worker that ended,
+and a call that ends long after its deadline are findings. Each is written to the folder, with its requests in hex. The
 exit code is 1 if there are findings.
 """
 
@@ -35,12 +37,14 @@ _SECONDS = 5.0  # the deadline of a call
 _LATE_SECONDS = 30.0  # seconds; a call that takes longer was not ended by its deadline, even on a busy machine
 _FINDS = ("INTERNAL", "UNKNOWN", "DATA_LOSS", "DROPPED")
 _BY_PROTOCOL = "protocol error: sent compressed message without compression support"
-"""The case in which the specifications of gRPC and Connect ask for INTERNAL: a message is marked as compressed, but no algorithm is named."""
+"""The case in which the specifications of gRPC and Connect ask for INTERNAL: a message is marked as compressed, but no
+algorithm is named."""
 _MAX_CALL_SECONDS = 3.0  # of the server: the reason of a call that takes longer is the server's
 
 
 class Fuzzer:
-    """Threads that send requests until they are stopped. `found` has the findings, `codes` counts the status codes of calls."""
+    """Threads that send requests until they are stopped. `found` has the findings, `codes` counts the status codes of
+    calls."""
 
     def __init__(self, address: str, http: str, seed: int, corpus: Path | None) -> None:
         self._address = address
@@ -137,7 +141,7 @@ def main() -> int:
     until = time.monotonic() + 60 * (arguments.minutes or 60)
     config = Config(
         address="127.0.0.1:0",
-        http="127.0.0.1:0" if find_spec("connectrpc") else "",
+        http="127.0.0.1:0" if find_spec("uvicorn") else "",
         workers=2,
         max_call_seconds=_MAX_CALL_SECONDS,
         log_level="error",

@@ -1,10 +1,11 @@
-"""Fuzzing that is guided by coverage: the service's handlers in this process, behind their guard and without a transport.
+"""Fuzzing that is guided by coverage: the service's handlers in this process, behind their guard and without a
+transport.
 
     python tests/robustness/guided_fuzz.py [--requests 20000 | --minutes 10] [--seed N] [--keep FOLDER] [--json]
 
-A changed request that reaches a line or a branch that none before it has reached is kept, and changed again. INTERNAL, UNKNOWN and DATA_LOSS are
-finds, and so is a call that ends long after its deadline. With --keep, finds and the requests that were kept go to the folder: `fuzz.py --corpus`
-sends these over the wire. The exit code is 1 if there are finds.
+A changed request that reaches a line or a branch that none before it has reached is kept, and changed again. INTERNAL,
+UNKNOWN and DATA_LOSS are finds, and so is a call that ends long after its deadline. With --keep, finds and the requests
+that were kept go to the folder: `fuzz.py --corpus` sends these over the wire. The exit code is 1 if there are finds.
 """
 
 from __future__ import annotations

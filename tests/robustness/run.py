@@ -4,8 +4,9 @@
     python tests/robustness/run.py --store bucket --faults kill_worker bit_flips --rounds 5 --seed 7
     python tests/robustness/run.py --soak 30                        # minutes without faults: memory, open files and threads stay flat
 
-The seed, which is printed, determines the order of faults and the requests of callers. tests/robustness/README.md describes the checks. The exit code is 1
-after a violation, and after a failure of the harness itself; with --strict also if something was slow. Violations and failures are printed last.
+The seed, which is printed, determines the order of faults and the requests of callers. tests/robustness/README.md
+describes the checks. The exit code is 1 after a violation, and after a failure of the harness itself; with --strict
+also if something was slow. Violations and failures are printed last.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ def _groups_threads() -> bool:
 
 
 def _end(signal_number: int, frame: object) -> None:
-    """Ends the run as Ctrl-C does, by which everything that it has started and mounted goes too. A second signal does not interrupt that."""
+    """Ends the run as Ctrl-C does, by which everything that it has started and mounted goes too. A second signal does
+    not interrupt that."""
     for each in _ENDING:
         signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -125,7 +127,8 @@ def _show(store: str, name: str, found: list[str] | dict[str, Any]) -> None:
 
 
 def _run(store: str, arguments: argparse.Namespace, until: float) -> dict[str, Any]:
-    """What a run with this store has shown. Failures of the harness are told, not raised: what was found until then is worth something."""
+    """What a run with this store has shown. Failures of the harness are told, not raised: what was found until then is
+    worth something."""
     told: dict[str, Any] = {"measured": {}, "skipped": [], "slow": [], "log": [], "violations": [], "failures": []}
     skipped = told["skipped"]
     if store == "bucket":
@@ -213,7 +216,8 @@ def _plan(arguments: argparse.Namespace, scene: Scene, *, tls: bool, bucket: boo
 def suffer(kind: Kind, scene: Scene, history: History, r: random.Random, hold: float) -> None:
     """Runs one fault, from its beginning until the server has recovered.
 
-    Raises what the fault raises, after the server has recovered. If waiting for that fails as well, RuntimeError tells both.
+    Raises what the fault raises, after the server has recovered. If waiting for that fails as well, RuntimeError tells
+    both.
     """
     time.sleep(_REST_SECONDS)
     print(f"{kind.name}: ", end="", file=sys.stderr, flush=True)

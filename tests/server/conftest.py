@@ -80,7 +80,8 @@ def _serialized(request: Any) -> bytes:
 
 @pytest.fixture(scope="session")
 def module() -> xla.HloModuleProto:
-    """ENTRY main { x = f32[3,5]{1,0:T(2,2)} parameter(0); t = f32[5,3] transpose(x); ROOT n = f32[5,3] negate(t) }, and a computation it does not call."""
+    """ENTRY main { x = f32[3,5]{1,0:T(2,2)} parameter(0); t = f32[5,3] transpose(x); ROOT n = f32[5,3] negate(t) }, and
+    a computation it does not call."""
     return example_module()
 
 

@@ -20,7 +20,7 @@ from server_processes import ServerProcess, wait_until
 from xlashape.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from xlashape_client import Client
 from xlashape_server import Config, bucket, readiness
-from xlashape_server.bucket import BucketStore, open_store
+from xlashape_server import store as stores
 
 pytest.importorskip("obstore", reason="the extra `store` is not installed")
 moto_server = pytest.importorskip("moto.server", reason="moto is not installed")
@@ -93,7 +93,7 @@ def test_a_deletion_reaches_the_other_replicas(tmp_path: Path, url: str, monkeyp
     with pytest.raises(NotFoundError):
         first.read(stored.name)
     assert second.read(stored.name) == b"abc"  # from its cache, for a minute
-    monkeypatch.setattr(bucket, "_TRUST_SECONDS", 0.0)
+    monkeypatch.setattr(stores, "_TRUST_SECONDS", 0.0)
     for _ in range(2):
         with pytest.raises(NotFoundError):
             second.read(stored.name)
@@ -127,7 +127,8 @@ def test_replicas_that_put_the_same_agree(tmp_path: Path, url: str) -> None:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     retries = {**bucket._RETRIES, "max_retries": 2, "retry_timeout": timedelta(seconds=2)}
     monkeypatch.setattr(bucket, "_RETRIES", retries)
-    monkeypatch.setattr(bucket, "_CLIENT", {"connect_timeout": timedelta(seconds=1), "timeout": timedelta(seconds=2)})
+    quick = {"connect_timeout": timedelta(seconds=1), "timeout": timedelta(seconds=2)}
+    monkeypatch.setattr(bucket, "_CLIENT", {**bucket._CLIENT, **quick})
 
 
 @pytest.mark.parametrize("fault", ["errors", "cut", "hangs"])
@@ -137,7 +138,7 @@ def test_a_bucket_that_fails_is_unavailable_and_the_cache_answers(
     url = f"s3://bucket/{tmp_path.name}"
     store, empty = replica(tmp_path, "1", url), replica(tmp_path, "2", url)
     stored, _ = put(store, b"abc")
-    monkeypatch.setattr(bucket, "_TRUST_SECONDS", 0.0)
+    monkeypatch.setattr(stores, "_TRUST_SECONDS", 0.0)
     proxy.fault = fault
     assert store.read(stored.name) == b"abc"
     for question in (
@@ -189,8 +190,8 @@ def test_other_bytes_are_never_used_and_an_upload_repairs(tmp_path: Path, proxy:
             store.read(stored.name)
     proxy.fault = ""
     assert store.read(stored.name) == content  # nothing was removed because of a fault of the way
-    raw = bucket._bucket(url, bucket._CLIENT, bucket._RETRIES)
-    raw.put(bucket._key(stored.sha256), b"something else")
+    raw = bucket.Bucket(url)._objects
+    raw.put(stores._key(stored.sha256), b"something else")
     other = replica(tmp_path, "3", url)
     with pytest.raises(UnavailableError, match="the object in the bucket is damaged"):
         other.read(stored.name)
@@ -225,7 +226,6 @@ def test_wrong_urls_are_refused(wrong: str) -> None:
 
 def test_servers_share_a_bucket(tmp_path: Path, proxy: FaultyProxy) -> None:
     config = Config(address="127.0.0.1:0", workers=1, store=f"s3://bucket/{tmp_path.name}")
-    assert isinstance(open_store(Config(store=config.store, store_directory=str(tmp_path / "own"))), BucketStore)
     with (
         ServerProcess(config) as first,
         ServerProcess(config) as second,

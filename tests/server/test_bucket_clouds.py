@@ -1,6 +1,8 @@
-"""Buckets of Google and Azure: what the environment says of them, a module's way there and back, and the errors of a wrong bucket.
+"""Buckets of Google and Azure: what the environment says of them, a module's way there and back, and the errors of a
+wrong bucket.
 
-The bucket is a small server of HTTP in this process, which keeps objects as both services do: created once, with conditions in headers.
+The bucket is a small server of HTTP in this process, which keeps objects as both services do: created once, with
+conditions in headers.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import pytest
 from bucket_stores import no_cloud, put, replica
 
 from xlashape.errors import NotFoundError, UnavailableError
-from xlashape_server import bucket
+from xlashape_server import store as stores
 
 pytest.importorskip("obstore", reason="obstore is not installed")
 
@@ -148,7 +150,7 @@ def test_a_bucket_that_has_gone_takes_nothing_from_the_cache(
 ) -> None:
     store = replica(tmp_path, "1", f"{scheme}://bucket/prefix")
     stored, _ = put(store, b"abc")
-    monkeypatch.setattr(bucket, "_TRUST_SECONDS", 0.0)
+    monkeypatch.setattr(stores, "_TRUST_SECONDS", 0.0)
     gone = "<Error><Code>NoSuchBucket</Code><Message>There is no such bucket.</Message></Error>"
     cloud[1].answer = 404, gone
     for _ in range(2):

@@ -20,6 +20,7 @@ from server_processes import ServerProcess, wait_until
 from xlashape.errors import NotFoundError, UnavailableError
 from xlashape_client import Client
 from xlashape_server import Config, bucket
+from xlashape_server import store as stores
 
 obstore = needed_in_ci("obstore")
 
@@ -65,7 +66,7 @@ def test_replicas_share_modules(tmp_path: Path, url: str) -> None:
 
 
 def test_objects_are_created_and_never_overwritten(tmp_path: Path, url: str) -> None:
-    raw = bucket._bucket(url, bucket._CLIENT, bucket._RETRIES)
+    raw = bucket.Bucket(url)._objects
     raw.put("a", b"first", mode="create", use_multipart=False)
     with pytest.raises(obstore.exceptions.AlreadyExistsError):
         raw.put("a", b"second", mode="create", use_multipart=False)
@@ -77,8 +78,8 @@ def test_objects_are_created_and_never_overwritten(tmp_path: Path, url: str) -> 
 
 def test_a_damaged_object_is_repaired_by_an_upload(tmp_path: Path, url: str) -> None:
     stored, _ = put(replica(tmp_path, "1", url), b"abc" * 1000)
-    raw = bucket._bucket(url, bucket._CLIENT, bucket._RETRIES)
-    raw.put(bucket._key(stored.sha256), b"something else", use_multipart=False)
+    raw = bucket.Bucket(url)._objects
+    raw.put(stores._key(stored.sha256), b"something else", use_multipart=False)
     other = replica(tmp_path, "2", url)
     with pytest.raises(UnavailableError, match="the object in the bucket is damaged"):
         other.read(stored.name)
@@ -90,7 +91,7 @@ def test_a_deletion_reaches_the_other_replicas(tmp_path: Path, url: str, monkeyp
     first, second = replica(tmp_path, "1", url), replica(tmp_path, "2", url)
     stored, _ = put(first, b"abc")
     assert second.read(stored.name) == b"abc"
-    monkeypatch.setattr(bucket, "_TRUST_SECONDS", 0.0)
+    monkeypatch.setattr(stores, "_TRUST_SECONDS", 0.0)
     first.delete(stored.name)
     for store in (first, second, replica(tmp_path, "3", url)):
         for ask in (store.read, store.find, store.delete):

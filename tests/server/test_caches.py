@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from xlashape.errors import NotFoundError
 from xlashape.hlo import HloModule
 from xlashape.proto import services, v1
 from xlashape.reports.memory import memory
-from xlashape.reports.register import report_of
+from xlashape.reports.report import report_of
 from xlashape_server.config import Config
 from xlashape_server.handlers.hlo import HloHandlers
 from xlashape_server.handlers.indexing import IndexingHandlers
@@ -49,9 +50,9 @@ def test_reports_are_kept_with_their_modules() -> None:
     assert cache.report(MODULE, b"memory") is answer
     assert cache.report(other, b"memory") is cache.report(MODULE, b"why") is None
     assert cache.usage()[1:] == (1, 50, 100)
-    cache.put_report(MODULE, b"why", 80, second)  # there is room for one of them, but not beside the module
-    assert cache.report(MODULE, b"memory") is cache.report(MODULE, b"why") is None
-    assert cache.usage()[1:] == (1, 30, 100)
+    cache.put_report(MODULE, b"why", 80, second)  # there is never room for it beside the module
+    assert (cache.report(MODULE, b"memory"), cache.report(MODULE, b"why")) == (answer, None)
+    assert cache.usage()[1:] == (1, 50, 100)
     cache.put_report(MODULE, b"why", 70, second)
     assert cache.usage()[1:] == (1, 100, 100)
     cache.put("b", 40, other)  # the module goes with what is kept of it
@@ -59,6 +60,22 @@ def test_reports_are_kept_with_their_modules() -> None:
     assert cache.usage()[1:] == (1, 40, 100)
     cache.clear()
     assert cache.usage()[1:] == (0, 0, 100)
+
+
+def test_a_report_makes_other_modules_leave_that_were_used_less_recently() -> None:
+    cache, first, last = ModuleCache(100), copy.copy(MODULE), copy.copy(MODULE)
+    for name, module in (("first", first), ("asked", MODULE), ("last", last)):
+        cache.put(name, 30, module)
+    cache.put_report(first, b"memory", 10, "kept with its module")
+    cache.put_report(MODULE, b"memory", 30, "answer")
+    assert cache.report(MODULE, b"memory") == "answer"
+    assert [cache.get(name) is not None for name in ("first", "asked", "last")] == [False, True, True]
+    assert cache.usage().bytes == 90
+    cache.put_report(MODULE, b"why", 70, "as large as all the rest: the other report goes too")
+    assert [cache.get(name) is not None for name in ("asked", "last")] == [True, False]
+    assert (cache.report(MODULE, b"memory"), cache.usage().bytes) == (None, 100)
+    cache.put_report(MODULE, b"reads", 71, "there is never room beside the module")
+    assert (cache.report(MODULE, b"reads"), cache.usage().bytes) == (None, 100)
 
 
 def test_the_pages_of_a_report_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,5 @@
-"""Servers whose clock steps while they run: what holds for a time follows the clock, and what is counted or waited for does not."""
+"""Servers whose clock steps while they run: what holds for a time follows the clock, and what is counted or waited for
+does not."""
 
 from __future__ import annotations
 
@@ -11,12 +12,11 @@ import numpy as np
 import pytest
 from certificates import copied, make_authority, make_certificate, served_certificate
 from credentials import READER, WRITER, tokens
-from jwt_issuer import Issuer
 from optional import without
 from server_processes import ServerProcess, wait_until
 from stepped_clock import SteppedClock
 
-from xlashape.errors import LimitExceededError, UnauthenticatedError, UnavailableError
+from xlashape.errors import LimitExceededError, UnavailableError
 from xlashape_client import Client
 from xlashape_server import Config
 
@@ -37,83 +37,9 @@ def served(clock: SteppedClock, **settings: str) -> ServerProcess:
     return ServerProcess(Config(address="127.0.0.1:0", workers=1, log_level="info", **settings), env=clock.environment)
 
 
-def asks(address: str, token: str) -> int:
-    with Client(address, token=token, timeout=20) as client:
-        return client.linear_index(TILED, (2, 3))
-
-
 def is_refused(ask: Callable[[], object], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         ask()
-
-
-def test_a_jwt_expires_when_the_clock_steps_ahead_and_is_valid_again(tmp_path: Path, clock: SteppedClock) -> None:
-    issuer = Issuer(tmp_path)
-    with served(clock, auth=issuer.auth) as server:
-        token = issuer.token()
-        for step in (0, HOUR, 0, DAY, -60, 0):
-            clock.step(step)
-            for _ in range(2):  # a token that was verified is remembered
-                if step > 300:
-                    is_refused(lambda: asks(server.address, token), UnauthenticatedError, "not valid: .*expired")
-                else:
-                    assert asks(server.address, token) == 17
-        early = issuer.token(nbf=issuer.now() + HOUR, exp=issuer.now() + 2 * HOUR)
-        is_refused(lambda: asks(server.address, early), UnauthenticatedError, "not yet valid")
-        clock.step(HOUR + 60)
-        assert asks(server.address, early) == 17
-        clock.step(-HOUR)
-        just_issued = issuer.token(iat=issuer.now())
-        is_refused(lambda: asks(server.address, just_issued), UnauthenticatedError, "not yet valid")
-        clock.step(-10)  # clocks may differ by half a minute
-        assert asks(server.address, just_issued) == 17
-        clock.step(HOUR + 60)
-        is_refused(lambda: asks(server.address, token), UnauthenticatedError, "not valid: .*expired")
-
-
-@pytest.mark.parametrize("step", [HOUR, -HOUR])
-def test_keys_that_are_replaced_while_the_clock_is_elsewhere_count(
-    tmp_path: Path, clock: SteppedClock, step: int
-) -> None:
-    issuer = Issuer(tmp_path)
-    (tmp_path / "other").mkdir()
-    other = Issuer(tmp_path / "other")
-    with served(clock, auth=issuer.auth) as server:
-
-        def is_known(issued_by: Issuer) -> bool:
-            try:
-                return asks(server.address, issued_by.token(exp=issuer.now() + DAY)) == 17
-            except UnauthenticatedError:
-                return False
-
-        assert is_known(issuer)
-        clock.step(step)
-        assert is_known(issuer)
-        issuer.publish(other.public)
-        wait_until(lambda: is_known(other))
-        assert not is_known(issuer)
-        clock.step(0)
-        issuer.publish(issuer.public)
-        wait_until(lambda: is_known(issuer))
-        assert not is_known(other)
-
-
-def test_a_step_gives_and_takes_no_calls(tmp_path: Path, clock: SteppedClock) -> None:
-    auth = tmp_path / "auth.toml"
-    # One call in 100 seconds, and so many that a test cannot use them up.
-    quotas = '[quotas."token:ann"]\ncalls_per_second = 0.01\n[quotas."token:bob"]\ncalls_per_second = 10000\n'
-    auth.write_text(tokens(ann=(READER, "read"), bob=(WRITER, "write")) + quotas)
-    with served(clock, auth=str(auth)) as server:
-        with pytest.raises(LimitExceededError):
-            for _ in range(10):
-                asks(server.address, READER)
-        for step in (0, *STEPS, -DAY, DAY):
-            clock.step(step)
-            is_refused(
-                lambda: asks(server.address, READER), LimitExceededError, "try again in 1?[0-9]?[0-9][.][0-9] seconds"
-            )
-            for _ in range(10):
-                assert asks(server.address, WRITER) == 17
 
 
 def test_a_step_gives_and_takes_no_processor_time(tmp_path: Path, clock: SteppedClock) -> None:
@@ -153,8 +79,6 @@ def test_a_certificate_of_a_caller_expires_when_the_clock_steps_ahead(authority:
     folder = authority / "served"
     folder.mkdir()
     copied(authority, folder, "server.pem", "server.key")
-    auth = authority / "auth.toml"
-    auth.write_text("".join(f'[[certificate]]\nname = "{name}"\naccess = "read"\n' for name in ("client", "later")))
     root = authority / "ca.pem"
 
     def calls(name: str) -> int:
@@ -172,7 +96,6 @@ def test_a_certificate_of_a_caller_expires_when_the_clock_steps_ahead(authority:
         "tls_certificate": str(folder / "server.pem"),
         "tls_key": str(folder / "server.key"),
         "tls_client_ca": str(root),
-        "auth": str(auth),
     }
     with served(clock, **settings) as server:
         for step in (0, 5 * DAY, 0, -DAY, 0):

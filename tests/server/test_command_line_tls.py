@@ -1,4 +1,5 @@
-"""Queries of the command line to a server with TLS: authorities, certificates of clients, names, and the variables that stand for the options."""
+"""Queries of the command line to a server with TLS: authorities, certificates of clients, names, and the variables that
+stand for the options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Small requests that would take much memory or time: they are refused or answered, the process stays small, and others are answered meanwhile."""
+"""Small requests that would take much memory or time: they are refused or answered, the process stays small, and others
+are answered meanwhile."""
 
 from __future__ import annotations
 

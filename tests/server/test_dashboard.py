@@ -1,4 +1,5 @@
-"""The dashboard for Grafana and the alarms for Prometheus: their questions are PromQL, and ask for metrics and labels that the server has."""
+"""The dashboard for Grafana and the alarms for Prometheus: their questions are PromQL, and ask for metrics and labels
+that the server has."""
 
 from __future__ import annotations
 
@@ -141,7 +142,8 @@ def test_single_numbers_are_those_of_now() -> None:
 
 
 def test_tables_have_a_row_for_each_server() -> None:
-    """Rows of several questions are merged where all labels are alike, so the name of the metric may not be among them."""
+    """Rows of several questions are merged where all labels are alike, so the name of the metric may not be among
+    them."""
     for panel in PANELS:
         if panel["type"] == "table":
             for target in panel["targets"]:
@@ -194,7 +196,8 @@ def test_the_alarm_and_the_dashboard_count_the_same_faults() -> None:
 
 
 def test_the_alarm_about_one_server_knows_its_job() -> None:
-    """The operator of Prometheus names the job by the namespace and the PodMonitor, to which an overlay may give a prefix or a suffix."""
+    """The operator of Prometheus names the job by the namespace and the PodMonitor, to which an overlay may give a
+    prefix or a suffix."""
     [pattern] = re.findall(r'job=~"([^"]*)"', alarm("XlashapeDown")["expr"])
     monitor = yaml.safe_load((DEPLOY / "monitoring" / "podmonitor.yaml").read_text(encoding="utf-8"))
     assert "jobLabel" not in monitor["spec"]

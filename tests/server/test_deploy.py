@@ -1,4 +1,5 @@
-"""The files in server/deploy: read with the schemas of Kubernetes and of the operator of Prometheus, the rules for Dockerfiles and systemd's own reader, and fit for each other."""
+"""The files in server/deploy: read with the schemas of Kubernetes and of the operator of Prometheus, the rules for
+Dockerfiles and systemd's own reader, and fit for each other."""
 
 from __future__ import annotations
 
@@ -364,7 +365,7 @@ def test_the_locks_hold_what_the_package_needs() -> None:
     project = tomllib.loads(text)["project"]
     extras = project["optional-dependencies"]
     needed = [*project["dependencies"]]
-    for extra in ("client", "server", "store", "web", "auth", "telemetry"):
+    for extra in ("client", "server", "store", "web", "telemetry"):
         needed += extras[extra]
     image = {"python_version": "3.13", "extra": ""}
     for requirement in map(Requirement, needed):

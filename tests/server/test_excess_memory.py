@@ -105,7 +105,8 @@ def test_more_calls_are_refused_where_there_is_more_too_much(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is read on Linux")
 def test_a_worker_that_a_flood_of_headers_fills_is_replaced() -> None:
-    """gRPC itself keeps the headers of a connection, 90 bytes for each byte that comes, before any call begins: refusing calls frees nothing."""
+    """gRPC itself keeps the headers of a connection, 90 bytes for each byte that comes, before any call begins:
+    refusing calls frees nothing."""
     config = Config(address="127.0.0.1:0", workers=1, max_worker_memory=256 * MIB, log_level="warning")
     with ServerProcess(config) as server:
         [first] = children(server.process.pid)

@@ -1,4 +1,5 @@
-"""Callers that do not read, do not send, or ask for everything at once: the others are answered, and the hostile one is cut off."""
+"""Callers that do not read, do not send, or ask for everything at once: the others are answered, and the hostile one is
+cut off."""
 
 from __future__ import annotations
 
@@ -251,7 +252,8 @@ def test_a_caller_that_is_cut_off_is_told_why(patient: Server) -> None:
 
 
 def test_calls_of_others_are_not_ended_when_thousands_begin_at_once() -> None:
-    """What is more than a server of gRPC holds before the interpreter sees it, it ends at random: with CANCELLED, and without a reason."""
+    """What is more than a server of gRPC holds before the interpreter sees it, it ends at random: with CANCELLED, and
+    without a reason."""
     codes: list[grpc.StatusCode] = []
 
     def ask(address: str, stop: threading.Event) -> None:

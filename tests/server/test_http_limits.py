@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import gc
 import gzip
 import http.client
 import json
 import socket
 import ssl
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
 
 import pytest
 from http_calls import (
     BYTE_SIZE,
     JSON,
     LINEAR,
-    LINEAR_INDICES,
+    MULTI_INDEX,
     QUESTION,
     Answer,
     ask,
-    enveloped,
     head,
     http_server,
     proto_question,
@@ -33,19 +30,30 @@ from http_calls import (
 )
 from server_processes import ServerProcess, wait_until
 
-from xlashape.errors import DeadlineExceededError, UnavailableError
 from xlashape.proto import v1
 from xlashape_server import Config, Server
-from xlashape_server.auth import Credentials
-from xlashape_server.callers import caller_at
-from xlashape_server.guard import Guard
 
-pytest.importorskip("connectrpc", reason="connectrpc needs Python 3.11")
-pytest.importorskip("hypercorn", reason="hypercorn is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
-from connectrpc.errors import ConnectError
 
-from xlashape_server.web.exchanges import Exchange
+reads_proc = pytest.mark.skipif(
+    sys.platform != "linux", reason="reads the files of another process from /proc, which only Linux has"
+)
+
+
+def descriptors(server: Server) -> int:
+    [pid] = server.worker_pids
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def connect(server: Server) -> socket.socket:
+    """A connection that receives a few kB before the server has to wait until they are read."""
+    host, _, port = server.http_address.rpartition(":")
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+    made.settimeout(20)
+    made.connect((host, int(port)))
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +75,8 @@ def test_json_that_is_too_large_is_refused_by_name(server: Server) -> None:
         "resource_exhausted",
         "a request message in JSON has 80016 bytes, of 65536 allowed; protobuf's own format (proto) may be larger",
     )
+    spaces = gzip.compress(b" " * 80_016)
+    assert ask(server, LINEAR, spaces, content_encoding="gzip").error == answer.error
 
 
 def test_an_answer_that_is_too_large_for_json_is_refused_by_name(server: Server) -> None:
@@ -105,7 +115,8 @@ def test_a_deadline_that_has_passed_ends_the_call(server: Server) -> None:
 
 
 def test_the_error_of_a_call_without_time_is_sent_while_its_body_still_comes() -> None:
-    """The watch cuts off calls whose deadline has passed; this one is refused already, and its connection is of use after that."""
+    """The watch cuts off calls whose deadline has passed; this one is refused already, and its connection is of use
+    after that."""
     request = proto_question().SerializeToString()
     # With the usual limits, which a machine that stalls for a second does not reach.
     config = Config(address="127.0.0.1:0", http="127.0.0.1:0", workers=1, log_level="error")
@@ -154,24 +165,41 @@ def test_headers_have_a_limit(server: Server) -> None:
     assert ask(server, LINEAR, QUESTION).status == 200
 
 
-def test_callers_that_do_not_read_are_cut_off(server: Server) -> None:
+@pytest.mark.parametrize("requests", [1, 5])
+def test_callers_that_do_not_read_are_cut_off(server: Server, requests: int) -> None:
     host, _, port = server.http_address.rpartition(":")
     shape = v1.ShapeInput(text="f32[1000000]")
-    first = v1.LinearIndicesRequest(shape=shape, indices=range(100_000)).SerializeToString()
-    more = v1.LinearIndicesRequest(indices=range(100_000)).SerializeToString()
-    body = enveloped(first, *[more] * 20)
-    kind = "application/connect+proto"
-    head = f"POST {LINEAR_INDICES} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
+    body = v1.MultiIndexRequest(shape=shape, positions=range(300_000)).SerializeToString()
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(20)
         connection.connect((host, int(port)))
         with pytest.raises(ConnectionError):
-            connection.sendall(head.encode() + body)
+            connection.sendall((head(MULTI_INDEX, "application/proto", len(body)) + body) * requests)
             while True:
                 connection.sendall(b"x")
                 time.sleep(0.1)
     assert ask(server, LINEAR, QUESTION).status == 200
+
+
+@pytest.mark.parametrize("start", [b"", b"POST ", b"POST / HTTP/1.1\r\nhost: localhost\r\n"])
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_request_that_does_not_begin_ends_its_connection(server: Server, start: bytes, before: int) -> None:
+    """A byte now and then does not keep it open; neither on a new connection nor after a request."""
+    host, _, port = server.http_address.rpartition(":")
+    content = json.dumps(QUESTION).encode()
+    began = time.monotonic()
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall((head(LINEAR, JSON, len(content)) + content) * before + start)
+        connection.settimeout(0.2)
+        with pytest.raises(ConnectionError):
+            while time.monotonic() - began < 10:
+                with contextlib.suppress(TimeoutError):
+                    if connection.recv(65536) == b"":
+                        raise ConnectionResetError
+                if start:
+                    connection.sendall(b"x")
+    assert 0.9 < time.monotonic() - began < 6
 
 
 def test_a_caller_that_goes_away_frees_its_place(server: Server) -> None:
@@ -191,35 +219,49 @@ def test_a_caller_that_goes_away_frees_its_place(server: Server) -> None:
     wait_until(is_answered, 10)
 
 
-def test_an_error_after_a_call_was_cut_off_is_nobodys() -> None:
-    """The event loop would log it as an error of the server: "Future exception was never retrieved"."""
-    unexpected: list[dict[str, Any]] = []
+@reads_proc
+def test_a_connection_that_its_caller_closes_is_closed(server: Server) -> None:
+    assert ask(server, LINEAR, QUESTION).status == 200
+    before = descriptors(server)
+    for _ in range(50):  # each on a connection of its own
+        assert ask(server, LINEAR, QUESTION).status == 200
+    wait_until(lambda: descriptors(server) < before + 10, 10)
 
-    def fail() -> None:
-        time.sleep(0.3)
-        raise UnavailableError("too late for anybody")
 
-    async def nothing(*_: object) -> Any:
-        raise AssertionError("nothing is read or sent")
+@reads_proc
+def test_a_connection_whose_caller_ends_its_sending_and_reads_nothing_is_closed(server: Server) -> None:
+    question = v1.MultiIndexRequest(shape=v1.ShapeInput(text="f32[64,64]"), positions=[1] * 1_000_000)
+    content = question.SerializeToString()
+    assert ask(server, LINEAR, QUESTION).status == 200
+    before = descriptors(server)
+    callers = [connect(server) for _ in range(10)]
+    try:
+        for caller in callers:
+            caller.sendall(head("/xlashape.v1.ShapeService/MultiIndex", "application/proto", len(content)) + content)
+            caller.shutdown(socket.SHUT_WR)
+        wait_until(lambda: descriptors(server) < before + 5, 20)
+    finally:
+        for caller in callers:
+            caller.close()
 
-    async def one() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
-        with ThreadPoolExecutor(1) as threads:
-            exchange = Exchange("A/B", Guard(Config()), threads, nothing, nothing, lambda: None)
-            exchange.begin(caller_at("ipv4:192.0.2.7:1"), 10, None, Credentials(None), {}, "connect_rpc")
-            call = exchange.check()
-            call.received()
-            late = DeadlineExceededError("the deadline passed")
-            asyncio.get_running_loop().call_later(0.1, exchange.cut_off, call, late)
-            with contextlib.suppress(ConnectError):  # its traceback would keep the future
-                await exchange.work(fail)
-                raise AssertionError("it was not cut off")
-        await asyncio.sleep(0.1)
-        del exchange, call
-        gc.collect()
 
-    asyncio.run(one())
-    assert unexpected == []
+@pytest.mark.parametrize("path", [LINEAR, "/nothing"])
+def test_a_body_that_breaks_after_its_answer_began_ends_its_connection_only(server: Server, path: str) -> None:
+    """h11 can neither answer it, nor go on."""
+    with ServerProcess(Config(address="127.0.0.1:0", http="127.0.0.1:0", workers=1)) as running:
+        host, _, port = running.event["http"].rpartition(":")
+        start = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: x\r\ntransfer-encoding: chunked\r\n\r\n"
+        for pause in (0, 0.1):
+            for _ in range(5):
+                with socket.create_connection((host, int(port)), timeout=10) as connection:
+                    connection.sendall(start.encode() + b"5\r\nhello\r\n")
+                    time.sleep(pause)
+                    with contextlib.suppress(OSError):
+                        connection.sendall(b"this is no chunk\r\n\r\n")
+                        while connection.recv(65536):
+                            pass
+        assert running.stop() == 0
+        assert [line for line in running.lines() if line["level"] in ("error", "warning")] == []
 
 
 def test_http_speaks_tls_with_the_certificate_of_the_server(tls_pair: tuple[str, str]) -> None:
@@ -236,12 +278,9 @@ def test_http_speaks_tls_with_the_certificate_of_the_server(tls_pair: tuple[str,
         context = ssl.create_default_context(cafile=certificate)
         context.check_hostname = False
         host, _, port = running.http_address.rpartition(":")
-        for protocol in ("http/1.1", "h2"):
-            context.set_alpn_protocols([protocol])
-            plain = socket.create_connection((host, int(port)), timeout=20)
-            with context.wrap_socket(plain) as secured:
-                assert secured.selected_alpn_protocol() == protocol
-        context.set_alpn_protocols(["http/1.1"])
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        with context.wrap_socket(socket.create_connection((host, int(port)), timeout=20)) as secured:
+            assert secured.selected_alpn_protocol() == "http/1.1"
         connection = http.client.HTTPSConnection(running.http_address, context=context, timeout=20)
         connection.request("POST", LINEAR, json.dumps(QUESTION), {"content-type": JSON})
         assert Answer(connection.getresponse()).json == {"positions": ["17"]}
@@ -249,7 +288,8 @@ def test_http_speaks_tls_with_the_certificate_of_the_server(tls_pair: tuple[str,
 
 
 def test_connections_that_end_badly_are_no_errors_of_the_server(tls_pair: tuple[str, str]) -> None:
-    """A caller over TLS that goes on sending after it was told that the connection ends, and one that reads nothing and is cut off."""
+    """A caller over TLS that goes on sending after it was told that the connection ends, and one that reads nothing and
+    is cut off."""
     certificate, key = tls_pair
     config = Config(
         address="127.0.0.1:0",

@@ -1,4 +1,5 @@
-"""Requests over HTTP that readers may understand differently, or that a page of a stranger sends: refused with a reason, and never a fault of the server."""
+"""Requests over HTTP that readers may understand differently, or that a page of a stranger sends: refused with a
+reason, and never a fault of the server."""
 
 from __future__ import annotations
 
@@ -11,8 +12,7 @@ from http_calls import LINEAR, QUESTION, ask, http_server
 
 from xlashape_server import Config, Server
 
-pytest.importorskip("connectrpc", reason="connectrpc needs Python 3.11")
-pytest.importorskip("hypercorn", reason="hypercorn is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 from xlashape_server.web.messages import Hosts
 

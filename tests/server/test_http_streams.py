@@ -1,24 +1,33 @@
-"""Streams over HTTP/1.1 and HTTP/2, compressed answers, gRPC-Web and gRPC."""
+"""Streams of answers over HTTP/1.1, compressed answers, and gRPC-Web."""
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any
 
-import grpc
 import pytest
 from google.protobuf import json_format
 from http_calls import BYTE_SIZE, JSON, LINEAR, QUESTION, TILED, ask, enveloped, http_server, proto_question, query
 
-from xlashape.errors import InvalidArgumentError
 from xlashape.proto import v1, xla
 from xlashape_client import Client
-from xlashape_server import Server
+from xlashape_server import Config, Server
+from xlashape_server.callers import caller_at
+from xlashape_server.guard import Guard
 
-pytest.importorskip("connectrpc", reason="connectrpc needs Python 3.11")
-pytest.importorskip("hypercorn", reason="hypercorn is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
+
+from xlashape_server.web.exchanges import Exchange
+from xlashape_server.web.forms import Form
+
+MAPS = "/xlashape.v1.IndexingService/IndexingMaps"
 
 
 @pytest.fixture(scope="module")
@@ -27,17 +36,11 @@ def server() -> Iterator[Server]:
         yield running
 
 
-def bulk(*positions: int, shape: str | None = None) -> bytes:
-    """A message of MultiIndices; the first one of a stream names the shape."""
-    named = v1.ShapeInput(text=shape) if shape else None
-    return v1.MultiIndicesRequest(shape=named, positions=positions).SerializeToString()
-
-
 def test_a_stream_of_answers(server: Server, module: xla.HloModuleProto) -> None:
     with Client(server.address) as client:
         name = client.upload_module(module.SerializeToString()).name
         expected = [maps.instruction for maps in client.indexing_maps(name)]
-    path = "/xlashape.v1.IndexingService/IndexingMaps"
+    path = MAPS
     proto = v1.IndexingMapsRequest(module=v1.ModuleInput(name=name)).SerializeToString()
     answer = ask(server, path, enveloped(proto), "application/connect+proto")
     *messages, (flags, end) = answer.envelopes()
@@ -50,8 +53,49 @@ def test_a_stream_of_answers(server: Server, module: xla.HloModuleProto) -> None
     assert [json_format.Parse(data, v1.IndexingMapsResponse()) for _, data in messages] == found
 
 
+def test_steps_of_a_stream_run_in_one_context_in_whichever_thread() -> None:
+    """A budget begins in one step and ends in another one."""
+    threads: set[int] = set()
+    budget: ContextVar[int] = ContextVar("budget")
+
+    def handler(data: bytes, deadline: float) -> Iterator[bytes]:
+        del data, deadline
+        for number in range(20):
+            token = budget.set(number)
+            threads.add(threading.get_ident())
+            yield b"%d" % budget.get()
+            budget.reset(token)
+
+    async def answered() -> list[bytes]:
+        sent: list[bytes] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": bool(await asyncio.sleep(60, True))}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message.get("body", b""))
+            for _ in range(4):  # another thread is the next to take a step
+                pool.submit(time.sleep, 0.001)
+
+        guard = Guard(Config())
+        exchange = Exchange("A/B", guard, pool, Form("application/connect+proto"), [], receive, send, lambda: None)
+
+        async def answer() -> None:
+            caller = caller_at("ipv4:192.0.2.7:1")
+            exchange.begin(guard.begin("A/B", lambda: caller, None, exchange.cut_off), None)
+            await exchange.answer_many(handler, b"", None, bytes)
+
+        await exchange.run(answer, "")
+        return sent
+
+    with ThreadPoolExecutor(4) as pool:
+        found = asyncio.run(answered())
+    assert found[1:] == [*(b"%d" % number for number in range(20)), Form.envelope(b"{}", 2)]
+    assert len(threads) > 1
+
+
 def test_a_stream_ends_with_its_error(server: Server) -> None:
-    path = "/xlashape.v1.IndexingService/IndexingMaps"
+    path = MAPS
     answer = ask(server, path, enveloped(b'{"module": {"name": "modules/nothing"}}'), "application/connect+json")
     assert answer.status == 200
     [(flags, end)] = answer.envelopes()
@@ -60,42 +104,31 @@ def test_a_stream_ends_with_its_error(server: Server) -> None:
     assert json.loads(end)["error"]["details"][0]["debug"]
 
 
-def test_a_stream_of_requests_uploads_a_module(server: Server, module: xla.HloModuleProto) -> None:
-    data = module.SerializeToString()
-    half = len(data) // 2
-    parts = [v1.UploadModuleRequest(data=part).SerializeToString() for part in (data[:half], data[half:])]
-    answer = ask(server, "/xlashape.v1.HloService/UploadModule", enveloped(*parts), "application/connect+proto")
-    (_, message), (flags, end) = answer.envelopes()
-    uploaded = v1.UploadModuleResponse.FromString(message).module
-    assert (uploaded.module_name, flags, json.loads(end)) == ("example", 2, {})
-    with Client(server.address) as client:
-        assert client.get_module(uploaded.name).name == uploaded.name
-
-
-def test_streams_both_ways_over_http_1_are_read_and_then_answered(server: Server) -> None:
-    """Half duplex: a client of HTTP/1.1 sends everything before it reads."""
-    requests = [bulk(17, 0, shape=TILED), bulk(1), bulk()]
-    answer = ask(server, "/xlashape.v1.ShapeService/MultiIndices", enveloped(*requests), "application/connect+proto")
-    *messages, (flags, end) = answer.envelopes()
-    found = [list(v1.MultiIndicesResponse.FromString(data).indices) for _, data in messages]
-    assert (found, flags, json.loads(end)) == ([[2, 3, 0, 0], [0, 1], []], 2, {})
-
-
 def test_a_stream_that_is_cut_or_no_stream_is_an_invalid_argument(server: Server) -> None:
-    whole = enveloped(bulk(1, shape=TILED))
-    for wrong in (whole[:-1], whole[:3], b"\xff" + whole[1:], b"garbage, which is not an envelope"):
-        answer = ask(server, "/xlashape.v1.ShapeService/MultiIndices", wrong, "application/connect+proto")
+    whole = enveloped(v1.IndexingMapsRequest(module=v1.ModuleInput(name="modules/x")).SerializeToString())
+    for wrong in (
+        b"",
+        whole[:-1],
+        whole[:3],
+        whole * 2,
+        b"\x01" + whole[1:],
+        b"\xff" + whole[1:],
+        b"garbage, no envelope",
+    ):
+        answer = ask(server, MAPS, wrong, "application/connect+proto")
         end = json.loads(answer.envelopes()[-1][1])
-        assert end["error"]["code"] in ("invalid_argument", "resource_exhausted")
+        assert end["error"]["code"] == "invalid_argument"
+        trailers = ask(server, MAPS, wrong, "application/grpc-web").envelopes()[-1]
+        assert (trailers[0], b"grpc-status: 3\r\n" in trailers[1]) == (128, True)
 
 
 def test_a_message_of_a_stream_that_is_too_large_is_refused_by_name(server: Server) -> None:
     large = enveloped(b"\x00" * ((1 << 20) + 1))
-    answer = ask(server, "/xlashape.v1.HloService/UploadModule", large, "application/connect+proto")
+    answer = ask(server, MAPS, large, "application/connect+proto")
     error = json.loads(answer.envelopes()[-1][1])["error"]
     assert (error["code"], error["message"]) == (
         "resource_exhausted",
-        "a request message has 1048577 bytes, of 1048576 allowed",
+        "a request message has more than 1048576 bytes, which are allowed",
     )
 
 
@@ -138,64 +171,21 @@ def test_caches_are_told_that_answers_differ_by_encoding(server: Server) -> None
 
 
 def test_messages_of_a_stream_are_compressed_each_by_itself(server: Server, module: xla.HloModuleProto) -> None:
-    path, kind = "/xlashape.v1.IndexingService/IndexingMaps", "application/connect+proto"
+    path, kind = MAPS, "application/connect+proto"
     request = v1.IndexingMapsRequest(module=v1.ModuleInput(serialized=module.SerializeToString())).SerializeToString()
     *plain, (_, end) = ask(server, path, enveloped(request), kind).envelopes()
     answer = ask(server, path, enveloped(request), kind, connect_accept_encoding="br, gzip")
     assert answer.headers["connect-content-encoding"] == "gzip"
     *packed, (flags, packed_end) = answer.envelopes()
-    assert {flag for flag, _ in packed} == {1}
-    assert [gzip.decompress(data) for _, data in packed] == [data for _, data in plain]
-    assert (flags, gzip.decompress(packed_end)) == (3, end)
+    assert [flag for flag, _ in packed] == [int(len(data) >= 1024) for _, data in plain]
+    assert [gzip.decompress(data) if flag else data for flag, data in packed] == [data for _, data in plain]
+    assert (flags, packed_end) == (2, end)
     wrong = ask(server, path, enveloped(b""), kind, connect_accept_encoding="gzip")
     [(flags, end)] = wrong.envelopes()
-    assert json.loads(gzip.decompress(end) if flags & 1 else end)["error"]["code"] == "invalid_argument"
+    assert (flags, json.loads(end)["error"]["code"]) == (2, "invalid_argument")
 
 
-def test_grpc_web_is_compressed_and_grpc_is_not(server: Server) -> None:
-    request = enveloped(proto_question().SerializeToString())
-    answer = ask(server, LINEAR, request, "application/grpc-web+proto", grpc_accept_encoding="gzip")
-    assert answer.headers["grpc-encoding"] == "gzip"
-    (flags, message), _ = answer.envelopes()
-    assert flags == 1
-    assert list(v1.LinearIndexResponse.FromString(gzip.decompress(message)).positions) == [17]
-    plain = ask(server, LINEAR, request, "application/grpc-web+proto", grpc_accept_encoding="br")
-    assert plain.envelopes()[0][0] == 0
-    with grpc.insecure_channel(server.http_address) as made:  # its client accepts gzip in every call
-        channel: Any = made
-        call = channel.unary_unary(LINEAR)
-        data, about = call.with_call(proto_question().SerializeToString(), timeout=20)
-        assert list(v1.LinearIndexResponse.FromString(data).positions) == [17]
-        assert dict(about.initial_metadata()).get("grpc-encoding", "identity") == "identity"
-
-
-# HTTP/2, gRPC-Web and gRPC
-
-
-def test_streams_both_ways_over_http_2_are_answered_message_by_message(server: Server) -> None:
-    """gRPC's own client at the address of HTTP."""
-    sent: list[int] = []
-    with grpc.insecure_channel(server.http_address) as made:
-        channel: Any = made
-        call: Any = channel.stream_stream("/xlashape.v1.ShapeService/MultiIndices")
-
-        def requests() -> Iterator[bytes]:
-            for position in (17, 0, 1):
-                sent.append(position)
-                yield bulk(position, shape=None if len(sent) > 1 else TILED)
-
-        answers = call(requests(), timeout=20)
-        assert list(v1.MultiIndicesResponse.FromString(next(answers)).indices) == [2, 3]
-        found = [list(v1.MultiIndicesResponse.FromString(data).indices) for data in answers]
-        assert found == [[0, 0], [0, 1]]
-
-
-def test_grpc_itself_is_answered_with_details(server: Server) -> None:
-    with Client(server.http_address, timeout=20) as client:
-        assert client.linear_index(TILED, (2, 3)) == 17
-        with pytest.raises(InvalidArgumentError, match="index 9 is outside dimension 1") as caught:
-            client.linear_index(TILED, (2, 9))
-        assert caught.value.field == "indices[1]"
+# gRPC-Web
 
 
 def test_grpc_web_is_answered(server: Server) -> None:
@@ -204,6 +194,19 @@ def test_grpc_web_is_answered(server: Server) -> None:
     assert (answer.status, answer.headers["content-type"]) == (200, "application/grpc-web+proto")
     assert (flags, list(v1.LinearIndexResponse.FromString(message).positions)) == (0, [17])
     assert (end_flags, b"grpc-status: 0" in trailers.lower().replace(b"status:0", b"status: 0")) == (128, True)
+
+
+def test_grpc_web_is_compressed_where_the_caller_takes_that(server: Server) -> None:
+    request = enveloped(json_format.Parse(json.dumps(SHAPES), v1.ByteSizeRequest()).SerializeToString())
+    plain = ask(server, BYTE_SIZE, request, "application/grpc-web+proto", grpc_accept_encoding="br")
+    answer = ask(server, BYTE_SIZE, request, "application/grpc-web+proto", grpc_accept_encoding="gzip")
+    assert answer.headers["grpc-encoding"] == "gzip"
+    (flags, message), end = answer.envelopes()
+    assert [(0, gzip.decompress(message)), end] == plain.envelopes()
+    assert flags == 1
+    sent = b"\x01" + enveloped(gzip.compress(request[5:]))[1:]
+    packed = ask(server, BYTE_SIZE, sent, "application/grpc-web+proto", grpc_encoding="gzip")
+    assert packed.envelopes() == plain.envelopes()
 
 
 def test_grpc_web_has_details_of_errors(server: Server) -> None:

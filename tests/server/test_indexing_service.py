@@ -329,8 +329,8 @@ def test_reads_of_a_module_are_the_library_s(ask: Any, module: xla.HloModuleProt
                     access.map.text,
                     access.leaf,
                     access.stride if access.HasField("stride") else None,
-                    access.transactions,
-                    access.ideal_transactions,
+                    access.segments,
+                    access.ideal,
                 )
                 for access in read.accesses
             ] == [(str(way.indexing.map), way.leaf, way.stride, way.segments, int(way.ideal)) for way in one.accesses]

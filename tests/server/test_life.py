@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -22,7 +23,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError, UnavailableError
-from xlashape.proto import services, v1
+from xlashape.proto import services, v1, xla
 from xlashape_client import Client
 from xlashape_client.status import exception_of
 from xlashape_server import Config, Server
@@ -130,8 +131,26 @@ class Upload:
 
 
 def under_way(store: Path, count: int = 1) -> None:
-    """Returns once so many uploads have reached the server."""
-    wait_until(lambda: sum(1 for _ in store.joinpath("incoming").iterdir()) == count)
+    """Returns once so many long uploads have reached the server: each is in a file without a name that is open
+    there.
+    """
+    if sys.platform != "linux":
+        pytest.skip("open files without a name are seen in /proc, which only Linux has")
+    unnamed = str(store / "incoming" / "#")
+
+    def opened() -> int:
+        found = 0
+        for link in Path("/proc").glob("[0-9]*/fd/*"):
+            with contextlib.suppress(OSError):  # of a process that has ended
+                found += str(link.readlink()).startswith(unnamed)
+        return found
+
+    wait_until(lambda: opened() == count)
+
+
+def long_module(module: bytes) -> bytes:
+    """The bytes of a module that take more than 2 MiB: a name that is replaced by a later one comes first."""
+    return xla.HloModuleProto(name="n" * (3 << 20)).SerializeToString() + module
 
 
 def serving(store: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
@@ -152,7 +171,7 @@ def test_a_call_in_flight_finishes_when_the_server_stops(
     process, event = serving(tmp_path)
     assert (event["event"], event["workers"], event["pid"]) == ("serving", 2, process.pid)
     address = event["address"]
-    upload = Upload(address, wide(10))
+    upload = Upload(address, long_module(wide(10)))
     with grpc.insecure_channel(address) as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=30)
         assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
@@ -180,7 +199,7 @@ def answers(address: str) -> bool:
 
 def test_a_second_signal_stops_at_once(wide: Callable[[int], bytes], tmp_path: Path) -> None:
     process, event = serving(tmp_path)
-    upload = Upload(event["address"], wide(10))
+    upload = Upload(event["address"], long_module(wide(10)))
     under_way(tmp_path)
     process.send_signal(signal.SIGTERM)
     wait_until(lambda: not answers(event["address"]))
@@ -232,6 +251,7 @@ def test_reflection_lists_every_service(channel: grpc.Channel, version: str) -> 
         "xlashape.v1.HloService",
         "xlashape.v1.IndexingService",
         "xlashape.v1.ReportService",
+        "xlashape.v1.ViewService",
         "grpc.health.v1.Health",
         "grpc.reflection.v1.ServerReflection",
         "grpc.reflection.v1alpha.ServerReflection",
@@ -294,7 +314,7 @@ def test_more_calls_than_allowed_are_refused(tmp_path: Path) -> None:
         store_directory=str(tmp_path),
     )
     with Server(config) as server:
-        uploads = [Upload(server.address, bytes(100)) for _ in range(2)]
+        uploads = [Upload(server.address, bytes(4 << 20)) for _ in range(2)]
         under_way(tmp_path, 2)
         with Client(server.address) as client, pytest.raises(LimitExceededError) as caught:
             client.linear_index(SHAPE, (2, 3))

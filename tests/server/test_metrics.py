@@ -1,4 +1,5 @@
-"""Metrics of real servers, as Prometheus asks for them: complete, right, monotonic when workers are killed, and always answered."""
+"""Metrics of real servers, as Prometheus asks for them: complete, right, monotonic when workers are killed, and always
+answered."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ import os
 import re
 import signal
 import socket
-import sys
 import threading
 import time
 import urllib.error
@@ -39,7 +39,7 @@ OPERATIONS = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").re
 def metered() -> Iterator[Server]:
     config = Config(
         address="127.0.0.1:0",
-        http="127.0.0.1:0" if sys.version_info >= (3, 11) else "",
+        http="127.0.0.1:0",
         metrics="127.0.0.1:0",
         workers=2,
         log_level="error",
@@ -126,7 +126,6 @@ def test_every_call_has_a_duration(metered: Server) -> None:
     assert 0 < found["xlashape_call_duration_seconds_sum", (("method", name["method"]),)] < 60 * count
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="connectrpc needs Python 3.11")
 def test_calls_over_http_are_counted_alike(metered: Server) -> None:
     def post(path: str, body: object) -> int:
         data, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}

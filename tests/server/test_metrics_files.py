@@ -1,4 +1,5 @@
-"""The address of metrics and the files that workers count in: announced and removed, without room, removed and damaged."""
+"""The address of metrics and the files that workers count in: announced and removed, without room, removed and
+damaged."""
 
 from __future__ import annotations
 
@@ -130,7 +131,8 @@ def test_calls_and_metrics_are_answered_whatever_happens_to_the_files(
 
 
 def test_the_files_have_room_for_everything(tmp_path: Path) -> None:
-    """Every method, code, limit and stage, in a process of its own: what prometheus_client counts in is one for each process."""
+    """Every method, code, limit and stage, in a process of its own: what prometheus_client counts in is one for each
+    process."""
     program = """
 import sys
 from pathlib import Path

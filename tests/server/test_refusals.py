@@ -150,6 +150,9 @@ class Context:
     def peer(self) -> str:
         return "test"
 
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
     def add_callback(self, callback: Callable[[], None]) -> bool:
         return True
 

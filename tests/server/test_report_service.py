@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import time
+from pathlib import Path
 
 import command_line
 import pytest
@@ -110,3 +111,44 @@ def test_diff_of_a_server_says_what_this_process_says(server: Server, tmp_path):
         assert here.returncode == ("--fail-if" in more)
     done = command_line.run("diff", *files, "--beside", "n", "--server", server.address)
     assert done.returncode == 1 and b"leave --server out" in done.stderr
+
+
+def test_two_profiles_are_compared_as_in_process(tmp_path):
+    vectors = Path(__file__).resolve().parents[1] / "vectors" / "profiles"
+    run = tmp_path / "plugins" / "profile" / "2026_01_01_00_00_00"
+    run.mkdir(parents=True)
+    (run / "host.xplane.pb").write_bytes((vectors / "scan_grad.xplane.pb").read_bytes())
+    (tmp_path / "x.hlo").write_text(TEXT)
+    earlier = str(vectors / "conv_grad.xplane.pb")
+    with Server(Config(address="127.0.0.1:0", workers=1)) as server:
+        for question in (
+            ["profile", str(tmp_path), "--target", "h100"],
+            ["profile", str(tmp_path), "--against", earlier],
+            ["profile", str(tmp_path), "--against", earlier, "--json"],
+            ["diff", earlier, str(run / "host.xplane.pb"), "--limit", "3"],
+            ["profile", str(tmp_path / "x.hlo")],
+            ["profile", str(tmp_path), "--against", str(tmp_path / "x.hlo")],
+            ["profile", str(tmp_path), "--against", str(tmp_path / "none")],
+        ):
+            here = command_line.run(*question)
+            there = command_line.run(*question, "--server", server.address)
+            assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
+            assert (
+                here.stdout or b"x.hlo is not a profile, or is damaged" in here.stderr or b"cannot read" in here.stderr
+            )
+        (run / "other.xplane.pb").write_bytes((vectors / "conv_grad.xplane.pb").read_bytes())
+        several = command_line.run("profile", str(tmp_path), "--server", server.address)
+        assert several.returncode and b"has a run of 2 files: a server takes one, such as" in several.stderr
+
+
+def test_an_earlier_profile_is_content(handlers):
+    content = (Path(__file__).resolve().parents[1] / "vectors" / "profiles" / "scan_grad.xplane.pb").read_bytes()
+    with pytest.raises(InvalidArgumentError, match="against needs an earlier profile") as caught:
+        ask(handlers, "Profile", profile=content, section="against", argument=__file__)
+    assert caught.value.field == "earlier"
+    for damaged in (b"no profile", __file__.encode(), gzip.compress(content)[:-20]):
+        with pytest.raises(DecodeError) as found:
+            ask(handlers, "Profile", profile=content, section="against", earlier=damaged)
+        assert found.value.field == "earlier"
+    with pytest.raises(LimitExceededError):
+        ask(handlers, "Profile", profile=content, section="against", earlier=gzip.compress(b"\n" + bytes(40 << 20)))

@@ -1,4 +1,5 @@
-"""Every RPC of the schema: the server answers it, the service in this process answers it, and a method of the client calls it."""
+"""Every RPC of the schema: the server answers it, the service in this process answers it, and a method of the client
+calls it."""
 
 from __future__ import annotations
 
@@ -34,6 +35,12 @@ ROWS = np.stack(np.unravel_index(np.arange(600_000) % 15, (3, 5)), axis=1)
 POSITIONS = np.arange(600_000) % 24
 POINTS = (np.arange(600_000) % 10)[:, None]
 
+
+def _large(module: Any) -> bytes:
+    """A module that is uploaded in parts."""
+    return module.to_text().encode() + b"\n" * (1 << 20)
+
+
 PROFILE = Path(__file__).resolve().parents[1] / "vectors" / "profiles" / "conv_grad.xplane.pb"
 CALLS: dict[str, Callable[[ServiceMethods, Any], Any]] = {
     "DescribeShape": lambda service, module: service.describe_shape(TILED),
@@ -42,12 +49,12 @@ CALLS: dict[str, Callable[[ServiceMethods, Any], Any]] = {
     "MultiIndex": lambda service, module: service.multi_index(TILED, 17),
     "LinearIndices": lambda service, module: service.linear_indices(TILED, ROWS).tolist(),
     "MultiIndices": lambda service, module: [part.tolist() for part in service.multi_indices(TILED, POSITIONS)],
-    "UploadModule": lambda service, module: service.upload_module(module).module_name,
+    "UploadModule": lambda service, module: service.upload_module(_large(module)).module_name,
     "PutModule": lambda service, module: service.put_module(module).module_name,
     "GetModule": lambda service, module: service.get_module(service.upload_module(module)).instruction_count,
     "DeleteModule": lambda service, module: service.delete_module(service.upload_module(module)),
     "ListInstructions": lambda service, module: list(service.list_instructions(module)),
-    "ByteSizes": lambda service, module: list(service.byte_sizes(module)),
+    "ByteSizes": lambda service, module: list(service.instruction_sizes(module)),
     "IndexingMaps": lambda service, module: list(service.indexing_maps(module, "t")),
     "InstructionMaps": lambda service, module: service.instruction_maps(module, "t"),
     "OperandReads": lambda service, module: list(service.operand_reads(module)),
@@ -70,6 +77,15 @@ CALLS: dict[str, Callable[[ServiceMethods, Any], Any]] = {
     ],
     "Size": lambda service, module: service.size(module).to_dict(),
     "Profile": lambda service, module: service.profile(PROFILE).to_dict(),
+    "Recognize": lambda service, module: service.recognize(f"a shape, {TILED}"),
+    "Draw": lambda service, module: [
+        service.draw(shape=TILED, at=(2, 3)),
+        service.draw(map=MAP),
+        service.draw(module, "t"),
+        service.draw(module),
+    ],
+    "GetText": lambda service, module: service.get_text(module, "t", include_definitions=True),
+    "Graph": lambda service, module: service.graph(module, "t"),
     "EvaluateMapBatch": lambda service, module: [part.tolist() for part in service.evaluate_map_batch(MAP, POINTS)],
 }
 """A call of the client's method for each RPC, with the answer that is compared."""

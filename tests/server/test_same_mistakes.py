@@ -1,6 +1,8 @@
-"""A mistake raises the same exception in the library, from the handlers in this process, and from a server through its clients.
+"""A mistake raises the same exception in the library, from the handlers in this process, and from a server through its
+clients.
 
-The class and the message are equal. The path is that of the library, after the path of the field in the request that has the value."""
+The class and the message are equal. The path is that of the library, after the path of the field in the request that
+has the value."""
 
 from __future__ import annotations
 
@@ -331,7 +333,7 @@ CASES: dict[str, Case] = {
     ),
     "an unknown computation": Case(
         lambda: MODULE.computation("nothing"),
-        lambda service: list(service.byte_sizes(MODULE, computation="nothing")),
+        lambda service: list(service.instruction_sizes(MODULE, computation="nothing")),
         errors.NotFoundError,
         ("computation",),
     ),

@@ -1,4 +1,5 @@
-"""Settings from a file, from variables and from options: one schema, the last one wins, mistakes are named with their place."""
+"""Settings from a file, from variables and from options: one schema, the last one wins, mistakes are named with their
+place."""
 
 from __future__ import annotations
 

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from xlashape.errors import InvalidArgumentError, LimitExceededError, NotFoundError
-from xlashape_server.store import Store
-from xlashape_server.stored_file import Stored, module_name
+from xlashape_server.store import Store, Stored, module_name
 
 FACTS: dict[str, str | int] = {"format": "text", "instruction_count": 3}
 

@@ -1,14 +1,15 @@
-"""Faults of the file system below the store: what callers are told, what readiness says, and that all is well when the fault is gone."""
+"""Faults of the file system below the store: what callers are told, what readiness says, and that all is well when the
+fault is gone."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import resource
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,8 +22,7 @@ from small_disk import SmallDisk, small_disk
 from xlashape.errors import LimitExceededError, NotFoundError, UnavailableError, XlashapeError
 from xlashape_client import Client
 from xlashape_server import Config
-from xlashape_server.store import Store
-from xlashape_server.stored_file import BLOCK_BYTES, Stored, fault, faults
+from xlashape_server.store import BLOCK_BYTES, Store, Stored, fault, faults
 
 FACTS: dict[str, str | int] = {"format": "text", "instruction_count": 3}
 
@@ -124,14 +124,14 @@ def test_a_directory_that_was_removed_is_made_again(tmp_path: Path, caplog: pyte
     assert store.read(stored.name) == b"abc"
 
 
-def test_a_directory_removed_during_an_upload_is_told(tmp_path: Path) -> None:
+def test_a_directory_removed_during_an_upload_is_made_again(tmp_path: Path) -> None:
     store = opened(tmp_path / "store")
+    content = os.urandom(3 << 20)
     with store.upload() as upload:
-        upload.write(b"abc")
+        upload.write(content)
         shutil.rmtree(tmp_path / "store")
-        with pytest.raises(UnavailableError, match="directory is gone"):
-            upload.store(FACTS)
-    assert put(store, b"abc").size_bytes == 3
+        stored, _ = upload.store(FACTS)
+    assert store.read(stored.name) == content
 
 
 def test_nothing_is_written_below_a_mount_that_is_gone(disk: SmallDisk) -> None:
@@ -181,11 +181,11 @@ def test_a_whole_file_that_took_the_place_of_a_damaged_one_stays(tmp_path: Path)
     path = store._path(stored.sha256)
     whole = path.read_bytes()
     path.write_bytes(b"x" + whole[1:])
-    with pytest.raises(NotFoundError), store._opened(stored.name) as (file, _, about):
+    with pytest.raises(NotFoundError), store._opened(stored.sha256) as module:
         repaired = tmp_path / "repaired"
         repaired.write_bytes(whole)
         repaired.replace(path)
-        about.content(file, stored.sha256)
+        module.content()
     assert store.read(stored.name) == b"abc"
     assert not list((tmp_path / "damaged").glob("*"))
     assert store.damaged == 0
@@ -224,37 +224,38 @@ def test_parts_are_parts_of_the_whole(tmp_path: Path, size: int) -> None:
             assert store.read(stored.name, offset=offset, limit=limit) == expected
 
 
-def test_an_upload_of_a_killed_process_is_removed_and_others_are_not(tmp_path: Path) -> None:
-    store = opened(tmp_path)
+def test_nothing_remains_of_an_upload_whose_process_is_killed(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from xlashape_server.store import Store; u = Store(sys.argv[1], max_bytes=9999, "
+        "import sys, time; from xlashape_server.store import Store; u = Store(sys.argv[1], max_bytes=9 << 20, "
         "max_age=60).upload(); "
-        "u.write(b'abc'); print('writing', flush=True); time.sleep(60)"
+        "u.write(b'abc' * (1 << 20)); print('writing', flush=True); time.sleep(60)"
     )
     writing = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert writing.stdout is not None
     assert writing.stdout.readline() == "writing\n"
-    incoming = tmp_path / "incoming"
-    with store.upload() as mine:
-        store.evict()
-        assert len(list(incoming.iterdir())) == 2
-        writing.kill()
-        writing.communicate()
-        store.evict()
-        [left] = incoming.iterdir()
-        with left.open() as file, pytest.raises(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        mine.write(b"abc")
-        mine.store(FACTS)
-    assert list(incoming.iterdir()) == []
+    writing.kill()
+    writing.communicate()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_the_next_server_removes_the_uploads_of_a_killed_one(tmp_path: Path) -> None:
+def test_the_next_server_removes_a_file_that_a_killed_one_was_writing(tmp_path: Path) -> None:
     (tmp_path / "incoming").mkdir()
     (tmp_path / "incoming" / "part").write_bytes(b"abc")
     with ServerProcess(Config(address="127.0.0.1:0", workers=1, store_directory=str(tmp_path))) as server:
-        assert list((tmp_path / "incoming").glob("part")) == []
+        assert not (tmp_path / "incoming" / "part").exists()
         assert server.stop() == 0
+
+
+def test_a_file_that_is_being_written_stays_whatever_the_clock_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, other = opened(tmp_path), opened(tmp_path)
+    now = time.time()
+    with store._new_file() as file:
+        monkeypatch.setattr(time, "time", lambda: now + 86_400)
+        other.evict()
+        assert Path(file.name).exists()
+    assert list((tmp_path / "incoming").iterdir()) == []
 
 
 MODULE = b"HloModule m\n\nENTRY e {\n  ROOT x = f32[3] parameter(0)\n}\n"

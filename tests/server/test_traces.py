@@ -1,4 +1,5 @@
-"""Spans of calls: below those of the caller, with what took long below them, as a collector of OTLP receives them from a real server."""
+"""Spans of calls: below those of the caller, with what took long below them, as a collector of OTLP receives them from
+a real server."""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ def traced(collector: Collector) -> Iterator[ServerProcess]:
     }
     config = Config(
         address="127.0.0.1:0",
-        http="127.0.0.1:0" if sys.version_info >= (3, 11) else "",
+        http="127.0.0.1:0",
         workers=1,
         traces=True,
         max_indices=100,
@@ -146,7 +147,7 @@ def test_what_takes_long_is_below_the_call(
     with Client(traced.address, timeout=20) as client, tracer.start_as_current_span("program") as program:
         client.upload_module(wide(50))
     trace_id = f"{program.get_span_context().trace_id:032x}"
-    upload = "xlashape.v1.HloService/UploadModule"
+    upload = "xlashape.v1.HloService/PutModule"
     wait_until(lambda: any(span.name == upload for span in below(collector, trace_id)))
     [call] = [span for span in below(collector, trace_id) if span.name == upload]
     assert call.parent_span_id.hex() == f"{program.get_span_context().span_id:016x}"
@@ -200,7 +201,6 @@ def test_codes_of_refused_calls_are_attributes(traced: ServerProcess, collector:
     assert {span.status.code for span in collector.spans} == {0}
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="connectrpc needs Python 3.11")
 @pytest.mark.parametrize(("kind", "system"), [("application/json", "connect_rpc"), ("application/grpc-web", "grpc")])
 def test_a_call_over_http_is_a_span_too(traced: ServerProcess, collector: Collector, kind: str, system: str) -> None:
     trace_id = f"{len(collector.spans) + 1:031x}{len(kind) % 10}"

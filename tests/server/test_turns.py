@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from xlashape_server.callers import Caller, Places, Shares, caller_at
 from xlashape_server.calls import Call, CutOff, Watch
 from xlashape_server.config import Config
 from xlashape_server.guard import Guard
-from xlashape_server.memory import Memory, reserve, set_lease
+from xlashape_server.memory import Memory, keeping_freed_memory, reserve, set_lease
 from xlashape_server.turns import Turns
 
 HALF = Shares(0.75, 0.5)
@@ -324,8 +325,7 @@ def test_a_call_may_be_checked_before_its_first_turn() -> None:
 
 def test_freed_blocks_that_the_allocator_keeps_are_memory_for_calls() -> None:
     code = """
-from xlashape_server.memory import Memory, keep_freed_memory
-keep_freed_memory(1 << 30)
+from xlashape_server.memory import Memory
 memory = Memory(1 << 40)
 memory.maximum = memory.base + (64 << 20)
 blocks = [bytes(bytearray(6 << 20)) for _ in range(8)]
@@ -334,7 +334,7 @@ memory.relieve()  # the next one within a second does less
 del blocks
 memory.take(40 << 20)
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | keeping_freed_memory(8 << 30))
 
 
 def test_memory_is_given_to_those_who_reserve_it() -> None:
@@ -392,8 +392,6 @@ def test_a_checkpoint_is_asked_every_256_steps() -> None:
 def test_a_worker_keeps_large_blocks_for_the_next_call() -> None:
     code = """
 import resource, threading
-from xlashape_server.memory import keep_freed_memory
-keep_freed_memory(1 << 30)
 def use():
     for _ in range(100):
         bytes(memoryview(bytearray(16 << 20)))
@@ -407,6 +405,7 @@ def used(count):
 first = used(3)
 print(used(3) - first)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    environment = os.environ | keeping_freed_memory(8 << 30)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     # Three threads use 16 MiB six hundred times: 2.4 million pages, if the system gave each of them again.
     assert int(done.stdout) < 24_000

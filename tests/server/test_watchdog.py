@@ -1,4 +1,5 @@
-"""Workers that are stopped, hang or are asked to stop while they hang; the signals of a terminal; what a killed server leaves."""
+"""Workers that are stopped, hang or are asked to stop while they hang; the signals of a terminal; what a killed server
+leaves."""
 
 from __future__ import annotations
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from xlashape_server.bucket import BucketStore
-from xlashape_server.stored_file import Stored
+from xlashape_server.store import Store, Stored
 
 __all__ = ["FACTS", "MODULE", "no_cloud", "put", "put_at_once", "replica"]
 
@@ -25,19 +24,19 @@ def no_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-def replica(path: Path, name: str, url: str, max_bytes: int = 1 << 30) -> BucketStore:
+def replica(path: Path, name: str, url: str, max_bytes: int = 1 << 30) -> Store:
     """The store of one server, with its cache in the folder `name` below `path`."""
-    return BucketStore(path / name, url, max_bytes=max_bytes, max_age=600)
+    return Store(path / name, max_bytes=max_bytes, max_age=600, bucket=url)
 
 
-def put(store: BucketStore, content: bytes) -> tuple[Stored, bool]:
+def put(store: Store, content: bytes) -> tuple[Stored, bool]:
     """Stores content; with whether it was there."""
     with store.upload() as upload:
         upload.write(content)
         return upload.store(FACTS)
 
 
-def put_at_once(stores: list[BucketStore], content: bytes) -> set[float]:
+def put_at_once(stores: list[Store], content: bytes) -> set[float]:
     """Has all stores put the same content at the same time, of which one has to create it. When it was created, as they
     say.
     """

@@ -5,6 +5,7 @@ no more.
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import time
 from types import TracebackType
@@ -18,17 +19,24 @@ _INITIAL_WINDOW_SIZE = 4
 
 class Http2Caller:
     """One connection. `window` is the bytes of each stream that the server may send; none are ever added. `source` is
-    the address that it calls from. Use it in a `with` block.
+    the address that it calls from, `token` is sent with each call. Use it in a `with` block.
 
     `seen` holds the frames that came, as (type, stream, payload).
     """
 
-    def __init__(self, address: str, *, window: int = 0, source: str = "") -> None:
+    def __init__(
+        self, address: str, *, window: int = 0, source: str = "", tls: ssl.SSLContext | None = None, token: str = ""
+    ) -> None:
         host, _, port = address.rpartition(":")
         self._authority = address.encode()
         self._socket = socket.create_connection(
             (host.strip("[]"), int(port)), timeout=10, source_address=(source, 0) if source else None
         )
+        if tls is not None:
+            tls.set_alpn_protocols(["h2"])
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
+        self._scheme = b"http" if tls is None else b"https"
+        self._token = token.encode()
         self._next_stream = 1
         self._received = b""
         self.seen: list[tuple[int, int, bytes]] = []
@@ -50,10 +58,12 @@ class Http2Caller:
         `fields` are further headers as HPACK writes them.
         """
         stream, self._next_stream = self._next_stream, self._next_stream + 2
-        headers = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", path.encode())]
+        headers = [(b":method", b"POST"), (b":scheme", self._scheme), (b":path", path.encode())]
         headers += [(b":authority", self._authority), (b"te", b"trailers"), (b"content-type", b"application/grpc")]
         if encoding:
             headers.append((b"grpc-encoding", encoding))
+        if self._token:
+            headers.append((b"authorization", b"Bearer " + self._token))
         block = b"".join(b"\0" + bytes([len(name)]) + name + _length(len(value)) + value for name, value in headers)
         frames = [_frame(HEADERS, _END_HEADERS, stream, block + fields)]
         if request is not None:

@@ -7,7 +7,7 @@ import http.client
 import json
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -16,19 +16,20 @@ import pytest
 from xlashape.proto import v1
 from xlashape_server import Config, Server
 
-pytest.importorskip("connectrpc", reason="connectrpc needs Python 3.11")
-pytest.importorskip("hypercorn", reason="hypercorn is not installed")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
 TILED = "f32[3,5]{1,0:T(2,2)}"
 LINEAR = "/xlashape.v1.ShapeService/LinearIndex"
 LINEAR_INDICES = "/xlashape.v1.ShapeService/LinearIndices"
+MULTI_INDEX = "/xlashape.v1.ShapeService/MultiIndex"
+UPLOAD = "/xlashape.v1.HloService/UploadModule"
 BYTE_SIZE = "/xlashape.v1.ShapeService/ByteSize"
 QUESTION = {"shape": {"text": TILED}, "indices": ["2", "3"]}
 JSON = "application/json"
 
 
 @contextlib.contextmanager
-def http_server() -> Iterator[Server]:
+def http_server() -> Generator[Server]:
     """A server for HTTP with low limits, and with two origins whose pages may ask."""
     config = Config(
         address="127.0.0.1:0",

@@ -1,26 +1,23 @@
-"""An issuer of JSON Web Tokens, for the setting `auth`."""
+"""An issuer of JSON Web Tokens."""
 
 from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.support.optional import needed_in_ci
 
 __all__ = ["Issuer"]
 
 
 class Issuer:
-    """An issuer of tokens, whose public keys are in `jwks.json` beside `auth.toml`, which is the setting `auth`."""
+    """An issuer of tokens, whose public keys, a JWKS, are what `content` has."""
 
-    def __init__(self, folder: Path) -> None:
-        jwt = pytest.importorskip("jwt", reason="PyJWT is not installed")
+    def __init__(self) -> None:
+        jwt = needed_in_ci("jwt")
         from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-        self.folder = folder
-        self.auth = str(folder / "auth.toml")
         self.keys = {
             "RS256": rsa.generate_private_key(public_exponent=65537, key_size=2048),
             "ES256": ec.generate_private_key(ec.SECP256R1()),
@@ -30,21 +27,7 @@ class Issuer:
         for name, key in self.keys.items():
             found = jwt.get_algorithm_by_name(name).to_jwk(key.public_key(), as_dict=True)
             self.public.append({**found, "kid": name, "use": "sig"})
-        self.publish(self.public)
-        Path(self.auth).write_text(
-            '[jwt]\nkeys = "jwks.json"\nissuer = "https://issuer.example"\naudience = "xlashape"\n'
-        )
-
-    def publish(self, public: list[dict[str, Any]]) -> None:
-        """Replaces the public keys."""
-        new = self.folder / "jwks.json.new"
-        new.write_text(json.dumps({"keys": public}))
-        new.replace(self.folder / "jwks.json")
-
-    @staticmethod
-    def now() -> float:
-        """The issuer's time, in seconds since 1970."""
-        return time.time()
+        self.content = json.dumps({"keys": self.public}).encode()
 
     def token(
         self, algorithm: str = "RS256", *, key: Any = None, headers: dict[str, str] | None = None, **claims: Any

@@ -43,8 +43,11 @@ def blocks(text: str) -> list[tuple[str, str]]:
 
 
 def python_session(text: str) -> str:
-    """All Python sessions of a page: they run one after the other."""
-    return "\n".join([content for kind, content in blocks(text) if kind == "pycon"])
+    """All Python sessions of a page: they run one after the other. An empty line within what was printed is marked, as
+    doctest expects it.
+    """
+    sessions = [content for kind, content in blocks(text) if kind == "pycon"]
+    return "\n".join([re.sub(r"(?<=\n)\n(?!\n*(?:>>> |\Z))", "<BLANKLINE>\n", session) for session in sessions])
 
 
 def console_sessions(page: str) -> Iterator[tuple[str, str]]:

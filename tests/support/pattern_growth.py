@@ -1,10 +1,15 @@
-"""Judges how the time of a regular expression grows with its text, by counting steps instead of seconds.
+"""Judges how the time of a regular expression grows with its text, by its automaton and by counting steps instead of
+seconds.
 
-A matcher that backtracks, as that of the module `re` does, runs programs made of the parse trees of `re`, and counts.
-The texts are pumped: they repeat a word that a part of the pattern matches, behind what leads to this part, before
-something that makes the match fail. A pattern is linear if twice the text takes at most about twice the steps, for each
-of these texts. What `re` does faster than this matcher (searches for a fixed beginning, runs of one character) changes
-its steps by a factor, and not how they grow.
+`ambiguity` looks at the automaton alone: where a repeat can read the same word in two ways, whatever fails behind it
+makes a matcher that backtracks try all ways, whose number doubles with each word. It needs no luck with texts. It
+takes looks aside and places such as `^` as true, and so may refuse a repeat that only they make unambiguous.
+
+`growth` finds slower growth too. A matcher that backtracks, as that of the module `re` does, runs programs made of the
+parse trees of `re`, and counts. The texts are pumped: they repeat a word that a part of the pattern matches, behind
+what leads to this part, before something that makes the match fail. A pattern is linear if twice the text takes at most
+about twice the steps, for each of these texts. What `re` does faster than this matcher (searches for a fixed beginning,
+runs of one character) changes its steps by a factor, and not how they grow.
 """
 
 from __future__ import annotations
@@ -12,10 +17,10 @@ from __future__ import annotations
 import random
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 if sys.version_info >= (3, 11):
     from re import _constants as sre  # the parse trees of `re` have no public name
@@ -24,7 +29,7 @@ else:
     import sre_constants as sre
     import sre_parse
 
-__all__ = ["Growth", "growth", "steps"]
+__all__ = ["Growth", "ambiguity", "growth", "steps"]
 
 _ENDLESS = 100  # repetitions; a repeat that is bounded by as many or more is one without a bound
 _SIZES = (50, 100)  # words in the two texts that are compared
@@ -34,7 +39,10 @@ _FAILURES = ("", "\0", "\n!", "x", " ")  # after the words
 _LINEAR = 2.6  # times as many steps for twice the text; quadratic growth has 4
 _FEW, _MANY = 15, 300  # steps for each character: those that every text may take, and those that none may take
 
+_LETTERS = [*map(chr, range(256)), "\u0131", "\u0663", "\u2028", "\u3042"]  # by which classes are compared
+
 Class = Callable[[str], bool]
+N = TypeVar("N", int, tuple[int, int])
 
 
 class Growth(NamedTuple):
@@ -52,15 +60,42 @@ class TooLongError(Exception):
     """The matcher took more steps than it may."""
 
 
-def growth(pattern: str | bytes, flags: int = 0, *, searches: bool = True) -> Growth | None:
-    """A text for which the steps of a pattern grow faster than the text; None if there seems to be none. `searches`: it
-    is looked for everywhere, and not at one place.
+def ambiguity(pattern: str | bytes, flags: int = 0) -> str | None:
+    """A word that a repeat of the pattern reads in two ways, so that the ways double with each word; None if there is
+    none.
     """
-    text = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
-    if isinstance(pattern, bytes):
-        flags |= re.ASCII
-    tree = sre_parse.parse(text, flags & ~re.UNICODE)
-    program = _Program(tree, tree.state.flags | flags)
+    _, program = _program_of(pattern, flags, is_whole=False)
+    following = program.following()
+    for group in _groups(following, {at: set(ways) for at, ways in following.items()}):
+        for at in group:
+            for after, ways in following[at].items():
+                if ways > 1 and after in group:
+                    return program.letters_of(at)[0]
+        pairs = {
+            (one, other): {
+                (min(a, b), max(a, b))
+                for a in following[one]
+                for b in following[other]
+                if a in group and b in group and program.masks[a] & program.masks[b]
+            }
+            for one in group
+            for other in group
+            if one <= other and program.masks[one] & program.masks[other]
+        }
+        for ambiguous in _groups(pairs, pairs):
+            parted = [pair for pair in ambiguous if pair[0] != pair[1]]
+            if parted and len(parted) < len(ambiguous):
+                joined = min(pair for pair in ambiguous if pair[0] == pair[1])
+                path = [*_path(pairs, joined, parted[0]), *_path(pairs, parted[0], joined)]
+                return "".join(program.letters_of(*pair)[0] for pair in path)
+    return None
+
+
+def growth(pattern: str | bytes, flags: int = 0, *, searches: bool = True, is_whole: bool = False) -> Growth | None:
+    """A text for which the steps of a pattern grow faster than the text; None if there seems to be none. `searches`: it
+    is looked for everywhere, and not at one place. `is_whole`: nothing may follow it.
+    """
+    tree, program = _program_of(pattern, flags, is_whole=is_whole)
     for before, word in _pumps(tree, program):
         for after in _FAILURES:
             texts = [before + word * size + after for size in _SIZES]
@@ -69,6 +104,64 @@ def growth(pattern: str | bytes, flags: int = 0, *, searches: bool = True) -> Gr
             if is_long or (found[1] > _LINEAR * found[0] and found[1] > _FEW * len(texts[1])):
                 return Growth(before, word, after, found)
     return None
+
+
+def _program_of(pattern: str | bytes, flags: int, *, is_whole: bool) -> tuple[Any, _Program]:
+    text = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
+    if isinstance(pattern, bytes):
+        flags |= re.ASCII
+    tree = sre_parse.parse(text, flags & ~re.UNICODE)
+    if is_whole:
+        tree.append((sre.AT, sre.AT_END_STRING))
+    return tree, _Program(tree, tree.state.flags | flags)
+
+
+def _groups(nodes: Iterable[N], after: Mapping[N, set[N]]) -> Iterator[set[N]]:
+    """The nodes of a graph that reach each other; nodes that do not reach themselves are left out."""
+    order: list[N] = []
+    seen: set[N] = set()
+    for root in nodes:
+        stack = [(root, iter(after[root]))] if root not in seen else []
+        seen.add(root)
+        while stack:
+            node, rest = stack[-1]
+            following = next((each for each in rest if each not in seen), None)
+            if following is None:
+                order.append(stack.pop()[0])
+            else:
+                seen.add(following)
+                stack.append((following, iter(after[following])))
+    before: dict[N, set[N]] = {node: set() for node in order}
+    for node in order:
+        for each in after[node]:
+            before[each].add(node)
+    taken: set[N] = set()
+    for root in reversed(order):
+        if root not in taken:
+            group, queue = {root}, [root]
+            taken.add(root)
+            while queue:
+                fresh = before[queue.pop()] - taken
+                taken |= fresh
+                group |= fresh
+                queue.extend(fresh)
+            if len(group) > 1 or root in after[root]:
+                yield group
+
+
+def _path(after: Mapping[N, set[N]], start: N, end: N) -> list[N]:
+    """The nodes behind `start` on a shortest way to `end`."""
+    came: dict[N, N] = {}
+    queue = [start]
+    for node in queue:
+        for each in sorted(after[node]):
+            if each not in came:
+                came[each] = node
+                queue.append(each)
+    path = [end]
+    while came[path[0]] != start:
+        path.insert(0, came[path[0]])
+    return path
 
 
 def steps(program: _Program, text: str, *, searches: bool) -> int:
@@ -96,6 +189,7 @@ class _Program:
         self.flags = flags
         self.code: list[tuple[Any, ...]] = []
         self.marks = 0
+        self.masks: dict[int, int] = {}
         self.alphabet = sorted(_letters(tree) | set("a0 _-.\n"))
         self._sequence(tree)
         self.code.append(("end",))
@@ -105,6 +199,43 @@ class _Program:
         `most`.
         """
         return self._run(0, text, start, most)
+
+    def following(self) -> dict[int, dict[int, int]]:
+        """For each class of the program, the classes that may be next, each with the number of ways that lead to it."""
+        self.masks = {
+            at: sum(1 << i for i, c in enumerate(_LETTERS) if step[1](c))
+            for at, step in enumerate(self.code)
+            if step[0] == "class"
+        }
+        return {at: self._next_classes(at + 1) for at in self.masks}
+
+    def letters_of(self, *classes: int) -> list[str]:
+        """The characters that are in each of the classes, those that can be seen first."""
+        return sorted(
+            (c for i, c in enumerate(_LETTERS) if all(self.masks[at] >> i & 1 for at in classes)),
+            key=lambda c: (not c.isprintable(), c),
+        )
+
+    def _next_classes(self, start: int) -> dict[int, int]:
+        found: dict[int, int] = {}
+        stack: list[tuple[int, frozenset[int]]] = [(start, frozenset())]
+        taken = 0
+        while stack:
+            pc, begun = stack.pop()
+            taken += 1
+            assert taken < 1_000_000, "too many ways without a character"
+            step = self.code[pc]
+            if step[0] == "class":
+                found[pc] = found.get(pc, 0) + 1
+            elif step[0] == "split":
+                stack += [(step[1], begun), (step[2], begun)]
+            elif step[0] in ("jump", "look"):
+                stack.append((step[1], begun))
+            elif step[0] == "mark":
+                stack.append((pc + 1, begun | {step[1]}))
+            elif step[0] == "at" or (step[0] == "moved" and step[1] not in begun):
+                stack.append((pc + 1, begun))
+        return found
 
     def _run(self, start_at: int, text: str, start: int, most: int) -> tuple[int, int | None]:
         code, count = self.code, 0
@@ -230,8 +361,8 @@ def _class_of(op: Any, argument: Any, flags: int) -> Class:
 
     def contains(c: str) -> bool:
         if c not in known:
-            others = {c.lower(), c.upper()} if flags & re.IGNORECASE else {c}
-            known[c] = any(_is_in(op, argument, each, flags) for each in others)
+            others = {c, c.lower(), c.upper()} if flags & re.IGNORECASE else {c}
+            known[c] = any(_is_in(op, argument, each, flags) for each in others if len(each) == 1)
         return known[c]
 
     return contains

@@ -37,6 +37,7 @@ REFUSED_ON_PURPOSE = (
     "inserted and batching dimensions",  # a dimension both inserted and batched
     "the size of an axis: 0",  # a mesh without devices
     "expected '{' before an array",  # XLA reads the shape of a literal's element twice
+    "expected a number of type pred, found ','",  # the same, of a scalar
     "the shape of a broadcast must be written",  # XLA infers a shape that its verifier refuses in most cases
 )
 """What this library refuses although XLA accepts it: parts of its messages."""
@@ -86,7 +87,18 @@ _SHAPE = re.compile(r"\b(?:[a-z]+\d+\w*|pred|token)\[[\d,<=?]*\](?:\{[\d,]*(?::[
 _TYPES = ("pred", "s4", "s8", "s32", "u8", "u32", "u64", "s64", "bf16", "f16", "f32", "f64", "c64", "f8e4m3fn", "token")
 _ATTRIBUTE = re.compile(r", ([a-z_-]+)=")
 _OPCODE = re.compile(r"(?<= )([a-z][a-z-]*)(?=\()")
-_LAYOUTS = ("{0}", "{1,0}", "{0,1}", "{0:S(1)}", "{1,0:S(5)}", "{0:T(128)}", "{1,0:T(8,128)}", "{0:E(4)}", "")
+_LAYOUTS = (
+    "{0}",
+    "{1,0}",
+    "{0,1}",
+    "{0:S(1)}",
+    "{1,0:S(5)}",
+    "{0:T(128)}",
+    "{1,0:T(8,128)}",
+    "{0:E(4)}",
+    "{0:#(u8)}",
+    "",
+)
 
 
 class Mutator:

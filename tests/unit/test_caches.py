@@ -1,4 +1,5 @@
-"""Caches stay within their bounds, keep what is used, stand in one register, and can be emptied and shared by threads."""
+"""Caches stay within their bounds, keep what is used, stand in one register, and can be emptied and shared by
+threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`import xlashape` and every other public module: all names are there, `dir()` lists them, and nothing heavy is imported."""
+"""`import xlashape` and every other public module: all names are there, `dir()` lists them, and nothing heavy is
+imported."""
 
 import subprocess
 import sys

@@ -1,4 +1,5 @@
-"""`copies` beside the JAX that is installed: programs are compiled with each edit that is suggested, which removes exactly the copies and bytes that are promised."""
+"""`copies` beside the JAX that is installed: programs are compiled with each edit that is suggested, which removes
+exactly the copies and bytes that are promised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""FLOPs and bytes of programs compiled by the JAX that is installed, against what its executables say: `compiled.cost_analysis()`."""
+"""FLOPs and bytes of programs compiled by the JAX that is installed, against what its executables say:
+`compiled.cost_analysis()`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`explain` on functions of the JAX that is installed: runs beside any version from 0.4.35 on, and is skipped without JAX."""
+"""`explain` on functions of the JAX that is installed: runs beside any version from 0.4.35 on, and is skipped without
+JAX."""
 
 from __future__ import annotations
 

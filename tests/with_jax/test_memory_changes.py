@@ -1,4 +1,5 @@
-"""What `memory` suggests, proved by compiling again: donations are exact, other changes lie within their bounds, and a list that fits does fit."""
+"""What `memory` suggests, proved by compiling again: donations are exact, other changes lie within their bounds, and a
+list that fits does fit."""
 
 from __future__ import annotations
 

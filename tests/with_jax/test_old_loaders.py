@@ -1,4 +1,5 @@
-"""Protos written for an older XLA, loaded by the jaxlib that is installed: runs beside any version from 0.4.30 on, and is skipped without one."""
+"""Protos written for an older XLA, loaded by the jaxlib that is installed: runs beside any version from 0.4.30 on, and
+is skipped without one."""
 
 from __future__ import annotations
 

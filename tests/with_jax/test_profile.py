@@ -1,4 +1,5 @@
-"""Profiles of the JAX that is installed: times against those of `jax.profiler.ProfileData`, every event joined with its instruction."""
+"""Profiles of the JAX that is installed: times against those of `jax.profiler.ProfileData`, every event joined with its
+instruction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The section "From JAX" of the README, and the tutorial: they run with every version of JAX, and print what they show with the newest."""
+"""The section "From JAX" of the README, and the tutorial: they run with every version of JAX, and print what they show
+with the newest."""
 
 from __future__ import annotations
 

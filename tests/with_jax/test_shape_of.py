@@ -1,4 +1,5 @@
-"""`Shape.of` on the objects of the JAX that is installed: runs beside any version from 0.4.35 on, and is skipped without JAX."""
+"""`Shape.of` on the objects of the JAX that is installed: runs beside any version from 0.4.35 on, and is skipped
+without JAX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Our verifier says of modules changed at random what XLA's says. `tests/support/verifier_mutants.py` tries as many as one likes."""
+"""Our verifier says of modules changed at random what XLA's says. `tests/support/verifier_mutants.py` tries as many as
+one likes."""
 
 from __future__ import annotations
 

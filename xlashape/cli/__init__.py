@@ -5,6 +5,7 @@ drawing      `draw`: pictures
 comparing    `diff`, `fingerprint`: modules beside each other
 converting   `convert`: modules from one form to another
 scanning     `scan`: many dumps as tables
+opening      `open`, `report`: the page, in a browser and as a file
 serving      `serve`, `demo`, `mcp`: the server, and tools for agents
 health       `health`: whether a server answers
 documenting  `protos`, `schemas`: the schemas of messages and of JSON
@@ -13,6 +14,7 @@ commands     the group of all commands: help, errors, exit codes
 modules      modules as commands take them
 connection   the options --server, --timeout and --json, and the connection that they describe
 local        the service in this process
+page_file    the page with recorded answers
 reporting    the commands of reports, made of their declarations
 many         several inputs of one command: directories, patterns, buckets
 rows         --filter, --sort, --limit and --format; tables for people
@@ -23,7 +25,6 @@ from __future__ import annotations
 
 import click
 
-import xlashape
 from xlashape.cli.commands import Commands
 from xlashape.cli.comparing import diff, fingerprint
 from xlashape.cli.completing import completion
@@ -31,11 +32,13 @@ from xlashape.cli.converting import convert
 from xlashape.cli.documenting import protos, schemas
 from xlashape.cli.drawing import draw
 from xlashape.cli.health import health
+from xlashape.cli.opening import open_page, report
 from xlashape.cli.output import echo
 from xlashape.cli.reporting import report_command
 from xlashape.cli.scanning import scan
 from xlashape.cli.serving import demo, mcp, serve
 from xlashape.cli.shapes import index, shape
+from xlashape.version import __version__
 
 __all__ = ["main"]
 
@@ -51,11 +54,11 @@ __all__ = ["main"]
     141 the reader of the output has gone.
     With --json an error is a JSON document on standard error.""",
 )
-@click.version_option(xlashape.__version__, "-V", "--version", prog_name="xlashape", message="%(prog)s %(version)s")
+@click.version_option(__version__, "-V", "--version", prog_name="xlashape", message="%(prog)s %(version)s")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Where elements are in memory, how large buffers really are, what operations read: XLA's shapes, layouts, modules and
-    indexing maps, without XLA.
+    """Where elements are in memory, how large buffers really are, what operations read: XLA's shapes, layouts, modules
+    and indexing maps, without XLA.
     """
     if context.invoked_subcommand is None:
         echo(context.get_help())
@@ -68,11 +71,13 @@ main.sections = (
     ("Whole programs", ("copies", "cost", "profile", "diff", "fingerprint")),
     ("What instructions read", ("reads", "explain", "map", "tile")),
     ("Modules", ("convert", "verify", "scan")),
+    ("In a browser", ("open", "report")),
     ("Server", ("serve", "mcp", "health", "demo")),
     ("Shells and programs", ("completion", "protos", "schemas")),
 )
 
 for _command in (
-    shape, index, convert, draw, serve, health, demo, completion, protos, schemas, diff, fingerprint, scan, mcp,
+    shape, index, convert, draw, serve, health, demo, completion, protos, schemas, diff, fingerprint, scan, mcp, open_page,
+    report,
 ):  # fmt: skip
     main.add_command(_command)

@@ -1,7 +1,8 @@
 """The group of all commands: help in sections, errors with their line and caret or as JSON, exit codes, progress.
 
-Exit codes: 0 success, 1 an error of the library or the server, or a module that breaks a rule, 2 a mistake in the command line, 130 interrupted,
-141 where the reader of standard output has gone, as `head` does: what shells report of other programs that SIGPIPE ends.
+Exit codes: 0 success, 1 an error of the library or the server, or a module that breaks a rule, 2 a mistake in the
+command line, 130 interrupted, 141 where the reader of standard output has gone, as `head` does: what shells report of
+other programs that SIGPIPE ends.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ import click
 
 from xlashape.cli.output import allow_any_encoding, clear, shown
 from xlashape.errors import ParseError, XlashapeError
-from xlashape.reports.register import ALIASES, REPORTS
+from xlashape.reports.report import ALIASES, REPORTS
 from xlashape.similar import did_you_mean
 
 _PIPE_IS_CLOSED: Final = 141
-_NO_PROGRESS: Final = frozenset(["serve", "mcp", "demo", "completion"])
+_NO_PROGRESS: Final = frozenset(["serve", "mcp", "demo", "completion", "open"])
 """They print while they run, and have no end to progress to."""
 
 

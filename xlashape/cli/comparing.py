@@ -15,11 +15,13 @@ import click
 
 from xlashape.cli.completing import complete_files
 from xlashape.cli.connection import ServerAddress, answer_options, connected, query_options
+from xlashape.cli.many import in_processes
 from xlashape.cli.modules import loaded, naming
 from xlashape.cli.output import echo, one_line, print_json, progress
+from xlashape.cli.reporting import report_command
 from xlashape.cli.rows import write_rows
 from xlashape.errors import InvalidArgumentError, XlashapeError
-from xlashape.hlo.files.inputs import inputs
+from xlashape.hlo.files.inputs import Input, content, inputs, is_many
 from xlashape.reports.selection import Selection
 from xlashape.reports.text import table_text
 from xlashape.tables import Column, Kind
@@ -115,7 +117,19 @@ def diff(
     A and B are files (text, proto, gzip), `-` for standard input, or two directories of dumps, whose modules are
     matched by name and fingerprint. Names, ids, order, metadata and the spelling of another version of XLA are no
     changes. The exit code is 1 where a test of --fail-if holds.
+
+    Of two profiles (.xplane.pb, .trace.json.gz, or directories that jax.profiler wrote) the answer is what became
+    slower, beside what changed in it: `xlashape profile B --against A`. FILE#NAME names a module of a profile.
     """  # fmt: skip
+    if _is_profile(a) and _is_profile(b):
+        if conditions or ignore or schedule or show or beside or form in ("markdown", "html"):
+            message = "profiles are compared by time: name a module of each, FILE#NAME, for what compares modules"
+            raise InvalidArgumentError(message, field="A B")
+        return click.get_current_context().invoke(
+            report_command("profile"), what=(b,), against=a, form=form, limit=limit, sort=sort, filters=filters,
+            timeout=timeout, as_json=as_json,
+            **({} if server is None else {"server": server.address, **server.certificates._asdict()}),
+        )  # fmt: skip
     # Deferred: what compares takes longer to load than the command line.
     from xlashape.reports.diff.gate import Condition
     from xlashape.reports.diff.gate import reasons as reasons_of
@@ -152,6 +166,11 @@ def diff(
     if written.directories and form == "table":
         echo(f"{len(pairs):,} modules are in both, {changed:,} of them changed")
     return int(failed > 0)
+
+
+def _is_profile(name: str) -> bool:
+    """Whether a name stands for a profile by its end, or for a directory that has some."""
+    return name.endswith((".xplane.pb", ".xplane.pb.gz", ".trace.json.gz")) or Path(name, "plugins", "profile").is_dir()
 
 
 def _pairs(a: str, b: str, stage: str, load: Callable[[str], HloModule]) -> Iterator[tuple[str, str, str]]:
@@ -357,6 +376,14 @@ _FINGERPRINT_COLUMNS: Final = (
     metavar="before|after|all|PASS",
     help="Which dump of each module counts, of directories.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Of several files: how many processes read them.",
+)
 @answer_options
 def fingerprint(
     files: tuple[str, ...],
@@ -365,6 +392,7 @@ def fingerprint(
     schedule: bool,
     constants: bool,
     stage: str,
+    jobs: int,
     server: ServerAddress | None,
     timeout: float,
     as_json: bool,
@@ -372,23 +400,44 @@ def fingerprint(
     """A line for each module in FILES, `FINGERPRINT  FILE`: equal fingerprints mean the same program, whatever names,
     ids, order and metadata are.
 
-    FILES are files, directories, patterns, or `-` for standard input.
+    FILES are files, directories, patterns, prefixes of buckets, or `-` for standard input.
     """  # fmt: skip
-    rows: list[tuple[str | None, str, str | None, str | None]] = []
+    rows: list[_FingerprintRow] = []
     counted = {"layouts": layouts, "sharding": sharding, "schedule": schedule, "constants": constants}
-    for each in inputs(files, stage):
-        try:
-            module = _load(each.name, server=server, timeout=timeout)
-            rows.append((module.fingerprint(**counted), each.name, module.name, None))
-        except XlashapeError as error:
-            if len(files) == 1 and not Path(files[0]).is_dir():
-                raise
-            rows.append((None, each.name, None, one_line(error)))
+    one = functools.partial(_fingerprint, counted=counted, server=server, timeout=timeout)
+    if is_many(files):
+        found = in_processes(functools.partial(_fingerprint_or_error, one), inputs(files, stage), jobs)
+    else:
+        found = map(one, inputs(files, stage))
+    for row in found:
+        rows.append(row)
         if not as_json:
-            echo(f"{rows[-1][0] or '-' * 34}  {each.name}" + (f"  {rows[-1][3]}" if rows[-1][3] else ""))
+            echo(f"{row[0] or '-' * 34}  {row[1]}" + (f"  {row[3]}" if row[3] else ""))
     if as_json:
         names = [column.name for column in _FINGERPRINT_COLUMNS]
         print_json(
             "fingerprint.v1", {"counted": counted, "modules": [dict(zip(names, row, strict=True)) for row in rows]}
         )
     return int(any(row[0] is None for row in rows))
+
+
+_FingerprintRow = tuple[str | None, str, str | None, str | None]
+
+
+def _fingerprint(
+    each: Input, counted: dict[str, bool], server: ServerAddress | None, timeout: float
+) -> _FingerprintRow:
+    if each.is_remote:
+        from xlashape.hlo import HloModule  # deferred, as above
+
+        module = HloModule.from_bytes(content(each), name=each.name)
+    else:
+        module = _load(each.name, server=server, timeout=timeout)
+    return module.fingerprint(**counted), each.name, module.name, None
+
+
+def _fingerprint_or_error(one: Callable[[Input], _FingerprintRow], each: Input) -> _FingerprintRow:
+    try:
+        return one(each)
+    except XlashapeError as error:
+        return None, each.name, None, one_line(error)

@@ -32,11 +32,12 @@ _SHELLS: Final = ("bash", "fish", "zsh")
 def completion(shell: str) -> None:
     """Prints the script that completes commands, options, files and names of instructions in SHELL.
 
-    \b
-    bash   in ~/.bashrc:  eval "$(xlashape completion bash)"
-    zsh    in ~/.zshrc:   eval "$(xlashape completion zsh)"
-    fish   xlashape completion fish > ~/.config/fish/completions/xlashape.fish
-    """  # noqa: D301 - \b is the control character by which click keeps line ends
+    bash: put eval "$(xlashape completion bash)" into ~/.bashrc
+
+    zsh: put eval "$(xlashape completion zsh)" into ~/.zshrc
+
+    fish: xlashape completion fish > ~/.config/fish/completions/xlashape.fish
+    """
     made = get_completion_class(shell)
     assert made is not None
     context = click.get_current_context().find_root()

@@ -22,7 +22,9 @@ _TOKEN = "with the bearer token in the variable XLASHAPE_TOKEN if it is set"
 
 
 class Certificates(NamedTuple):
-    """The files in PEM that the options of TLS name, and the name in the server's certificate. Without `ca` the connection has no TLS."""
+    """The files in PEM that the options of TLS name, and the name in the server's certificate. Without `ca` the
+    connection has no TLS.
+    """
 
     ca: str | None = None
     key: str | None = None
@@ -30,7 +32,9 @@ class Certificates(NamedTuple):
     server_name: str | None = None
 
     def read(self) -> tuple[bytes | None, bytes | None, bytes | None]:
-        """The contents of `ca`, `key` and `certificate`. OSError for one that cannot be read; UsageError if one is missing that another needs."""
+        """The contents of `ca`, `key` and `certificate`. OSError for one that cannot be read; UsageError if one is
+        missing that another needs.
+        """
         if bool(self.certificate) != bool(self.key):
             raise click.UsageError("--certificate and --key belong together")
         if self.ca is None:
@@ -61,7 +65,9 @@ class ServerAddress(NamedTuple):
 
 
 def query_options(command: F) -> F:
-    """Adds --server, --timeout, --json and the options of TLS to a command, which takes them as `server` (a ServerAddress or None), `timeout` and `as_json`."""
+    """Adds --server, --timeout, --json and the options of TLS to a command, which takes them as `server` (a
+    ServerAddress or None), `timeout` and `as_json`.
+    """
     return _options(command, f"The server to ask, {_TOKEN}. Without this option, this process answers.")
 
 
@@ -147,7 +153,9 @@ def _option(name: str) -> str:
 
 @contextmanager
 def connected(server: ServerAddress | None, timeout: float) -> Generator[ServiceMethods, None, None]:
-    """The service: a client of `server`, or the handlers in this process. Both give the same answers. The variable XLASHAPE_TOKEN is the client's bearer token."""
+    """The service: a client of `server`, or the handlers in this process. Both give the same answers. The variable
+    XLASHAPE_TOKEN is the client's bearer token.
+    """
     if server is None:
         from xlashape.cli.local import Local
 

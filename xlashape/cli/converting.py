@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import takewhile
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,16 +65,17 @@ def convert(
 ) -> int:
     """Writes the HLO module in IN to OUT. `-` is standard input or output.
 
-    The form of IN is detected from its content: HLO text, a serialized HloModuleProto or HloProto, protobuf text or JSON of
-    either, a snapshot or a profile, compressed with gzip or not. FILE#NAME is one of several modules in a profile, modules/… one that --server keeps.
-    OUT is replaced only after IN has been read without errors.
+    The form of IN is detected from its content: HLO text, a serialized HloModuleProto or HloProto, protobuf text or
+    JSON of either, a snapshot or a profile, compressed with gzip or not. FILE#NAME is one of several modules in a
+    profile, modules/… one that --server keeps. OUT is replaced only after IN has been read without errors.
 
-    Several IN, directories of dumps, patterns and buckets are written below the directory OUT, in the form that --to names. A file that is
-    refused is said on standard error, and makes the exit code 1.
+    Several IN, directories of dumps, patterns and buckets are written below the directory OUT, in the form that --to
+    names. A file that is refused is said on standard error, and makes the exit code 1.
 
-    Where the form cannot hold everything, nothing is written, and what would be lost is said; with --lossy the rest is written, and what
-    is lost is said on standard error. HLO text is a view of a module and is always written: that it has no buffer assignment is said on
-    standard error too. --json says on standard output what was written and what is lost.
+    Where the form cannot hold everything, nothing is written, and what would be lost is said; with --lossy the rest is
+    written, and what is lost is said on standard error. HLO text is a view of a module and is always written: that it
+    has no buffer assignment is said on standard error too. --json says on standard output what was written and what is
+    lost.
     """
     if as_json and target == "-":
         raise InvalidArgumentError("--json writes to standard output, and so does OUT `-`: name a file", field="--json")
@@ -165,10 +166,12 @@ def _convert_many(
 
 
 def _targets(names: list[str], target: str, form: str) -> list[Path]:
-    """The file that each of these inputs is written to: its path below what all have in common, with another end. Raises InvalidArgumentError where two
-    would be one."""
-    folders = [name.rpartition("/")[0] for name in names]
-    common = os.path.commonpath(folders) if all(folders) and len({name.startswith("/") for name in names}) == 1 else ""
+    """The file that each of these inputs is written to: its path below what all have in common, with another end.
+    Raises InvalidArgumentError where two would be one.
+    """
+    folders = [name.split("/")[:-1] for name in names]
+    # Not os.path.commonpath, which makes s3:/ of s3://.
+    common = "/".join([each[0] for each in takewhile(lambda each: len(set(each)) == 1, zip(*folders, strict=False))])
     found: dict[Path, str] = {}
     for name in names:
         below = name.removeprefix(common).lstrip("/") if common else name.rpartition("/")[2]

@@ -9,10 +9,9 @@ from typing import Final
 
 import click
 
-import xlashape
 from xlashape.cli.output import echo
 from xlashape.errors import InvalidArgumentError, NotFoundError
-from xlashape.reports.register import REPORTS, report_of
+from xlashape.reports.report import REPORTS, report_of
 from xlashape.similar import did_you_mean
 
 _PACKAGES: Final = ("xla", "xlashape")
@@ -21,7 +20,8 @@ _PACKAGES: Final = ("xla", "xlashape")
 @click.command(short_help="Write the protobuf schema to a directory.")
 @click.argument("directory", metavar="DIR")
 def protos(directory: str) -> None:
-    """Writes XLA's messages (xla/…) and the service (xlashape/v1/…) as .proto files into DIR, which may exist. Prints the files.
+    """Writes XLA's messages (xla/…) and the service (xlashape/v1/…) as .proto files into DIR, which may exist. Prints
+    the files.
 
     protoc -I DIR compiles them for any language.
     """
@@ -37,7 +37,7 @@ def protos(directory: str) -> None:
 
 def _proto_directory() -> Path:
     """Where the .proto files are: in the package, or beside it where the package is used from a checkout."""
-    package = Path(xlashape.__file__).parent
+    package = Path(__file__).parents[1]
     for place in (package / "proto" / "source", package.parent / "protos"):
         if (place / "xla" / "xla_data.proto").is_file():
             return place
@@ -49,7 +49,8 @@ def _proto_directory() -> Path:
 def schemas(name: str) -> None:
     """The JSON Schema called NAME, such as reads.v1; without NAME, the names of all.
 
-    Every JSON document names its schema in "schema". A schema only gains fields; a change that could break a reader has a new version.
+    Every JSON document names its schema in "schema". A schema only gains fields; a change that could break a reader has
+    a new version.
     """
     if not name:
         for each in _names():

@@ -103,11 +103,11 @@ def draw(
 ) -> None:
     """Draws the layout of a SHAPE of any size: its tiles, one tile down to elements and bits, its memory.
 
-    Of a MAP, such as '(d0) -> (d0 * 2), domain: d0 in [0, 9]', or of INSTRUCTION in the module in FILE: which elements of the operands one
-    element, a tile or a warp of the output reads.
+    Of a MAP, such as '(d0) -> (d0 * 2), domain: d0 in [0, 9]', or of INSTRUCTION in the module in FILE: which elements
+    of the operands one element, a tile or a warp of the output reads.
 
-    Without -o the picture is printed, in colour on a terminal. With -o the extension decides: .svg, .html, .png or .txt. --json prints what is
-    drawn, the facts below its title, and the picture itself or, with -o, its file.
+    Without -o the picture is printed, in colour on a terminal. With -o the extension decides: .svg, .html, .png or
+    .txt. --json prints what is drawn, the facts below its title, and the picture itself or, with -o, its file.
     """
     from xlashape.drawing import draw as make
     from xlashape.drawing.picture import format_of
@@ -147,7 +147,7 @@ def draw(
             content = picture.to_bytes(chosen, scale=scale).decode()
         else:
             picture.save(file, scale=scale)
-        about = {"title": picture.title, "facts": list(picture.scene.facts), "format": chosen}
+        about = {"title": picture.title, "facts": list(picture.facts), "format": chosen}
         name = None if file is None else str(file)
         print_json("draw.v1", {"x": subject, "instruction": instruction, **about, "file": name, "picture": content})
         return
@@ -163,7 +163,9 @@ def draw(
 def _subject(
     text: str, instruction: str | None, target: str | None, server: ServerAddress | None, timeout: float
 ) -> HloInstruction | Shape | str:
-    """A shape or a map as text, or the instruction of a module; on a device the result of an instruction that has no operands."""
+    """A shape or a map as text, or the instruction of a module; on a device the result of an instruction that has no
+    operands.
+    """
     if instruction is None:
         if "->" not in text and is_module(text) and ("{" not in text or Path(text[:1024]).exists()):
             with naming(text):

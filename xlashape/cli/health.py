@@ -1,4 +1,7 @@
-"""`health`: whether a server answers calls, for containers, scripts and people."""
+"""`health`: whether a server answers calls, for containers, scripts and people.
+
+The forms that containers use are answered before this module is loaded (`xlashape.probe`).
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,9 @@ from xlashape.cli.connection import Certificates, tls_options
 from xlashape.cli.output import echo, print_json
 from xlashape.errors import InvalidArgumentError
 from xlashape.extras import require
+from xlashape.probe import ANY_HOST, SECONDS, SERVICE, STATES
 
-_STATES = {b"": "UNKNOWN", b"\x08\x01": "SERVING", b"\x08\x02": "NOT_SERVING"}  # HealthCheckResponse, serialized
 _MAX_NAME_BYTES = 127  # whose length takes one byte
-_ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # a server that listens there is asked here
 
 
 @click.command(short_help="Whether a server answers calls.")
@@ -28,7 +30,7 @@ _ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # a server that listens t
 @click.option(
     "--service",
     metavar="NAME",
-    default="ready",
+    default=SERVICE,
     show_default=True,
     help="live: the process answers; ready: all calls are answered; or a service such as xlashape.v1.ShapeService.",
 )
@@ -36,7 +38,7 @@ _ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # a server that listens t
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
-    default=4.0,
+    default=SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="The most time that the answer may take.",
@@ -49,10 +51,12 @@ def health(
     timeout: float,
     as_json: bool,
 ) -> int:
-    """Whether a server answers calls, as grpc.health.v1 says. Exit code 0 if it does, and 1 if it does not or cannot be asked.
+    """Whether a server answers calls, as grpc.health.v1 says. Exit code 0 if it does, and 1 if it does not or cannot be
+    asked.
 
-    Without --server it asks the server of this container or machine, which makes it the HEALTHCHECK of an image. Where its settings have tls_certificate,
-    that is what the server's certificate is checked against, unless --ca names another. The variables for TLS are about other servers, and not looked at.
+    Without --server it asks the server of this container or machine, which makes it the HEALTHCHECK of an image. Where
+    its settings have tls_certificate, that is what the server's certificate is checked against, unless --ca names
+    another. The variables for TLS are about other servers, and not looked at.
     """
     require("client", "asking a server")
     if server is None:
@@ -86,7 +90,9 @@ def health(
 
 
 def _own_server() -> tuple[str, str | None]:
-    """The address of the server that the settings of this environment describe, and the file of its certificate if it has one."""
+    """The address of the server that the settings of this environment describe, and the file of its certificate if it
+    has one.
+    """
     # Deferred: other commands need no settings of a server.
     from xlashape_server import Config
     from xlashape_server.settings import Settings, of_environment, of_file
@@ -101,13 +107,15 @@ def _own_server() -> tuple[str, str | None]:
             "server to ask",
             field="server",
         )
-    return f"{_ANY_HOST.get(host, host)}{colon}{port}", config.tls_certificate or None
+    return f"{ANY_HOST.get(host, host)}{colon}{port}", config.tls_certificate or None
 
 
 def _status(
     address: str, service: str, options: list[tuple[str, Any]], files: tuple[bytes | None, ...], timeout: float
 ) -> str:
-    """What the server says of the service: a name of HealthCheckResponse.ServingStatus. Errors of the library if it cannot be asked."""
+    """What the server says of the service: a name of HealthCheckResponse.ServingStatus. Errors of the library if it
+    cannot be asked.
+    """
     # The exception says what goes wrong; grpc's own log would repeat it on standard error.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     # Deferred, as everywhere on the command line: gRPC takes longer to load than most commands to answer.
@@ -126,6 +134,6 @@ def _status(
         make: Any = channel
         ask = make.unary_unary("/grpc.health.v1.Health/Check")
         try:
-            return _STATES.get(ask(request, timeout=timeout), "UNKNOWN")
+            return STATES.get(ask(request, timeout=timeout), "UNKNOWN")
         except grpc.RpcError as error:
             raise exception_of(error, address) from error

@@ -14,9 +14,7 @@ from xlashape_client.methods import ServiceMethods
 from xlashape_server.config import Config
 from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules
-from xlashape_server.store import Store
-from xlashape_server.stored_file import Stored
-from xlashape_server.upload import Upload
+from xlashape_server.store import Store, Stored, Upload
 
 _YEAR_SECONDS = 365 * 86_400.0
 
@@ -30,6 +28,7 @@ _UNLIMITED = Config(
     max_module_instructions=INT64_MAX,
     max_module_memory=INT64_MAX,
     max_module_text_bytes=INT64_MAX,
+    module_cache_bytes=INT64_MAX,
 )
 """A user's own process may take as much memory and time as the user allows it."""
 

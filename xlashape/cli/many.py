@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing import get_context
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from xlashape.cli.output import one_line, progress
 from xlashape.errors import UnavailableError, XlashapeError
 from xlashape.hlo.files.inputs import Input, content
-from xlashape.reports.register import report_of
+from xlashape.reports.report import report_of
 from xlashape.reports.selection import Row
 from xlashape.tables import Column, Kind
 
@@ -20,6 +20,8 @@ FILE_COLUMNS: Final = (
     Column("file", Kind.TEXT, "the file that was asked about", rank=1),
     Column("module", Kind.TEXT, "the module of a dump by its name; else the name of the file without its end"),
 )
+T = TypeVar("T")
+R = TypeVar("R")
 ERROR_COLUMN: Final = Column("error", Kind.TEXT, "why the file is refused")
 
 
@@ -46,7 +48,8 @@ def many_rows(
     jobs: int,
     totals: list[Row],
 ) -> Iterator[tuple[Row, bool]]:
-    """The rows of all inputs in their order, and of each whether it says that an input is refused. `jobs` processes compute them.
+    """The rows of all inputs in their order, and of each whether it says that an input is refused. `jobs` processes
+    compute them.
 
     `totals` gets the totals of each input that is not refused, behind its file and module.
     """
@@ -69,7 +72,7 @@ def many_rows(
                     data = Refused(one_line(error))
             yield report, each.name, data, options, section, argument
 
-    for number, answer in enumerate(_computed(tasks(), jobs)):
+    for number, answer in enumerate(in_processes(_compute, tasks(), jobs)):
         progress(f"computing {report}", number, None)
         each = taken[number]
         about = {"file": each.name, "module": each.module}
@@ -83,12 +86,14 @@ def many_rows(
             yield tuple([row.get(name) for name in target]), False
 
 
-def _computed(tasks: Iterator[tuple[Any, ...]], jobs: int) -> Iterator[Answered | Refused]:
+def in_processes(compute: Callable[[T], R], tasks: Iterator[T], jobs: int) -> Iterator[R]:
+    """What `compute` returns for each task, in their order, in this process or in several. Raises UnavailableError
+    where one of them ends."""
     if jobs <= 1:
-        yield from map(_compute, tasks)
+        yield from map(compute, tasks)
         return
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        waiting = [pool.submit(_compute, task) for task in islice(tasks, 2 * jobs)]
+        waiting = [pool.submit(compute, task) for task in islice(tasks, 2 * jobs)]
         while waiting:
             try:
                 found = waiting.pop(0).result()
@@ -96,7 +101,7 @@ def _computed(tasks: Iterator[tuple[Any, ...]], jobs: int) -> Iterator[Answered 
                 message = f"one of the {jobs} processes of --jobs has ended, perhaps for want of memory: use fewer"
                 raise UnavailableError(message) from None
             yield found
-            waiting += [pool.submit(_compute, task) for task in islice(tasks, 1)]
+            waiting += [pool.submit(compute, task) for task in islice(tasks, 1)]
 
 
 class Answered(NamedTuple):

@@ -28,7 +28,9 @@ def module_of(file: str) -> bytes | str:
 
 
 def document_of(file: str, server: ServerAddress | None, timeout: float) -> Document:
-    """A module for a command that answers in this process: from standard input for `-`, from the server for `modules/…`, else from the file."""
+    """A module for a command that answers in this process: from standard input for `-`, from the server for
+    `modules/…`, else from the file.
+    """
     from xlashape.hlo.files.convert import (  # deferred: the reader takes longer to load than the command line
         decode,
         read,
@@ -58,12 +60,9 @@ def naming(file: str) -> Generator[None, None, None]:
     try:
         yield
     except DecodeError as error:
-        name = "<stdin>" if file == "-" else file
-        if name in error.message:
-            raise
-        # Both readers of protos tell a broken one; where in the bytes is of no use to people.
-        reason = "the wire format is broken" if "the wire format is broken" in error.message else error.message
-        raise DecodeError.rebuild(f"{name} holds no HLO module: {reason}", error.details()) from None
+        from xlashape.hlo.files.convert import no_module  # deferred, as above
+
+        raise no_module(error, "<stdin>" if file == "-" else file) from None
     except ParseError as error:
         if error.name is None and error.path[:1] == ("module",):
             error.name = "<stdin>" if file == "-" else file
@@ -71,7 +70,9 @@ def naming(file: str) -> Generator[None, None, None]:
 
 
 def is_module(what: str) -> bool:
-    """Whether `what` is the name of a stored module, an existing file, or text without the brackets of a shape, which is taken for a path."""
+    """Whether `what` is the name of a stored module, an existing file, or text without the brackets of a shape, which
+    is taken for a path.
+    """
     if what == "-" or what.startswith("modules/"):
         return True
     try:

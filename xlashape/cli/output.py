@@ -146,7 +146,9 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
 
 
 def allow_any_encoding() -> None:
-    """Lets standard output and error write characters that their encoding lacks, by ASCII. Without this the first one ends the command."""
+    """Lets standard output and error write characters that their encoding lacks, by ASCII. Without this the first one
+    ends the command.
+    """
     codecs.register_error("xlashape-ascii", _in_ascii)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -174,13 +176,17 @@ def echo(text: str | bytes = "", *, newline: bool = True, color: bool | None = N
 
 
 def one_line(error: XlashapeError) -> str:
-    """An error as one line, for the cell of a table. An error in text has its line and column, but does not show the line."""
+    """An error as one line, for the cell of a table. An error in text has its line and column, but does not show the
+    line.
+    """
     text = str(error).splitlines()[0] if isinstance(error, ParseError) else str(error)
     return " ".join(text.split())
 
 
 def print_json(schema: str, document: dict[str, Any]) -> None:
-    """One JSON document on standard output. `schema` is the name of its schema in xlashape/cli/schemas, such as `shape.v1`."""
+    """One JSON document on standard output. `schema` is the name of its schema in xlashape/cli/schemas, such as
+    `shape.v1`.
+    """
     made = {"schema": f"xlashape.{schema}", **document}
     echo(json.dumps(made, indent=2, ensure_ascii=not _is_unicode(sys.stdout)))
 

@@ -2,13 +2,15 @@
 
     xlashape NAME X... [--OPTION …] [--show SECTION | --SECTION ARGUMENT] [--filter --sort --limit --format --json]
 
-The report is computed in this process, or by the server that --server names. Text, JSON, CSV and Parquet are made of the declared columns.
+The report is computed in this process, or by the server that --server names. Text, JSON, CSV and Parquet are made of
+the declared columns.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 from math import isfinite
 from pathlib import Path
@@ -25,13 +27,11 @@ from xlashape.cli.many import many_columns, many_rows
 from xlashape.cli.modules import loaded, naming
 from xlashape.cli.output import echo, print_json, progress
 from xlashape.cli.rows import row_options, write_rows
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import DecodeError, InvalidArgumentError
 from xlashape.hlo.files.inputs import inputs, is_many
-from xlashape.hlo.module_proto.stack_frames import showing_frames
-from xlashape.math import byte_text
+from xlashape.math import byte_text, checked_int64
 from xlashape.reports.messages import Received
-from xlashape.reports.register import REPORTS, report_of
-from xlashape.reports.report import Answer, Option, Report, row_values
+from xlashape.reports.report import REPORTS, Answer, Option, Report, report_of, row_values
 from xlashape.reports.selection import Row, Selection, amount_of
 from xlashape.reports.text import facts_text, table_text
 from xlashape.tables import Column, Kind
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _MOST_TOTALS: Final = 20
 """The most files whose totals stand above the rows."""
+_CONTENT: Final = "the profile"
 _JSON_NAMES: Final = {"totals": "totals_of_files"}
 """Of several files the totals are rows, which have another name than those of one file."""
 
@@ -51,13 +52,7 @@ def report_command(name: str) -> click.Command:
     in_section = [each.argument._replace(name=each.name) for each in report.sections if each.argument is not None]
     plain_sections = [each.name for each in report.sections if each.argument is None]
 
-    def run(frames: str = "own", **given: Any) -> int:
-        if frames == "all" and (given["server"] is not None or given["jobs"] > 1):
-            raise click.UsageError("--frames all is answered in this process: leave --server and --jobs out")
-        with showing_frames(frames):
-            return answered(**given)
-
-    def answered(
+    def run(
         what: tuple[str, ...],
         stage: str,
         jobs: int,
@@ -117,11 +112,6 @@ def report_command(name: str) -> click.Command:
         "--stage", default="last", show_default=True, metavar="before|after|all|PASS",
         help="Of directories of dumps: the modules before or after the optimizations, all of them, or those after a pass; without it the last of each module.",
     )(command)  # fmt: skip
-    if any(column.name == "source" for column in report.columns):
-        command = click.option(
-            "--frames", type=click.Choice(["own", "all"]), default="own", show_default=True,
-            help="What `source` names: the line of your own code, or every frame that called an operation, libraries included.",
-        )(command)  # fmt: skip
     command = row_options(report.shown, "rows")(command)
     shown = ["totals, a row of numbers about the whole"]
     shown += [f"{each.name}, {each.meaning}" for each in report.sections if each.argument is None]
@@ -154,7 +144,8 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
 def _click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     dashed = f"--{option.name.replace('_', '-')}"
     if option.kind is Kind.BOOLEAN:
-        return click.option(dashed, option.name, is_flag=True, default=bool(option.default), help=_sentence(option))
+        both = f"{dashed}/--no-{dashed[2:]}" if option.default is None else dashed
+        return click.option(both, option.name, is_flag=True, default=option.default, help=_sentence(option))
     of_choices = click.Choice(option.choices) if option.choices else None
     kind: Any = of_choices or {Kind.INTEGER: int, Kind.NUMBER: float}.get(option.kind, str)
     if option.unit == "bytes":
@@ -172,6 +163,8 @@ def _sentence(option: Option) -> str:
 
 
 def _value(option: Option, value: Any) -> Any:
+    if isinstance(value, int):
+        checked_int64(value, option.name, field=option.name)
     if value is not None and option.unit == "bytes" and isinstance(value, str):
         name = f"--{option.name.replace('_', '-')}"
         amount = amount_of(value, name)
@@ -186,13 +179,14 @@ def _answer(
     timeout: float,
 ) -> Answer:  # fmt: skip
     """The answer of this process, or of a server with these tables."""
+    named = _naming_profile(what, tables[1]) if report.inputs == ("profile",) else naming(what)
     # Reports that take shapes too are answered here, with modules that the server keeps.
     if server is not None and "shape" not in report.inputs:
-        with naming(what), connected(server, timeout) as service:
+        with named, connected(server, timeout) as service:
             progress("asking the server")
             return _asked(service, report, what, options, tables, timeout)
     progress("reading")
-    with naming(what):
+    with named:
         x: Any = what
         if what == "-":
             x = sys.stdin.buffer.read()
@@ -202,6 +196,18 @@ def _answer(
             x = loaded(what, server, timeout)
         progress(f"computing {report.name}")
         return report.run(x, **options)
+
+
+@contextmanager
+def _naming_profile(what: str, earlier: Any) -> Generator[None, None, None]:
+    """Names the file in an error about the content of a profile, where that is all that is known."""
+    try:
+        yield
+    except DecodeError as error:
+        if not error.message.startswith(_CONTENT):
+            raise
+        file = earlier if error.field == "earlier" else "<stdin>" if what == "-" else what
+        raise DecodeError(f"{file}{error.message.removeprefix(_CONTENT)}", field=error.field) from None
 
 
 def _asked(
@@ -214,13 +220,14 @@ def _asked(
 ) -> Answer:
     """The answer of a server. What names something of this machine cannot be asked there."""
     local = [each.name for each in report.options if each.is_local and options.pop(each.name)]
-    local += [name for name in tables[0] if name and (of := report.section(name).argument) is not None and of.is_local]
     if local:
         message = f"--{local[0]} names something of this machine: leave it out with --server"
         raise InvalidArgumentError(message, field=f"--{local[0]}")
     sections, argument = tables
     given = {name: value for name, value in options.items() if value not in (None, "", ())}
-    given |= {"argument": str(argument)} if argument is not None else {}
+    for of in [report.section(name).argument for name in sections if name]:
+        if of is not None:
+            given |= {of.name if of.is_content else "argument": str(argument)}
     ask = getattr(service, report.name)
     x: Any = what if what != "-" else sys.stdin.buffer.read()
     return ask(x, sections=_asked_tables(sections), timeout=timeout, **given)

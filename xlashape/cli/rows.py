@@ -23,7 +23,9 @@ FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
 
 
 def row_options(default_limit: int, what: str) -> Callable[[F], F]:
-    """Adds --filter, --sort and --limit to a command, which takes them as `filters`, `sort` and `limit`; and --format as `form`."""
+    """Adds --filter, --sort and --limit to a command, which takes them as `filters`, `sort` and `limit`; and --format
+    as `form`.
+    """
 
     def add(command: F) -> F:
         shown = f"default: {default_limit}" if default_limit else "default: all"

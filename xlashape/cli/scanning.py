@@ -73,11 +73,13 @@ def _bytes(context: click.Context, parameter: click.Parameter, value: str) -> in
 @click.option("--ray-address", metavar="ADDRESS", help="The cluster; without it, Ray finds or starts one.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text for people.")
 def scan(uri: tuple[str, ...], out: str, datasets: str | None, as_json: bool, **options: Any) -> int:
-    """Writes what many HLO modules hold as Parquet data sets: modules, computations, instructions, buffers, accesses, copies.
+    """Writes what many HLO modules hold as Parquet data sets: modules, computations, instructions, buffers, accesses,
+    copies.
 
-    URI is a file, a directory, a pattern such as 'dumps/**/*.hlo.pb', a bucket (s3://, gs://, az://) or the store of a server. A scan can be interrupted at
-    any moment: the next one with the same output goes on, and does not repeat files that have not changed. A file that is broken, too large or too slow is a
-    row of the data set errors, and makes the exit code 1.
+    URI is a file, a directory, a pattern such as 'dumps/**/*.hlo.pb', a bucket (s3://, gs://, az://) or the store of a
+    server. A scan can be interrupted at any moment: the next one with the same output goes on, and does not repeat
+    files that have not changed. A file that is broken, too large or too slow is a row of the data set errors, and makes
+    the exit code 1.
     """  # fmt: skip
     # Deferred: what a scan computes with takes longer to load than the command line.
     from xlashape.scan import scan as scanned

@@ -20,12 +20,15 @@ from xlashape.math import byte_text
 
 if TYPE_CHECKING:
     from xlashape_client.methods import ServiceMethods
+    from xlashape_server import Config
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _settings(command: F) -> F:
-    """Adds an option for each setting of the server, with its default and its meaning. An option that is not given is None."""
+    """Adds an option for each setting of the server, with its default and its meaning. An option that is not given is
+    None.
+    """
     from xlashape_server.config import Config
 
     for setting in reversed(dataclasses.fields(Config)):
@@ -57,10 +60,40 @@ def _settings(command: F) -> F:
 def serve(file: str | None, print_config: bool, **options: Any) -> None:
     """Serves over gRPC until it is interrupted. Calls in flight are finished first.
 
-    Settings come from the file, then from variables such as XLASHAPE_STORE_BYTES, then from the options; the last one counts. Bytes and
-    seconds may have units: 64MiB, 24h.
+    Settings come from the file, then from variables such as XLASHAPE_STORE_BYTES, then from the options; the last one
+    counts. Bytes and seconds may have units: 64MiB, 24h.
     """
-    from xlashape_server import Config, serve, settings
+    from xlashape_server import logs, settings
+    from xlashape_server import serve as run
+
+    mistakes = [
+        f"{wrong} is not a setting; did you mean {meant}?"
+        for wrong, meant in settings.similar_variables(os.environ).items()
+    ]
+    if print_config:
+        for mistake in mistakes:
+            click.echo(f"xlashape: {mistake}", err=True)
+        config, sources = _config(file, options)
+        click.echo(settings.printed(config, sources))
+        return
+    require("server", "a server")
+    # From here on what reads the log of JSON would take another line for none of the server's.
+    logs.configure("info", pid=os.getpid())
+    log = logging.getLogger("xlashape_server")
+    for mistake in mistakes:
+        log.warning("%s", mistake)
+    try:
+        config, _ = _config(file, options)
+        code = run(config)
+    except XlashapeError as error:
+        log.error("cannot start: %s", error.message, extra={"facts": {"code": error.code, "field": error.field}})
+        code = 1
+    raise SystemExit(code)
+
+
+def _config(file: str | None, options: dict[str, str | None]) -> tuple[Config, dict[str, str]]:
+    """The settings of a file, of variables and of options, and where each comes from."""
+    from xlashape_server import Config, settings
 
     given = settings.of_file(file) if file else settings.Settings({}, {})
     given = given.then(settings.of_environment(os.environ))
@@ -68,26 +101,13 @@ def serve(file: str | None, print_config: bool, **options: Any) -> None:
         if value is not None:
             option = "--" + name.replace("_", "-")
             given = given.then(settings.Settings({name: settings.read_value(name, value)}, {name: option}))
-    for wrong, meant in settings.similar_variables(os.environ).items():
-        click.echo(f"xlashape: {wrong} is not a setting; did you mean {meant}?", err=True)
-    config = Config(**given.values)
-    if print_config:
-        click.echo(settings.printed(config, given.sources))
-        return
-    require("server", "a server")
-    try:
-        code = serve(config)
-    except XlashapeError as error:
-        # The log of JSON has begun, and what reads it would take another line for none of the server's.
-        facts = {"code": error.code, "field": error.field}
-        logging.getLogger("xlashape_server").error("cannot start: %s", error.message, extra={"facts": facts})
-        code = 1
-    raise SystemExit(code)
+    return Config(**given.values), given.sources
 
 
 @click.command(short_help="Ask a server about a shape, a module and fusions.")
 def demo() -> None:
-    """Starts a server on a free loopback port, asks it about a shape, a module and fusions, prints the answers, and stops the server.
+    """Starts a server on a free loopback port, asks it about a shape, a module and fusions, prints the answers, and
+    stops the server.
 
     Where gRPC is not installed, this process answers the same questions.
     """
@@ -155,9 +175,11 @@ _FUSIONS = (
     help="The directory whose files may be opened. [default: the current directory]",
 )
 def mcp(root: str) -> None:
-    """Serves the questions of this library as tools for a coding agent, over the Model Context Protocol on standard input and output.
+    """Serves the questions of this library as tools for a coding agent, over the Model Context Protocol on standard
+    input and output.
 
-    An agent starts it itself, with a configuration such as {"command": "xlashape", "args": ["mcp", "--root", "/dumps"]}. It needs the extra mcp.
+    An agent starts it itself, with a configuration such as {"command": "xlashape", "args": ["mcp", "--root",
+    "/dumps"]}. It needs the extra mcp.
     """
     from xlashape.agents import make_server  # start-up time
 

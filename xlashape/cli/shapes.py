@@ -188,9 +188,11 @@ def index(
     timeout: float,
     as_json: bool,
 ) -> None:
-    """The position in the buffer of SHAPE of the element at each INDEX, such as 2,3: a line each. `-` reads indices from standard input.
+    """The position in the buffer of SHAPE of the element at each INDEX, such as 2,3: a line each. `-` reads indices
+    from standard input.
 
-    Of INSTRUCTION in the module in FILE, in the buffer of its result. With --inverse: the index of the element at each position, or `padding`.
+    Of INSTRUCTION in the module in FILE, in the buffer of its result. With --inverse: the index of the element at each
+    position, or `padding`.
     """
     if _is_file(text, numbers):
         with naming(text):
@@ -235,7 +237,9 @@ def index(
 
 
 def _is_file(text: str, numbers: tuple[str, ...]) -> bool:
-    """Whether the first argument is a module: one that a server keeps, a file, or a name without the brackets of a shape before two more arguments."""
+    """Whether the first argument is a module: one that a server keeps, a file, or a name without the brackets of a
+    shape before two more arguments.
+    """
     if text.startswith("modules/") or Path(text[:1024]).is_file():
         return True
     return len(numbers) > 1 and not any(bracket in text for bracket in "[(") and _INDEX.fullmatch(numbers[0]) is None
@@ -261,7 +265,9 @@ def _lines(arguments: tuple[str, ...]) -> Iterator[str]:
 
 
 def numbers_of(text: str, field: str = "INDEX", what: str = "an index") -> tuple[int, ...]:
-    """The numbers of `2,3`, with or without parentheses. InvalidIndexError for other text, SizeOverflowError beyond int64."""
+    """The numbers of `2,3`, with or without parentheses. InvalidIndexError for other text, SizeOverflowError beyond
+    int64.
+    """
     inner = text.strip()
     if inner.startswith("(") and inner.endswith(")"):
         inner = inner[1:-1].strip()

@@ -8,7 +8,8 @@
 - `marks`: what a picture shows: cells with labels and fills, in grids, strips and lists.
 - `writers`: SVG, HTML, PNG, text.
 - `memory_map`: the memory of a program over time. `profile_bars`: the time of its instructions.
-- `picture`: the result of `draw`. `draw`: what can be drawn. `notebook`: how objects of the library show themselves in notebooks.
+- `picture`: the result of `draw`. `draw`: what can be drawn. `notebook`: how objects of the library show themselves in
+  notebooks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`draw`: pictures of shapes, layouts, maps and instructions, given as objects or as text, of the memory of programs, and of their time."""
+"""`draw`: pictures of shapes, layouts, maps and instructions, given as objects or as text, of the memory of programs,
+and of their time."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 Subject: TypeAlias = "Shape | Layout | IndexingMap | HloInstruction | str | Any"
 """The types that `draw` takes. It also takes everything that `Shape.of` takes, such as arrays of NumPy and JAX.
-Text is a shape, a layout if it begins with a brace, or a map if it has an arrow `->`. The answer of `xlashape.memory` is drawn over time, that of
-`xlashape.profile` as bars."""
+Text is a shape, a layout if it begins with a brace, or a map if it has an arrow `->`. The answer of `xlashape.memory`
+is drawn over time, that of `xlashape.profile` as bars."""
 
 
 def draw(
@@ -44,25 +45,30 @@ def draw(
     warp: int | None = None,
     theme: str = "auto",
 ) -> Picture:
-    """A picture of a layout of any size; of a layout before and after a change; of the elements that part of an output reads; of a program's memory, or of a
-    profile's times.
+    """A picture of a layout of any size; of a layout before and after a change; of the elements that part of an output
+    reads; of a program's memory, or of a profile's times.
 
-    An array is drawn by its tiles, with one tile opened down to elements and bits; a small array is drawn whole, a tuple as a list. Of a map or an
-    instruction, the picture shows which elements of the operands one element, a tile or a warp of the output reads, on the operands' layouts.
+    An array is drawn by its tiles, with one tile opened down to elements and bits; a small array is drawn whole, a
+    tuple as a list. Of a map or an instruction, the picture shows which elements of the operands one element, a tile or
+    a warp of the output reads, on the operands' layouts.
 
     - `after`: the same array in another layout.
-    - `at`: the index of an element, which is marked and shown with its surroundings. Of a map: the first element of the output.
+    - `at`: the index of an element, which is marked and shown with its surroundings. Of a map: the first element of the
+      output.
     - `rows`, `columns`: a window of the two axes that are shown, such as `"8:16"` or `range(8, 16)`.
-    - `color`: what fills show: `memory` (the order in memory), `tile`, `row`, `bank`, or `segment` (of `segment_bytes` bytes).
+    - `color`: what fills show: `memory` (the order in memory), `tile`, `row`, `bank`, or `segment` (of `segment_bytes`
+      bytes).
     - `label`: what is written in cells: `position`, `index`, `byte`, `tile`, `bank` or `segment`.
     - `path`: whether arrows follow the order of memory.
     - `banks`, `bank_bytes`: the number of memory banks, and the number of consecutive bytes in a bank.
-    - `output`, `operand`: of an instruction, the numbers of an output (0 if not given) and of an operand (all if not given); of a map, their shapes.
+    - `output`, `operand`: of an instruction, the numbers of an output (0 if not given) and of an operand (all if not
+      given); of a map, their shapes.
     - `tile`, `warp`: the sizes of a tile of the output, or the number of outputs, consecutive in memory, of a warp.
     - `theme`: `light`, `dark`, or `auto`, which follows the setting of the reader's system.
 
-    InvalidArgumentError, and its kinds, for what cannot be drawn: an array with an unbounded dimension, an unknown option. UnsupportedError for a sparse
-    layout or an element type of unknown width; LimitExceededError for more reads than a picture can hold.
+    InvalidArgumentError, and its kinds, for what cannot be drawn: an array with an unbounded dimension, an unknown
+    option. UnsupportedError for a sparse layout or an element type of unknown width; LimitExceededError for more reads
+    than a picture can hold.
 
     >>> draw("f32[4096,4096]{1,0:T(8,128)}", at=(1000, 1000), color="row")
     <Picture of f32[4096,4096]{1,0:T(8,128)}>

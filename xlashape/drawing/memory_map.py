@@ -1,7 +1,9 @@
-"""The memory of a program as a picture: time along x, memory along y, a rectangle for each value, as large as it is and where it lies.
+"""The memory of a program as a picture: time along x, memory along y, a rectangle for each value, as large as it is and
+where it lies.
 
-Allocations stand one above the other: parameters, constants, outputs, temporaries. Where XLA's assignment gives offsets, a value is drawn at its offset.
-Where it does not (an estimate), values are placed here: each at the lowest place that is free when it begins.
+Allocations stand one above the other: parameters, constants, outputs, temporaries. Where XLA's assignment gives
+offsets, a value is drawn at its offset. Where it does not (an estimate), values are placed here: each at the lowest
+place that is free when it begins.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from xlashape.drawing.picture import Picture
 from xlashape.drawing.writers.memory_page import page_text
 from xlashape.drawing.writers.panels import DARK, FONT, LIGHT, THEMES
 from xlashape.drawing.writers.svg import svg_as_png
-from xlashape.errors import InvalidArgumentError, XlashapeError
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError
 from xlashape.frozen import set_field
 from xlashape.limits import spend
 from xlashape.math import byte_text
@@ -52,7 +54,7 @@ class MemoryMap(NamedTuple):
 
 
 def memory_map(memory: ProgramMemory) -> MemoryMap:
-    """Where each value of a program lies."""
+    """Where each value of a program lies. Raises InvalidModuleError for a value that begins behind its allocation."""
     buffers = [each for each in memory.buffers() if each.bytes and each.kind in KINDS]
     spend(len(buffers) * 4 + 1)
     sizes = {each.number: each.size for each in memory.plan.allocations}
@@ -63,6 +65,12 @@ def memory_map(memory: ProgramMemory) -> MemoryMap:
         if each.allocation is None or each.offset is None:
             loose.setdefault(kind, []).append(each)
         else:
+            size = sizes.get(each.allocation, 0)
+            if each.offset >= max(size, 1):
+                raise InvalidModuleError(
+                    f"buffer assignment: {each.name!r} is {each.offset:,} bytes behind the beginning of allocation "
+                    f"{each.allocation}, which has {size:,} bytes"
+                )
             lanes.setdefault((kind, each.allocation), []).append(each)
     bottom = 0
     rectangles: list[Rectangle] = []
@@ -77,7 +85,8 @@ def memory_map(memory: ProgramMemory) -> MemoryMap:
 
 
 def _placed(buffers: Sequence[LiveBuffer]) -> tuple[list[tuple[LiveBuffer, int]], int]:
-    """Offsets at which no two values that live at once overlap, and the bytes of all. A value gets the lowest place that is free when it begins."""
+    """Offsets at which no two values that live at once overlap, and the bytes of all. A value gets the lowest place
+    that is free when it begins."""
     placed: list[tuple[LiveBuffer, int]] = []
     live: list[tuple[int, int, int]] = []
     """(offset, bytes, last step) of what lives, in the order of offsets."""
@@ -97,7 +106,8 @@ def _placed(buffers: Sequence[LiveBuffer]) -> tuple[list[tuple[LiveBuffer, int]]
 
 
 class MemoryPicture(Picture):
-    """The picture of a program's memory. It is shown and saved as other pictures; its page zooms, searches and tells what lies under the pointer."""
+    """The picture of a program's memory. It is shown and saved as other pictures; its page zooms, searches and tells
+    what lies under the pointer."""
 
     __slots__ = ("_map", "_memory")
     _memory: ProgramMemory
@@ -124,7 +134,7 @@ class MemoryPicture(Picture):
         placed = ("Offsets are not known: values are placed where there is room.",) if self._map.is_placed_here else ()
         return (peak + at, *placed)
 
-    def svg(self) -> str:
+    def svg(self, *, data: bool = False) -> str:  # noqa: ARG002 - the same picture for scripts
         """The picture as the text of an SVG file. Of more than 1,500 values it has the largest."""
         return self._svg(standalone=True)
 

@@ -79,22 +79,37 @@ class Picture(Frozen):
         return self._scene.title
 
     @property
+    def facts(self) -> tuple[str, ...]:
+        """What is to be read off the picture: what stands below its title."""
+        return self._scene.facts
+
+    @property
     def scene(self) -> Scene:
         """The marks of the picture, as on a screen."""
         return self._scene
 
-    def svg(self) -> str:
-        """The picture as the text of an SVG file, smaller than 200,000 bytes."""
-        return self._svg(standalone=True)
+    def svg(self, *, data: bool = False) -> str:
+        """The picture as the text of an SVG file, smaller than 200,000 bytes.
+
+        `data`: attributes instead of hover texts, for scripts. A cell has `data-t`, its hover text, `data-i`, the index
+        of its element (none for padding), `data-p`, its position in memory, and `data-k`, which cells of the same
+        element share. The group of a panel has `data-panel`, which is `elements`, `tiles` or `memory`, and
+        `data-array`: 0 for the array or the output, the number of the operand plus 1; of two layouts 0 and 1.
+
+        >>> from xlashape.drawing import draw
+        >>> 'data-i="2,3" data-p="17"' in draw("f32[3,5]{1,0:T(2,2)}").svg(data=True)
+        True
+        """
+        return svg_text(self._small_scene("data"), self.theme, tips="data") if data else self._svg(standalone=True)
 
     def _svg(self, *, standalone: bool) -> str:
         return svg_text(self._small_scene(), self.theme, standalone=standalone)
 
-    def _small_scene(self) -> Scene:
+    def _small_scene(self, tips: str = "title") -> Scene:
         """The scene for a screen, or a scene with less content if its file would be too large."""
         scene = self._scene
         for space in _SMALLER:
-            if len(svg_text(scene, self.theme).encode()) < MAX_BYTES:
+            if len(svg_text(scene, self.theme, tips=tips).encode()) < MAX_BYTES:
                 break
             scene = self._build(space)
         return scene
@@ -108,10 +123,12 @@ class Picture(Frozen):
         return png_bytes(self._small_scene(), self.theme, scale)
 
     def text(self, color: str = "none", width: int = 100) -> str:
-        """The picture as text for lines of `width` characters. `color` is `none`, `256` or `full`: the colours of the terminal.
+        """The picture as text for lines of `width` characters. `color` is `none`, `256` or `full`: the colours of the
+        terminal.
 
         >>> from xlashape.drawing import draw
-        >>> for line in draw("f32[2,3]{1,0:T(2,2)}").text().splitlines()[5:9]: print(line)
+        >>> for line in draw("f32[2,3]{1,0:T(2,2)}").text().splitlines()[5:9]:
+        ...     print(line)
         positions               memory: the index at each position
         d0↓   0  1  2  · →d1       byte  +0  +4  +8  +12
           0   0  1│ 4 ░░         byte 0 │0,0│0,1│1,0│1,1│
@@ -125,7 +142,8 @@ class Picture(Frozen):
     def save(self, path: str | os.PathLike[str], *, scale: float = 2.0) -> None:
         """Writes a file in the format of its extension: .svg, .html, .png or .txt. `scale` is that of a PNG image.
 
-        InvalidArgumentError for another extension, and if the file cannot be written, in which case an old file stays. UnavailableError as for `png`.
+        InvalidArgumentError for another extension, and if the file cannot be written, in which case an old file stays.
+        UnavailableError as for `png`.
         """
         content = self.to_bytes(format_of(path), scale=scale)
 

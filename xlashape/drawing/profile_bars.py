@@ -1,7 +1,8 @@
-"""The time of a profile as a picture: a bar for each instruction, the longest first, with a mark at the least time that the device allows.
+"""The time of a profile as a picture: a bar for each instruction, the longest first, with a mark at the least time that
+the device allows.
 
-The instructions beyond the first 40 are one bar, the last. A mark is drawn where the profile knows the instruction's least time: from the
-mark to the end of the bar is the most that another program of the same instructions can save.
+The instructions beyond the first 40 are one bar, the last. A mark is drawn where the profile knows the instruction's
+least time: from the mark to the end of the bar is the most that another program of the same instructions can save.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class ProfilePicture(Picture):
     def _device(self) -> str:
         return self._profile.target or "this device"
 
-    def svg(self) -> str:
+    def svg(self, *, data: bool = False) -> str:  # noqa: ARG002 - the same picture for scripts
         """The picture as the text of an SVG file."""
         return self._svg(standalone=True)
 
@@ -142,7 +143,8 @@ class ProfilePicture(Picture):
         return _svg_text(self, self.theme, standalone=standalone)
 
     def html(self) -> str:
-        """The picture as a self-contained page, which needs no network. Under the pointer a bar says what is known of its instruction."""
+        """The picture as a self-contained page, which needs no network. Under the pointer a bar says what is known of
+        its instruction."""
         page = DARK if self.theme == "dark" else LIGHT
         dark = (
             f"@media (prefers-color-scheme:dark){{body{{background:{DARK['ground']}}}}}" if self.theme == "auto" else ""
@@ -161,7 +163,8 @@ class ProfilePicture(Picture):
         return svg_as_png(_svg_text(self, theme, standalone=True), scale)
 
     def text(self, color: str = "none", width: int = 100) -> str:
-        """The bars as lines of at most `width` characters, 60 at least. A bar is full up to the least time, where that is known."""
+        """The bars as lines of at most `width` characters, 60 at least. A bar is full up to the least time, where that
+        is known."""
         del color  # bars have none
         width = max(60, min(width, 400))
         first, *others = self.facts

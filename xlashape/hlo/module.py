@@ -1,16 +1,18 @@
 """HloModule, HloComputation and HloInstruction: views over an HloModuleProto. Match XLA's classes of the same names.
 
-The proto stays the single truth. Reading loses nothing and writing is the proto: `HloModule.from_proto(data).to_proto()` keeps every
-field, known or not. Views decode lazily and keep what they decoded, so a script that changes `module.proto` makes a new view of it
-afterwards: `module = HloModule.from_proto(module.proto)`, which also checks the ids that the script wrote.
+The proto stays the single truth. Reading loses nothing and writing is the proto:
+`HloModule.from_proto(data).to_proto()` keeps every field, known or not. Views decode lazily and keep what they decoded,
+so a script that changes `module.proto` makes a new view of it afterwards:
+`module = HloModule.from_proto(module.proto)`, which also checks the ids that the script wrote.
 
-The three classes are in one file because they refer to each other: a module has computations, a computation has instructions, and
-an instruction knows its computation and the computations that it calls.
+The three classes are in one file because they refer to each other: a module has computations, a computation has
+instructions, and an instruction knows its computation and the computations that it calls.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +28,7 @@ from xlashape.hlo.module_proto import schema_compat
 from xlashape.hlo.module_proto.module_config import UNSAID, ModuleConfig
 from xlashape.hlo.module_proto.schema_compat import Original
 from xlashape.hlo.module_proto.structure import LOCAL_ID, check_module, needs_small_ids, with_small_ids
+from xlashape.hlo.module_proto.undecoded import is_undecoded
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode, opcode_of
 from xlashape.proto import xla
 from xlashape.shape import Shape, ShapeIndex
@@ -46,12 +49,17 @@ if TYPE_CHECKING:
 _HEAD = 4096
 """Characters of a text by which it is told what it is, if it is not HLO."""
 
+# Instructions are compared by identity: two threads that ask for them first must get the same objects.
+_MAKING_VIEWS = threading.Lock()
+
 
 class HloModule(Displayed, Tabular):
     """A program. Make it with `of`, `load`, `from_bytes`, `from_proto` or `parse`.
 
     >>> from xlashape.proto import xla
-    >>> parameter = xla.HloInstructionProto(name="p", opcode="parameter", shape=xla.ShapeProto(element_type=xla.F32, dimensions=[4]))
+    >>> parameter = xla.HloInstructionProto(
+    ...     name="p", opcode="parameter", shape=xla.ShapeProto(element_type=xla.F32, dimensions=[4])
+    ... )
     >>> main = xla.HloComputationProto(name="main", instructions=[parameter])
     >>> module = HloModule.from_proto(xla.HloModuleProto(name="m", computations=[main]))
     >>> module.entry.root, str(module.instruction("p").shape)
@@ -91,7 +99,8 @@ class HloModule(Displayed, Tabular):
         config: ModuleConfig | None = None,
         original: Original | None = None,
     ) -> None:
-        """`original` are the bytes of the module, where an older XLA wrote them in a form that protobuf cannot read as it is."""
+        """`original` are the bytes of the module, where an older XLA wrote them in a form that protobuf cannot read as
+        it is."""
         self.proto = proto
         self._original = original
         self.hlo_proto = hlo_proto
@@ -111,10 +120,11 @@ class HloModule(Displayed, Tabular):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> HloModule:
-        """The module in a file: HLO text, HloModuleProto or HloProto as bytes (XLA's `.hlo.pb`), protobuf text or JSON, each with or
-        without gzip. The content decides which of them it is, not the file's name.
+        """The module in a file: HLO text, HloModuleProto or HloProto as bytes (XLA's `.hlo.pb`), protobuf text or JSON,
+        each with or without gzip. The content decides which of them it is, not the file's name.
 
-        Raises NotFoundError if there is no such file, ParseError, DecodeError or InvalidModuleError for a mistake in its content.
+        Raises NotFoundError if there is no such file, ParseError, DecodeError or InvalidModuleError for a mistake in
+        its content.
         """
         from xlashape.hlo.files.convert import read_file  # start-up time: 5 ms, and the text writer's 30 ms
 
@@ -130,7 +140,8 @@ class HloModule(Displayed, Tabular):
 
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview, *, name: str | None = None) -> HloModule:
-        """The module in the content of a file, of any kind that `load` reads. Error messages about text name the file `name`."""
+        """The module in the content of a file, of any kind that `load` reads. Error messages about text name the file
+        `name`."""
         from xlashape.hlo.files.convert import decode  # start-up time, as above
 
         if not is_a(data, (bytes, bytearray, memoryview)):
@@ -144,13 +155,15 @@ class HloModule(Displayed, Tabular):
 
     @classmethod
     def of(cls, value: Any, *args: Any, **kwargs: Any) -> HloModule:
-        """The module of whatever holds one: `jax.stages.Lowered` and `Compiled`, HloModule and XlaComputation of jaxlib, a list of one
-        of these, a message, bytes, text, a path, an open file. `xlashape.hlo.files.module_of` lists all.
+        """The module of whatever holds one: `jax.stages.Lowered` and `Compiled`, HloModule and XlaComputation of
+        jaxlib, a list of one of these, a message, bytes, text, a path, an open file. `xlashape.hlo.files.module_of`
+        lists all.
 
         A list has one member; `all_of` takes several, and a Compiled with several modules.
-        A Compiled gives the module that XLA has optimised, a Lowered the one before that. Of a jitted function, `args` and `kwargs` are
-        those to lower it with. Text with a line end, a brace or `=` is HLO text unless it names a file; other text is a path. Raises
-        InvalidArgumentError for what holds no HLO, such as StableHLO, with what to pass instead; and what `load` and `parse` raise.
+        A Compiled gives the module that XLA has optimised, a Lowered the one before that. Of a jitted function, `args`
+        and `kwargs` are those to lower it with. Text with a line end, a brace or `=` is HLO text unless it names a
+        file; other text is a path. Raises InvalidArgumentError for what holds no HLO, such as StableHLO, with what to
+        pass instead; and what `load` and `parse` raise.
 
         >>> HloModule.of("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }").entry.root
         <HloInstruction 'p': parameter>
@@ -176,8 +189,8 @@ class HloModule(Displayed, Tabular):
 
     @classmethod
     def all_of(cls, value: Any, *args: Any, **kwargs: Any) -> tuple[HloModule, ...]:
-        """Every module of whatever holds some: of each member of a list, of a Compiled with several, of a profile or a dump directory. Anything else
-        that `of` takes gives one. Raises as `of` does.
+        """Every module of whatever holds some: of each member of a list, of a Compiled with several, of a profile or a
+        dump directory. Anything else that `of` takes gives one. Raises as `of` does.
 
         >>> text = "HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }"
         >>> [module.name for module in HloModule.all_of([text, HloModule.parse(text)])]
@@ -193,10 +206,11 @@ class HloModule(Displayed, Tabular):
 
     @classmethod
     def from_proto(cls, value: bytes | bytearray | memoryview | Message) -> HloModule:
-        """The module in an HloModuleProto or an HloProto, given as bytes or as a message of this or of another package's classes.
+        """The module in an HloModuleProto or an HloProto, given as bytes or as a message of this or of another
+        package's classes.
 
-        A message of this package is viewed, not copied. Raises DecodeError for bytes that are neither message, InvalidModuleError
-        for a module whose ids, operands, calls, root or entry are inconsistent.
+        A message of this package is viewed, not copied. Raises DecodeError for bytes that are neither message,
+        InvalidModuleError for a module whose ids, operands, calls, root or entry are inconsistent.
         """
         if isinstance(value, Message):
             is_hlo_proto = value.DESCRIPTOR.full_name == "xla.HloProto"
@@ -212,11 +226,11 @@ class HloModule(Displayed, Tabular):
 
     @classmethod
     def parse(cls, text: str | Source, *, elided_values: bool = True) -> HloModule:
-        """The module that HLO text describes, as XLA's own parser understands it. Raises ParseError with line and column, and DecodeError for
-        text that is known and is not HLO, such as StableHLO.
+        """The module that HLO text describes, as XLA's own parser understands it. Raises ParseError with line and
+        column, and DecodeError for text that is known and is not HLO, such as StableHLO.
 
-        XLA gives elided constants, `constant({...})`, made-up values of the size of their shape. Without `elided_values` they have none, which
-        takes no memory.
+        XLA gives elided constants, `constant({...})`, made-up values of the size of their shape. Without
+        `elided_values` they have none, which takes no memory.
         """
         from xlashape.hlo.text.reader.module import parse_text  # start-up time: 30 ms
 
@@ -231,8 +245,9 @@ class HloModule(Displayed, Tabular):
     def to_proto(self, *, for_version: str | None = None) -> xla.HloModuleProto:
         """A copy of `proto`, or one that a version of jaxlib loads, given as "0.4.35".
 
-        jaxlib 0.4.30 and 0.4.35 refuse ids beyond 32 bits, which modules made from text have where they have several computations. For
-        versions before 0.10 instructions and computations are numbered anew, from 1; all versions load such ids.
+        jaxlib 0.4.30 and 0.4.35 refuse ids beyond 32 bits, which modules made from text have where they have several
+        computations. For versions before 0.10 instructions and computations are numbered anew, from 1; all versions
+        load such ids.
         """
         if for_version is not None and needs_small_ids(for_version):
             renumbered = with_small_ids(self.proto)
@@ -245,7 +260,8 @@ class HloModule(Displayed, Tabular):
     def to_bytes(self) -> bytes:
         """The module serialized: as the HloProto that held it if there was one, else as an HloModuleProto.
 
-        A module that was read from bytes and not changed gives fields that today's schema does not have, too, as they came.
+        A module that was read from bytes and not changed gives fields that today's schema does not have, too, as they
+        came.
         """
         message = self.proto if self.hlo_proto is None else self.hlo_proto
         data = schema_compat.original_bytes(message, self._original)
@@ -266,12 +282,13 @@ class HloModule(Displayed, Tabular):
         style: str | PrintOptions = "default",
         **options: Any,
     ) -> None:
-        """Writes the module to a file in the format of its suffix: .hlo and .txt (HLO text), .pb, .hlo.pb, .pbtxt or .json, each also
-        with .gz. `load` reads all of them. The file is replaced as a whole: where writing fails, the old one stays.
+        """Writes the module to a file in the format of its suffix: .hlo and .txt (HLO text), .pb, .hlo.pb, .pbtxt or
+        .json, each also with .gz. `load` reads all of them. The file is replaced as a whole: where writing fails, the
+        old one stays.
 
-        HLO text takes a style and options, as `to_text`, and has large constants unless `print_large_constants=False` is passed.
-        `for_version` is as for `to_proto`. Raises LossyConversionError, unless `lossy`, if the format cannot hold all of the module;
-        InvalidArgumentError for another suffix, or if the file cannot be written.
+        HLO text takes a style and options, as `to_text`, and has large constants unless `print_large_constants=False`
+        is passed. `for_version` is as for `to_proto`. Raises LossyConversionError, unless `lossy`, if the format cannot
+        hold all of the module; InvalidArgumentError for another suffix, or if the file cannot be written.
 
         >>> import tempfile
         >>> module = HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }")
@@ -297,12 +314,16 @@ class HloModule(Displayed, Tabular):
         return printed
 
     def fingerprint(self, **counted: bool) -> str:
-        """A hash of the program that is the same for all spellings of it, on all machines and in all releases: `1:` and 32 digits.
+        """A hash of the program that is the same for all spellings of it, on all machines and in all releases: `1:` and
+        32 digits.
 
-        `counted` are `layouts=True`, `sharding=True`, `schedule=False` and `constants=True` (the values of large constants);
-        `xlashape.hlo.canonical` says what else counts, and what does not.
+        `counted` are `layouts=True`, `sharding=True`, `schedule=False` and `constants=True` (the values of large
+        constants); `xlashape.hlo.canonical` says what else counts, and what does not.
 
-        >>> one, two = "ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }", "ENTRY f { x = f32[4] parameter(0) ROOT %y = f32[4] negate(%x) }"
+        >>> one, two = (
+        ...     "ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }",
+        ...     "ENTRY f { x = f32[4] parameter(0) ROOT %y = f32[4] negate(%x) }",
+        ... )
         >>> HloModule.parse(f"HloModule m {one}").fingerprint() == HloModule.parse(f"HloModule n {two}").fingerprint()
         True
         """
@@ -334,7 +355,8 @@ class HloModule(Displayed, Tabular):
         return self._computations[self._index_by_local_id[self.proto.entry_computation_id & LOCAL_ID]]
 
     def computation(self, name: str) -> HloComputation:
-        """The computation called `name`, which may begin with `%`. If two have that name, the first. Raises NotFoundError."""
+        """The computation called `name`, which may begin with `%`. If two have that name, the first. Raises
+        NotFoundError."""
         by_name = self._computation_by_name
         if by_name is None:
             by_name = self._computation_by_name = {
@@ -355,9 +377,9 @@ class HloModule(Displayed, Tabular):
     def instruction(self, name: str) -> HloInstruction:
         """The instruction called `name`, which may begin with `%`, in whichever computation it is.
 
-        XLA keeps names unique in a module. Where a name is not unique, the entry computation's instruction is returned. A name that
-        several computations other than the entry have raises InvalidArgumentError: ask one of those computations instead.
-        Raises NotFoundError if no instruction has the name.
+        XLA keeps names unique in a module. Where a name is not unique, the entry computation's instruction is returned.
+        A name that several computations other than the entry have raises InvalidArgumentError: ask one of those
+        computations instead. Raises NotFoundError if no instruction has the name.
         """
         by_name = self._instruction_by_name
         if by_name is None:
@@ -394,7 +416,8 @@ class HloModule(Displayed, Tabular):
         return instruction_table(self.proto, self.proto.computations, self.shape_of)
 
     def resolve(self, ids: Iterable[int]) -> tuple[HloComputation, ...]:
-        """The computations with these ids, in the order of `ids`. Raises InvalidModuleError for an id that no computation has."""
+        """The computations with these ids, in the order of `ids`. Raises InvalidModuleError for an id that no
+        computation has."""
         try:
             return tuple([self._computations[self._index_by_local_id[number & LOCAL_ID]] for number in ids])
         except KeyError:
@@ -480,8 +503,16 @@ class HloComputation(Displayed, Tabular):
         """Its instructions in the order of the proto. XLA writes operands before their users."""
         instructions = self._instructions
         if instructions is None:
-            views = (HloInstruction(self, index, proto) for index, proto in enumerate(self.proto.instructions))
-            instructions = self._instructions = tuple(views)
+            with _MAKING_VIEWS:
+                instructions = self._instructions
+                if instructions is None:
+                    if is_undecoded(self.proto):
+                        views = (_UndecodedInstruction(self, index) for index in range(len(self.proto.instructions)))
+                    else:
+                        views = (
+                            HloInstruction(self, index, proto) for index, proto in enumerate(self.proto.instructions)
+                        )
+                    instructions = self._instructions = tuple(views)
         return instructions
 
     @property
@@ -491,7 +522,8 @@ class HloComputation(Displayed, Tabular):
 
     @property
     def parameters(self) -> tuple[HloInstruction, ...]:
-        """Its parameters in the order of their numbers. Raises InvalidModuleError if a number is missing or occurs twice."""
+        """Its parameters in the order of their numbers. Raises InvalidModuleError if a number is missing or occurs
+        twice."""
         parameters = self._parameters
         if parameters is None:
             by_number = [
@@ -514,7 +546,8 @@ class HloComputation(Displayed, Tabular):
         return self.proto.execution_thread
 
     def instruction(self, name: str) -> HloInstruction:
-        """The instruction called `name`, which may begin with `%`. If two have that name, the first. Raises NotFoundError."""
+        """The instruction called `name`, which may begin with `%`. If two have that name, the first. Raises
+        NotFoundError."""
         by_name = self._instruction_by_name
         if by_name is None:
             by_name = self._instruction_by_name = {
@@ -528,7 +561,8 @@ class HloComputation(Displayed, Tabular):
         return instruction
 
     def resolve(self, ids: Iterable[int]) -> tuple[HloInstruction, ...]:
-        """The instructions with these ids, in the order of `ids`. Raises InvalidModuleError for an id that no instruction has."""
+        """The instructions with these ids, in the order of `ids`. Raises InvalidModuleError for an id that no
+        instruction has."""
         by_local_id = self._instruction_by_local_id or self._by_local_id()
         try:
             return tuple([by_local_id[number & LOCAL_ID] for number in ids])
@@ -538,7 +572,8 @@ class HloComputation(Displayed, Tabular):
             ) from None
 
     def users_of(self, instruction: HloInstruction) -> tuple[HloInstruction, ...]:
-        """The instructions that have `instruction` as an operand, each once. The first call finds the users of all instructions."""
+        """The instructions that have `instruction` as an operand, each once. The first call finds the users of all
+        instructions."""
         users = self._users
         if users is None:
             users_by_index: list[list[HloInstruction]] = [[] for _ in self.instructions]
@@ -550,13 +585,19 @@ class HloComputation(Displayed, Tabular):
         return users[instruction.index]
 
     def fingerprint(self, **counted: bool) -> str:
-        """A hash of what the computation does, with all that it calls, as `HloModule.fingerprint` gives one of a module."""
+        """A hash of what the computation does, with all that it calls, as `HloModule.fingerprint` gives one of a
+        module."""
         return self.module.canonical(counted).computation_fingerprint(self.index)
 
     def to_text(self, style: str | PrintOptions = "default", **options: Any) -> str:
-        """The computation as it is in the module's text, which `HloModule.to_text` describes: from ENTRY or its name to its brace.
+        """The computation as it is in the module's text, which `HloModule.to_text` describes: from ENTRY or its name to
+        its brace.
 
-        >>> print(HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }").entry.to_text(print_percent=False))
+        >>> print(
+        ...     HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }").entry.to_text(
+        ...         print_percent=False
+        ...     )
+        ... )
         ENTRY e (p: f32[4]) -> f32[4] {
           ROOT p = f32[4]{0} parameter(0)
         }
@@ -584,7 +625,8 @@ class HloComputation(Displayed, Tabular):
 
 
 class HloInstruction(Displayed):
-    """One instruction of a computation: a view over an HloInstructionProto, `proto`. Properties decode it on first use and keep the result.
+    """One instruction of a computation: a view over an HloInstructionProto, `proto`. Properties decode it on first use
+    and keep the result.
 
     A computation makes each view once, so two views of the same instruction are the same object: compare with `is`.
     Attributes are typed values: `instruction.attributes.window`. Every other field is in `proto`.
@@ -614,6 +656,10 @@ class HloInstruction(Displayed):
         self.computation = computation
         self.index = index
         self.proto = proto
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begins with nothing decoded."""
         self._name: str | None = None
         self._opcode: Opcode | UnknownOpcode | None = None
         self._shape: Shape | None = None
@@ -637,7 +683,8 @@ class HloInstruction(Displayed):
 
     @property
     def opcode(self) -> Opcode | UnknownOpcode:
-        """What it does. An opcode that this version does not know is an UnknownOpcode of the name that the proto has."""
+        """What it does. An opcode that this version does not know is an UnknownOpcode of the name that the proto
+        has."""
         opcode = self._opcode
         if opcode is None:
             opcode = self._opcode = opcode_of(self.proto.opcode)
@@ -645,7 +692,8 @@ class HloInstruction(Displayed):
 
     @property
     def shape(self) -> Shape:
-        """The shape of its result. Instructions of equal shapes share one object. Raises InvalidModuleError for an invalid shape."""
+        """The shape of its result. Instructions of equal shapes share one object. Raises InvalidModuleError for an
+        invalid shape."""
         shape = self._shape
         if shape is None:
             try:
@@ -659,9 +707,7 @@ class HloInstruction(Displayed):
         """The instructions whose results it takes, in order. An instruction that it takes twice occurs twice."""
         operands = self._operands
         if operands is None:
-            ids = self.proto.operand_ids[
-                :
-            ]  # iterating over a list takes half the time of iterating over a repeated field
+            ids = self.proto.operand_ids[:]  # a list is iterated over in half the time of a repeated field
             operands = self._operands = self.computation.resolve(ids) if ids else ()
         return operands
 
@@ -684,7 +730,8 @@ class HloInstruction(Displayed):
 
     @property
     def called_computations(self) -> tuple[HloComputation, ...]:
-        """The computations it calls, in the proto's order: a while's body then its condition, a conditional's branches."""
+        """The computations it calls, in the proto's order: a while's body then its condition, a conditional's
+        branches."""
         called = self._called
         if called is None:
             called = self._called = self.computation.module.resolve(self.proto.called_computation_ids)
@@ -694,7 +741,8 @@ class HloInstruction(Displayed):
     def metadata(self) -> Metadata:
         """Which operation of a program it comes from, and which of its lines: `op_name`, `op_type`, `source`, `frames`.
 
-        >>> text = 'HloModule m ENTRY e { ROOT p = f32[4] parameter(0), metadata={op_name="jit(f)/x" source_file="/src/train.py" source_line=73} }'
+        >>> text = '''HloModule m ENTRY e { ROOT p = f32[4] parameter(0),
+        ... metadata={op_name="jit(f)/x" source_file="/src/train.py" source_line=73} }'''
         >>> metadata = HloModule.parse(text).entry.root.metadata
         >>> metadata.op_name, metadata.source, metadata.source_file
         ('jit(f)/x', 'train.py:73', '/src/train.py')
@@ -727,14 +775,16 @@ class HloInstruction(Displayed):
 
     @property
     def replica_groups(self) -> ReplicaGroups:
-        """The groups in which a collective exchanges data; without groups where it has none, and for another instruction."""
+        """The groups in which a collective exchanges data; without groups where it has none, and for another
+        instruction."""
         from xlashape.hlo.values.replica_groups import ReplicaGroups  # as above
 
         return ReplicaGroups.from_instruction(self.proto)
 
     @property
     def parameter_number(self) -> int:
-        """Which parameter of the computation it is. Raises InvalidArgumentError for an instruction that is not a parameter."""
+        """Which parameter of the computation it is. Raises InvalidArgumentError for an instruction that is not a
+        parameter."""
         if self.proto.opcode != Opcode.PARAMETER:
             raise InvalidArgumentError(f"instruction {self.name!r} is not a parameter but {self.proto.opcode!r}")
         return self.proto.parameter_number
@@ -745,7 +795,8 @@ class HloInstruction(Displayed):
         return self.computation.root is self
 
     def to_text(self, style: str | PrintOptions = "default", **options: Any) -> str:
-        """The line of the instruction in the module's text, which `HloModule.to_text` describes, without indentation and `ROOT`.
+        """The line of the instruction in the module's text, which `HloModule.to_text` describes, without indentation
+        and `ROOT`.
 
         >>> HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }").entry.root.to_text()
         '%p = f32[4]{0} parameter(0)'
@@ -763,6 +814,21 @@ class HloInstruction(Displayed):
 
     def __repr__(self) -> str:
         return f"<HloInstruction {self.name!r}: {self.proto.opcode}>"
+
+
+class _UndecodedInstruction(HloInstruction):
+    """An instruction of a module that is too large to be kept decoded."""
+
+    __slots__ = ()
+
+    def __init__(self, computation: HloComputation, index: int) -> None:
+        self.computation = computation
+        self.index = index
+        self._forget()
+
+    @property
+    def proto(self) -> xla.HloInstructionProto:  # pyright: ignore[reportIncompatibleVariableOverride] - nobody sets it
+        return self.computation.proto.instructions[self.index]
 
 
 def _without_percent(name: str) -> str:

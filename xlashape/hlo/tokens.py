@@ -38,8 +38,8 @@ def _parentheses(depth: int, most: int) -> str:
 SHAPE = rf"(?:[a-z][a-z0-9]*|unknown_-?[0-9]+)\[[^\[\](){{}}=]*\](?:\{{[^{{}}=]*\}})?|{_parentheses(3, 5000)}"
 """The regular expression of what looks like a shape. Parsing tells whether it is one.
 
-Repetitions in the patterns of this parser are bounded, since `re` keeps a position to return to for each. Text beyond the bounds is read
-token by token.
+Repetitions in the patterns of this parser are bounded, since `re` keeps a position to return to for each. Text beyond
+the bounds is read token by token.
 """
 
 KEYWORDS = frozenset(
@@ -225,7 +225,9 @@ class HloCursor(Cursor):
                 self.fail(f"',' or '{closing}'")
 
     def parse_word_of(self, words: dict[str, _T], what: str, *, any_case: bool = False) -> _T:
-        """The value of the next word, which must be in `words`. With `any_case`, `words` are in lower case and the text's case does not matter."""
+        """The value of the next word, which must be in `words`. With `any_case`, `words` are in lower case and the
+        text's case does not matter.
+        """
         self.skip_space()
         at = self.at
         match = _NAME.match(self.text, at)
@@ -264,8 +266,8 @@ def escape(text: str | bytes) -> str:
 def safe_name(name: str) -> str:
     """The name that XLA gives to an instruction or computation of this name.
 
-    Bytes other than letters, digits and `_.-` become `_`, and so does a first byte that is neither a letter nor `_`. Names that begin
-    with `__` are reserved for XLA; the first `_` becomes `a`.
+    Bytes other than letters, digits and `_.-` become `_`, and so does a first byte that is neither a letter nor `_`.
+    Names that begin with `__` are reserved for XLA; the first `_` becomes `a`.
 
     >>> safe_name("a b%c"), safe_name("1x"), safe_name("__x")
     ('a_b_c', '_x', 'a_x')
@@ -323,9 +325,10 @@ def with_index_comments(parts: Sequence[str], interval: int = 5) -> str:
 
 
 def is_json_dict(text: str) -> bool:
-    """Whether the text is enclosed in braces that balance, those in strings not counted. XLA writes such a text without quotes.
+    """Whether the text is enclosed in braces that balance, those in strings not counted. XLA writes such a text without
+    quotes.
 
-    >>> is_json_dict('{"a":"}"}'), is_json_dict('{a}}'), is_json_dict("[1]")
+    >>> is_json_dict('{"a":"}"}'), is_json_dict("{a}}"), is_json_dict("[1]")
     (True, False, False)
     """
     text = text.lstrip(" \t\n\r")

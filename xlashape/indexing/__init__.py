@@ -1,61 +1,73 @@
-"""The indexing analysis: which elements of its operands each element of an instruction's result is computed from, and the other way round.
+"""The indexing analysis: which elements of its operands each element of an instruction's result is computed from, and
+the other way round.
 
     maps = output_to_input(root)                   # one OperandIndexingSet for each operand
     print(maps[0].map)                             # its map; SeveralMaps if it is read in several ways
     [access.map for access in maps[0]]             # its maps, as a list
 
-- Maps: `output_to_input`, `input_to_output`, `output_to_ancestor`, `output_to_ancestors`, `module_indexing`; `Analysis` for many questions.
-- Answers: `OperandIndexingSet` of `OperandIndexing`, `SeveralMaps`, with `RuntimeVariable`, `ReplicaIndexing` and `Knowledge`.
+- Maps: `output_to_input`, `input_to_output`, `output_to_ancestor`, `output_to_ancestors`, `module_indexing`; `Analysis`
+  for many questions.
+- Answers: `OperandIndexingSet` of `OperandIndexing`, `SeveralMaps`, with `RuntimeVariable`, `ReplicaIndexing` and
+  `Knowledge`.
 - Positions in memory: `logical_to_physical`, `physical_to_logical`, `output_to_input_physical`.
-- Reports: `operand_utilisation`, `coalescing`; both with `operand_reads`, `module_reads`, which `xlashape.reports.reads` builds on; tiles with
-  `operand_tiles`, `push_tile`, `symbolic_tile`, and of all instructions of a fusion with `tile_fusion`.
+- Reports: `operand_utilisation`, `coalescing`; both with `operand_reads`, `module_reads`, which
+  `xlashape.reports.reads` builds on; tiles with `operand_tiles`, `push_tile`, `symbolic_tile`, and of all instructions
+  of a fusion with `tile_fusion`.
 
-The packages, each built on those before: `answers` (what an answer is), `ops` (a rule for each opcode), `walk` (maps through whole computations),
-`queries` (the questions), `reports` (what maps are used for).
+The packages, each built on those before: `answers` (what an answer is), `ops` (a rule for each opcode), `walk` (maps
+through whole computations), `queries` (the questions), `reports` (what maps are used for).
 
 Differences from XLA
 --------------------
-Matches XLA's indexing analysis (`xla/hlo/analysis/indexing_analysis.h`), and also answers where that gives up. Where both answer, maps are the same
-functions, except for the following. In each case running the operation confirmed the map given here.
+Matches XLA's indexing analysis (`xla/hlo/analysis/indexing_analysis.h`), and also answers where that gives up. Where
+both answer, maps are the same functions, except for the following. In each case running the operation confirmed the map
+given here.
 
-- convolution in XLA of jaxlib 0.10.2 and older: a window may lie in the padding. Where the padding bounds an output dimension alone (a window of one
-  element, or a stride that leaves whole windows in the padding), that XLA's map of the input lacks the bound: it leads to elements that do not exist,
-  or once simplified to wrong elements. The map here has the bound, as that of jaxlib 0.12.0.1.
-- convolution with a reversed window in XLA of jaxlib 0.10.2 and older: the range variables of the two operands' maps do not pair the elements that are
-  multiplied. Here they do, as in jaxlib 0.12.0.1.
-- convolution with batch groups: XLA's map of the input names all groups; the map here names the group that the output feature belongs to.
-- clamp, select: from a scalar operand XLA leads back by the identity of the result, though a scalar has no dimensions. The map here leads to every
-  element of the result.
-- bitcast-convert to another width: XLA's map is the identity although the ranks differ. The map here drops the last dimension, or names all of it.
-- gather with operand_batching_dims: XLA's map of the operand leaves them out and takes the first dimensions of the output for offsets. The map here
-  leads to the operand's batch of the same index.
-- scan: XLA's map from element i of an output leads to element i of the scanned array alone. The map here leads to all elements up to i, where the
-  carried value depends on them.
-- dimensions without a bound: where a map depends on their size (reversed, padded at the end, an array behind them in a concatenation), XLA takes the
-  largest int64 for it. The answer here is UNKNOWN. XLA's maps of a reshape or bitcast that has one lead to index 0 or to wrong elements; here they are
-  those of every size, if the dimension stays as it is or is the first.
+- convolution in XLA of jaxlib 0.10.2 and older: a window may lie in the padding. Where the padding bounds an output
+  dimension alone (a window of one element, or a stride that leaves whole windows in the padding), that XLA's map of the
+  input lacks the bound: it leads to elements that do not exist, or once simplified to wrong elements. The map here has
+  the bound, as that of jaxlib 0.12.0.1.
+- convolution with a reversed window in XLA of jaxlib 0.10.2 and older: the range variables of the two operands' maps do
+  not pair the elements that are multiplied. Here they do, as in jaxlib 0.12.0.1.
+- convolution with batch groups: XLA's map of the input names all groups; the map here names the group that the output
+  feature belongs to.
+- clamp, select: from a scalar operand XLA leads back by the identity of the result, though a scalar has no dimensions.
+  The map here leads to every element of the result.
+- bitcast-convert to another width: XLA's map is the identity although the ranks differ. The map here drops the last
+  dimension, or names all of it.
+- gather with operand_batching_dims: XLA's map of the operand leaves them out and takes the first dimensions of the
+  output for offsets. The map here leads to the operand's batch of the same index.
+- scan: XLA's map from element i of an output leads to element i of the scanned array alone. The map here leads to all
+  elements up to i, where the carried value depends on them.
+- dimensions without a bound: where a map depends on their size (reversed, padded at the end, an array behind them in a
+  concatenation), XLA takes the largest int64 for it. The answer here is UNKNOWN. XLA's maps of a reshape or bitcast
+  that has one lead to index 0 or to wrong elements; here they are those of every size, if the dimension stays as it is
+  or is the first.
 - bitcast of tiled layouts: XLA uses the order of dimensions alone; the map here uses positions in memory.
-- compositions of two accesses with runtime variables: XLA lists the producers in another order than the variables, and loses the producers that
-  another producer depends on. Here they are all listed, in the order of the variables.
-- fusion of one instruction as several operands: XLA gives each of these operands the maps of all. Here each has those of its own parameter, and an
-  operand beyond the parameters is not read.
-- constant offsets beyond their bounds, and constant arrays of equally spaced values, are replaced by their values here, clamped as the operation
-  clamps them.
+- compositions of two accesses with runtime variables: XLA lists the producers in another order than the variables, and
+  loses the producers that another producer depends on. Here they are all listed, in the order of the variables.
+- fusion of one instruction as several operands: XLA gives each of these operands the maps of all. Here each has those
+  of its own parameter, and an operand beyond the parameters is not read.
+- constant offsets beyond their bounds, and constant arrays of equally spaced values, are replaced by their values here,
+  clamped as the operation clamps them.
 
 Limits of what a map says
 -------------------------
-- An offset is named by the instruction that computes it. In a computation that is called from several places, one instruction computes several
-  values. Reads at such offsets count as one access, though the values may differ. Offsets that are arguments of the call are different accesses.
-- In a branch of a conditional or a called computation, an array that is reached in more than 32 ways (in more than one, where its results have so many
-  paths that following them takes too long) is named in every element, and the access is marked EVERY_ELEMENT. Fusions are followed exactly,
-  up to 1,024 ways; one in a branch or called computation that has more is followed as those are.
-- Where values decide what is read (the order of a sort, the sizes of groups, how often a loop runs and at which offsets it reads), maps name the
-  elements that some values lead to.
-- The maps of a while loop or scan follow the maps of its computation from iteration to iteration until they repeat. Where they do not repeat within
-  a bound, or the computation is very large, every element of each array that matters is named, and the access is marked EVERY_ELEMENT.
+- An offset is named by the instruction that computes it. In a computation that is called from several places, one
+  instruction computes several values. Reads at such offsets count as one access, though the values may differ. Offsets
+  that are arguments of the call are different accesses.
+- In a branch of a conditional or a called computation, an array that is reached in more than 32 ways (in more than one,
+  where its results have so many paths that following them takes too long) is named in every element, and the access is
+  marked EVERY_ELEMENT. Fusions are followed exactly, up to 1,024 ways; one in a branch or called computation that has
+  more is followed as those are.
+- Where values decide what is read (the order of a sort, the sizes of groups, how often a loop runs and at which offsets
+  it reads), maps name the elements that some values lead to.
+- The maps of a while loop or scan follow the maps of its computation from iteration to iteration until they repeat.
+  Where they do not repeat within a bound, or the computation is very large, every element of each array that matters is
+  named, and the access is marked EVERY_ELEMENT.
 - The map of a dynamic-update-slice's update leads outside the update where the result does not come from it, as in XLA.
-- Range variables name sets of elements, as in XLA. From the output to the kernel of a convolution, kernel elements that are multiplied with padding
-  only are named too; from the kernel to the output they are not.
+- Range variables name sets of elements, as in XLA. From the output to the kernel of a convolution, kernel elements that
+  are multiplied with padding only are named too; from the kernel to the output they are not.
 """
 
 from xlashape.indexing.answers.operand_indexing import (

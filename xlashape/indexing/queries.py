@@ -4,8 +4,8 @@
     print(maps[0].map)                               # the map, or all of them
     [access.map for access in maps[0]]               # as a list, for any number of accesses
 
-Arrays inside a tuple are counted depth first: output 1 of an instruction that returns `(f32[2], (s32[], pred[3]))` is the s32[]. A budget in
-force (`xlashape.limits.budget`) bounds every analysis; the error names the instruction.
+Arrays inside a tuple are counted depth first: output 1 of an instruction that returns `(f32[2], (s32[], pred[3]))` is
+the s32[]. A budget in force (`xlashape.limits.budget`) bounds every analysis; the error names the instruction.
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ from xlashape.shape.parts.checks import integer
 def output_to_input(instruction: HloInstruction, output: int = 0) -> tuple[OperandIndexingSet, ...]:
     """From an element of an output to the elements of each operand that it is computed from.
 
-    One set for each operand, as the operation defines it; `.simplify()` on a set (or a member) gives the simplified form. Maps through a fusion are
-    simplified already. An operand that is not read has an empty set. Where nothing is known the map is UNDEFINED; a map is never wrong.
+    One set for each operand, as the operation defines it; `.simplify()` on a set (or a member) gives the simplified
+    form. Maps through a fusion are simplified already. An operand that is not read has an empty set. Where nothing is
+    known the map is UNDEFINED; a map is never wrong.
 
-    `output` is the leaf of the result, 0 unless the result is a tuple; output 0 of an empty tuple reads nothing. InvalidArgumentError for an output that does not exist, InvalidModuleError for
-    an instruction whose operands or attributes do not fit it, LimitExceededError or DeadlineExceededError by the budget in force.
+    `output` is the leaf of the result, 0 unless the result is a tuple; output 0 of an empty tuple reads nothing.
+    InvalidArgumentError for an output that does not exist, InvalidModuleError for an instruction whose operands or
+    attributes do not fit it, LimitExceededError or DeadlineExceededError by the budget in force.
 
     >>> text = "HloModule m ENTRY e { p = f32[20] parameter(0) ROOT b = f32[10,20] broadcast(p), dimensions={1} }"
     >>> (reads,) = output_to_input(HloModule.parse(text).entry.root)
@@ -61,7 +63,8 @@ def output_to_input(instruction: HloInstruction, output: int = 0) -> tuple[Opera
 def input_to_output(instruction: HloInstruction, operand: int = 0, leaf: int = 0) -> tuple[OperandIndexingSet, ...]:
     """From an element of an operand to the elements of each output that it takes part in.
 
-    One set for each leaf of the result. `leaf` is the leaf of the operand, where that is a tuple. Errors as for `output_to_input`.
+    One set for each leaf of the result. `leaf` is the leaf of the operand, where that is a tuple. Errors as for
+    `output_to_input`.
 
     >>> text = "HloModule m ENTRY e { p = f32[20] parameter(0) ROOT b = f32[10,20] broadcast(p), dimensions={1} }"
     >>> (writes,) = input_to_output(HloModule.parse(text).entry.root, operand=0)
@@ -77,12 +80,14 @@ def input_to_output(instruction: HloInstruction, operand: int = 0, leaf: int = 0
 
 
 def output_to_ancestors(instruction: HloInstruction, output: int = 0) -> dict[HloInstruction, OperandIndexingSet]:
-    """From an element of an output to the elements of every instruction before it in its computation, through every path; simplified.
+    """From an element of an output to the elements of every instruction before it in its computation, through every
+    path; simplified.
 
-    `leaf` of each member says which array of the ancestor is meant. The instruction itself is included, with the identity. Errors as for
-    `output_to_input`.
+    `leaf` of each member says which array of the ancestor is meant. The instruction itself is included, with the
+    identity. Errors as for `output_to_input`.
 
-    >>> text = "HloModule m ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p) ROOT r = f32[4] reverse(n), dimensions={0} }"
+    >>> text = '''HloModule m ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p)
+    ... ROOT r = f32[4] reverse(n), dimensions={0} }'''
     >>> ancestors = output_to_ancestors(HloModule.parse(text).entry.root)
     >>> {ancestor.name: str(reads.map) for ancestor, reads in ancestors.items() if ancestor.name == "p"}
     {'p': '(d0) -> (-d0 + 3), domain: d0 in [0, 3]'}
@@ -99,11 +104,14 @@ def output_to_ancestors(instruction: HloInstruction, output: int = 0) -> dict[Hl
 
 
 def output_to_ancestor(instruction: HloInstruction, ancestor: HloInstruction, output: int = 0) -> OperandIndexingSet:
-    """From an element of an output to the elements of one instruction before it in its computation, through every path; simplified.
+    """From an element of an output to the elements of one instruction before it in its computation, through every path;
+    simplified.
 
-    Empty where no path leads there. InvalidArgumentError for instructions of different computations, else errors as for `output_to_input`.
+    Empty where no path leads there. InvalidArgumentError for instructions of different computations, else errors as for
+    `output_to_input`.
 
-    >>> text = "HloModule m ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p) ROOT r = f32[4] reverse(n), dimensions={0} }"
+    >>> text = '''HloModule m ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p)
+    ... ROOT r = f32[4] reverse(n), dimensions={0} }'''
     >>> module = HloModule.parse(text)
     >>> output_to_ancestor(module.entry.root, module.instruction("p")).map
     (d0) -> (-d0 + 3), domain: d0 in [0, 3]
@@ -169,11 +177,14 @@ def is_of_budget(error: XlashapeError) -> bool:
 def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
     """The maps of every output of every instruction with operands, computation by computation; lazily.
 
-    Equal operations on equal shapes are analysed once, and so is every computation. An instruction that `output_to_input` refuses, or that
-    exceeds a limit, has an `error`, and the others are answered. Errors of the budget in force are raised.
+    Equal operations on equal shapes are analysed once, and so is every computation. An instruction that
+    `output_to_input` refuses, or that exceeds a limit, has an `error`, and the others are answered. Errors of the
+    budget in force are raised.
 
-    >>> text = "HloModule m ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p) ROOT r = f32[4] reverse(n), dimensions={0} }"
-    >>> for indexing in module_indexing(HloModule.parse(text)): print(indexing.instruction.name, indexing.operands[0].map)
+    >>> text = '''HloModule m ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p)
+    ... ROOT r = f32[4] reverse(n), dimensions={0} }'''
+    >>> for indexing in module_indexing(HloModule.parse(text)):
+    ...     print(indexing.instruction.name, indexing.operands[0].map)
     n (d0) -> (d0), domain: d0 in [0, 3]
     r (d0) -> (-d0 + 3), domain: d0 in [0, 3]
     """
@@ -223,7 +234,9 @@ def check_module(module: HloModule) -> None:
 
 
 def checked_number(instruction: HloInstruction, number: int, field: str, instruction_field: str = "instruction") -> int:
-    """The number of a leaf or an operand as an int; it may be NumPy's. InvalidArgumentError unless it is an integer and `instruction` an HloInstruction."""
+    """The number of a leaf or an operand as an int; it may be NumPy's. InvalidArgumentError unless it is an integer and
+    `instruction` an HloInstruction.
+    """
     if type(instruction) is not HloInstruction:
         raise InvalidArgumentError(
             f"{instruction_field} takes an HloInstruction, not {type(instruction).__name__}", field=instruction_field

@@ -32,7 +32,9 @@ def split(message_class: type[M], data: bytes, *names: str) -> tuple[M, list[Pay
     copy. Raises DecodeError if `data` is not such a message.
 
     >>> from xlashape.proto import v1
-    >>> message, [indices] = split(v1.LinearIndexRequest, join(v1.LinearIndexRequest(order=1), indices=bytes(16)), "indices")
+    >>> message, [indices] = split(
+    ...     v1.LinearIndexRequest, join(v1.LinearIndexRequest(order=1), indices=bytes(16)), "indices"
+    ... )
     >>> message.order, len(indices)
     (1, 16)
     """

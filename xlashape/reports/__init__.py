@@ -1,8 +1,8 @@
 """Reports: answers about shapes, instructions and whole programs, each computed by plain functions and declared once.
 
-report      `Report`, the declaration; `Answer`, what a report returns; `plain`, values as JSON has them
-register    the reports that every face shows
+report      `Report`, the declaration; `Answer`, what a report returns; `REPORTS`, the reports that every face shows
 selection   which rows, in which order: filters, sort, limit
+origin      the line and the operation of the program that an instruction comes from
 text        tables and totals for people
 messages    answers as messages of the service, and back
 copies      who moves the data of a program, and what removes it
@@ -17,12 +17,12 @@ verification  which of XLA's rules a module breaks
 why         why buffers are as large as they are
 size        the same buffers as a table
 
-A report is a folder here, or a file. It computes its answer, declares its columns and totals, and has a line in the register. Command line, notebooks, JSON and its
-schema, tables, the service and the documentation show every declared report, and know none in particular.
+A report is a folder here, or a file. It computes its answer, declares its columns and totals, and has a line in
+`REPORTS`. Command line, notebooks, JSON and its schema, tables, the service and the documentation show every declared
+report, and know none in particular.
 """
 
-from xlashape.reports.register import REPORTS, report_of
-from xlashape.reports.report import Answer, Option, Report, Section
+from xlashape.reports.report import REPORTS, Answer, Option, Report, Section, report_of
 from xlashape.tables import Column, Kind
 
 __all__ = ["REPORTS", "Answer", "Column", "Kind", "Option", "Report", "Section", "report_of"]

@@ -1,4 +1,6 @@
-"""The report `map`: which elements of its operands an instruction reads, as indexing maps; of one instruction or of each of a module."""
+"""The report `map`: which elements of its operands an instruction reads, as indexing maps; of one instruction or of
+each of a module.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,14 @@ REPORT: Final = Report(
     columns=(
         Column("instruction", Kind.TEXT, "the name of the instruction", rank=1),
         Column("computation", Kind.TEXT, "the computation that it is in", rank=1),
-        Column("opcode", Kind.TEXT, "its opcode", rank=1),
+        Column("opcode", Kind.TEXT, "the opcode of the instruction", rank=1),
         Column("direction", Kind.TEXT, "from where to where: output_to_input or input_to_output"),
         Column("output", Kind.INTEGER, "which array of its result, counted depth first"),
         Column("operand", Kind.INTEGER, "the number of the operand", rank=1),
         Column("operand_name", Kind.TEXT, "the name of the operand"),
         Column("leaf", Kind.INTEGER, "which array of the operand, counted depth first"),
         Column("knowledge", Kind.TEXT, "exact, every element (the operand may be read in part), or unknown"),
-        Column("map", Kind.TEXT, "the map", rank=1),
+        Column("map", Kind.TEXT, "the indexing map, from the indices of the output to those of the operand", rank=1),
         Column("runtime", Kind.TEXTS, "where the values of the runtime variables rt0, rt1, … of the map come from"),
         Column("error", Kind.TEXT, "why there are no maps"),
     ),
@@ -81,7 +83,9 @@ class MapRow(NamedTuple):
 
 
 class Maps(Answer):
-    """The maps of one instruction, or of each of a module. An instruction that is not answered has one row, with the reason."""
+    """The maps of one instruction, or of each of a module. An instruction that is not answered has one row, with the
+    reason.
+    """
 
     report: ClassVar[Report] = REPORT
 
@@ -119,13 +123,17 @@ def maps(
     physical: bool = False,
     computation: str = "",
 ) -> Maps:
-    """The maps of `instruction`, or of each instruction of the module or of `computation`. x: whatever `HloModule.of` takes.
+    """The maps of `instruction`, or of each instruction of the module or of `computation`. x: whatever `HloModule.of`
+    takes.
 
-    operand, output: only the maps of this operand, and of this array of the result. raw: as the operation defines them. physical: between positions in
-    buffers. Errors are those of `HloModule.of`; NotFoundError for a name that the module does not have, or a number that the one instruction does
-    not have; InvalidArgumentError for `physical` with `raw` or `input_to_output`. Of several instructions, one that is refused has a row with the reason.
+    operand, output: only the maps of this operand, and of this array of the result. raw: as the operation defines them.
+    physical: between positions in buffers. Errors are those of `HloModule.of`; NotFoundError for a name that the module
+    does not have, or a number that the one instruction does not have; InvalidArgumentError for `physical` with `raw` or
+    `input_to_output`. Of several instructions, one that is refused has a row with the reason.
 
-    >>> found = maps("HloModule m ENTRY e { p = f32[20] parameter(0) ROOT b = f32[10,20] broadcast(p), dimensions={1} }", "b")
+    >>> found = maps(
+    ...     "HloModule m ENTRY e { p = f32[20] parameter(0) ROOT b = f32[10,20] broadcast(p), dimensions={1} }", "b"
+    ... )
     >>> found.maps[0].operand_name, found.maps[0].map
     ('p', '(d0, d1) -> (d1), domain: d0 in [0, 9], d1 in [0, 19]')
     """
@@ -159,7 +167,9 @@ def maps(
 
 
 def instructions_of(module: HloModule, instruction: str, computation: str) -> Sequence[HloInstruction]:
-    """The instruction of this name; without a name all of the module, or of the computation. NotFoundError for a name that is not there."""
+    """The instruction of this name; without a name all of the module, or of the computation. NotFoundError for a name
+    that is not there.
+    """
     if computation:
         inside = module.computation(computation)
         return [inside.instruction(instruction)] if instruction else inside.instructions
@@ -167,7 +177,9 @@ def instructions_of(module: HloModule, instruction: str, computation: str) -> Se
 
 
 def ends_all(error: XlashapeError) -> bool:
-    """Whether an error about one of many instructions is none of that instruction but of the call: no time is left, or no memory."""
+    """Whether an error about one of many instructions is none of that instruction but of the call: no time is left, or
+    no memory.
+    """
     is_memory = isinstance(error, LimitExceededError) and error.limit == "worker_memory"
     return is_memory or isinstance(error, DeadlineExceededError)
 
@@ -181,7 +193,9 @@ def _check_number(what: str, number: int | None, count: int, instruction: HloIns
 def _asked(
     analysis: Analysis, instruction: HloInstruction, direction: str, operand: int | None, output: int | None, physical: bool
 ) -> Iterator[tuple[int, int, int | None, OperandIndexingSet]]:  # fmt: skip
-    """(output, operand, leaf of the operand or None where each access says it, accesses) of what is asked about and is not empty."""
+    """(output, operand, leaf of the operand or None where each access says it, accesses) of what is asked about and is
+    not empty.
+    """
     operands = range(len(instruction.operands))
     if not operands:
         return

@@ -1,7 +1,8 @@
 """Reports as messages of the service: the typed messages of a report's RPC have the fields that its declaration names.
 
-A response has `totals` (a message of the totals), `headline`, and rows of one table: the main table, or the section that the request names, in the
-field of its name. `row_count` is how many rows that table has. `differences` says what a schema lacks.
+A response has `totals` (a message of the totals), `headline`, and rows of one table: the main table, or the section
+that the request names, in the field of its name. `row_count` is how many rows that table has. `differences` says what a
+schema lacks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from google.protobuf.message import Message
 
 from xlashape.errors import NotFoundError
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
-from xlashape.reports.report import Answer, Option, Report, Section, plain
+from xlashape.reports.report import Answer, Option, Report, plain
 from xlashape.tables import Column, Kind, Table
 
 M = TypeVar("M", bound=Message)
@@ -34,9 +35,10 @@ _MOST_BYTES: Final = 3 << 20
 
 
 def response_of(
-    answer: Answer, response: type[M], *, section: str = "", argument: str = "", first: int = 0, most: int = 0
+    answer: Answer, response: type[M], *, section: str = "", argument: Any = "", first: int = 0, most: int = 0
 ) -> M:
-    """The message of an answer with at most `most` rows from row `first` on (0, or more than MOST_ROWS: MOST_ROWS) of the main table or of a section.
+    """The message of an answer with at most `most` rows from row `first` on (0, or more than MOST_ROWS: MOST_ROWS) of
+    the main table or of a section.
 
     It has fewer rows where their texts are long, and at least one.
     """
@@ -107,7 +109,9 @@ class ReceivedRow:
 
 
 class Received(Answer):
-    """An answer that a server has sent: the totals, the rows of the main table, and those sections that were asked for, with plain values."""
+    """An answer that a server has sent: the totals, the rows of the main table, and those sections that were asked for,
+    with plain values.
+    """
 
     def __init__(self, report: Report, tables: Mapping[str, Sequence[Any]]) -> None:
         """`tables`: "" for the main table, or the name of a section → its responses, in the order of their rows."""
@@ -173,7 +177,7 @@ def differences(report: Report, request: Descriptor, response: Descriptor) -> li
     found: list[str] = []
     by_name = response.fields_by_name
     tables = [("totals", report.totals), (report.rows, report.columns)]
-    tables += [(section.name, section.columns) for section in remote_sections(report)]
+    tables += [(section.name, section.columns) for section in report.sections]
     for name, columns in tables:
         field = by_name.get(name)
         if field is None or field.message_type is None:
@@ -192,6 +196,7 @@ def differences(report: Report, request: Descriptor, response: Descriptor) -> li
         "argument",
         *report.inputs,
         *[option.name for option in remote_options(report)],
+        *[each.argument.name for each in report.sections if each.argument is not None and each.argument.is_content],
     }
     found += [f"{request.name} has no {name}" for name in sorted(wanted - set(request.fields_by_name))]
     local = {option.name for option in report.options} - wanted
@@ -205,18 +210,6 @@ def differences(report: Report, request: Descriptor, response: Descriptor) -> li
 def remote_options(report: Report) -> tuple[Option, ...]:
     """The options that a request has: not those that name something of the caller's machine."""
     return tuple([option for option in report.options if not option.is_local])
-
-
-def remote_sections(report: Report) -> tuple[Section, ...]:
-    """The tables that a server has: not those whose argument names something of the caller's machine."""
-    return tuple([each for each in report.sections if each.argument is None or not each.argument.is_local])
-
-
-def check_remote(report: Report, section: str) -> None:
-    """Raises NotFoundError for a section that a server does not have."""
-    if report.section(section) not in (*remote_sections(report), report.section("totals")):
-        message = f"{section} names something of the caller's machine, which a server does not have"
-        raise NotFoundError(message, kind="section", name=section)
 
 
 def _column_differences(message: Descriptor, columns: Sequence[Column]) -> list[str]:

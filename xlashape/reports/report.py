@@ -1,4 +1,5 @@
-"""What a report is: a declaration of columns, totals, further tables and options; and an answer that has an attribute for each of them.
+"""What a report is: a declaration of columns, totals, further tables and options; and an answer that has an attribute
+for each of them.
 
     REPORT = Report(
         name="memory",
@@ -14,7 +15,8 @@
         peak_bytes: int
         peak_buffers: tuple[PeakBuffer, ...]    # PeakBuffer.name, …
 
-The names of the declaration are the names of attributes. Text, JSON, JSON's schema, Arrow, cards and messages are made from it.
+The names of the declaration are the names of attributes. Text, JSON, JSON's schema, Arrow, cards and messages are made
+from it.
 """
 
 from __future__ import annotations
@@ -43,19 +45,37 @@ class Option(NamedTuple):
     unit: str = ""
     """As in a Column. Faces take `16GiB` for a number of bytes."""
     positional: bool = False
-    """Whether the command line takes it behind X, without its name. Positional options are in the order in which they are written."""
+    """Whether the command line takes it behind X, without its name. Positional options are in the order in which they
+    are written.
+    """
     is_local: bool = False
     """Whether it names something of this machine, such as a directory. Requests to a server do not have it."""
+    is_content: bool = False
+    """Whether it is a file of this machine, whose content requests to a server have in a field of its name."""
+
+
+FRAMES: Final = Option(
+    "frames",
+    Kind.TEXT,
+    "what `source` names: the line of your own code, or every frame that called an operation, libraries included",
+    None,
+    ("own", "all"),
+)
+"""The option of reports with a column `source`."""
 
 
 class Section(NamedTuple):
-    """A further table of a report. Its rows are the attribute of the answer that has its name; a method of one argument where `argument` is given."""
+    """A further table of a report. Its rows are the attribute of the answer that has its name; a method of one argument
+    where `argument` is given.
+    """
 
     name: str
     columns: tuple[Column, ...]
     meaning: str
     argument: Option | None = None
-    """What the method takes, such as what to group by. Such a table is made on demand only: JSON has it where it is asked for."""
+    """What the method takes, such as what to group by. Such a table is made on demand only: JSON has it where it is
+    asked for.
+    """
     headline: Callable[[Any, Sequence[Any], Any], str] | None = None
     """What text for people says above the table, of the answer, the rows and the argument."""
 
@@ -80,11 +100,15 @@ class Report(NamedTuple):
     shown: int = 20
     """The most rows that text for people shows; 0 shows all."""
     listing: str = ""
-    """`module:function`. The function makes text of rows whose values are too long for the columns of a table: it takes tuples of the columns' values."""
+    """`module:function`. The function makes text of rows whose values are too long for the columns of a table: it takes
+    tuples of the columns' values.
+    """
     failures: str = ""
     """The total that makes the command's exit code 1 where it is above 0."""
     alike: tuple[str, ...] = ()
-    """The columns by which tables for people take rows together that are equal in all of them: one row, whose `times` is the sum of theirs."""
+    """The columns by which tables for people take rows together that are equal in all of them: one row, whose `times`
+    is the sum of theirs.
+    """
     takes: str = "X is a file with an HLO module (text, proto, gzip), or the name of a module that --server keeps. `-` reads standard input."
     """What can be asked about, for help."""
     asks_directories: bool = False
@@ -181,7 +205,10 @@ def plain(column: Column, value: Any) -> Any:
     """A value as tables and JSON have it: text for objects such as shapes, None for numbers that are not finite.
 
     >>> from xlashape.shape import Shape
-    >>> plain(Column("shape", Kind.TEXT, "a shape"), Shape.parse("f32[2]")), plain(Column("n", Kind.NUMBER, "a number"), float("inf"))
+    >>> (
+    ...     plain(Column("shape", Kind.TEXT, "a shape"), Shape.parse("f32[2]")),
+    ...     plain(Column("n", Kind.NUMBER, "a number"), float("inf")),
+    ... )
     ('f32[2]{0}', None)
     """
     if value is None:
@@ -204,7 +231,9 @@ def row_values(columns: Sequence[Column], row: Any) -> tuple[Any, ...]:
 
 
 class Answer(Displayed, Tabular):
-    """What a report returns. It has the attributes that its report declares, and is a sequence of the rows of the main table."""
+    """What a report returns. It has the attributes that its report declares, and is a sequence of the rows of the main
+    table.
+    """
 
     __slots__ = ()
 
@@ -241,7 +270,9 @@ class Answer(Displayed, Tabular):
             yield row_values(columns, row)
 
     def columns_of(self, section: str = "") -> tuple[Column, ...]:
-        """The columns of the main table or of a section. Raises NotFoundError for a section that the report does not have."""
+        """The columns of the main table or of a section. Raises NotFoundError for a section that the report does not
+        have.
+        """
         return self.report.section(section).columns if section else self.report.columns
 
     def table(self) -> Table:
@@ -263,7 +294,8 @@ class Answer(Displayed, Tabular):
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
         """The headline and the first rows of the main table, for people.
 
-        limit: the most rows; None is the report's own limit, 0 is all. width: the characters of a line; None leaves lines as long as they are.
+        limit: the most rows; None is the report's own limit, 0 is all. width: the characters of a line; None leaves
+        lines as long as they are.
         hint: what is said behind how many rows are not shown.
         """
         most = self.report.shown if limit is None else limit
@@ -298,3 +330,39 @@ class Answer(Displayed, Tabular):
     def __getitem__(self, number: slice) -> Sequence[Any]: ...
     def __getitem__(self, number: int | slice) -> Any:
         return self.objects_of()[number]
+
+
+class Entry(NamedTuple):
+    """Where a report is."""
+
+    module: str
+    """The package with its declaration, `REPORT`. It is imported when the report is asked for."""
+    short: str
+    """What it answers, in a line of the list of commands."""
+
+
+REPORTS: Final[dict[str, Entry]] = {
+    "cost": Entry("xlashape.reports.cost", "FLOPs and bytes of each instruction, and its least time on a chip."),
+    "size": Entry("xlashape.reports.size", "How many bytes a shape or the buffers of a program take."),
+    "why": Entry("xlashape.reports.why", "Why a buffer is as large as it is, and what would make it smaller."),
+    "memory": Entry("xlashape.reports.memory", "The peak of a program's memory, and what lives then."),
+    "diff": Entry("xlashape.reports.diff", "What changed from one program to another."),
+    "copies": Entry("xlashape.reports.copies", "Who moves the data of a program, and what removes it."),
+    "map": Entry("xlashape.reports.maps", "What the instructions of a module read, as indexing maps."),
+    "tile": Entry("xlashape.reports.tiles", "The tiles of operands that a tile of an instruction's output reads."),
+    "verify": Entry("xlashape.reports.verification", "Whether a module keeps XLA's rules."),
+    "reads": Entry("xlashape.reports.reads", "What instructions read, how well, and what is fetched in vain."),
+    "profile": Entry("xlashape.reports.profile", "Where the time of a profile goes, by instruction and by line."),
+}
+
+ALIASES: Final = {"explain": "reads"}
+"""Other names of reports, for functions and commands."""
+
+
+def report_of(name: str) -> Report:
+    """The declaration of a report. Raises NotFoundError for a name that is not registered."""
+    entry = REPORTS.get(name)
+    if entry is None:
+        message = f"there is no report {name!r}; there are {', '.join(REPORTS)}{did_you_mean(name, REPORTS)}"
+        raise NotFoundError(message, kind="report", name=name)
+    return import_module(entry.module).REPORT

@@ -1,6 +1,7 @@
 """Which rows of a table are wanted, and in which order: filters such as `bytes>=10MiB`, a column to sort by, a limit.
 
-Every face of a report takes the same: --filter and --sort of the command line, fields of requests, the page. Rows are tuples with a value for each column.
+Every face of a report takes the same: --filter and --sort of the command line, fields of requests, the page. Rows are
+tuples with a value for each column.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Selection(NamedTuple):
         return not self.filters and self.sort is None
 
     def chosen(self, columns: Sequence[Column], rows: Iterable[Row], *, limit: int | None = None) -> Iterator[Row]:
-        """The rows that all filters take, in the order of --sort, at most --limit of them, or else `limit` (0 or None: all)."""
+        """The rows that all filters take, in the order of --sort, at most --limit of them, or else `limit` (0 or None:
+        all).
+        """
         tests = [_test(text, columns, self.headings) for text in self.filters]
         if tests:
             rows = (row for row in rows if all(test(row) for test in tests))
@@ -83,7 +86,9 @@ class _Descending(str):
 
 
 def _column(name: str, columns: Sequence[Column], headings: Mapping[str, str], option: str) -> tuple[int, Column]:
-    """The column that `name` means: its name, with spaces or underscores, its heading, or the beginning of its name, if that is one column's."""
+    """The column that `name` means: its name, with spaces or underscores, its heading, or the beginning of its name, if
+    that is one column's.
+    """
     plain = name.strip().lower()
     wanted = headings.get(plain, plain).replace(" ", "_").replace("-", "_")
     names = [column.name for column in columns]

@@ -14,9 +14,10 @@ from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import FrozenValue, set_field
 from xlashape.hlo.analysis.buffers import executed_computations, instruction_buffers
 from xlashape.hlo.module import HloModule
+from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.limits import spend
 from xlashape.math import byte_text, checked_int64
-from xlashape.reports.report import Answer, Option, Report
+from xlashape.reports.report import FRAMES, Answer, Option, Report
 from xlashape.reports.why.declaration import ALIKE, BUFFER_COLUMNS, TARGET, facts_lines
 from xlashape.reports.why.explain import why
 from xlashape.reports.why.programs import ModuleMemory, Sizes, buffer_of, module_memory, peak_facts
@@ -27,7 +28,7 @@ from xlashape.tables import Column, Kind
 
 REPORT: Final = Report(
     name="size",
-    summary="How many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.",
+    summary="How many bytes a shape takes, or which buffers of a program have the most padding.",
     columns=BUFFER_COLUMNS,
     totals=(
         Column("about", Kind.TEXT, "the shape, or the name of the module"),
@@ -49,6 +50,7 @@ REPORT: Final = Report(
         Option("computation", Kind.TEXT, "of a module, only the instructions of this computation, all of which count", ""),
         Option("order", Kind.TEXT, "the order of the buffers: those with the most padding first, the largest, or that of the module", "padding",
                ("padding", "bytes", "module")),
+        FRAMES,
     ),
     compute="xlashape.reports.size:size",
     inputs=("module", "shape"),
@@ -174,11 +176,19 @@ class SizeAnswer(FrozenValue, Answer):
 _ORDERS = ("padding", "bytes", "module")
 
 
-def size(x: Any, *, target: Target | str | None = None, computation: str = "", order: str = "padding") -> SizeAnswer:
+def size(
+    x: Any,
+    *,
+    target: Target | str | None = None,
+    computation: str = "",
+    order: str = "padding",
+    frames: str | None = None,
+) -> SizeAnswer:
     """How many bytes the buffers of `x` take: a shape, a module, or anything else that `why` takes.
 
-    target: as for `why`; with one, the tables of tuples count too. computation: of a module, only the instructions of this computation; of one
-    that is fused or applied to elements all results count, as if they had memory. order: "padding", "bytes" or "module".
+    target: as for `why`; with one, the tables of tuples count too. computation: of a module, only the instructions of
+    this computation; of one that is fused or applied to elements all results count, as if they had memory. order:
+    "padding", "bytes" or "module". frames: as for `why`.
 
     Errors are those of `why`; NotFoundError for a computation that the module does not have.
 
@@ -188,7 +198,11 @@ def size(x: Any, *, target: Target | str | None = None, computation: str = "", o
     """
     if order not in _ORDERS:
         raise InvalidArgumentError(f"order is one of {', '.join(_ORDERS)}, not {order!r}", field="order")
-    device = None if target is None else Target.of(target)
+    with showing_frames(frames):
+        return _sized(x, None if target is None else Target.of(target), computation, order)
+
+
+def _sized(x: Any, device: Target | None, computation: str, order: str) -> SizeAnswer:
     if computation:
         return _of_computation(HloModule.of(x), computation, device, order)
     memory = why(x, target=device)

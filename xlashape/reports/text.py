@@ -13,7 +13,7 @@ GAP: Final = "   "
 LISTED: Final = 12
 """Where the text of a listing begins."""
 _INDENT: Final = "    "
-_LEAST_WIDTH: Final = 16
+_LEAST_WIDTH: Final = 14
 """Text is cut in the middle down to this many characters before a column is left out."""
 _DECIMAL: Final = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 _SECONDS: Final = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9), ("ps", 1e-12))
@@ -39,7 +39,11 @@ def cell_text(column: Column, value: Any) -> str:
     nothing for None.
 
     >>> bytes_, share = Column("bytes", Kind.INTEGER, "", "bytes"), Column("share", Kind.NUMBER, "", "fraction")
-    >>> cell_text(bytes_, 18_432), cell_text(share, 0.375), cell_text(Column("time", Kind.NUMBER, "", "seconds"), 1.5e-5)
+    >>> (
+    ...     cell_text(bytes_, 18_432),
+    ...     cell_text(share, 0.375),
+    ...     cell_text(Column("time", Kind.NUMBER, "", "seconds"), 1.5e-5),
+    ... )
     ('18.0 KiB', '37.5%', '15 µs')
     """
     if value is None:
@@ -190,7 +194,11 @@ def listing_text(headings: tuple[str, str], rows: Iterable[tuple[str, str, str]]
     """Rows of a number, what it is about, and below it what else there is to know. Nothing is cut: lines longer than
     `width` go on in the next line.
 
-    >>> print(listing_text(("bytes", "copy"), [("4 KiB", "copy.1: a layout that another instruction wants", "train.py:31")], 40))
+    >>> print(
+    ...     listing_text(
+    ...         ("bytes", "copy"), [("4 KiB", "copy.1: a layout that another instruction wants", "train.py:31")], 40
+    ...     )
+    ... )
          bytes  copy
          4 KiB  copy.1: a layout that
                   another instruction wants

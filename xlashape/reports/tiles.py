@@ -1,4 +1,6 @@
-"""The report `tile`: the tile of each operand that a tile of an instruction's output reads, in numbers and for a tile of any size."""
+"""The report `tile`: the tile of each operand that a tile of an instruction's output reads, in numbers and for a tile
+of any size.
+"""
 
 from __future__ import annotations
 
@@ -24,24 +26,24 @@ REPORT: Final = Report(
         Column("map", Kind.TEXT, "the simplified map that the tile is pushed through", rank=2),
         Column("is_tile", Kind.BOOLEAN, "whether the elements that the tile reads form a tile; null where no sizes are given"),
         Column("offsets", Kind.TEXT, "where the operand's tile begins, such as 0,128", rank=1),
-        Column("sizes", Kind.TEXT, "its sizes", rank=1),
+        Column("sizes", Kind.TEXT, "the sizes of the operand's tile", rank=1),
         Column("strides", Kind.TEXT, "the steps between its indices", rank=1),
         Column("offset_map", Kind.TEXT, "the offsets for a tile of any sizes d0, d1, … that begins at 0"),
         Column("size_map", Kind.TEXT, "the sizes for such a tile"),
         Column("stride_map", Kind.TEXT, "the strides for such a tile"),
-        Column("constraints", Kind.TEXT, "under which constraints these expressions hold"),
+        Column("constraints", Kind.TEXT, "under which constraints the expressions of the row hold"),
         Column("symbolic", Kind.TEXT, "the expressions and their constraints as XLA writes them; null where none are found"),
     ),
     totals=(
         Column("instruction", Kind.TEXT, "the name of the instruction"),
         Column("computation", Kind.TEXT, "the computation that it is in"),
-        Column("opcode", Kind.TEXT, "its opcode"),
+        Column("opcode", Kind.TEXT, "the opcode of the instruction"),
         Column("output", Kind.INTEGER, "which array of its result the tile is of, counted depth first"),
     ),
     options=(
         Option("instruction", Kind.TEXT, "the instruction; without it the root of the entry computation", "", positional=True),
-        Option("sizes", Kind.TEXT, "the sizes of the tile of the output, such as 16,32; without them only expressions are given", positional=True),
-        Option("at", Kind.TEXT, "the index where the tile begins, such as 0,128; without it 0 along each dimension"),
+        Option("sizes", Kind.TEXT, "the sizes of the tile of the output, such as 16,32; what reaches over the output's edge is cut off; without them only expressions are given", positional=True),
+        Option("at", Kind.TEXT, "the index where the tile begins, within the output, such as 0,128; without it 0 along each dimension"),
         Option("strides", Kind.TEXT, "the steps between the tile's indices; without them 1 along each dimension"),
         Option("output", Kind.INTEGER, "which array of the result the tile is of, counted depth first", 0),
         STYLE,
@@ -104,8 +106,9 @@ def tiles(
 ) -> Tiles:
     """The tile of each operand that the tile of `sizes` that begins at `at` reads. x: whatever `HloModule.of` takes.
 
-    sizes, at, strides: numbers, or text such as "16,32". Errors are those of `HloModule.of` and `operand_tiles`; InvalidArgumentError for `at` or
-    `strides` of another rank or without sizes, InvalidIndexError for text that is no list of numbers.
+    sizes, at, strides: numbers, or text such as "16,32". Errors are those of `HloModule.of` and `operand_tiles`;
+    InvalidArgumentError for `at` or `strides` of another rank or without sizes, InvalidIndexError for text that is no
+    list of numbers.
 
     >>> text = "HloModule m ENTRY e { p = f32[64,32] parameter(0) ROOT t = f32[32,64] transpose(p), dimensions={1,0} }"
     >>> [(row.operand_name, row.offsets, row.sizes) for row in tiles(text, "t", "4,16", at="8,0")]

@@ -17,7 +17,7 @@ REPORT: Final = Report(
     columns=(
         Column("computation", Kind.TEXT, "the computation that breaks a rule; empty where the module does", rank=1),
         Column("instruction", Kind.TEXT, "the instruction that breaks it; empty where the computation does", rank=1),
-        Column("message", Kind.TEXT, "what is wrong", rank=1),
+        Column("message", Kind.TEXT, "what is wrong, in words", rank=1),
     ),
     totals=(
         Column("module", Kind.TEXT, "the name of the module"),
@@ -26,8 +26,10 @@ REPORT: Final = Report(
     ),
     options=(
         Option("replica_count", Kind.INTEGER, "how many replicas the module is for; without it what its text or its device assignment says"),
-        Option("num_partitions", Kind.INTEGER, "the same for partitions"),
+        Option("num_partitions", Kind.INTEGER, "how many partitions the module is for; without it what its text or its device assignment says"),
         Option("allow_unbounded", Kind.BOOLEAN, "allow dimensions without a bound, f32[?]", False),
+        Option("allow_mixed_precision", Kind.BOOLEAN, "allow operands and results of different floating-point types; without it modules with tiled layouts, which "
+               "compilers for TPUs make, may have them"),
     ),
     compute="xlashape.reports.verification:verification",
     listing="xlashape.reports.verification:listing",
@@ -56,7 +58,12 @@ class Verification(Answer):
 
 
 def verification(
-    x: Any, *, replica_count: int | None = None, num_partitions: int | None = None, allow_unbounded: bool = False
+    x: Any,
+    *,
+    replica_count: int | None = None,
+    num_partitions: int | None = None,
+    allow_unbounded: bool = False,
+    allow_mixed_precision: bool | None = None,
 ) -> Verification:
     """The rules that a module breaks. x: whatever `HloModule.of` takes. The options are those of `xlashape.hlo.verify`.
 
@@ -75,6 +82,7 @@ def verification(
         replica_count=replica_count,
         num_partitions=num_partitions,
         allow_unbounded_dimensions=allow_unbounded,
+        allow_mixed_precision=allow_mixed_precision,
     )
     return Verification(module.name, sum(1 for _ in module.instructions()), found)
 

@@ -7,14 +7,12 @@
 
 datasets    the data sets: their columns, and the rows of one file
 worker      a process that answers files, and may die of one
-batches     record batches of files in, record batches of rows out
+batches     record batches of files in, record batches of rows out; on Ray a Dataset of them
 corpus      a scan that ends as Parquet and can be gone on with
-engines     Ray Data
 """
 
-from xlashape.scan.batches import batches, schema, select
+from xlashape.scan.batches import batches, on_ray, schema, select
 from xlashape.scan.corpus import Summary, open, scan  # noqa: A004 - `xlashape.scan.open`
 from xlashape.scan.datasets import DATASETS, DataSet
-from xlashape.scan.engines import on_ray
 
 __all__ = ["DATASETS", "DataSet", "Summary", "batches", "on_ray", "open", "scan", "schema", "select"]

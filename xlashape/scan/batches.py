@@ -1,9 +1,11 @@
 """The function that every engine runs: batches of files in, batches of rows out, in the form of Spark's mapInArrow.
 
-    Iterator[RecordBatch(path, bytes)] → Iterator[RecordBatch(dataset, path, key, module, and a struct for each data set)]
+    Iterator[RecordBatch(path, bytes)] → Iterator[RecordBatch(dataset, path, key, module, and a struct for each data
+    set)]
 
-A row belongs to one data set, which `dataset` names; its values are in the struct of that name, and the structs of the others are null. So one stream
-holds all data sets, and engines filter it: `SELECT copies.* FROM rows WHERE dataset = 'copies'`.
+A row belongs to one data set, which `dataset` names; its values are in the struct of that name, and the structs of the
+others are null. So one stream holds all data sets, and engines filter it:
+`SELECT copies.* FROM rows WHERE dataset = 'copies'`.
 """
 
 from __future__ import annotations
@@ -12,19 +14,23 @@ import atexit
 import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.extras import require
-from xlashape.hlo.files.inputs import Input, content
+from xlashape.hlo.files.inputs import Input, absolute, content, inputs
 from xlashape.scan.datasets import DATASETS, KEYS, chosen, failed_file
 from xlashape.scan.worker import DEFAULT_MEMORY_BYTES, DEFAULT_SECONDS, Worker, shown_path
 from xlashape.tables import arrow_schema
 
 _ROWS: Final = 65_536
+_FILES: Final = 64
+"""The files of a call by Ray. Their content lies in memory together."""
 _idle: Final[dict[tuple[float, int], list[Worker]]] = {}
-"""Workers of calls that have ended. Engines call the function often in one process, and a worker takes half a second to start."""
+"""Workers of calls that have ended. Engines call the function often in one process, and a worker takes half a second to
+start."""
 _idle_lock: Final = threading.Lock()
 
 
@@ -48,14 +54,22 @@ def batches(
 ) -> Iterator[Any]:
     """The rows of the files in `batches`, record batches with the columns `path` and `bytes`; lazily.
 
-    A file whose `bytes` are null is read from its path, which may be that of an object in a bucket. datasets: their names, see `xlashape.scan.DATASETS`; None makes all but the maps. seconds and
-    memory_bytes bound each file, in a process of its own. A file that is broken, too large or too slow is a row of `errors`.
+    A file whose `bytes` are null is read from its path, which may be that of an object in a bucket. datasets: their
+    names, see `xlashape.scan.DATASETS`; None makes all but the maps. seconds and memory_bytes bound each file, in a
+    process of its own. A file that is broken, too large or too slow is a row of `errors`.
 
-    Raises InvalidArgumentError for batches without these columns and for a data set that is not there, UnavailableError without the extra `tables`.
+    Raises InvalidArgumentError for batches without these columns and for a data set that is not there, UnavailableError
+    without the extra `tables`.
 
     >>> import pyarrow as pa
-    >>> files = pa.record_batch({"path": ["m.hlo"], "bytes": [b"HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }"]})
-    >>> [row["dataset"] for batch in batches([files], datasets=["modules", "instructions"]) for row in batch.to_pylist()]
+    >>> files = pa.record_batch(
+    ...     {"path": ["m.hlo"], "bytes": [b"HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }"]}
+    ... )
+    >>> [
+    ...     row["dataset"]
+    ...     for batch in batches([files], datasets=["modules", "instructions"])
+    ...     for row in batch.to_pylist()
+    ... ]
     ['modules', 'instructions', 'instructions']
     """
     wanted = chosen(datasets)
@@ -65,7 +79,7 @@ def batches(
             # Rows of many files leave together: a batch has a thousand arrays, whatever it has of rows.
             waiting: dict[str, list[Any]] = {name: [] for name in wanted}
             for path, data in _files(batch):
-                for name, table in tables_of(worker, path, data, wanted).items():
+                for name, table in tables_of(worker, path, data, wanted):
                     waiting[name].append(table)
                     if sum(map(len, waiting[name])) >= _ROWS:
                         yield from _tall(name, waiting[name], whole)
@@ -74,13 +88,18 @@ def batches(
                 yield from _tall(name, tables, whole)
 
 
-def tables_of(worker: Worker, path: str, data: bytes | None, datasets: Sequence[str]) -> dict[str, Any]:
-    """The Arrow table of each of these data sets for a file, whose content is read where `data` is None: by the worker, or from a bucket."""
+def tables_of(worker: Worker, path: str, data: bytes | None, datasets: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """The rows that a file has in each of these data sets, as Arrow tables of some thousand rows, each with the name of
+    its data set. The content is read where `data` is None: by the worker, or from a bucket."""
+    pa = _arrow()
     each = Input(path, "")
     try:
-        return worker.tables(path, content(each) if data is None and each.is_remote else data, datasets)
+        found = worker.streams(path, content(each) if data is None and each.is_remote else data, datasets)
     except XlashapeError as error:
-        return {"errors": failed_file(shown_path(path), None, error).to_arrow()}
+        found = {"errors": failed_file(shown_path(path), None, error).to_arrow().to_reader()}
+    for name, stream in found.items():
+        for batch in stream:
+            yield name, pa.Table.from_batches([batch])
 
 
 def select(rows: Any, dataset: str) -> Any:
@@ -153,3 +172,44 @@ atexit.register(_close_all)
 def _arrow() -> Any:
     require("tables", "a scan")
     return import_module("pyarrow")  # an extra, without types
+
+
+def on_ray(
+    names: str | Sequence[str],
+    *,
+    datasets: Iterable[str] | None = None,
+    stage: str = "last",
+    seconds: float = DEFAULT_SECONDS,
+    memory_bytes: int = DEFAULT_MEMORY_BYTES,
+    **mapping: Any,
+) -> Any:
+    """The rows of files as a ray.data.Dataset, in the form that `batches` gives; lazily.
+
+    names and stage are those of `scan`; every machine of the cluster must be able to read the files. datasets, seconds
+    and memory_bytes are those of `batches`, and `mapping` goes to Ray's map_batches: `concurrency`, `num_cpus`, … What
+    follows is Ray's: retries, memory, and `on_ray("s3://dumps/").write_parquet(…, partition_cols=["dataset"])`.
+
+    The files are read here and not by ray.data.read_binary_files, which decompresses them by their names: the key of a
+    file is the hash of what it is.
+
+    Raises NotFoundError for a name that stands for no file, InvalidArgumentError for a data set that is not there,
+    UnavailableError without the extra `ray`, and what Ray raises.
+    """
+    require("ray", "a scan on Ray")
+    data: Any = import_module("ray.data")  # an extra, without types
+    wanted = chosen(datasets)
+    files = [{"path": absolute(each).name} for each in inputs([names] if isinstance(names, str) else names, stage)]
+    rows = partial(_rows_of_ray, datasets=wanted, seconds=seconds, memory_bytes=memory_bytes)
+    items = data.from_items(files, override_num_blocks=-(-len(files) // _FILES))
+    return items.map_batches(rows, **{"batch_format": "pyarrow", "batch_size": _FILES, **mapping})
+
+
+def _rows_of_ray(files: Any, datasets: Sequence[str], seconds: float, memory_bytes: int) -> Iterator[Any]:
+    pa: Any = import_module("pyarrow")
+    found = False
+    named = files.append_column("bytes", pa.nulls(len(files), pa.binary()))
+    for batch in batches(named.to_batches(), datasets=datasets, seconds=seconds, memory_bytes=memory_bytes):
+        found = True
+        yield pa.Table.from_batches([batch])
+    if not found:  # Ray asks for a table of every call
+        yield schema(datasets).empty_table()

@@ -4,8 +4,11 @@
     OUT/scan.json                          how many digits
     OUT/_done/5fa0….json                   what a unit has done: version, data sets, inputs and files
 
-A unit is some inputs of equal first digits. Its files come first and are whole or absent, its line in `_done` last. Files without such a line are
-those of a unit that was interrupted; the next scan deletes them and does the unit again. One scan writes into a directory at a time.
+A unit is some inputs of equal first digits. Its files come first and are whole or absent, its line in `_done` last.
+Files without such a line are those of a unit that was interrupted; the next scan deletes them and does the unit again.
+Of an input that has changed, the rows of its earlier content are taken out of the files of its unit, each of which is
+replaced as a whole, and then its line in `_done`: interrupted, this is done again. One scan writes into a directory at
+a time.
 """
 
 from __future__ import annotations
@@ -103,13 +106,15 @@ def scan(
 ) -> Summary:
     """Writes the data sets of many dumps as Parquet into `out`, a directory or the prefix of a bucket.
 
-    names: files, directories, patterns, prefixes of buckets. datasets: None makes all but the maps. stage: which dumps of a module count, as the commands'
-    `--stage`. jobs: processes that scan; None is one per processor. seconds, memory_bytes: bounds of one file. engine: "local", or "ray" for the tasks of
-    a Ray cluster, whose machines must read the names and write `out`.
+    names: files, directories, patterns, prefixes of buckets. datasets: None makes all but the maps. stage: which dumps
+    of a module count, as the commands' `--stage`. jobs: processes that scan; None is one per processor. seconds,
+    memory_bytes: bounds of one file. engine: "local", or "ray" for the tasks of a Ray cluster, whose machines must read
+    the names and write `out`.
 
-    What `out` has of an unchanged file from this version of the library is not done again. A file that is broken, too large or too slow is a row of
-    `errors`. Raises NotFoundError for a name that stands for no file, InvalidArgumentError for a data set or an engine that is not there
-    and for bounds that no file could be held to, DecodeError for a damaged `out`, UnavailableError without the extra `scan`.
+    What `out` has of an unchanged file from this version of the library is not done again. A file that is broken, too
+    large or too slow is a row of `errors`. Raises NotFoundError for a name that stands for no file,
+    InvalidArgumentError for a data set or an engine that is not there and for bounds that no file could be held to,
+    DecodeError for a damaged `out`, UnavailableError without the extra `scan`.
     """
     require("scan", "a scan")
     if engine not in ENGINES:
@@ -130,8 +135,8 @@ def scan(
     # Of tasks elsewhere, other directories are the current ones.
     found = [absolute(each) for each in found]
     digits = _digits(target, len(found))
-    known = _resumed(target, settings, {each.name for each in found})
     stamped = [(each, each.stamp or _stamp(each.name)) for each in found]
+    known = _resumed(target, settings, {each.name: stamp for each, stamp in stamped})
     items = _hashed([pair for pair in stamped if (pair[0].name, pair[1]) not in known], jobs, say)
     units = list(_units(items, digits, jobs))
     rows: Counter[str] = Counter()
@@ -145,7 +150,8 @@ def scan(
 
 
 def open(out: str | os.PathLike[str]) -> dict[str, Any]:  # noqa: A001 - `xlashape.scan.open`
-    """The data sets that a scan wrote, each as a pyarrow.dataset.Dataset, by name. A data set that was not made has no rows.
+    """The data sets that a scan wrote, each as a pyarrow.dataset.Dataset, by name. A data set that was not made has no
+    rows.
 
     Raises NotFoundError where no scan has written, UnavailableError without the extra `tables`.
     """
@@ -176,7 +182,8 @@ def open(out: str | os.PathLike[str]) -> dict[str, Any]:  # noqa: A001 - `xlasha
 
 
 def _digits(target: _Target, count: int) -> int:
-    """How many digits of a hash name a part: so many that a part has some thousand files. It stays what the first scan has chosen."""
+    """How many digits of a hash name a part: so many that a part has some thousand files. It stays what the first scan
+    has chosen."""
     known = target.read("scan.json", missing=b"")
     if known:
         try:
@@ -202,10 +209,10 @@ def _document(target: _Target, name: str) -> dict[str, Any]:
         ) from None
 
 
-def _resumed(target: _Target, settings: _Settings, names: set[str]) -> set[tuple[str, str]]:
-    """The names and stamps of inputs that are done. Files of units that were interrupted are deleted, and those of other
-    versions or data sets, whose inputs are done again. Raises InvalidArgumentError where some of these are not among
-    `names`: their rows would be lost.
+def _resumed(target: _Target, settings: _Settings, stamps: dict[str, str]) -> set[tuple[str, str]]:
+    """The names and stamps of inputs that are done. Files of units that were interrupted are deleted, rows of earlier
+    content of inputs, and files of other versions or data sets, whose inputs are done again. Raises
+    InvalidArgumentError where some of these have no stamp, as they are not among the inputs: their rows would be lost.
     """
     known: set[tuple[str, str]] = set()
     kept: set[str] = set()
@@ -213,10 +220,13 @@ def _resumed(target: _Target, settings: _Settings, names: set[str]) -> set[tuple
     for name in target.names("_done"):
         document = _document(target, name)
         if document["version"] == _VERSION and document["datasets"] == list(settings.datasets):
+            changed = {path for path, stamp in document["inputs"] if stamps.get(path, stamp) != stamp}
+            if changed:
+                document = _without(target, name, document, changed)
             known.update((path, stamp) for path, stamp in document["inputs"])
             kept.update(document["files"])
             continue
-        others = [path for path, _ in document["inputs"] if path not in names]
+        others = [path for path, _ in document["inputs"] if path not in stamps]
         if others:
             raise InvalidArgumentError(
                 f"{target.about('')} has rows of {others[0]!r} by xlashape {document['version']} with the data sets"
@@ -230,6 +240,33 @@ def _resumed(target: _Target, settings: _Settings, names: set[str]) -> set[tuple
     return known
 
 
+def _without(target: _Target, name: str, document: dict[str, Any], paths: set[str]) -> dict[str, Any]:
+    """The document of a unit, after the rows of these inputs are taken out of its files."""
+    shown = import_module("pyarrow").array([shown_path(path) for path in paths])
+    compute, parquet = import_module("pyarrow.compute"), import_module("pyarrow.parquet")
+    files: list[str] = []
+    for each in document["files"]:
+        with TemporaryDirectory(prefix="xlashape-") as folder:
+            writer = _Writer(Path(folder, "rows.parquet"))
+            rows = parquet.ParquetFile(import_module("pyarrow").BufferReader(target.read(each)))
+            for group in range(rows.num_row_groups):
+                table = rows.read_row_group(group)
+                writer.add(table.filter(compute.invert(compute.is_in(table["path"], value_set=shown))))
+            if writer.close():
+                target.write(each, writer.path)
+                files.append(each)
+    document = {
+        **document,
+        "inputs": [[path, stamp] for path, stamp in document["inputs"] if path not in paths],
+        "files": files,
+    }
+    if document["inputs"]:
+        target.write(name, json.dumps(document).encode())
+    else:
+        target.delete([name])
+    return document
+
+
 def _stamp(name: str) -> str:
     try:
         status = os.stat(name)  # noqa: PTH116 - a name as it was given
@@ -239,7 +276,8 @@ def _stamp(name: str) -> str:
 
 
 def _hashed(found: Sequence[tuple[Input, str]], jobs: int, say: Progress) -> list[_Item]:
-    """The inputs with the hashes of their content. One that cannot be read has the hash of its name: the scan says what is wrong with it."""
+    """The inputs with the hashes of their content. One that cannot be read has the hash of its name: the scan says what
+    is wrong with it."""
     items: list[_Item] = []
     with ThreadPoolExecutor(jobs) as pool:
         for each in pool.map(_item, found):
@@ -291,9 +329,8 @@ def _do(settings: _Settings, unit: _Unit) -> dict[str, int]:
         with borrowed_worker(settings.seconds, settings.memory_bytes) as worker:
             for _, group in groupby(unit.items, key=lambda item: item.key):
                 same = list(group)
-                tables = tables_of(worker, same[0].input.name, None, settings.datasets)
-                for item in same:
-                    for name, table in tables.items():
+                for name, table in tables_of(worker, same[0].input.name, None, settings.datasets):
+                    for item in same:
                         writers[name].add(_named(table, item.input.name))
         for name, writer in writers.items():
             counts[name] = writer.close()
@@ -318,7 +355,8 @@ def _named(table: Any, path: str) -> Any:
 
 
 class _Writer:
-    """A Parquet file whose rows come in many small tables. Names are dictionary-encoded, which is how Parquet writes text that repeats."""
+    """A Parquet file whose rows come in many small tables. Names are dictionary-encoded, which is how Parquet writes
+    text that repeats."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -9,24 +9,28 @@
     maps           a row per indexing map: the rows of the report `map`, only where asked for
     errors         a row per file, or step of a file, that could not be answered
 
-Every row begins with `path`, `key` and `module`. A row is named by its key, the SHA-256 of the file's content, together with the path.
+Every row begins with `path`, `key` and `module`. A row is named by its key, the SHA-256 of the file's content, together
+with the path.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from xlashape.errors import InvalidArgumentError, ParseError, XlashapeError
+from xlashape.errors import DecodeError, InvalidArgumentError, ParseError, XlashapeError
 from xlashape.hlo import HloModule
+from xlashape.hlo.canonical import Canonical, Counted
 from xlashape.hlo.files.convert import decode_all, detect
 from xlashape.hlo.files.inputs import STORED, content_of_stored
-from xlashape.hlo.module_proto.structure import INSTRUCTION_COLUMNS
+from xlashape.hlo.module_proto.structure import INSTRUCTION_COLUMNS, instruction_rows
+from xlashape.hlo.module_proto.undecoded import is_undecoded
 from xlashape.reports import Answer, report_of
-from xlashape.reports.report import plain
+from xlashape.reports.reads import each_read
+from xlashape.reports.report import plain, row_values
 from xlashape.similar import did_you_mean
 from xlashape.tables import Column, Kind, Table
 
@@ -37,8 +41,11 @@ KEYS: Final = (
 )
 """The columns with which the rows of every data set begin."""
 
-_ROWS: Final = 8192
+_ROWS: Final = 2048
 """The most rows of a table: Python's objects for a row take some kilobytes."""
+
+_MOST_DECODED: Final = 4 << 20
+"""Bytes of a module beyond which instructions are decoded one by one."""
 
 _FILE: Final = "the file"
 """Its name in messages: the rows of two files with the same content are equal but for their paths."""
@@ -77,6 +84,12 @@ class Subject:
         """The steps that failed, each with its error."""
         self._totals: dict[str, dict[str, Any]] = {}
 
+    def forget(self) -> None:
+        """Gives up what the views of a large module have decoded for a data set: all of them together do not fit."""
+        module = self.module
+        if module.computations and is_undecoded(module.entry.proto):
+            self.module = HloModule(module.proto, hlo_proto=module.hlo_proto, config=module.config)
+
     def answer(self, report: str) -> Answer | None:
         """The answer of a report about the module; None where it raises, which is among the failures then.
 
@@ -92,7 +105,21 @@ class Subject:
         """The totals of a report that are columns of `modules`, by name. Those of a report that raises are missing."""
         if report not in self._totals:
             self.answer(report)
+            self.forget()
         return self._totals[report]
+
+    @cached_property
+    def fingerprints(self) -> list[str | None]:
+        """Those of the computations, and last that of the module; None where they cannot be found. The canonical form
+        that they are made of, a kilobyte an instruction, is not kept.
+        """
+        count = len(self.module.computations)
+        return self.attempt("fingerprint", self._fingerprints) or [None] * (count + 1)
+
+    def _fingerprints(self) -> list[str | None]:
+        canonical = Canonical(self.module.proto, Counted())
+        found = [canonical.computation_fingerprint(index) for index in range(len(self.module.computations))]
+        return [*found, canonical.fingerprint()]
 
     def attempt(self, step: str, compute: Callable[[], Any]) -> Any:
         """What `compute` returns; None where it raises."""
@@ -144,7 +171,7 @@ def _module_rows(subject: Subject) -> Iterator[Sequence[Any]]:
     yield (
         subject.form,
         subject.file_bytes,
-        subject.attempt("fingerprint", module.fingerprint),
+        subject.fingerprints[-1],
         len(module.computations),
         sum(len(each.proto.instructions) for each in module.computations),
         module.proto.HasField("schedule"),
@@ -157,7 +184,7 @@ def _computation_rows(subject: Subject) -> Iterator[Sequence[Any]]:
     for each in subject.module.computations:
         yield (
             each.name,
-            subject.attempt("fingerprint", each.fingerprint),
+            subject.fingerprints[each.index],
             len(each.proto.instructions),
             each.root.proto.opcode,
             each is entry,
@@ -165,8 +192,8 @@ def _computation_rows(subject: Subject) -> Iterator[Sequence[Any]]:
 
 
 def _instruction_rows(subject: Subject) -> Iterator[Sequence[Any]]:
-    for row in subject.module.table():
-        yield tuple(row.values())
+    module = subject.module
+    return instruction_rows(module.proto, module.proto.computations, module.shape_of)
 
 
 def _report_rows(report: str) -> Callable[[Subject], Iterable[Sequence[Any]]]:
@@ -181,10 +208,17 @@ def _no_rows(_subject: Subject) -> tuple[()]:
     return ()
 
 
-def _of_report(name: str, report: str, meaning: str) -> DataSet:
+def _access_rows(subject: Subject) -> Iterator[Sequence[Any]]:
+    columns = report_of("reads").columns
+    return (row_values(columns, row) for row in each_read(subject.module))
+
+
+def _of_report(
+    name: str, report: str, meaning: str, rows: Callable[[Subject], Iterable[Sequence[Any]]] | None = None
+) -> DataSet:
     taken = {column.name for column in KEYS}
     assert not taken & {column.name for column in report_of(report).columns}
-    return DataSet(name, meaning, report_of(report).columns, _report_rows(report))
+    return DataSet(name, meaning, report_of(report).columns, rows or _report_rows(report))
 
 
 DATASETS: Final[dict[str, DataSet]] = {
@@ -218,7 +252,7 @@ DATASETS: Final[dict[str, DataSet]] = {
         ),
         DataSet("instructions", "a row per instruction", INSTRUCTION_COLUMNS, _instruction_rows),
         _of_report("buffers", "size", "a row per buffer, those with the most padding first"),
-        _of_report("accesses", "reads", "a row per operand that an instruction reads, the most wasteful first"),
+        _of_report("accesses", "reads", "a row per operand that an instruction reads", _access_rows),
         _of_report("copies", "copies", "a row per instruction that only moves data"),
         _of_report("maps", "map", "a row per indexing map from the result of an instruction to an operand"),
         DataSet(
@@ -242,7 +276,8 @@ BY_DEFAULT: Final = tuple(name for name in DATASETS if name not in ("maps", "err
 
 
 def chosen(names: Iterable[str] | None) -> tuple[str, ...]:
-    """The data sets of these names in the order of DATASETS, with `errors`. Raises InvalidArgumentError for a name that none has."""
+    """The data sets of these names in the order of DATASETS, with `errors`. Raises InvalidArgumentError for a name that
+    none has."""
     wanted = set(BY_DEFAULT if names is None else names)
     for name in sorted(wanted):
         if name not in DATASETS:
@@ -252,7 +287,8 @@ def chosen(names: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def rows_of_file(path: str, content: bytes, names: Sequence[str]) -> Iterator[tuple[str, Table]]:
-    """The rows that a file has in each of these data sets, as tables of some thousand rows with the name of their data set, and last those of `errors`.
+    """The rows that a file has in each of these data sets, as tables of some thousand rows with the name of their data
+    set, and last those of `errors`.
 
     Whatever is wrong with the file is a row of `errors`. Raises MemoryError alone.
 
@@ -260,7 +296,7 @@ def rows_of_file(path: str, content: bytes, names: Sequence[str]) -> Iterator[tu
     >>> [(name, table["module"]) for name, table in rows_of_file("m.hlo", text, ["modules", "instructions"])]
     [('instructions', ['m', 'm']), ('modules', ['m'])]
     """
-    key = key_of(path, content)
+    key, size = key_of(path, content), len(content)
     failures: list[tuple[Any, ...]] = []
     form = ""
     modules: Iterator[HloModule] = iter(())
@@ -268,22 +304,36 @@ def rows_of_file(path: str, content: bytes, names: Sequence[str]) -> Iterator[tu
         if STORED.search(path):
             content = content_of_stored(content, key)
         form = str(detect(content))
-        modules = iter([HloModule.of_document(document) for _, document in decode_all(content, _FILE)])
+        modules = iter(_modules(content))
     except MemoryError:
         raise
     except Exception as error:  # whatever is wrong with one file must not end the scan of the others
         failures.append((path, key, None, *_failure("read", error)))
+    del content
     for module in modules:
-        subject = Subject(module, form, len(content))
+        subject = Subject(module, form, size)
         about = (path, key, module.name)
         # The row of a module last: it has totals of the reports that are rows of others.
         for name in sorted(names, key=lambda name: name == "modules"):
             rows = ((*about, *row) for row in DATASETS[name].rows(subject))
             while found := subject.attempt(name, partial(_next_table, name, rows)):
                 yield name, found
+            del rows
+            subject.forget()
         failures += [(*about, *_failure(step, error)) for step, error in subject.failures]
     if failures:
         yield "errors", DATASETS["errors"].table(failures)
+
+
+def _modules(content: bytes) -> list[HloModule]:
+    """The modules of a file, those of large files undecoded. Modules that older versions of XLA wrote may have to be
+    decoded."""
+    try:
+        return [HloModule.of_document(each) for _, each in decode_all(content, _FILE, most_decoded=_MOST_DECODED)]
+    except DecodeError:
+        if len(content) <= _MOST_DECODED:
+            raise
+    return [HloModule.of_document(each) for _, each in decode_all(content, _FILE)]
 
 
 def _next_table(name: str, rows: Iterator[tuple[Any, ...]]) -> Table | None:
@@ -292,7 +342,8 @@ def _next_table(name: str, rows: Iterator[tuple[Any, ...]]) -> Table | None:
 
 
 def key_of(path: str, content: bytes) -> str:
-    """The SHA-256 of a file's content; of a file in the store of a server that of the module, which is the file's name."""
+    """The SHA-256 of a file's content; of a file in the store of a server that of the module, which is the file's
+    name."""
     stored = STORED.search(path)
     return hashlib.sha256(content).hexdigest() if stored is None else stored[1]
 

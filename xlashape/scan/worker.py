@@ -1,8 +1,10 @@
-"""A process that answers files one after the other, and may die of one: of its time, of its memory, of a fault in compiled code.
+"""A process that answers files one after the other, and may die of one: of its time, of its memory, of a fault in
+compiled code.
 
-The process reads requests from its standard input and writes tables to its standard output. It ends itself by a timer when a file takes longer than it
-may, whatever it is doing then; an allocation beyond its memory fails. Seconds are those of the processor, so that a busy machine refuses no file; a file
-may take ten times as long in all, for a file system that hangs. Worker, the other end, starts a new process for the next file.
+The process reads requests from its standard input and writes tables to its standard output. It ends itself by a timer
+when a file takes longer than it may, whatever it is doing then; an allocation beyond its memory fails. Seconds are
+those of the processor, so that a busy machine refuses no file; a file may take ten times as long in all, for a file
+system that hangs. Worker, the other end, starts a new process for the next file.
 
     request     <I> size, JSON: {"path": …, "file": its absolute path, "datasets": […], "seconds": …, "content": bytes of content or null}, content
     answer      <I> size, JSON: {"tables": [[name, bytes], …]}, each table as an Arrow IPC stream
@@ -20,11 +22,13 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from math import isfinite
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
 from typing import IO, Any, Final
 
@@ -36,11 +40,15 @@ from xlashape.tables import Table, arrow_schema
 
 DEFAULT_SECONDS: Final = 120.0
 DEFAULT_MEMORY_BYTES: Final = 2 << 30
-"""Enough for a module of 200,000 instructions, or one of 400 MB of constants."""
+"""Twice what a module of 100 MB took for its fingerprint, `memory` and `cost`."""
 
 _PATIENCE: Final = 10
 _TIMERS: Final = (-signal.SIGPROF, -signal.SIGALRM)
 """The exit codes of a process that has ended itself by a timer."""
+
+_LARGE: Final = 1 << 20
+"""Bytes of a file beyond which its tables are compressed: those of small files, with a thousand columns of a few
+values, take ten times as long then."""
 
 _SIZE: Final = struct.Struct("<I")
 _MEMORY: Final = "XLASHAPE_SCAN_MEMORY"
@@ -64,7 +72,8 @@ def check_bounds(seconds: float, memory_bytes: int) -> None:
 
 
 class Worker:
-    """A process for files. It starts with the first file, and again after one that ended it. Close it, or use it in a `with`.
+    """A process for files. It starts with the first file, and again after one that ended it. Close it, or use it in a
+    `with`.
 
     seconds: the most time of the processor that a file may take. memory_bytes: the most memory that it may take.
     Raises InvalidArgumentError for bounds that no file could be held to.
@@ -79,7 +88,13 @@ class Worker:
         self._lock = threading.Lock()
 
     def tables(self, path: str, content: bytes | None, datasets: Sequence[str]) -> dict[str, Any]:
-        """The Arrow table of each of these data sets for a file, which is read where `content` is None. Raises nothing for what is wrong with the file."""
+        """The Arrow table of each of these data sets for a file, as `streams` gives them."""
+        return {name: stream.read_all() for name, stream in self.streams(path, content, datasets).items()}
+
+    def streams(self, path: str, content: bytes | None, datasets: Sequence[str]) -> dict[str, Any]:
+        """The rows of each of these data sets for a file, which is read where `content` is None, as a reader of Arrow's
+        record batches: those of large files are compressed until they are read. Raises nothing for what is wrong with
+        the file."""
         request = {
             "path": path,
             # The process may have been started in another directory.
@@ -97,7 +112,7 @@ class Worker:
                 try:
                     _write(process.stdin, json.dumps(request).encode(), content or b"")
                     answer = json.loads(_read(process.stdout))
-                    return {name: _arrow(_exactly(process.stdout, size)) for name, size in answer["tables"]}
+                    return {name: opened(_exactly(process.stdout, size)) for name, size in answer["tables"]}
                 except (EOFError, BrokenPipeError):
                     self.close()
                     code = process.returncode
@@ -105,7 +120,9 @@ class Worker:
                     break
                 # Somebody else may have killed it, such as a system that is short of memory: the file has a second
                 # chance.
-            return {"errors": failed_file(shown_path(path), _key(path, content), self._reason(code)).to_arrow()}
+            return {
+                "errors": failed_file(shown_path(path), _key(path, content), self._reason(code)).to_arrow().to_reader()
+            }
 
     def _reason(self, code: int) -> Exception:
         if code in _TIMERS:
@@ -189,7 +206,7 @@ def _serve_one(requests: IO[bytes], answers: IO[bytes]) -> None:
     parts = _answer(request["path"], request["file"], content, request["datasets"])
     signal.setitimer(signal.ITIMER_PROF, 0)
     signal.setitimer(signal.ITIMER_REAL, 0)
-    header = {"tables": [[name, data.size] for name, data in parts.items()]}
+    header = {"tables": [[name, len(data)] for name, data in parts.items()]}
     _write(answers, json.dumps(header).encode(), *parts.values())
 
 
@@ -206,8 +223,10 @@ def _answer(path: str, file: str, content: bytes | None, datasets: Sequence[str]
     """The Arrow IPC stream of each data set."""
     shown = shown_path(path)
     try:
-        data = _content(file) if content is None else content
-        return _streams(datasets, rows_of_file(shown, data, datasets))
+        size = os.stat(file).st_size if content is None else len(content)  # noqa: PTH116 - a path as it was given
+        # Nothing here keeps the content that is read: it goes when its modules are made.
+        rows = rows_of_file(shown, _content(file) if content is None else content, datasets)
+        return _streams(datasets, rows, is_large=size > _LARGE)
     except OSError as error:
         return _error(shown, None, error)
     except MemoryError:
@@ -216,11 +235,13 @@ def _answer(path: str, file: str, content: bytes | None, datasets: Sequence[str]
         return _error(shown, _key(file, content), error)
 
 
-def _streams(datasets: Sequence[str], tables: Iterable[tuple[str, Table]]) -> dict[str, Any]:
-    """The tables of each data set as one Arrow IPC stream."""
+def _streams(datasets: Sequence[str], tables: Iterable[tuple[str, Table]], *, is_large: bool = False) -> dict[str, Any]:
+    """The tables of each data set as one Arrow IPC stream, bytes or what is as good."""
     pa: Any = import_module("pyarrow")
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    sinks = {name: pa.BufferOutputStream() for name in datasets}
+    options = pa.ipc.IpcWriteOptions(compression="lz4" if is_large else None)
+    # The rows of a large file wait on the disk. For small ones a file of Python takes longer than all else.
+    made: Callable[[], Any] = TemporaryFile if is_large else pa.BufferOutputStream
+    sinks: dict[str, Any] = {name: made() for name in datasets}
     writers = {
         name: pa.ipc.new_stream(sink, arrow_schema(DATASETS[name].all_columns), options=options)
         for name, sink in sinks.items()
@@ -233,15 +254,25 @@ def _streams(datasets: Sequence[str], tables: Iterable[tuple[str, Table]]) -> di
         writers[name].write_table(arrow)
     for writer in writers.values():
         writer.close()
-    return {name: sink.getvalue() for name, sink in sinks.items()}
+    if not is_large:
+        return {name: sink.getvalue() for name, sink in sinks.items()}
+    return {name: _mapped(sink) for name, sink in sinks.items()}
+
+
+def _mapped(file: IO[bytes]) -> mmap:
+    """The bytes of a file, which goes when nobody has them any more."""
+    with file:
+        file.flush()
+        return mmap(file.fileno(), 0, access=ACCESS_READ)
 
 
 def _error(path: str, key: str | None, error: Exception) -> dict[str, Any]:
     return _streams(["errors"], [("errors", failed_file(path, key, error))])
 
 
-def _arrow(data: bytes) -> Any:
-    return import_module("pyarrow").ipc.open_stream(data).read_all()
+def opened(data: bytes) -> Any:
+    """The record batches in an Arrow IPC stream."""
+    return import_module("pyarrow").ipc.open_stream(data)
 
 
 def _write(stream: IO[bytes], header: bytes, *rest: Any) -> None:

@@ -149,7 +149,10 @@ def default_tiles(
 ) -> tuple[Tile, ...]:
     """The tiles that a TPU gives to an array in this order.
 
-    >>> "".join(map(str, default_tiles("s8", (20, 300), (1, 0)))), "".join(map(str, default_tiles("s8", (32, 300), (1, 0))))
+    >>> (
+    ...     "".join(map(str, default_tiles("s8", (20, 300), (1, 0)))),
+    ...     "".join(map(str, default_tiles("s8", (32, 300), (1, 0)))),
+    ... )
     ('(8,128)(4,1)', '(32,128)(4,1)')
     """
     sizes = tuple(dimensions)

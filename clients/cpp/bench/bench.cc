@@ -59,7 +59,7 @@ int main(int argc, char** argv) try {
     points[2 * i + 1] = static_cast<std::int64_t>(i % 128);
   }
   const std::string map_text = "(d0, d1) -> ((d0 * 128 + d1) floordiv 8, (d0 * 128 + d1) mod 8), domain: d0 in [0, 7999], d1 in [0, 127]";
-  const xlashape::Map map = xlashape::Map::Parse(map_text);
+  const xlashape::EvaluableMap map(client.ParseMap(map_text).map());
   const auto best = [](auto function) {
     double seconds = Seconds(function);
     for (int i = 0; i < 4; ++i) seconds = std::min(seconds, Seconds(function));

@@ -5,11 +5,14 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/sync_stream.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -22,6 +25,7 @@
 #include "xlashape/v1/indexing_service.grpc.pb.h"
 #include "xlashape/v1/report_service.grpc.pb.h"
 #include "xlashape/v1/shape_service.grpc.pb.h"
+#include "xlashape/v1/view_service.grpc.pb.h"
 
 namespace {
 
@@ -45,8 +49,42 @@ bool IsEnough(const conformance::Call& call, const conformance::Response& respon
   return call.stop_after() > 0 && response.answers_size() >= static_cast<int>(call.stop_after());
 }
 
-void Prepare(const xlashape::Client& client, const conformance::Call& call, grpc::ClientContext* context) {
-  client.WithTimeout(std::chrono::milliseconds(call.timeout_ms())).Prepare(context);
+/// Prepares a call, and cancels it after the time that the runner says, unless it has ended.
+class Prepared {
+ public:
+  Prepared(const xlashape::Client& client, const conformance::Call& call, grpc::ClientContext* context) {
+    client.WithTimeout(std::chrono::milliseconds(call.timeout_ms())).Prepare(context);
+    if (call.cancel_after_ms() == 0) return;
+    canceller_ = std::thread([this, context, after = std::chrono::milliseconds(call.cancel_after_ms())] {
+      std::unique_lock<std::mutex> lock(mutex_);
+      if (!changed_.wait_for(lock, after, [this] { return has_ended_; })) context->TryCancel();
+    });
+  }
+
+  ~Prepared() {
+    if (!canceller_.joinable()) return;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      has_ended_ = true;
+    }
+    changed_.notify_one();
+    canceller_.join();
+  }
+
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool has_ended_ = false;
+  std::thread canceller_;
+};
+
+/// The token of the calls that come.
+std::string& Token() {
+  static std::string token;
+  return token;
 }
 
 /// Reads the answers of a stream, and ends the call.
@@ -64,7 +102,7 @@ Make Unary(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Req
   return [method](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
     const auto stub = Service::NewStub(client.channel());
     grpc::ClientContext context;
-    Prepare(client, call, &context);
+    const Prepared prepared(client, call, &context);
     Answer answer;
     xlashape::Check((stub.get()->*method)(&context, Parsed<Request>(call.requests(0)), &answer));
     Add(answer, response);
@@ -76,7 +114,7 @@ Make Answers(std::unique_ptr<grpc::ClientReader<Answer>> (Service::Stub::*method
   return [method](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
     const auto stub = Service::NewStub(client.channel());
     grpc::ClientContext context;
-    Prepare(client, call, &context);
+    const Prepared prepared(client, call, &context);
     const auto stream = (stub.get()->*method)(&context, Parsed<Request>(call.requests(0)));
     ReadAll(call, &context, stream.get(), response, Answer());
     const grpc::Status status = stream->Finish();
@@ -89,7 +127,7 @@ Make Requests(std::unique_ptr<grpc::ClientWriter<Request>> (Service::Stub::*meth
   return [method](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
     const auto stub = Service::NewStub(client.channel());
     grpc::ClientContext context;
-    Prepare(client, call, &context);
+    const Prepared prepared(client, call, &context);
     Answer answer;
     const auto stream = (stub.get()->*method)(&context, &answer);
     for (const std::string& data : call.requests()) {
@@ -106,7 +144,7 @@ Make BothWays(std::unique_ptr<grpc::ClientReaderWriter<Request, Answer>> (Servic
   return [method](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
     const auto stub = Service::NewStub(client.channel());
     grpc::ClientContext context;
-    Prepare(client, call, &context);
+    const Prepared prepared(client, call, &context);
     const auto stream = (stub.get()->*method)(&context);
     std::vector<Request> requests;
     for (const std::string& data : call.requests()) requests.push_back(Parsed<Request>(data));
@@ -128,6 +166,7 @@ const std::map<std::string, Make>& Rpcs() {
   using H = v1::HloService;
   using I = v1::IndexingService;
   using R = v1::ReportService;
+  using V = v1::ViewService;
   static const std::map<std::string, Make> rpcs = {
       {"ShapeService/DescribeShape", Unary<S>(&S::Stub::DescribeShape)},
       {"ShapeService/ByteSize", Unary<S>(&S::Stub::ByteSize)},
@@ -161,6 +200,10 @@ const std::map<std::string, Make>& Rpcs() {
       {"ReportService/Size", Unary<R>(&R::Stub::Size)},
       {"ReportService/Profile", Unary<R>(&R::Stub::Profile)},
       {"ReportService/Memory", Unary<R>(&R::Stub::Memory)},
+      {"ViewService/Recognize", Unary<V>(&V::Stub::Recognize)},
+      {"ViewService/Draw", Unary<V>(&V::Stub::Draw)},
+      {"ViewService/GetText", Unary<V>(&V::Stub::GetText)},
+      {"ViewService/Graph", Unary<V>(&V::Stub::Graph)},
   };
   return rpcs;
 }
@@ -168,7 +211,8 @@ const std::map<std::string, Make>& Rpcs() {
 xlashape::Client Started(const conformance::Start& start) {
   if (start.transport() != conformance::TRANSPORT_GRPC) throw std::runtime_error("unknown transport");
   xlashape::Options options;
-  options.token = start.token();
+  Token() = start.token();
+  if (!start.token().empty()) options.token_source = [] { return Token(); };
   options.max_answer_bytes = 4 << 20;  // what gRPC receives by default has to do
   options.addresses = {start.more_addresses().begin(), start.more_addresses().end()};
   if (!start.root_certificates().empty()) {
@@ -195,9 +239,9 @@ v1::EvaluateMapResponse Filled(const xlashape::Values& values) {
                                          &v1::EvaluateMapResponse::mutable_in_domain);
 }
 
-void Evaluate(const conformance::Evaluation& evaluation, conformance::Response* response) {
-  const xlashape::Map map = evaluation.map_case() == conformance::Evaluation::kText ? xlashape::Map::Parse(evaluation.text())
-                                                                                     : xlashape::Map(Parsed<v1::IndexingMap>(evaluation.message()));
+void Evaluate(const xlashape::Client& client, const conformance::Evaluation& evaluation, conformance::Response* response) {
+  const bool is_text = evaluation.map_case() == conformance::Evaluation::kText;  // which the server reads
+  const xlashape::EvaluableMap map(is_text ? client.ParseMap(evaluation.text()).map() : Parsed<v1::IndexingMap>(evaluation.message()));
   const std::vector<std::int64_t> points(evaluation.points().begin(), evaluation.points().end());
   if (evaluation.batch()) {
     Add(Filled(map.EvaluateBatch(points, evaluation.count())), response);
@@ -241,10 +285,11 @@ void Do(const conformance::Request& request, std::optional<xlashape::Client>* cl
       *client = Started(request.start());
       return;
     case conformance::Request::kCall:
+      if (!request.call().token().empty()) Token() = request.call().token();
       Rpcs().at(request.call().rpc())(**client, request.call(), response);
       return;
     case conformance::Request::kEvaluation:
-      Evaluate(request.evaluation(), response);
+      Evaluate(**client, request.evaluation(), response);
       return;
     case conformance::Request::kUpload: {
       const xlashape::Uploaded uploaded = (*client)->UploadModule(request.upload().content());

@@ -3,7 +3,8 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
-#include "target.h"
+#include <random>
+#include <thread>
 
 namespace xlashape {
 namespace {
@@ -12,52 +13,88 @@ namespace {
 std::string ServiceConfig(int attempts) {
   std::string retries;
   if (attempts > 1) {
-    retries = R"(, "retryPolicy": {"maxAttempts": )" + std::to_string(attempts) +
-              R"(, "initialBackoff": "0.1s", "maxBackoff": "2s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]})";
+    retries = R"({"name": )" + std::string(kRetriedMethods) + R"(, "retryPolicy": {"maxAttempts": )" + std::to_string(attempts) +
+              R"(, "initialBackoff": "0.1s", "maxBackoff": "2s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}})";
   }
-  return R"({"loadBalancingConfig": [{"round_robin": {}}], "methodConfig": [{"name": [{}])" + retries + "}]}";
+  return R"({"loadBalancingConfig": [{"round_robin": {}}], "methodConfig": [)" + retries + "]}";
 }
 
 std::shared_ptr<grpc::Channel> Connected(const std::string& address, const Options& options) {
   if (address.empty()) Refuse("INVALID_ARGUMENT", "address", "expected HOST:PORT, unix:PATH or a target of gRPC, found an empty text");
-  if (options.attempts < 1 || options.attempts > 5) {
-    Refuse("INVALID_ARGUMENT", "attempts", "a call has 1 to 5 attempts, not " + std::to_string(options.attempts));
-  }
-  std::vector<std::string> addresses = options.addresses;
-  addresses.insert(addresses.begin(), address);
-  const std::string target = Target(addresses);
   grpc::ChannelArguments arguments = options.channel_arguments;
   arguments.SetUserAgentPrefix("xlashape-cpp/" XLASHAPE_VERSION);
-  arguments.SetServiceConfigJSON(ServiceConfig(options.attempts));
+  arguments.SetServiceConfigJSON(ServiceConfig(options.addresses.empty() ? options.attempts : 1));
   arguments.SetMaxReceiveMessageSize(options.max_answer_bytes);
   arguments.SetMaxSendMessageSize(-1);
+  if (options.keepalive.count() > 0) arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(options.keepalive.count()));
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 1);  // which is not the default of old versions
-  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
-  if (options.tls) {
-    credentials = grpc::SslCredentials({options.tls->root_certificates, options.tls->private_key, options.tls->certificate_chain});
-    if (!options.tls->server_name.empty()) {
-      arguments.SetSslTargetNameOverride(options.tls->server_name);
-    } else if (addresses.size() > 1) {
-      arguments.SetSslTargetNameOverride(Split(address).first);
-    }
-  }
-  return grpc::CreateCustomChannel(target, credentials, arguments);
+  if (!options.tls) return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  if (!options.tls->server_name.empty()) arguments.SetSslTargetNameOverride(options.tls->server_name);
+  const Tls& tls = *options.tls;
+  return grpc::CreateCustomChannel(address, grpc::SslCredentials({tls.root_certificates, tls.private_key, tls.certificate_chain}), arguments);
 }
 
 }  // namespace
 
 Calls::Calls(const std::string& address, const Options& options)
-    : channel(Connected(address, options)),
-      timeout(options.timeout),
-      stubs_(v1::ShapeService::NewStub(channel), v1::HloService::NewStub(channel), v1::IndexingService::NewStub(channel),
-             v1::ReportService::NewStub(channel)),
-      token_(options.token) {}
+    : timeout(options.timeout), stream_timeout(options.stream_timeout), token_(options.token_source) {
+  if (options.attempts < 1 || options.attempts > 5) {
+    Refuse("INVALID_ARGUMENT", "attempts", "a call has 1 to 5 attempts, not " + std::to_string(options.attempts));
+  }
+  if (!token_ && !options.token.empty()) token_ = [token = options.token] { return token; };
+  std::vector<std::string> addresses = options.addresses;
+  addresses.insert(addresses.begin(), address);
+  const auto servers = std::make_shared<Servers>();
+  for (const std::string& one : addresses) {
+    const auto channel = Connected(one, options);
+    servers->list.push_back({channel,
+                             {v1::ShapeService::NewStub(channel), v1::HloService::NewStub(channel), v1::IndexingService::NewStub(channel),
+                              v1::ReportService::NewStub(channel), v1::ViewService::NewStub(channel)}});
+  }
+  if (addresses.size() > 1) servers->attempts = options.attempts;
+  servers_ = servers;
+}
 
-void Calls::Prepare(grpc::ClientContext* context) const {
+std::chrono::milliseconds Calls::Left(std::chrono::steady_clock::time_point began) const {
+  if (timeout <= timeout.zero()) return timeout;
+  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
+  return std::max(timeout - passed, std::chrono::milliseconds(1));
+}
+
+bool Calls::Pause(int attempt) const {
+  if (attempt >= servers_->attempts || cancellation_.state_->is_cancelled()) return false;
+  thread_local std::minstd_rand random(std::random_device{}());
+  std::this_thread::sleep_for(std::chrono::milliseconds(80 + random() % 40) * (1 << (attempt - 1)));
+  return true;
+}
+
+const Server& Calls::Next(std::chrono::system_clock::time_point end) const {
+  const std::vector<Server>& all = servers_->list;
+  const std::size_t turn = all.size() == 1 ? 0 : servers_->turn++;
+  while (all.size() > 1) {
+    std::vector<const Server*> ready;
+    std::size_t failed = 0;
+    for (const Server& one : all) {
+      const grpc_connectivity_state state = one.channel->GetState(true);
+      if (state == GRPC_CHANNEL_READY) ready.push_back(&one);
+      failed += state == GRPC_CHANNEL_TRANSIENT_FAILURE;
+    }
+    if (!ready.empty()) return *ready[turn % ready.size()];
+    if (failed == all.size() || cancellation_.state_->is_cancelled() || std::chrono::system_clock::now() >= end) break;
+    // gRPC works at a connection while somebody waits for it; otherwise every five seconds.
+    for (const Server& one : all) {
+      one.channel->WaitForStateChange(one.channel->GetState(true), std::chrono::system_clock::now() + std::chrono::milliseconds(2));
+    }
+  }
+  return all[turn % all.size()];  // whose error says why
+}
+
+void Calls::Prepare(grpc::ClientContext* context, std::chrono::milliseconds timeout) const {
   // A year stands for as long as it takes: the clock counts nanoseconds, and ends in 2262.
   constexpr std::chrono::hours kYear(24 * 365);
   if (timeout > timeout.zero() && timeout < kYear) context->set_deadline(std::chrono::system_clock::now() + timeout);
-  if (!token_.empty()) context->AddMetadata("authorization", "Bearer " + token_);
+  if (!token_) return;
+  if (const std::string token = token_(); !token.empty()) context->AddMetadata("authorization", "Bearer " + token);
 }
 
 std::size_t Calls::Width(const v1::ShapeInput& shape) const {
@@ -68,8 +105,15 @@ std::size_t Calls::Width(const v1::ShapeInput& shape) const {
 }
 
 std::size_t Calls::Width(const v1::MapInput& map) const {
-  if (!map.has_map()) return Map::Parse(map.text()).variables();
-  return static_cast<std::size_t>(map.map().dimensions_size() + map.map().ranges_size() + map.map().runtime_size());
+  v1::ParseMapResponse parsed;
+  if (!map.has_map()) {  // the server reads it
+    v1::ParseMapRequest request;
+    *request.add_maps() = map;
+    parsed = Ask(&v1::IndexingService::Stub::ParseMap, request);
+    CheckNumber(static_cast<std::size_t>(parsed.maps_size()), 1);
+  }
+  const v1::IndexingMap& message = map.has_map() ? map.map() : parsed.maps(0).map();
+  return static_cast<std::size_t>(message.dimensions_size() + message.ranges_size() + message.runtime_size());
 }
 
 }  // namespace xlashape

@@ -6,12 +6,16 @@
 #include <grpcpp/support/sync_stream.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <iterator>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -23,6 +27,7 @@
 #include "xlashape/v1/indexing_service.grpc.pb.h"
 #include "xlashape/v1/report_service.grpc.pb.h"
 #include "xlashape/v1/shape_service.grpc.pb.h"
+#include "xlashape/v1/view_service.grpc.pb.h"
 
 namespace xlashape {
 
@@ -30,6 +35,9 @@ namespace xlashape {
 constexpr std::size_t kUnaryNumbers = std::size_t{1} << 18;
 /// The number of questions in one message whose answers are several times as large.
 constexpr std::size_t kUnaryAnswers = std::size_t{1} << 14;
+
+/// The RPCs that are sent again while the server is unavailable, by their `idempotency_level`, as gRPC's service config names them.
+extern const char* const kRetriedMethods;
 
 /// How many numbers belong together, and about how many one message of a stream has.
 struct Parts {
@@ -64,6 +72,49 @@ std::size_t Append(const google::protobuf::RepeatedField<Number>& numbers, std::
   return static_cast<std::size_t>(numbers.size());
 }
 
+/// A server, over a channel of its own: TLS checks each certificate against the name of its server.
+struct Server {
+  std::shared_ptr<grpc::Channel> channel;
+  std::tuple<std::unique_ptr<v1::ShapeService::Stub>, std::unique_ptr<v1::HloService::Stub>, std::unique_ptr<v1::IndexingService::Stub>,
+             std::unique_ptr<v1::ReportService::Stub>, std::unique_ptr<v1::ViewService::Stub>>
+      stubs;
+};
+
+/// All servers of a client, how many calls they got, and how often one call is sent.
+struct Servers {
+  std::vector<Server> list;
+  mutable std::atomic<std::size_t> turn{0};
+  int attempts = 1;
+};
+
+/// The calls that a Cancellation ends.
+class Cancellation::State {
+ public:
+  bool is_cancelled() const { return is_cancelled_; }
+
+  void Cancel() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_cancelled_ = true;
+    for (grpc::ClientContext* context : running_) context->TryCancel();
+  }
+
+  void Add(grpc::ClientContext* context) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    running_.insert(context);
+    if (is_cancelled_) context->TryCancel();
+  }
+
+  void Remove(grpc::ClientContext* context) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    running_.erase(context);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<bool> is_cancelled_{false};
+  std::set<grpc::ClientContext*> running_;
+};
+
 /// Makes the calls of a client with the generated stubs. Copies share the connection.
 class Calls {
  public:
@@ -76,34 +127,67 @@ class Calls {
 
   Calls(const std::string& address, const Options& options);
 
+  /// The next server in turn of those that are connected. While none is, it waits until `end`, or until all have failed.
+  const Server& Next(std::chrono::system_clock::time_point end) const;
+
+  /// What is left of the time of a call.
+  std::chrono::milliseconds Left(std::chrono::steady_clock::time_point began) const;
+
+  /// Waits before the next attempt, if several servers are asked and another attempt is allowed.
+  bool Pause(int attempt) const;
+
+  /// The stub of that server, for a call.
   template <class Stub>
-  Stub& stub() const {
-    return *std::get<std::shared_ptr<Stub>>(stubs_);
+  Stub& stub(const grpc::ClientContext& context) const {
+    return *std::get<std::unique_ptr<Stub>>(Next(context.deadline()).stubs);
   }
 
-  /// Gives the context of a call the token, and the timeout as deadline.
-  void Prepare(grpc::ClientContext* context) const;
+  /// The context of a call, which a Cancellation may end.
+  class Context : public grpc::ClientContext {
+   public:
+    Context(const Calls& calls, std::chrono::milliseconds timeout) : cancellation_(calls.cancellation_.state_) {
+      calls.Prepare(this, timeout);
+      cancellation_->Add(this);
+    }
+    ~Context() { cancellation_->Remove(this); }
+
+   private:
+    std::shared_ptr<Cancellation::State> cancellation_;
+  };
+
+  /// The same calls, which `cancellation` ends.
+  std::shared_ptr<Calls> With(const Cancellation& cancellation) const {
+    auto calls = std::make_shared<Calls>(*this);
+    calls->cancellation_ = cancellation;
+    return calls;
+  }
+
+  /// Gives the context of a call the token, and a deadline.
+  void Prepare(grpc::ClientContext* context, std::chrono::milliseconds timeout) const;
 
   /// How many numbers an index of an array has, or a point of a map.
   std::size_t Width(const v1::ShapeInput& shape) const;
   std::size_t Width(const v1::MapInput& map) const;
 
-  /// The answer to a request.
+  /// The answer to a request. To a single server gRPC sends it again, as the service config says; to several this does, unless `once` is set.
   template <class Stub, class Request, class Answer>
-  Answer Ask(Unary<Stub, Request, Answer> method, const Request& request) const {
-    grpc::ClientContext context;
-    Prepare(&context);
-    Answer answer;
-    Check((stub<Stub>().*method)(&context, request, &answer));
-    return answer;
+  Answer Ask(Unary<Stub, Request, Answer> method, const Request& request, bool once = false) const {
+    const auto began = std::chrono::steady_clock::now();
+    for (int attempt = 1;; ++attempt) {
+      Context context(*this, Left(began));
+      Answer answer;
+      const grpc::Status status = (stub<Stub>(context).*method)(&context, request, &answer);
+      if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !once && Pause(attempt)) continue;
+      Check(status);
+      return answer;
+    }
   }
 
   /// The answers as they come.
   template <class Stub, class Request, class Answer>
   Sequence<Answer> Stream(Streaming<Stub, Request, Answer> method, const Request& request) const {
-    auto stream = std::make_shared<Answers<Answer>>();
-    Prepare(&stream->context);
-    stream->reader = (stub<Stub>().*method)(&stream->context, request);
+    auto stream = std::make_shared<Answers<Answer>>(*this);
+    stream->reader = (stub<Stub>(stream->context).*method)(&stream->context, request);
     return Sequence<Answer>([stream](Answer* answer) { return stream->Next(answer); });
   }
 
@@ -145,9 +229,8 @@ class Calls {
     const Parts parts = plan();
     const std::size_t width = std::max<std::size_t>(parts.width, 1);
     const std::size_t size = std::max<std::size_t>(parts.most / width, 1) * width;
-    grpc::ClientContext context;
-    Prepare(&context);
-    const auto stream = (stub<Stub>().*many)(&context);
+    Context context(*this, stream_timeout);
+    const auto stream = (stub<Stub>(context).*many)(&context);
     auto sent = std::async(std::launch::async, [&] {
       try {
         for (std::size_t start = 0; start < numbers.size(); start += size) {
@@ -173,15 +256,15 @@ class Calls {
     CheckNumber(answered, numbers.size() / width);
   }
 
-  const std::shared_ptr<grpc::Channel> channel;
   std::chrono::milliseconds timeout;
+  std::chrono::milliseconds stream_timeout;
 
  private:
   /// A call that answers with a stream, which is cancelled if it is not read to its end.
   template <class Answer>
   class Answers {
    public:
-    Answers() = default;
+    explicit Answers(const Calls& calls) : context(calls, calls.stream_timeout) {}
     Answers(const Answers&) = delete;
     Answers& operator=(const Answers&) = delete;
     ~Answers() {
@@ -202,17 +285,16 @@ class Calls {
       return false;
     }
 
-    grpc::ClientContext context;
+    Context context;
     std::unique_ptr<grpc::ClientReader<Answer>> reader;
 
    private:
     bool ended_ = false;
   };
 
-  std::tuple<std::shared_ptr<v1::ShapeService::Stub>, std::shared_ptr<v1::HloService::Stub>, std::shared_ptr<v1::IndexingService::Stub>,
-             std::shared_ptr<v1::ReportService::Stub>>
-      stubs_;
-  std::string token_;
+  std::shared_ptr<const Servers> servers_;
+  std::function<std::string()> token_;
+  Cancellation cancellation_;
 };
 
 }  // namespace xlashape

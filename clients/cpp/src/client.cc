@@ -1,10 +1,13 @@
 #include "xlashape/client.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <istream>
 #include <ostream>
 #include <sstream>
+#include <thread>
 
 #include "calls.h"
 #include "sha256.h"
@@ -14,6 +17,30 @@ namespace {
 
 /// The size of a part of a module that is sent or fetched in several messages.
 constexpr std::size_t kPartBytes = std::size_t{1} << 20;
+
+/// Sends a module in parts, which `read` gives until an empty one. `part` has what else the first message says.
+template <class Read>
+Uploaded Send(const Calls& calls, v1::UploadModuleRequest part, const Progress& progress, Read read) {
+  Calls::Context context(calls, calls.stream_timeout);
+  v1::UploadModuleResponse answer;
+  const auto stream = calls.stub<v1::HloService::Stub>(context).UploadModule(&context, &answer);
+  std::int64_t sent = 0;
+  try {
+    for (read(part.mutable_data()); !part.data().empty(); read(part.mutable_data())) {
+      if (!stream->Write(part)) break;  // Finish gives the reason
+      sent += static_cast<std::int64_t>(part.data().size());
+      if (progress) progress(sent);
+      part.Clear();
+    }
+  } catch (...) {
+    context.TryCancel();
+    stream->Finish();
+    throw;
+  }
+  stream->WritesDone();
+  Check(stream->Finish());
+  return {std::move(*answer.mutable_module()), true};
+}
 
 }  // namespace
 
@@ -28,16 +55,44 @@ Client::Client(const std::string& address, const Options& options) : ClientMetho
 Client Client::WithTimeout(std::chrono::milliseconds timeout) const {
   const auto calls = std::make_shared<Calls>(*calls_);
   calls->timeout = timeout;
+  calls->stream_timeout = timeout;
   Client client = *this;
   client.calls_ = calls;
   return client;
 }
 
-std::shared_ptr<grpc::ChannelInterface> Client::channel() const { return calls_->channel; }
+Cancellation::Cancellation() : state_(std::make_shared<State>()) {}
 
-void Client::Prepare(grpc::ClientContext* context) const { calls_->Prepare(context); }
+void Cancellation::Cancel() const { state_->Cancel(); }
 
-Uploaded Client::UploadModule(std::string_view content) const {
+Client Client::WithCancellation(const Cancellation& cancellation) const {
+  Client client = *this;
+  client.calls_ = calls_->With(cancellation);
+  return client;
+}
+
+void Client::WaitUntilReady(std::chrono::milliseconds timeout) const {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    try {
+      const Client asking = WithTimeout(std::max(left, std::chrono::milliseconds(1)));
+      asking.calls_->Ask(&v1::ShapeService::Stub::ByteSize, v1::ByteSizeRequest());
+      return;
+    } catch (const Error& error) {
+      if (error.code() != grpc::StatusCode::UNAVAILABLE || std::chrono::steady_clock::now() >= end) throw;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+std::shared_ptr<grpc::ChannelInterface> Client::channel() const {
+  return calls_->Next(std::chrono::system_clock::now() + std::chrono::seconds(20)).channel;
+}
+
+void Client::Prepare(grpc::ClientContext* context) const { calls_->Prepare(context, calls_->timeout); }
+
+Uploaded Client::UploadModule(std::string_view content, const Progress& progress) const {
   const std::string digest = Sha256(content);
   try {
     return {GetModule("modules/" + digest), false};
@@ -49,25 +104,25 @@ Uploaded Client::UploadModule(std::string_view content) const {
     request.set_data(content.data(), content.size());
     request.set_sha256(digest);
     v1::PutModuleResponse answer = calls_->Ask(&v1::HloService::Stub::PutModule, request);
+    if (progress) progress(static_cast<std::int64_t>(content.size()));
     return {std::move(*answer.mutable_module()), true};
   }
-  grpc::ClientContext context;
-  Prepare(&context);
-  v1::UploadModuleResponse answer;
-  const auto stream = calls_->stub<v1::HloService::Stub>().UploadModule(&context, &answer);
-  for (std::size_t start = 0; start < content.size(); start += kPartBytes) {
-    const std::string_view data = content.substr(start, kPartBytes);
-    v1::UploadModuleRequest part;
-    part.set_data(data.data(), data.size());
-    if (start == 0) {
-      part.set_sha256(digest);
-      part.set_size_bytes(static_cast<std::int64_t>(content.size()));
-    }
-    if (!stream->Write(part)) break;  // Finish gives the reason
-  }
-  stream->WritesDone();
-  Check(stream->Finish());
-  return {std::move(*answer.mutable_module()), true};
+  v1::UploadModuleRequest first;
+  first.set_sha256(digest);
+  first.set_size_bytes(static_cast<std::int64_t>(content.size()));
+  return Send(*calls_, std::move(first), progress, [content](std::string* part) mutable {
+    *part = content.substr(0, kPartBytes);
+    content.remove_prefix(part->size());
+  });
+}
+
+Uploaded Client::UploadModule(std::istream& from, const Progress& progress) const {
+  return Send(*calls_, {}, progress, [&from](std::string* part) {
+    part->resize(kPartBytes);
+    from.read(part->data(), kPartBytes);
+    part->resize(static_cast<std::size_t>(from.gcount()));
+    if (from.bad()) Refuse("INVALID_ARGUMENT", "from", "cannot read the module");
+  });
 }
 
 Uploaded Client::UploadModuleFile(const std::string& path) const {

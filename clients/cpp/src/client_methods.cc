@@ -8,6 +8,36 @@
 
 namespace xlashape {
 
+const char* const kRetriedMethods = R"([{"service": "xlashape.v1.ShapeService", "method": "DescribeShape"},
+ {"service": "xlashape.v1.ShapeService", "method": "ByteSize"},
+ {"service": "xlashape.v1.ShapeService", "method": "LinearIndex"},
+ {"service": "xlashape.v1.ShapeService", "method": "MultiIndex"},
+ {"service": "xlashape.v1.HloService", "method": "PutModule"},
+ {"service": "xlashape.v1.HloService", "method": "GetModule"},
+ {"service": "xlashape.v1.HloService", "method": "ListInstructions"},
+ {"service": "xlashape.v1.HloService", "method": "ByteSizes"},
+ {"service": "xlashape.v1.IndexingService", "method": "InstructionMaps"},
+ {"service": "xlashape.v1.IndexingService", "method": "OperandTiles"},
+ {"service": "xlashape.v1.IndexingService", "method": "ParseMap"},
+ {"service": "xlashape.v1.IndexingService", "method": "SimplifyMap"},
+ {"service": "xlashape.v1.IndexingService", "method": "ComposeMaps"},
+ {"service": "xlashape.v1.IndexingService", "method": "EvaluateMap"},
+ {"service": "xlashape.v1.ReportService", "method": "Why"},
+ {"service": "xlashape.v1.ReportService", "method": "Size"},
+ {"service": "xlashape.v1.ReportService", "method": "Memory"},
+ {"service": "xlashape.v1.ReportService", "method": "Copies"},
+ {"service": "xlashape.v1.ReportService", "method": "Cost"},
+ {"service": "xlashape.v1.ReportService", "method": "Reads"},
+ {"service": "xlashape.v1.ReportService", "method": "Profile"},
+ {"service": "xlashape.v1.ReportService", "method": "Diff"},
+ {"service": "xlashape.v1.ReportService", "method": "Map"},
+ {"service": "xlashape.v1.ReportService", "method": "Tile"},
+ {"service": "xlashape.v1.ReportService", "method": "Verify"},
+ {"service": "xlashape.v1.ViewService", "method": "Recognize"},
+ {"service": "xlashape.v1.ViewService", "method": "Draw"},
+ {"service": "xlashape.v1.ViewService", "method": "GetText"},
+ {"service": "xlashape.v1.ViewService", "method": "Graph"}])";
+
 ClientMethods::ClientMethods(std::shared_ptr<const Calls> calls) : calls_(std::move(calls)) {}
 
 v1::ShapeDescription ClientMethods::DescribeShape(const AnyShape& shape) const {
@@ -107,7 +137,7 @@ v1::Module ClientMethods::GetModule(const std::string& name) const {
 void ClientMethods::DeleteModule(const std::string& name) const {
   v1::DeleteModuleRequest request;
   request.set_name(name);
-  calls_->Ask(&v1::HloService::Stub::DeleteModule, request);
+  calls_->Ask(&v1::HloService::Stub::DeleteModule, request, true);
 }
 
 Sequence<v1::Instruction> ClientMethods::ListInstructions(v1::ListInstructionsRequest request) const {
@@ -218,6 +248,22 @@ v1::TileResponse ClientMethods::Tile(const v1::TileRequest& request) const {
 
 v1::VerifyResponse ClientMethods::Verify(const v1::VerifyRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Verify, request);
+}
+
+v1::RecognizeResponse ClientMethods::Recognize(const v1::RecognizeRequest& request) const {
+  return calls_->Ask(&v1::ViewService::Stub::Recognize, request);
+}
+
+v1::DrawResponse ClientMethods::Draw(const v1::DrawRequest& request) const {
+  return calls_->Ask(&v1::ViewService::Stub::Draw, request);
+}
+
+v1::GetTextResponse ClientMethods::GetText(const v1::GetTextRequest& request) const {
+  return calls_->Ask(&v1::ViewService::Stub::GetText, request);
+}
+
+v1::GraphResponse ClientMethods::Graph(const v1::GraphRequest& request) const {
+  return calls_->Ask(&v1::ViewService::Stub::Graph, request);
 }
 
 }  // namespace xlashape

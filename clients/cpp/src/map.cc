@@ -38,7 +38,7 @@ enum class Outcome { kOutside, kInside, kTooLarge };
 }  // namespace
 
 /// A map that is checked, as steps on registers. The first registers are the numbers of a point: dimensions, ranges, runtime variables.
-class Map::Program {
+class EvaluableMap::Program {
  public:
   explicit Program(v1::IndexingMap map) : message(std::move(map)) {
     const v1::IndexingMap::State state = message.state();
@@ -168,21 +168,21 @@ class Map::Program {
   std::vector<std::size_t> results_;
 };
 
-Map::Map(v1::IndexingMap message) : program_(std::make_shared<const Program>(std::move(message))) {}
+EvaluableMap::EvaluableMap(v1::IndexingMap message) : program_(std::make_shared<const Program>(std::move(message))) {}
 
-const v1::IndexingMap& Map::message() const { return program_->message; }
+const v1::IndexingMap& EvaluableMap::message() const { return program_->message; }
 
-std::size_t Map::variables() const { return program_->variables(); }
+std::size_t EvaluableMap::variables() const { return program_->variables(); }
 
-std::size_t Map::results() const { return program_->results(); }
+std::size_t EvaluableMap::results() const { return program_->results(); }
 
-std::optional<std::vector<std::int64_t>> Map::Evaluate(const std::vector<std::int64_t>& point) const {
+std::optional<std::vector<std::int64_t>> EvaluableMap::Evaluate(const std::vector<std::int64_t>& point) const {
   Values values = EvaluateBatch(point, 1);
   if (!values.in_domain[0]) return std::nullopt;
   return std::move(values.results);
 }
 
-Values Map::EvaluateBatch(const std::vector<std::int64_t>& points, std::size_t count) const {
+Values EvaluableMap::EvaluateBatch(const std::vector<std::int64_t>& points, std::size_t count) const {
   const std::size_t width = variables();
   if (width == 0 ? !points.empty() : points.size() % width != 0 || points.size() / width != count) {
     Refuse("INVALID_INDEX", "points",
@@ -194,7 +194,7 @@ Values Map::EvaluateBatch(const std::vector<std::int64_t>& points, std::size_t c
   return program_->Evaluate(points.data(), count);
 }
 
-Values Map::EvaluateBatch(const std::vector<std::int64_t>& points) const {
+Values EvaluableMap::EvaluateBatch(const std::vector<std::int64_t>& points) const {
   if (variables() == 0) Refuse("INVALID_INDEX", "points", "the points of a map without variables have no numbers: say how many points");
   return EvaluateBatch(points, points.size() / variables());
 }

@@ -54,7 +54,10 @@ func run(from io.Reader, to io.Writer) error {
 	}
 }
 
-type testee struct{ client *xlashape.Client }
+type testee struct {
+	client *xlashape.Client
+	token  string
+}
 
 // report adds the error that a request ended with.
 func (t *testee) report(response *testeepb.Response, err error) {
@@ -80,7 +83,7 @@ func (t *testee) do(request *testeepb.Request, response *testeepb.Response) erro
 	case *testeepb.Request_Call:
 		return t.call(ctx, action.Call, response)
 	case *testeepb.Request_Evaluation:
-		return t.evaluate(action.Evaluation, response)
+		return t.evaluate(ctx, action.Evaluation, response)
 	case *testeepb.Request_Upload:
 		module, sent, err := t.client.UploadModule(ctx, action.Upload.GetContent())
 		if err != nil {
@@ -100,8 +103,9 @@ func (t *testee) start(start *testeepb.Start) error {
 	if start.GetTransport() != testeepb.Transport_TRANSPORT_GRPC {
 		return fmt.Errorf("unknown transport %s", start.GetTransport())
 	}
+	t.token = start.GetToken()
 	options := []xlashape.Option{
-		xlashape.WithToken(start.GetToken()),
+		xlashape.WithTokenSource(func(context.Context) (string, error) { return t.token, nil }),
 		xlashape.WithMaxAnswer(4 << 20), // what gRPC receives by default has to do
 		xlashape.WithAddresses(start.GetMoreAddresses()...),
 	}
@@ -154,6 +158,12 @@ func (t *testee) call(ctx context.Context, call *testeepb.Call, response *testee
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(call.GetTimeoutMs())*time.Millisecond)
 		defer cancel()
 	}
+	if after := call.GetCancelAfterMs(); after > 0 {
+		time.AfterFunc(time.Duration(after)*time.Millisecond, cancel)
+	}
+	if token := call.GetToken(); token != "" {
+		t.token = token
+	}
 	path := "/xlashape.v1." + call.GetRpc()
 	if !rpc.IsStreamingClient() && !rpc.IsStreamingServer() {
 		answer, err := newMessage(rpc.Output())
@@ -197,8 +207,8 @@ func (t *testee) call(ctx context.Context, call *testeepb.Call, response *testee
 	return nil
 }
 
-func (t *testee) evaluate(evaluation *testeepb.Evaluation, response *testeepb.Response) error {
-	m, err := mapOf(evaluation)
+func (t *testee) evaluate(ctx context.Context, evaluation *testeepb.Evaluation, response *testeepb.Response) error {
+	m, err := t.mapOf(ctx, evaluation)
 	if err != nil {
 		return err
 	}
@@ -224,15 +234,20 @@ func (t *testee) evaluate(evaluation *testeepb.Evaluation, response *testeepb.Re
 	return add(response, answer)
 }
 
-func mapOf(evaluation *testeepb.Evaluation) (*xlashape.Map, error) {
+// mapOf is the map to evaluate. The server reads a map in text.
+func (t *testee) mapOf(ctx context.Context, evaluation *testeepb.Evaluation) (*xlashape.EvaluableMap, error) {
 	if text, is := evaluation.GetMap().(*testeepb.Evaluation_Text); is {
-		return xlashape.ParseMap(text.Text)
+		parsed, err := t.client.ParseMap(ctx, xlashape.MapText(text.Text))
+		if err != nil {
+			return nil, err
+		}
+		return xlashape.NewEvaluableMap(parsed.GetMap())
 	}
 	message := &xlashapev1.IndexingMap{}
 	if err := proto.Unmarshal(evaluation.GetMessage(), message); err != nil {
 		return nil, err
 	}
-	return xlashape.NewMap(message)
+	return xlashape.NewEvaluableMap(message)
 }
 
 func (t *testee) pages(ctx context.Context, pages *testeepb.Pages, response *testeepb.Response) error {

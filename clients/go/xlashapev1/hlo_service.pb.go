@@ -1457,7 +1457,7 @@ const file_xlashape_v1_hlo_service_proto_rawDesc = "" +
 	"\fUploadModule\x12 .xlashape.v1.UploadModuleRequest\x1a!.xlashape.v1.UploadModuleResponse\"\x03\x90\x02\x02(\x01\x12O\n" +
 	"\tPutModule\x12\x1d.xlashape.v1.PutModuleRequest\x1a\x1e.xlashape.v1.PutModuleResponse\"\x03\x90\x02\x02\x12O\n" +
 	"\tGetModule\x12\x1d.xlashape.v1.GetModuleRequest\x1a\x1e.xlashape.v1.GetModuleResponse\"\x03\x90\x02\x01\x12X\n" +
-	"\fDeleteModule\x12 .xlashape.v1.DeleteModuleRequest\x1a!.xlashape.v1.DeleteModuleResponse\"\x03\x90\x02\x02\x12d\n" +
+	"\fDeleteModule\x12 .xlashape.v1.DeleteModuleRequest\x1a!.xlashape.v1.DeleteModuleResponse\"\x03\x90\x02\x00\x12d\n" +
 	"\x10ListInstructions\x12$.xlashape.v1.ListInstructionsRequest\x1a%.xlashape.v1.ListInstructionsResponse\"\x03\x90\x02\x01\x12O\n" +
 	"\tByteSizes\x12\x1d.xlashape.v1.ByteSizesRequest\x1a\x1e.xlashape.v1.ByteSizesResponse\"\x03\x90\x02\x01B\xb7\x01\n" +
 	"\x15io.github.xlashape.v1B\x0fHloServiceProtoP\x01Z=github.com/xlashape/xlashape/clients/go/xlashapev1;xlashapev1\xa2\x02\x03XLS\xaa\x02\vXlashape.V1\xba\x02\x03XLS\xca\x02\vXlashape\\V1\xe2\x02\x14Xlashape\\V1\\Metadata\xea\x02\fXlashape::V1b\x06proto3"

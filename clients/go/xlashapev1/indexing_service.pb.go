@@ -1393,11 +1393,11 @@ type CoalescedAccess struct {
 	// The distance, in elements, between the reads of two neighbours. Absent if it is not the same for all neighbours.
 	Stride *int64 `protobuf:"varint,3,opt,name=stride,proto3,oneof" json:"stride,omitempty"`
 	// The number of memory segments that one read of a warp touches, on average over a sample of the output.
-	Transactions *float64 `protobuf:"fixed64,4,opt,name=transactions,proto3,oneof" json:"transactions,omitempty"`
-	// The number of segments if the elements that the warp reads were contiguous, on average and rounded down: no more than `transactions`.
-	IdealTransactions int64 `protobuf:"varint,5,opt,name=ideal_transactions,json=idealTransactions,proto3" json:"ideal_transactions,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	Segments *float64 `protobuf:"fixed64,4,opt,name=segments,proto3,oneof" json:"segments,omitempty"`
+	// The number of segments if the elements that the warp reads were contiguous, on average and rounded down: no more than `segments`.
+	Ideal         int64 `protobuf:"varint,5,opt,name=ideal,proto3" json:"ideal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CoalescedAccess) Reset() {
@@ -1451,16 +1451,16 @@ func (x *CoalescedAccess) GetStride() int64 {
 	return 0
 }
 
-func (x *CoalescedAccess) GetTransactions() float64 {
-	if x != nil && x.Transactions != nil {
-		return *x.Transactions
+func (x *CoalescedAccess) GetSegments() float64 {
+	if x != nil && x.Segments != nil {
+		return *x.Segments
 	}
 	return 0
 }
 
-func (x *CoalescedAccess) GetIdealTransactions() int64 {
+func (x *CoalescedAccess) GetIdeal() int64 {
 	if x != nil {
-		return x.IdealTransactions
+		return x.Ideal
 	}
 	return 0
 }
@@ -2638,15 +2638,15 @@ const file_xlashape_v1_indexing_service_proto_rawDesc = "" +
 	"\baccesses\x18\b \x03(\v2\x1c.xlashape.v1.CoalescedAccessR\baccessesB\v\n" +
 	"\t_elementsB\x14\n" +
 	"\x12_distinct_elementsB\b\n" +
-	"\x06_reads\"\xe0\x01\n" +
+	"\x06_reads\"\xbb\x01\n" +
 	"\x0fCoalescedAccess\x12(\n" +
 	"\x03map\x18\x01 \x01(\v2\x16.xlashape.v1.MapOutputR\x03map\x12\x12\n" +
 	"\x04leaf\x18\x02 \x01(\x05R\x04leaf\x12\x1b\n" +
-	"\x06stride\x18\x03 \x01(\x03H\x00R\x06stride\x88\x01\x01\x12'\n" +
-	"\ftransactions\x18\x04 \x01(\x01H\x01R\ftransactions\x88\x01\x01\x12-\n" +
-	"\x12ideal_transactions\x18\x05 \x01(\x03R\x11idealTransactionsB\t\n" +
-	"\a_strideB\x0f\n" +
-	"\r_transactions\"\xf8\x01\n" +
+	"\x06stride\x18\x03 \x01(\x03H\x00R\x06stride\x88\x01\x01\x12\x1f\n" +
+	"\bsegments\x18\x04 \x01(\x01H\x01R\bsegments\x88\x01\x01\x12\x14\n" +
+	"\x05ideal\x18\x05 \x01(\x03R\x05idealB\t\n" +
+	"\a_strideB\v\n" +
+	"\t_segments\"\xf8\x01\n" +
 	"\x13OperandTilesRequest\x120\n" +
 	"\x06module\x18\x01 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12 \n" +
 	"\vinstruction\x18\x02 \x01(\tR\vinstruction\x12 \n" +

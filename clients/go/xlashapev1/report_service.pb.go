@@ -28,7 +28,8 @@ type WhyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first row of the answer, counted from 0.
 	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
-	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
+	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and
+	// at least one.
 	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
 	// The table whose rows are asked for: empty for `buffers`, or one of `causes`, `suggestions`, `donated`, `stated`.
 	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
@@ -40,10 +41,14 @@ type WhyRequest struct {
 	Shape *ShapeInput `protobuf:"bytes,6,opt,name=shape,proto3" json:"shape,omitempty"`
 	// Text with shapes in it, such as a report about memory that has run out, instead of a module.
 	Text *string `protobuf:"bytes,7,opt,name=text,proto3,oneof" json:"text,omitempty"`
-	// Count as on cpu, gpu, tpu, or a TPU's generation such as tpu-v5e. TPUs give layouts without tiles their own order and tiles.
+	// Count as on cpu, gpu, tpu, or a TPU's generation such as tpu-v5e. TPUs give layouts without tiles their own order
+	// and tiles.
 	Target *string `protobuf:"bytes,8,opt,name=target,proto3,oneof" json:"target,omitempty"`
 	// Of a module, the instruction whose result is explained.
-	Instruction   *string `protobuf:"bytes,9,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
+	Instruction *string `protobuf:"bytes,9,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
+	// What `source` names: the line of your own code, or every frame that called an operation, libraries included: own or
+	// all.
+	Frames        *string `protobuf:"bytes,10,opt,name=frames,proto3,oneof" json:"frames,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -137,6 +142,13 @@ func (x *WhyRequest) GetTarget() string {
 func (x *WhyRequest) GetInstruction() string {
 	if x != nil && x.Instruction != nil {
 		return *x.Instruction
+	}
+	return ""
+}
+
+func (x *WhyRequest) GetFrames() string {
+	if x != nil && x.Frames != nil {
+		return *x.Frames
 	}
 	return ""
 }
@@ -429,7 +441,7 @@ type WhyRow struct {
 	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The computation that the instruction is in.
 	Computation *string `protobuf:"bytes,2,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
-	// Its opcode.
+	// The opcode of the instruction.
 	Opcode *string `protobuf:"bytes,3,opt,name=opcode,proto3,oneof" json:"opcode,omitempty"`
 	// Which element of the result the buffer is; null where it is the whole result.
 	Index *string `protobuf:"bytes,4,opt,name=index,proto3,oneof" json:"index,omitempty"`
@@ -587,7 +599,7 @@ type WhyCausesRow struct {
 	Text *string `protobuf:"bytes,3,opt,name=text,proto3,oneof" json:"text,omitempty"`
 	// The bytes that it adds after the causes before it.
 	Bytes *int64 `protobuf:"varint,4,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
-	// These bytes ÷ all bytes that are not elements.
+	// The bytes of this cause ÷ all bytes that are not elements.
 	Share *float64 `protobuf:"fixed64,5,opt,name=share,proto3,oneof" json:"share,omitempty"`
 	// What packing saves; below 0, what its absence costs, in bytes.
 	SavedBytes *int64 `protobuf:"varint,6,opt,name=saved_bytes,json=savedBytes,proto3,oneof" json:"saved_bytes,omitempty"`
@@ -870,7 +882,7 @@ func (x *WhyDonatedRow) GetBytes() int64 {
 // The amounts that a report about memory states, without its allocations.
 type WhyStatedRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The part of the report.
+	// The part of the report that the number is in.
 	Group *string `protobuf:"bytes,1,opt,name=group,proto3,oneof" json:"group,omitempty"`
 	// What is measured.
 	Name *string `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
@@ -949,12 +961,13 @@ func (x *WhyStatedRow) GetDetail() string {
 	return ""
 }
 
-// What to report: How many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
+// What to report: How many bytes a shape takes, or which buffers of a program have the most padding.
 type SizeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first row of the answer, counted from 0.
 	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
-	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
+	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and
+	// at least one.
 	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
 	// The table whose rows are asked for: empty for `buffers`.
 	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
@@ -964,12 +977,16 @@ type SizeRequest struct {
 	Module *ModuleInput `protobuf:"bytes,5,opt,name=module,proto3" json:"module,omitempty"`
 	// The shape, instead of a module.
 	Shape *ShapeInput `protobuf:"bytes,6,opt,name=shape,proto3" json:"shape,omitempty"`
-	// Count as on cpu, gpu, tpu, or a TPU's generation such as tpu-v5e. TPUs give layouts without tiles their own order and tiles.
+	// Count as on cpu, gpu, tpu, or a TPU's generation such as tpu-v5e. TPUs give layouts without tiles their own order
+	// and tiles.
 	Target *string `protobuf:"bytes,7,opt,name=target,proto3,oneof" json:"target,omitempty"`
 	// Of a module, only the instructions of this computation, all of which count.
 	Computation *string `protobuf:"bytes,8,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
 	// The order of the buffers: those with the most padding first, the largest, or that of the module.
-	Order         *string `protobuf:"bytes,9,opt,name=order,proto3,oneof" json:"order,omitempty"`
+	Order *string `protobuf:"bytes,9,opt,name=order,proto3,oneof" json:"order,omitempty"`
+	// What `source` names: the line of your own code, or every frame that called an operation, libraries included: own or
+	// all.
+	Frames        *string `protobuf:"bytes,10,opt,name=frames,proto3,oneof" json:"frames,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1063,6 +1080,13 @@ func (x *SizeRequest) GetComputation() string {
 func (x *SizeRequest) GetOrder() string {
 	if x != nil && x.Order != nil {
 		return *x.Order
+	}
+	return ""
+}
+
+func (x *SizeRequest) GetFrames() string {
+	if x != nil && x.Frames != nil {
+		return *x.Frames
 	}
 	return ""
 }
@@ -1301,7 +1325,7 @@ type SizeRow struct {
 	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The computation that the instruction is in.
 	Computation *string `protobuf:"bytes,2,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
-	// Its opcode.
+	// The opcode of the instruction.
 	Opcode *string `protobuf:"bytes,3,opt,name=opcode,proto3,oneof" json:"opcode,omitempty"`
 	// Which element of the result the buffer is; null where it is the whole result.
 	Index *string `protobuf:"bytes,4,opt,name=index,proto3,oneof" json:"index,omitempty"`
@@ -1453,16 +1477,22 @@ type MemoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first row of the answer, counted from 0.
 	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
-	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
+	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and
+	// at least one.
 	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
 	// The table whose rows are asked for: empty for `peak_buffers`, or one of `timeline`, `spaces`, `by`, `at`, `fit`.
 	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
-	// What the table depends on: of `by` what to group by (source, op_name, opcode, computation, shape, kind, space); of `at` the name of the instruction; of `fit` a limit for the peak: changes that would make it smaller, and whether they fit.
+	// What the table depends on: of `by` what to group by (source, op_name, opcode, computation, shape, kind, space); of
+	// `at` the name of the instruction; of `fit` a limit for the peak: changes that would make it smaller, and whether
+	// they fit.
 	Argument string `protobuf:"bytes,4,opt,name=argument,proto3" json:"argument,omitempty"`
 	// The module.
 	Module *ModuleInput `protobuf:"bytes,5,opt,name=module,proto3" json:"module,omitempty"`
 	// A memory space by XLA's number, whose memory alone counts; without it all count together, as in XLA.
-	Space         *int64 `protobuf:"varint,6,opt,name=space,proto3,oneof" json:"space,omitempty"`
+	Space *int64 `protobuf:"varint,6,opt,name=space,proto3,oneof" json:"space,omitempty"`
+	// What `source` names: the line of your own code, or every frame that called an operation, libraries included: own or
+	// all.
+	Frames        *string `protobuf:"bytes,7,opt,name=frames,proto3,oneof" json:"frames,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1537,6 +1567,13 @@ func (x *MemoryRequest) GetSpace() int64 {
 		return *x.Space
 	}
 	return 0
+}
+
+func (x *MemoryRequest) GetFrames() string {
+	if x != nil && x.Frames != nil {
+		return *x.Frames
+	}
+	return ""
 }
 
 // The answer of the report `memory`.
@@ -1668,7 +1705,7 @@ type MemoryTotals struct {
 	OutputBytes *int64 `protobuf:"varint,3,opt,name=output_bytes,json=outputBytes,proto3,oneof" json:"output_bytes,omitempty"`
 	// Allocations of parameters that hold a part of the result, in bytes.
 	AliasBytes *int64 `protobuf:"varint,4,opt,name=alias_bytes,json=aliasBytes,proto3,oneof" json:"alias_bytes,omitempty"`
-	// Allocations that are none of these, nor of constants, nor thread-local, in bytes.
+	// Allocations that hold no parameter, no part of the result and no constant, and are not thread-local, in bytes.
 	TempBytes *int64 `protobuf:"varint,5,opt,name=temp_bytes,json=tempBytes,proto3,oneof" json:"temp_bytes,omitempty"`
 	// Allocations of constants, in bytes.
 	ConstantBytes *int64 `protobuf:"varint,6,opt,name=constant_bytes,json=constantBytes,proto3,oneof" json:"constant_bytes,omitempty"`
@@ -1690,13 +1727,13 @@ type MemoryTotals struct {
 	IndefiniteBytes *int64 `protobuf:"varint,14,opt,name=indefinite_bytes,json=indefiniteBytes,proto3,oneof" json:"indefinite_bytes,omitempty"`
 	// What temporary allocations have more than ever lives in them at once, in bytes.
 	FragmentationBytes *int64 `protobuf:"varint,15,opt,name=fragmentation_bytes,json=fragmentationBytes,proto3,oneof" json:"fragmentation_bytes,omitempty"`
-	// The same as a part of the temporaries.
+	// The fragmentation ÷ the temporaries, both in bytes.
 	Fragmentation *float64 `protobuf:"fixed64,16,opt,name=fragmentation,proto3,oneof" json:"fragmentation,omitempty"`
 	// Allocations of parameters in the host's memory, in bytes.
 	HostArgumentBytes *int64 `protobuf:"varint,17,opt,name=host_argument_bytes,json=hostArgumentBytes,proto3,oneof" json:"host_argument_bytes,omitempty"`
 	// Allocations in the host's memory that may hold a part of the result, in bytes.
 	HostOutputBytes *int64 `protobuf:"varint,18,opt,name=host_output_bytes,json=hostOutputBytes,proto3,oneof" json:"host_output_bytes,omitempty"`
-	// Allocations in the host's memory that are both, in bytes.
+	// Allocations of parameters in the host's memory that hold a part of the result, in bytes.
 	HostAliasBytes *int64 `protobuf:"varint,19,opt,name=host_alias_bytes,json=hostAliasBytes,proto3,oneof" json:"host_alias_bytes,omitempty"`
 	// Allocations in the host's memory that are temporary, in bytes.
 	HostTempBytes *int64 `protobuf:"varint,20,opt,name=host_temp_bytes,json=hostTempBytes,proto3,oneof" json:"host_temp_bytes,omitempty"`
@@ -2071,17 +2108,17 @@ type MemoryTimelineRow struct {
 	Step *int64 `protobuf:"varint,1,opt,name=step,proto3,oneof" json:"step,omitempty"`
 	// The instruction that runs.
 	Name *string `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	// Its computation.
+	// The computation of the instruction.
 	Computation *string `protobuf:"bytes,3,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
 	// All bytes that live then.
 	Bytes *int64 `protobuf:"varint,4,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
-	// Those of parameters, in bytes.
+	// The bytes of parameters that live then.
 	ParameterBytes *int64 `protobuf:"varint,5,opt,name=parameter_bytes,json=parameterBytes,proto3,oneof" json:"parameter_bytes,omitempty"`
-	// Those of temporaries, in bytes.
+	// The bytes of temporaries that live then.
 	TemporaryBytes *int64 `protobuf:"varint,6,opt,name=temporary_bytes,json=temporaryBytes,proto3,oneof" json:"temporary_bytes,omitempty"`
-	// Those of outputs, in bytes.
+	// The bytes of outputs that live then.
 	OutputBytes *int64 `protobuf:"varint,7,opt,name=output_bytes,json=outputBytes,proto3,oneof" json:"output_bytes,omitempty"`
-	// Those of constants, in bytes.
+	// The bytes of constants that live then.
 	ConstantBytes *int64 `protobuf:"varint,8,opt,name=constant_bytes,json=constantBytes,proto3,oneof" json:"constant_bytes,omitempty"`
 	// The bytes in each memory space but 0, such as `1: 4096`.
 	Spaces []string `protobuf:"bytes,9,rep,name=spaces,proto3" json:"spaces,omitempty"`
@@ -2206,11 +2243,11 @@ type MemorySpacesRow struct {
 	OutputBytes *int64 `protobuf:"varint,5,opt,name=output_bytes,json=outputBytes,proto3,oneof" json:"output_bytes,omitempty"`
 	// Allocations of parameters that hold a part of the result, in bytes.
 	AliasBytes *int64 `protobuf:"varint,6,opt,name=alias_bytes,json=aliasBytes,proto3,oneof" json:"alias_bytes,omitempty"`
-	// Allocations that are none of these, nor of constants, nor thread-local, in bytes.
+	// Allocations that hold no parameter, no part of the result and no constant, and are not thread-local, in bytes.
 	TempBytes *int64 `protobuf:"varint,7,opt,name=temp_bytes,json=tempBytes,proto3,oneof" json:"temp_bytes,omitempty"`
 	// Allocations of constants, in bytes.
 	ConstantBytes *int64 `protobuf:"varint,8,opt,name=constant_bytes,json=constantBytes,proto3,oneof" json:"constant_bytes,omitempty"`
-	// All allocations, in bytes.
+	// The bytes of all allocations.
 	TotalAllocationBytes *int64 `protobuf:"varint,9,opt,name=total_allocation_bytes,json=totalAllocationBytes,proto3,oneof" json:"total_allocation_bytes,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -2314,13 +2351,13 @@ type MemoryByRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What the buffers have in common.
 	Group *string `protobuf:"bytes,1,opt,name=group,proto3,oneof" json:"group,omitempty"`
-	// Their bytes at the peak.
+	// The bytes that buffers with the key take at the peak.
 	Bytes *int64 `protobuf:"varint,2,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
-	// The part of the peak that they are.
+	// The bytes that buffers with the key take ÷ all bytes at the peak.
 	Share *float64 `protobuf:"fixed64,3,opt,name=share,proto3,oneof" json:"share,omitempty"`
 	// The bytes among them that hold no element.
 	PaddingBytes *int64 `protobuf:"varint,4,opt,name=padding_bytes,json=paddingBytes,proto3,oneof" json:"padding_bytes,omitempty"`
-	// How many buffers they are.
+	// How many buffers with the key live at the peak.
 	Buffers       *int64 `protobuf:"varint,5,opt,name=buffers,proto3,oneof" json:"buffers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2412,9 +2449,10 @@ type MemoryFitRow struct {
 	Flops *int64 `protobuf:"varint,8,opt,name=flops,proto3,oneof" json:"flops,omitempty"`
 	// The instruction that the change is about.
 	Name *string `protobuf:"bytes,9,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	// What to write.
+	// What to write in the program, in words.
 	Text *string `protobuf:"bytes,10,opt,name=text,proto3,oneof" json:"text,omitempty"`
-	// Of a change in the list that is certain to bring the peak within the limit: the peak at most with it and those before it, in bytes.
+	// Of a change in the list that is certain to bring the peak within the limit: the peak at most with it and those
+	// before it, in bytes.
 	TogetherBytes *int64 `protobuf:"varint,11,opt,name=together_bytes,json=togetherBytes,proto3,oneof" json:"together_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2532,14 +2570,18 @@ type CopiesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first row of the answer, counted from 0.
 	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
-	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
+	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and
+	// at least one.
 	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
 	// The table whose rows are asked for: empty for `rows`, or one of `causes`, `suggestions`.
 	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
 	// What the table depends on: nothing in this report.
 	Argument string `protobuf:"bytes,4,opt,name=argument,proto3" json:"argument,omitempty"`
 	// The module.
-	Module        *ModuleInput `protobuf:"bytes,5,opt,name=module,proto3" json:"module,omitempty"`
+	Module *ModuleInput `protobuf:"bytes,5,opt,name=module,proto3" json:"module,omitempty"`
+	// What `source` names: the line of your own code, or every frame that called an operation, libraries included: own or
+	// all.
+	Frames        *string `protobuf:"bytes,6,opt,name=frames,proto3,oneof" json:"frames,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2607,6 +2649,13 @@ func (x *CopiesRequest) GetModule() *ModuleInput {
 		return x.Module
 	}
 	return nil
+}
+
+func (x *CopiesRequest) GetFrames() string {
+	if x != nil && x.Frames != nil {
+		return *x.Frames
+	}
+	return ""
 }
 
 // The answer of the report `copies`.
@@ -2707,7 +2756,7 @@ type CopiesTotals struct {
 	Module *string `protobuf:"bytes,1,opt,name=module,proto3,oneof" json:"module,omitempty"`
 	// How many instructions only move data.
 	Copies *int64 `protobuf:"varint,2,opt,name=copies,proto3,oneof" json:"copies,omitempty"`
-	// What they read and write in one execution of the module, padding included, in bytes.
+	// What copies read and write in one execution of the module, padding included, in bytes.
 	TotalBytes *int64 `protobuf:"varint,3,opt,name=total_bytes,json=totalBytes,proto3,oneof" json:"total_bytes,omitempty"`
 	// What the suggestions save of it that are exact, in bytes.
 	SavedBytes *int64 `protobuf:"varint,4,opt,name=saved_bytes,json=savedBytes,proto3,oneof" json:"saved_bytes,omitempty"`
@@ -2787,21 +2836,24 @@ type CopiesRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The instruction that moves the data.
 	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	// Its opcode; fusion where it is a fusion that only moves.
+	// The opcode of the copy; fusion where it is a fusion that only moves.
 	Opcode *string `protobuf:"bytes,2,opt,name=opcode,proto3,oneof" json:"opcode,omitempty"`
-	// Relayout: two neighbours want other layouts; copy-insertion: a buffer that is still wanted would be overwritten; memory-space: into or out of another memory; sharding: left in the place of an annotation; transpose, reshape, slice, pad, concatenate, reverse: the program asks for it.
+	// Relayout: two neighbours want other layouts; copy-insertion: a buffer that is still wanted would be overwritten;
+	// memory-space: into or out of another memory; sharding: left in the place of an annotation; transpose, reshape,
+	// slice, pad, concatenate, reverse: the program asks for it.
 	CauseKind *string `protobuf:"bytes,3,opt,name=cause_kind,json=causeKind,proto3,oneof" json:"cause_kind,omitempty"`
-	// Bytes × times.
+	// The bytes that one copy moves × how often it runs.
 	TotalBytes *int64 `protobuf:"varint,4,opt,name=total_bytes,json=totalBytes,proto3,oneof" json:"total_bytes,omitempty"`
 	// The bytes that one execution reads and writes, padding of tiles included.
 	Bytes *int64 `protobuf:"varint,5,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
-	// Those that it reads: of a slice, the slice, in bytes.
+	// The bytes that the copy reads: of a slice, the slice.
 	BytesRead *int64 `protobuf:"varint,6,opt,name=bytes_read,json=bytesRead,proto3,oneof" json:"bytes_read,omitempty"`
-	// Those that it writes, in bytes.
+	// The bytes that the copy writes.
 	BytesWritten *int64 `protobuf:"varint,7,opt,name=bytes_written,json=bytesWritten,proto3,oneof" json:"bytes_written,omitempty"`
 	// How often it is executed in one execution of the module.
 	Times *int64 `protobuf:"varint,8,opt,name=times,proto3,oneof" json:"times,omitempty"`
-	// Exact; at least: a loop of unknown length counts once; at most: a branch counts as if it were always taken; unknown: both.
+	// Exact; at least: a loop of unknown length counts once; at most: a branch counts as if it were always taken;
+	// unknown: both.
 	TimesBound *string `protobuf:"bytes,9,opt,name=times_bound,json=timesBound,proto3,oneof" json:"times_bound,omitempty"`
 	// The layout of the array that is moved.
 	FromLayout *string `protobuf:"bytes,10,opt,name=from_layout,json=fromLayout,proto3,oneof" json:"from_layout,omitempty"`
@@ -2819,7 +2871,8 @@ type CopiesRow struct {
 	Source *string `protobuf:"bytes,16,opt,name=source,proto3,oneof" json:"source,omitempty"`
 	// The operation of the program, as JAX names it.
 	OpName *string `protobuf:"bytes,17,opt,name=op_name,json=opName,proto3,oneof" json:"op_name,omitempty"`
-	// The pass of the compiler that inserted it, from dumps after passes, `program` if it was there before all; None without such dumps.
+	// The pass of the compiler that inserted it, from dumps after passes, `program` if it was there before all; None
+	// without such dumps.
 	PassName *string `protobuf:"bytes,18,opt,name=pass_name,json=passName,proto3,oneof" json:"pass_name,omitempty"`
 	// The pass that inserts such an instruction; None if the program itself may have it.
 	InferredPass *string `protobuf:"bytes,19,opt,name=inferred_pass,json=inferredPass,proto3,oneof" json:"inferred_pass,omitempty"`
@@ -2839,7 +2892,8 @@ type CopiesRow struct {
 	Suggestion *string `protobuf:"bytes,26,opt,name=suggestion,proto3,oneof" json:"suggestion,omitempty"`
 	// The total bytes that the edit saves; None where no edit is known to.
 	SavedBytes *int64 `protobuf:"varint,27,opt,name=saved_bytes,json=savedBytes,proto3,oneof" json:"saved_bytes,omitempty"`
-	// Whether the edit removes exactly this; otherwise other users share the buffer, and the compiler may move data elsewhere.
+	// Whether the edit removes exactly this; otherwise other users share the buffer, and the compiler may move data
+	// elsewhere.
 	IsExact       *bool `protobuf:"varint,28,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3080,7 +3134,7 @@ type CopiesCausesRow struct {
 	Copies *int64 `protobuf:"varint,2,opt,name=copies,proto3,oneof" json:"copies,omitempty"`
 	// The bytes that they read and write in one execution of the module.
 	TotalBytes *int64 `protobuf:"varint,3,opt,name=total_bytes,json=totalBytes,proto3,oneof" json:"total_bytes,omitempty"`
-	// Of all copies' bytes.
+	// The bytes of the copies with this cause ÷ the bytes of all copies.
 	Share *float64 `protobuf:"fixed64,4,opt,name=share,proto3,oneof" json:"share,omitempty"`
 	// What exact suggestions save of it, in bytes.
 	SavedBytes    *int64 `protobuf:"varint,5,opt,name=saved_bytes,json=savedBytes,proto3,oneof" json:"saved_bytes,omitempty"`
@@ -3164,11 +3218,13 @@ type CopiesSuggestionsRow struct {
 	SavedBytes *int64 `protobuf:"varint,3,opt,name=saved_bytes,json=savedBytes,proto3,oneof" json:"saved_bytes,omitempty"`
 	// How many copies it removes.
 	Copies *int64 `protobuf:"varint,4,opt,name=copies,proto3,oneof" json:"copies,omitempty"`
-	// Their names.
+	// The names of the copies that the change removes.
 	Removes []string `protobuf:"bytes,5,rep,name=removes,proto3" json:"removes,omitempty"`
-	// Whether recompiling removes exactly these.
+	// Whether recompiling removes exactly the copies of `removes`.
 	IsExact *bool `protobuf:"varint,6,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`
-	// For programs: `layout 0 (1, 0)` is another layout of parameter 0, major to minor, `layout {1} (1, 0)` one of an output; `order 0 (0, 2, 1)` a transposed argument or result; `donate 0` a donation; `first {1}` returns an output before the others.
+	// For programs: `layout 0 (1, 0)` is another layout of parameter 0, major to minor, `layout {1} (1, 0)` one of an
+	// output; `order 0 (0, 2, 1)` a transposed argument or result; `donate 0` a donation; `first {1}` returns an output
+	// before the others.
 	Edits         []string `protobuf:"bytes,7,rep,name=edits,proto3" json:"edits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3253,12 +3309,14 @@ func (x *CopiesSuggestionsRow) GetEdits() []string {
 	return nil
 }
 
-// What to report: How much each instruction of a program calculates and moves, and the least time that this takes on a chip.
+// What to report: How much each instruction of a program calculates and moves, and the least time that this takes on a
+// chip.
 type CostRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first row of the answer, counted from 0.
 	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
-	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
+	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and
+	// at least one.
 	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
 	// The table whose rows are asked for: empty for `rows`, or one of `spaces`, `by`.
 	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
@@ -3273,7 +3331,10 @@ type CostRequest struct {
 	// FLOP/s of the device, instead of those of a target, in flops/s.
 	Peak *float64 `protobuf:"fixed64,8,opt,name=peak,proto3,oneof" json:"peak,omitempty"`
 	// Bytes/s of the device's memory, instead of those of a target.
-	Bandwidth     *float64 `protobuf:"fixed64,9,opt,name=bandwidth,proto3,oneof" json:"bandwidth,omitempty"`
+	Bandwidth *float64 `protobuf:"fixed64,9,opt,name=bandwidth,proto3,oneof" json:"bandwidth,omitempty"`
+	// What `source` names: the line of your own code, or every frame that called an operation, libraries included: own or
+	// all.
+	Frames        *string `protobuf:"bytes,10,opt,name=frames,proto3,oneof" json:"frames,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3371,6 +3432,13 @@ func (x *CostRequest) GetBandwidth() float64 {
 	return 0
 }
 
+func (x *CostRequest) GetFrames() string {
+	if x != nil && x.Frames != nil {
+		return *x.Frames
+	}
+	return ""
+}
+
 // The answer of the report `cost`.
 type CostResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3465,17 +3533,17 @@ func (x *CostResponse) GetBy() []*CostByRow {
 // Numbers about the whole.
 type CostTotals struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The module.
+	// The name of the module.
 	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	// FLOPs of one run of the program, in flops.
+	// FLOPs of one run of the program.
 	Flops *int64 `protobuf:"varint,2,opt,name=flops,proto3,oneof" json:"flops,omitempty"`
-	// Transcendental functions.
+	// Transcendental functions; of a conditional those of the branch with the most.
 	Transcendentals *int64 `protobuf:"varint,3,opt,name=transcendentals,proto3,oneof" json:"transcendentals,omitempty"`
 	// Bytes read and written.
 	Bytes *int64 `protobuf:"varint,4,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
-	// Bytes read.
+	// The bytes that are read.
 	BytesRead *int64 `protobuf:"varint,5,opt,name=bytes_read,json=bytesRead,proto3,oneof" json:"bytes_read,omitempty"`
-	// Bytes written.
+	// The bytes that are written.
 	BytesWritten *int64 `protobuf:"varint,6,opt,name=bytes_written,json=bytesWritten,proto3,oneof" json:"bytes_written,omitempty"`
 	// Bytes read and written, with the padding of tiles.
 	PaddedBytes *int64 `protobuf:"varint,7,opt,name=padded_bytes,json=paddedBytes,proto3,oneof" json:"padded_bytes,omitempty"`
@@ -3483,13 +3551,15 @@ type CostTotals struct {
 	Intensity *float64 `protobuf:"fixed64,8,opt,name=intensity,proto3,oneof" json:"intensity,omitempty"`
 	// The chip that times are for.
 	Target *string `protobuf:"bytes,9,opt,name=target,proto3,oneof" json:"target,omitempty"`
-	// The least time of one run: the sum over instructions that run one after the other, in seconds.
+	// The least time of one run: the sum over instructions that run one after the other, in the quickest branch of each
+	// conditional, in seconds.
 	LeastTime *float64 `protobuf:"fixed64,10,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
 	// Whether the sums are exact: no loop of unknown length, no branches, nothing unknown.
 	IsExact *bool `protobuf:"varint,11,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`
 	// Loops whose number of iterations is not known; they count one iteration.
 	UnknownLoops *int64 `protobuf:"varint,12,opt,name=unknown_loops,json=unknownLoops,proto3,oneof" json:"unknown_loops,omitempty"`
-	// Conditionals; of each the largest branch counts.
+	// Conditionals; in FLOPs, bytes and rows the branch with the most FLOPs counts, of equal FLOPs the one that moves the
+	// most bytes.
 	Conditionals *int64 `protobuf:"varint,13,opt,name=conditionals,proto3,oneof" json:"conditionals,omitempty"`
 	// Instructions, such as custom calls, of which the FLOPs are not known and count 0.
 	UnknownInstructions *int64 `protobuf:"varint,14,opt,name=unknown_instructions,json=unknownInstructions,proto3,oneof" json:"unknown_instructions,omitempty"`
@@ -3628,17 +3698,17 @@ func (x *CostTotals) GetUnknownInstructions() int64 {
 // A row.
 type CostRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The instruction.
+	// The name of the instruction.
 	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	// What it does.
+	// The opcode of the instruction.
 	Opcode *string `protobuf:"bytes,2,opt,name=opcode,proto3,oneof" json:"opcode,omitempty"`
 	// The computation that it is in.
 	Computation *string `protobuf:"bytes,3,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
-	// How often it runs in one run of the program.
+	// How often it runs in one run of the program; 0 in branches of conditionals that do not count.
 	Times *int64 `protobuf:"varint,4,opt,name=times,proto3,oneof" json:"times,omitempty"`
 	// Whether it is known how often it runs: false in a loop without known trip count and in branches.
 	IsExact *bool `protobuf:"varint,5,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`
-	// FLOPs of one execution; empty where they are not known, as for custom calls, in flops.
+	// FLOPs of one execution; empty where they are not known, as for custom calls.
 	Flops *int64 `protobuf:"varint,6,opt,name=flops,proto3,oneof" json:"flops,omitempty"`
 	// Transcendental functions of one execution: exp, log, sqrt, tanh, ….
 	Transcendentals *int64 `protobuf:"varint,7,opt,name=transcendentals,proto3,oneof" json:"transcendentals,omitempty"`
@@ -3831,7 +3901,7 @@ type CostSpacesRow struct {
 	Space *int64 `protobuf:"varint,1,opt,name=space,proto3,oneof" json:"space,omitempty"`
 	// Bytes read in one run of the program.
 	BytesRead *int64 `protobuf:"varint,2,opt,name=bytes_read,json=bytesRead,proto3,oneof" json:"bytes_read,omitempty"`
-	// Bytes written.
+	// The bytes that are written.
 	BytesWritten *int64 `protobuf:"varint,3,opt,name=bytes_written,json=bytesWritten,proto3,oneof" json:"bytes_written,omitempty"`
 	// Bytes read and written, with padding.
 	PaddedBytes   *int64 `protobuf:"varint,4,opt,name=padded_bytes,json=paddedBytes,proto3,oneof" json:"padded_bytes,omitempty"`
@@ -3902,15 +3972,15 @@ type CostByRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What the instructions have in common.
 	Key *string `protobuf:"bytes,1,opt,name=key,proto3,oneof" json:"key,omitempty"`
-	// How many instructions they are.
+	// How many instructions of the program have the key in common.
 	Instructions *int64 `protobuf:"varint,2,opt,name=instructions,proto3,oneof" json:"instructions,omitempty"`
-	// Their FLOPs in one run of the program, in flops.
+	// The FLOPs of these instructions in one run of the program.
 	Flops *int64 `protobuf:"varint,3,opt,name=flops,proto3,oneof" json:"flops,omitempty"`
-	// Their transcendental functions.
+	// The transcendental functions that these instructions compute.
 	Transcendentals *int64 `protobuf:"varint,4,opt,name=transcendentals,proto3,oneof" json:"transcendentals,omitempty"`
 	// Bytes that they read and write.
 	Bytes *int64 `protobuf:"varint,5,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
-	// The same with padding, in bytes.
+	// The bytes that are read and written, with the padding of tiles.
 	PaddedBytes *int64 `protobuf:"varint,6,opt,name=padded_bytes,json=paddedBytes,proto3,oneof" json:"padded_bytes,omitempty"`
 	// The least time that they take on the target, in seconds.
 	LeastTime *float64 `protobuf:"fixed64,7,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
@@ -4006,16 +4076,19 @@ func (x *CostByRow) GetShare() float64 {
 	return 0
 }
 
-// What to report: Where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
+// What to report: Where the time of a profile goes: its events summed up by instruction, beside what each instruction
+// calculates and moves.
 type ProfileRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first row of the answer, counted from 0.
 	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
-	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
+	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and
+	// at least one.
 	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
-	// The table whose rows are asked for: empty for `rows`, or one of `by`.
+	// The table whose rows are asked for: empty for `rows`, or one of `by`, `against`.
 	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
-	// What the table depends on: of `by` what they have in common (source, op_name, opcode, module, computation, step).
+	// What the table depends on: of `by` what they have in common (source, op_name, opcode, module, computation, step);
+	// nothing of `against`, which takes the field `earlier`.
 	Argument string `protobuf:"bytes,4,opt,name=argument,proto3" json:"argument,omitempty"`
 	// The content of an .xplane.pb or a .trace.json.gz.
 	Profile []byte `protobuf:"bytes,5,opt,name=profile,proto3,oneof" json:"profile,omitempty"`
@@ -4024,7 +4097,12 @@ type ProfileRequest struct {
 	// FLOP/s of the device, instead of those of a target, in flops/s.
 	Peak *float64 `protobuf:"fixed64,7,opt,name=peak,proto3,oneof" json:"peak,omitempty"`
 	// Bytes/s of the device's memory, instead of those of a target.
-	Bandwidth     *float64 `protobuf:"fixed64,8,opt,name=bandwidth,proto3,oneof" json:"bandwidth,omitempty"`
+	Bandwidth *float64 `protobuf:"fixed64,8,opt,name=bandwidth,proto3,oneof" json:"bandwidth,omitempty"`
+	// What `source` names: the line of your own code, or every frame that called an operation, libraries included: own or
+	// all.
+	Frames *string `protobuf:"bytes,9,opt,name=frames,proto3,oneof" json:"frames,omitempty"`
+	// The content of an earlier profile: what became slower since.
+	Earlier       []byte `protobuf:"bytes,10,opt,name=earlier,proto3,oneof" json:"earlier,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4115,6 +4193,20 @@ func (x *ProfileRequest) GetBandwidth() float64 {
 	return 0
 }
 
+func (x *ProfileRequest) GetFrames() string {
+	if x != nil && x.Frames != nil {
+		return *x.Frames
+	}
+	return ""
+}
+
+func (x *ProfileRequest) GetEarlier() []byte {
+	if x != nil {
+		return x.Earlier
+	}
+	return nil
+}
+
 // The answer of the report `profile`.
 type ProfileResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4127,7 +4219,10 @@ type ProfileResponse struct {
 	// What to know first, as text of a few lines.
 	Headline string `protobuf:"bytes,4,opt,name=headline,proto3" json:"headline,omitempty"`
 	// The time of instructions with something in common.
-	By            []*ProfileByRow `protobuf:"bytes,5,rep,name=by,proto3" json:"by,omitempty"`
+	By []*ProfileByRow `protobuf:"bytes,5,rep,name=by,proto3" json:"by,omitempty"`
+	// What became slower since an earlier profile, each for one step or run of the program, and what changed in the
+	// instruction.
+	Against       []*ProfileAgainstRow `protobuf:"bytes,6,rep,name=against,proto3" json:"against,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4197,6 +4292,13 @@ func (x *ProfileResponse) GetBy() []*ProfileByRow {
 	return nil
 }
 
+func (x *ProfileResponse) GetAgainst() []*ProfileAgainstRow {
+	if x != nil {
+		return x.Against
+	}
+	return nil
+}
+
 // Numbers about the whole.
 type ProfileTotals struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4214,15 +4316,15 @@ type ProfileTotals struct {
 	Target *string `protobuf:"bytes,6,opt,name=target,proto3,oneof" json:"target,omitempty"`
 	// The time of copies and transposes, in seconds.
 	CopyTime *float64 `protobuf:"fixed64,7,opt,name=copy_time,json=copyTime,proto3,oneof" json:"copy_time,omitempty"`
-	// Its share of the time.
+	// The time of copies ÷ the time of all instructions.
 	CopyShare *float64 `protobuf:"fixed64,8,opt,name=copy_share,json=copyShare,proto3,oneof" json:"copy_share,omitempty"`
-	// The time that layouts cost: copies and padding, in seconds.
+	// The time that layouts cost: copies, padding, and what reads fetch in vain, in seconds.
 	LayoutTime *float64 `protobuf:"fixed64,9,opt,name=layout_time,json=layoutTime,proto3,oneof" json:"layout_time,omitempty"`
 	// The time of kernels that the profile gives no instruction for, in seconds.
 	LostTime *float64 `protobuf:"fixed64,10,opt,name=lost_time,json=lostTime,proto3,oneof" json:"lost_time,omitempty"`
-	// Such kernels.
+	// How many kernels the profile gives no instruction for.
 	LostKernels *int64 `protobuf:"varint,11,opt,name=lost_kernels,json=lostKernels,proto3,oneof" json:"lost_kernels,omitempty"`
-	// Those of them that ran in command buffers, which lose the names of instructions.
+	// How many of the lost kernels ran in command buffers, which lose the names of instructions.
 	LostInGraphs *int64 `protobuf:"varint,12,opt,name=lost_in_graphs,json=lostInGraphs,proto3,oneof" json:"lost_in_graphs,omitempty"`
 	// Kernels of several instructions, whose time is shared out by padded bytes.
 	SharedKernels *int64 `protobuf:"varint,13,opt,name=shared_kernels,json=sharedKernels,proto3,oneof" json:"shared_kernels,omitempty"`
@@ -4372,35 +4474,35 @@ func (x *ProfileTotals) GetWithoutInstruction() int64 {
 // A row.
 type ProfileRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The instruction.
+	// The name of the instruction.
 	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	// Its module.
+	// The module of the instruction.
 	Module *string `protobuf:"bytes,2,opt,name=module,proto3,oneof" json:"module,omitempty"`
 	// The id of the program, which keeps modules of one name apart; empty where the profile has none.
 	ProgramId *int64 `protobuf:"varint,3,opt,name=program_id,json=programId,proto3,oneof" json:"program_id,omitempty"`
-	// What it does.
+	// The opcode of the instruction.
 	Opcode *string `protobuf:"bytes,4,opt,name=opcode,proto3,oneof" json:"opcode,omitempty"`
 	// The computation that it is in.
 	Computation *string `protobuf:"bytes,5,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
 	// The time of all its events, over all devices and threads, in seconds.
 	Time *float64 `protobuf:"fixed64,6,opt,name=time,proto3,oneof" json:"time,omitempty"`
-	// The same without the events within them, such as those of a loop's body, in seconds.
+	// The time of the instruction's events without the events within them, such as those of a loop's body, in seconds.
 	SelfTime *float64 `protobuf:"fixed64,7,opt,name=self_time,json=selfTime,proto3,oneof" json:"self_time,omitempty"`
-	// Its share of the self time of all instructions.
+	// The self time of the instruction ÷ that of all instructions.
 	Share *float64 `protobuf:"fixed64,8,opt,name=share,proto3,oneof" json:"share,omitempty"`
 	// How many events it has.
 	Count *int64 `protobuf:"varint,9,opt,name=count,proto3,oneof" json:"count,omitempty"`
 	// How often it ran, as far as that is known: runs of the program × how often it runs in each; else its events.
 	Executions *int64 `protobuf:"varint,10,opt,name=executions,proto3,oneof" json:"executions,omitempty"`
-	// Its shortest event, in seconds.
+	// The shortest event of the instruction, in seconds.
 	Min *float64 `protobuf:"fixed64,11,opt,name=min,proto3,oneof" json:"min,omitempty"`
-	// Its longest event, in seconds.
+	// The longest event of the instruction, in seconds.
 	Max *float64 `protobuf:"fixed64,12,opt,name=max,proto3,oneof" json:"max,omitempty"`
 	// Bytes that one execution reads and writes.
 	Bytes *int64 `protobuf:"varint,13,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
-	// The same with the padding of tiles, in bytes.
+	// The bytes that are read and written, with the padding of tiles.
 	PaddedBytes *int64 `protobuf:"varint,14,opt,name=padded_bytes,json=paddedBytes,proto3,oneof" json:"padded_bytes,omitempty"`
-	// FLOPs of one execution, in flops.
+	// FLOPs of one execution.
 	Flops *int64 `protobuf:"varint,15,opt,name=flops,proto3,oneof" json:"flops,omitempty"`
 	// Padded bytes in main memory of all executions ÷ time, in bytes/s.
 	Bandwidth *float64 `protobuf:"fixed64,16,opt,name=bandwidth,proto3,oneof" json:"bandwidth,omitempty"`
@@ -4412,14 +4514,18 @@ type ProfileRow struct {
 	LeastTime *float64 `protobuf:"fixed64,19,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
 	// The least time of all executions ÷ their time.
 	Efficiency *float64 `protobuf:"fixed64,20,opt,name=efficiency,proto3,oneof" json:"efficiency,omitempty"`
-	// The time that its layout costs: all of a copy's, and otherwise the padding's share of the bytes, in seconds.
+	// The time that its layout costs: all of a copy's, and otherwise the share of wasted_bytes in the bytes that it
+	// moves, in seconds.
 	LayoutTime *float64 `protobuf:"fixed64,21,opt,name=layout_time,json=layoutTime,proto3,oneof" json:"layout_time,omitempty"`
 	// Whether it moves data only: copies, transposes, and fusions of nothing else.
 	IsCopy *bool `protobuf:"varint,22,opt,name=is_copy,json=isCopy,proto3,oneof" json:"is_copy,omitempty"`
 	// The line of the program that it comes from.
 	Source *string `protobuf:"bytes,23,opt,name=source,proto3,oneof" json:"source,omitempty"`
 	// The operation of the program that it comes from.
-	OpName        *string `protobuf:"bytes,24,opt,name=op_name,json=opName,proto3,oneof" json:"op_name,omitempty"`
+	OpName *string `protobuf:"bytes,24,opt,name=op_name,json=opName,proto3,oneof" json:"op_name,omitempty"`
+	// Bytes that one execution moves in vain: padding, and the segments, tiles or lines that are fetched beside what is
+	// read.
+	WastedBytes   *int64 `protobuf:"varint,25,opt,name=wasted_bytes,json=wastedBytes,proto3,oneof" json:"wasted_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4622,6 +4728,13 @@ func (x *ProfileRow) GetOpName() string {
 	return ""
 }
 
+func (x *ProfileRow) GetWastedBytes() int64 {
+	if x != nil && x.WastedBytes != nil {
+		return *x.WastedBytes
+	}
+	return 0
+}
+
 // The time of instructions with something in common.
 type ProfileByRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4629,13 +4742,13 @@ type ProfileByRow struct {
 	Key *string `protobuf:"bytes,1,opt,name=key,proto3,oneof" json:"key,omitempty"`
 	// The time of their events, without what runs within them, in seconds.
 	Time *float64 `protobuf:"fixed64,2,opt,name=time,proto3,oneof" json:"time,omitempty"`
-	// Its share of the time of all instructions.
+	// The time of the row ÷ that of all instructions.
 	Share *float64 `protobuf:"fixed64,3,opt,name=share,proto3,oneof" json:"share,omitempty"`
 	// How many events they have.
 	Count *int64 `protobuf:"varint,4,opt,name=count,proto3,oneof" json:"count,omitempty"`
 	// How many instructions they are; empty for steps.
 	Instructions *int64 `protobuf:"varint,5,opt,name=instructions,proto3,oneof" json:"instructions,omitempty"`
-	// FLOPs of all executions, as far as they are known, in flops.
+	// FLOPs of all executions, as far as they are known.
 	Flops *int64 `protobuf:"varint,6,opt,name=flops,proto3,oneof" json:"flops,omitempty"`
 	// Bytes of all executions, as far as they are known.
 	Bytes *int64 `protobuf:"varint,7,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
@@ -4731,12 +4844,171 @@ func (x *ProfileByRow) GetLayoutTime() float64 {
 	return 0
 }
 
+// What became slower since an earlier profile, each for one step or run of the program, and what changed in the
+// instruction.
+type ProfileAgainstRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The instruction, in the later profile where both have it.
+	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// The name of the instruction in the earlier profile, where that is another.
+	AName *string `protobuf:"bytes,2,opt,name=a_name,json=aName,proto3,oneof" json:"a_name,omitempty"`
+	// The module of the instruction.
+	Module *string `protobuf:"bytes,3,opt,name=module,proto3,oneof" json:"module,omitempty"`
+	// The opcode of the instruction.
+	Opcode *string `protobuf:"bytes,4,opt,name=opcode,proto3,oneof" json:"opcode,omitempty"`
+	// The time of the instruction in the earlier profile, without what runs within it; empty where that does not have it,
+	// in seconds.
+	ATime *float64 `protobuf:"fixed64,5,opt,name=a_time,json=aTime,proto3,oneof" json:"a_time,omitempty"`
+	// The time of the instruction in the later profile, likewise, in seconds.
+	BTime *float64 `protobuf:"fixed64,6,opt,name=b_time,json=bTime,proto3,oneof" json:"b_time,omitempty"`
+	// How much slower it is in the later profile, in seconds.
+	DeltaTime *float64 `protobuf:"fixed64,7,opt,name=delta_time,json=deltaTime,proto3,oneof" json:"delta_time,omitempty"`
+	// How many events it has in the earlier profile.
+	ACount *int64 `protobuf:"varint,8,opt,name=a_count,json=aCount,proto3,oneof" json:"a_count,omitempty"`
+	// How often the instruction ran in the later profile.
+	BCount *int64 `protobuf:"varint,9,opt,name=b_count,json=bCount,proto3,oneof" json:"b_count,omitempty"`
+	// What changed in it from one module to the other, in the words of `diff`; empty where nothing did or a module is not
+	// known.
+	Change *string `protobuf:"bytes,10,opt,name=change,proto3,oneof" json:"change,omitempty"`
+	// The values before and after.
+	Details *string `protobuf:"bytes,11,opt,name=details,proto3,oneof" json:"details,omitempty"`
+	// The line of the program that it comes from.
+	Source *string `protobuf:"bytes,12,opt,name=source,proto3,oneof" json:"source,omitempty"`
+	// What the times are those of: a `step` where both profiles have marks of steps, else a `run` of its program where
+	// both have runs, else the whole `profile`.
+	Per           *string `protobuf:"bytes,13,opt,name=per,proto3,oneof" json:"per,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileAgainstRow) Reset() {
+	*x = ProfileAgainstRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileAgainstRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileAgainstRow) ProtoMessage() {}
+
+func (x *ProfileAgainstRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileAgainstRow.ProtoReflect.Descriptor instead.
+func (*ProfileAgainstRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ProfileAgainstRow) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *ProfileAgainstRow) GetAName() string {
+	if x != nil && x.AName != nil {
+		return *x.AName
+	}
+	return ""
+}
+
+func (x *ProfileAgainstRow) GetModule() string {
+	if x != nil && x.Module != nil {
+		return *x.Module
+	}
+	return ""
+}
+
+func (x *ProfileAgainstRow) GetOpcode() string {
+	if x != nil && x.Opcode != nil {
+		return *x.Opcode
+	}
+	return ""
+}
+
+func (x *ProfileAgainstRow) GetATime() float64 {
+	if x != nil && x.ATime != nil {
+		return *x.ATime
+	}
+	return 0
+}
+
+func (x *ProfileAgainstRow) GetBTime() float64 {
+	if x != nil && x.BTime != nil {
+		return *x.BTime
+	}
+	return 0
+}
+
+func (x *ProfileAgainstRow) GetDeltaTime() float64 {
+	if x != nil && x.DeltaTime != nil {
+		return *x.DeltaTime
+	}
+	return 0
+}
+
+func (x *ProfileAgainstRow) GetACount() int64 {
+	if x != nil && x.ACount != nil {
+		return *x.ACount
+	}
+	return 0
+}
+
+func (x *ProfileAgainstRow) GetBCount() int64 {
+	if x != nil && x.BCount != nil {
+		return *x.BCount
+	}
+	return 0
+}
+
+func (x *ProfileAgainstRow) GetChange() string {
+	if x != nil && x.Change != nil {
+		return *x.Change
+	}
+	return ""
+}
+
+func (x *ProfileAgainstRow) GetDetails() string {
+	if x != nil && x.Details != nil {
+		return *x.Details
+	}
+	return ""
+}
+
+func (x *ProfileAgainstRow) GetSource() string {
+	if x != nil && x.Source != nil {
+		return *x.Source
+	}
+	return ""
+}
+
+func (x *ProfileAgainstRow) GetPer() string {
+	if x != nil && x.Per != nil {
+		return *x.Per
+	}
+	return ""
+}
+
 // What to report: What changed from one module to another, matched by structure, ranked by what it costs.
 type DiffRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first row of the answer, counted from 0.
 	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
-	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
+	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and
+	// at least one.
 	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
 	// The table whose rows are asked for: empty for `changes`, or one of `measures`.
 	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
@@ -4749,14 +5021,17 @@ type DiffRequest struct {
 	// What does not count, as the column `what` or `kind` has it: `layout`, `sharding`, `moved`, ….
 	Ignore []string `protobuf:"bytes,7,rep,name=ignore,proto3" json:"ignore,omitempty"`
 	// Whether every other schedule is a change; without it, one that makes another peak is.
-	Schedule      *bool `protobuf:"varint,8,opt,name=schedule,proto3,oneof" json:"schedule,omitempty"`
+	Schedule *bool `protobuf:"varint,8,opt,name=schedule,proto3,oneof" json:"schedule,omitempty"`
+	// What `source` names: the line of your own code, or every frame that called an operation, libraries included: own or
+	// all.
+	Frames        *string `protobuf:"bytes,9,opt,name=frames,proto3,oneof" json:"frames,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DiffRequest) Reset() {
 	*x = DiffRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[37]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4768,7 +5043,7 @@ func (x *DiffRequest) String() string {
 func (*DiffRequest) ProtoMessage() {}
 
 func (x *DiffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[37]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4781,7 +5056,7 @@ func (x *DiffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRequest.ProtoReflect.Descriptor instead.
 func (*DiffRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{37}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DiffRequest) GetFirstRow() int64 {
@@ -4840,6 +5115,13 @@ func (x *DiffRequest) GetSchedule() bool {
 	return false
 }
 
+func (x *DiffRequest) GetFrames() string {
+	if x != nil && x.Frames != nil {
+		return *x.Frames
+	}
+	return ""
+}
+
 // The answer of the report `diff`.
 type DiffResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4859,7 +5141,7 @@ type DiffResponse struct {
 
 func (x *DiffResponse) Reset() {
 	*x = DiffResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[38]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4871,7 +5153,7 @@ func (x *DiffResponse) String() string {
 func (*DiffResponse) ProtoMessage() {}
 
 func (x *DiffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[38]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4884,7 +5166,7 @@ func (x *DiffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffResponse.ProtoReflect.Descriptor instead.
 func (*DiffResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{38}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DiffResponse) GetTotals() *DiffTotals {
@@ -4963,7 +5245,7 @@ type DiffTotals struct {
 
 func (x *DiffTotals) Reset() {
 	*x = DiffTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[39]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4975,7 +5257,7 @@ func (x *DiffTotals) String() string {
 func (*DiffTotals) ProtoMessage() {}
 
 func (x *DiffTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[39]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4988,7 +5270,7 @@ func (x *DiffTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffTotals.ProtoReflect.Descriptor instead.
 func (*DiffTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{39}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DiffTotals) GetSame() bool {
@@ -5158,8 +5440,8 @@ type DiffRow struct {
 	DeltaFlops *int64 `protobuf:"varint,25,opt,name=delta_flops,json=deltaFlops,proto3,oneof" json:"delta_flops,omitempty"`
 	// How often the instruction runs in one run of the module, in the module in which it runs more often.
 	Runs *int64 `protobuf:"varint,26,opt,name=runs,proto3,oneof" json:"runs,omitempty"`
-	// How many more segments of memory one read of a warp touches, summed over the operands, in the instructions that both modules have; none where reads do
-	// not differ or are not known.
+	// How many more segments of memory one read of a warp touches, summed over the operands, in the instructions that
+	// both modules have; none where reads do not differ or are not known.
 	DeltaSegments *float64 `protobuf:"fixed64,27,opt,name=delta_segments,json=deltaSegments,proto3,oneof" json:"delta_segments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5167,7 +5449,7 @@ type DiffRow struct {
 
 func (x *DiffRow) Reset() {
 	*x = DiffRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[40]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5179,7 +5461,7 @@ func (x *DiffRow) String() string {
 func (*DiffRow) ProtoMessage() {}
 
 func (x *DiffRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[40]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5192,7 +5474,7 @@ func (x *DiffRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRow.ProtoReflect.Descriptor instead.
 func (*DiffRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{40}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DiffRow) GetKind() string {
@@ -5387,7 +5669,7 @@ func (x *DiffRow) GetDeltaSegments() float64 {
 // What the modules cost as a whole; the names are those that `--fail-if` takes.
 type DiffMeasuresRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is counted.
+	// The name of what is counted.
 	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The unit of the numbers; none for counts.
 	Unit *string `protobuf:"bytes,2,opt,name=unit,proto3,oneof" json:"unit,omitempty"`
@@ -5397,7 +5679,8 @@ type DiffMeasuresRow struct {
 	B *int64 `protobuf:"varint,4,opt,name=b,proto3,oneof" json:"b,omitempty"`
 	// How much more in the second module.
 	Delta *int64 `protobuf:"varint,5,opt,name=delta,proto3,oneof" json:"delta,omitempty"`
-	// How far the numbers can be trusted: `estimated` where no module, or one alone, has XLA's assignment of buffers; why numbers are not known.
+	// How far the numbers can be trusted: `estimated` where no module, or one alone, has XLA's assignment of buffers; why
+	// numbers are not known.
 	Note          *string `protobuf:"bytes,6,opt,name=note,proto3,oneof" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5405,7 +5688,7 @@ type DiffMeasuresRow struct {
 
 func (x *DiffMeasuresRow) Reset() {
 	*x = DiffMeasuresRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[41]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5417,7 +5700,7 @@ func (x *DiffMeasuresRow) String() string {
 func (*DiffMeasuresRow) ProtoMessage() {}
 
 func (x *DiffMeasuresRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[41]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5430,7 +5713,7 @@ func (x *DiffMeasuresRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffMeasuresRow.ProtoReflect.Descriptor instead.
 func (*DiffMeasuresRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{41}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DiffMeasuresRow) GetName() string {
@@ -5480,7 +5763,8 @@ type MapRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first row of the answer, counted from 0.
 	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
-	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
+	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and
+	// at least one.
 	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
 	// The table whose rows are asked for: empty for `maps`.
 	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
@@ -5496,7 +5780,7 @@ type MapRequest struct {
 	Output *int64 `protobuf:"varint,8,opt,name=output,proto3,oneof" json:"output,omitempty"`
 	// Map elements of operands to elements of the result, not those of the result to those of operands.
 	InputToOutput *bool `protobuf:"varint,9,opt,name=input_to_output,json=inputToOutput,proto3,oneof" json:"input_to_output,omitempty"`
-	// The syntax of the maps.
+	// The syntax of the maps: xla or affine.
 	Style *string `protobuf:"bytes,10,opt,name=style,proto3,oneof" json:"style,omitempty"`
 	// Give the maps as the operation defines them, not simplified.
 	Raw *bool `protobuf:"varint,11,opt,name=raw,proto3,oneof" json:"raw,omitempty"`
@@ -5510,7 +5794,7 @@ type MapRequest struct {
 
 func (x *MapRequest) Reset() {
 	*x = MapRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[42]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5522,7 +5806,7 @@ func (x *MapRequest) String() string {
 func (*MapRequest) ProtoMessage() {}
 
 func (x *MapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[42]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5535,7 +5819,7 @@ func (x *MapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapRequest.ProtoReflect.Descriptor instead.
 func (*MapRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{42}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MapRequest) GetFirstRow() int64 {
@@ -5646,7 +5930,7 @@ type MapResponse struct {
 
 func (x *MapResponse) Reset() {
 	*x = MapResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5658,7 +5942,7 @@ func (x *MapResponse) String() string {
 func (*MapResponse) ProtoMessage() {}
 
 func (x *MapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5671,7 +5955,7 @@ func (x *MapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapResponse.ProtoReflect.Descriptor instead.
 func (*MapResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{43}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *MapResponse) GetTotals() *MapTotals {
@@ -5721,7 +6005,7 @@ type MapTotals struct {
 
 func (x *MapTotals) Reset() {
 	*x = MapTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5733,7 +6017,7 @@ func (x *MapTotals) String() string {
 func (*MapTotals) ProtoMessage() {}
 
 func (x *MapTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5746,7 +6030,7 @@ func (x *MapTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapTotals.ProtoReflect.Descriptor instead.
 func (*MapTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{44}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MapTotals) GetDirection() string {
@@ -5791,7 +6075,7 @@ type MapRow struct {
 	Instruction *string `protobuf:"bytes,1,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
 	// The computation that it is in.
 	Computation *string `protobuf:"bytes,2,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
-	// Its opcode.
+	// The opcode of the instruction.
 	Opcode *string `protobuf:"bytes,3,opt,name=opcode,proto3,oneof" json:"opcode,omitempty"`
 	// From where to where: output_to_input or input_to_output.
 	Direction *string `protobuf:"bytes,4,opt,name=direction,proto3,oneof" json:"direction,omitempty"`
@@ -5805,7 +6089,7 @@ type MapRow struct {
 	Leaf *int64 `protobuf:"varint,8,opt,name=leaf,proto3,oneof" json:"leaf,omitempty"`
 	// Exact, every element (the operand may be read in part), or unknown.
 	Knowledge *string `protobuf:"bytes,9,opt,name=knowledge,proto3,oneof" json:"knowledge,omitempty"`
-	// The map.
+	// The indexing map, from the indices of the output to those of the operand.
 	Map *string `protobuf:"bytes,10,opt,name=map,proto3,oneof" json:"map,omitempty"`
 	// Where the values of the runtime variables rt0, rt1, … of the map come from.
 	Runtime []string `protobuf:"bytes,11,rep,name=runtime,proto3" json:"runtime,omitempty"`
@@ -5817,7 +6101,7 @@ type MapRow struct {
 
 func (x *MapRow) Reset() {
 	*x = MapRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5829,7 +6113,7 @@ func (x *MapRow) String() string {
 func (*MapRow) ProtoMessage() {}
 
 func (x *MapRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5842,7 +6126,7 @@ func (x *MapRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapRow.ProtoReflect.Descriptor instead.
 func (*MapRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{45}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *MapRow) GetInstruction() string {
@@ -5934,7 +6218,8 @@ type TileRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first row of the answer, counted from 0.
 	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
-	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
+	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and
+	// at least one.
 	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
 	// The table whose rows are asked for: empty for `tiles`.
 	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
@@ -5944,15 +6229,16 @@ type TileRequest struct {
 	Module *ModuleInput `protobuf:"bytes,5,opt,name=module,proto3" json:"module,omitempty"`
 	// The instruction; without it the root of the entry computation.
 	Instruction *string `protobuf:"bytes,6,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
-	// The sizes of the tile of the output, such as 16,32; without them only expressions are given.
+	// The sizes of the tile of the output, such as 16,32; what reaches over the output's edge is cut off; without them
+	// only expressions are given.
 	Sizes *string `protobuf:"bytes,7,opt,name=sizes,proto3,oneof" json:"sizes,omitempty"`
-	// The index where the tile begins, such as 0,128; without it 0 along each dimension.
+	// The index where the tile begins, within the output, such as 0,128; without it 0 along each dimension.
 	At *string `protobuf:"bytes,8,opt,name=at,proto3,oneof" json:"at,omitempty"`
 	// The steps between the tile's indices; without them 1 along each dimension.
 	Strides *string `protobuf:"bytes,9,opt,name=strides,proto3,oneof" json:"strides,omitempty"`
 	// Which array of the result the tile is of, counted depth first.
 	Output *int64 `protobuf:"varint,10,opt,name=output,proto3,oneof" json:"output,omitempty"`
-	// The syntax of the maps.
+	// The syntax of the maps: xla or affine.
 	Style *string `protobuf:"bytes,11,opt,name=style,proto3,oneof" json:"style,omitempty"`
 	// The computation of the instruction.
 	Computation   *string `protobuf:"bytes,12,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
@@ -5962,7 +6248,7 @@ type TileRequest struct {
 
 func (x *TileRequest) Reset() {
 	*x = TileRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5974,7 +6260,7 @@ func (x *TileRequest) String() string {
 func (*TileRequest) ProtoMessage() {}
 
 func (x *TileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5987,7 +6273,7 @@ func (x *TileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileRequest.ProtoReflect.Descriptor instead.
 func (*TileRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{46}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TileRequest) GetFirstRow() int64 {
@@ -6091,7 +6377,7 @@ type TileResponse struct {
 
 func (x *TileResponse) Reset() {
 	*x = TileResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6103,7 +6389,7 @@ func (x *TileResponse) String() string {
 func (*TileResponse) ProtoMessage() {}
 
 func (x *TileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6116,7 +6402,7 @@ func (x *TileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileResponse.ProtoReflect.Descriptor instead.
 func (*TileResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{47}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *TileResponse) GetTotals() *TileTotals {
@@ -6154,7 +6440,7 @@ type TileTotals struct {
 	Instruction *string `protobuf:"bytes,1,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
 	// The computation that it is in.
 	Computation *string `protobuf:"bytes,2,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
-	// Its opcode.
+	// The opcode of the instruction.
 	Opcode *string `protobuf:"bytes,3,opt,name=opcode,proto3,oneof" json:"opcode,omitempty"`
 	// Which array of its result the tile is of, counted depth first.
 	Output        *int64 `protobuf:"varint,4,opt,name=output,proto3,oneof" json:"output,omitempty"`
@@ -6164,7 +6450,7 @@ type TileTotals struct {
 
 func (x *TileTotals) Reset() {
 	*x = TileTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6176,7 +6462,7 @@ func (x *TileTotals) String() string {
 func (*TileTotals) ProtoMessage() {}
 
 func (x *TileTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6189,7 +6475,7 @@ func (x *TileTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileTotals.ProtoReflect.Descriptor instead.
 func (*TileTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{48}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *TileTotals) GetInstruction() string {
@@ -6235,7 +6521,7 @@ type TileRow struct {
 	IsTile *bool `protobuf:"varint,5,opt,name=is_tile,json=isTile,proto3,oneof" json:"is_tile,omitempty"`
 	// Where the operand's tile begins, such as 0,128.
 	Offsets *string `protobuf:"bytes,6,opt,name=offsets,proto3,oneof" json:"offsets,omitempty"`
-	// Its sizes.
+	// The sizes of the operand's tile.
 	Sizes *string `protobuf:"bytes,7,opt,name=sizes,proto3,oneof" json:"sizes,omitempty"`
 	// The steps between its indices.
 	Strides *string `protobuf:"bytes,8,opt,name=strides,proto3,oneof" json:"strides,omitempty"`
@@ -6245,7 +6531,7 @@ type TileRow struct {
 	SizeMap *string `protobuf:"bytes,10,opt,name=size_map,json=sizeMap,proto3,oneof" json:"size_map,omitempty"`
 	// The strides for such a tile.
 	StrideMap *string `protobuf:"bytes,11,opt,name=stride_map,json=strideMap,proto3,oneof" json:"stride_map,omitempty"`
-	// Under which constraints these expressions hold.
+	// Under which constraints the expressions of the row hold.
 	Constraints *string `protobuf:"bytes,12,opt,name=constraints,proto3,oneof" json:"constraints,omitempty"`
 	// The expressions and their constraints as XLA writes them; null where none are found.
 	Symbolic      *string `protobuf:"bytes,13,opt,name=symbolic,proto3,oneof" json:"symbolic,omitempty"`
@@ -6255,7 +6541,7 @@ type TileRow struct {
 
 func (x *TileRow) Reset() {
 	*x = TileRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6267,7 +6553,7 @@ func (x *TileRow) String() string {
 func (*TileRow) ProtoMessage() {}
 
 func (x *TileRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6280,7 +6566,7 @@ func (x *TileRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileRow.ProtoReflect.Descriptor instead.
 func (*TileRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{49}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *TileRow) GetOperand() int64 {
@@ -6374,12 +6660,14 @@ func (x *TileRow) GetSymbolic() string {
 	return ""
 }
 
-// What to report: Whether a module keeps the rules of XLA's verifier: names, order, operands, shapes, calls, shardings, schedule.
+// What to report: Whether a module keeps the rules of XLA's verifier: names, order, operands, shapes, calls, shardings,
+// schedule.
 type VerifyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first row of the answer, counted from 0.
 	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
-	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
+	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and
+	// at least one.
 	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
 	// The table whose rows are asked for: empty for `problems`.
 	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
@@ -6389,17 +6677,20 @@ type VerifyRequest struct {
 	Module *ModuleInput `protobuf:"bytes,5,opt,name=module,proto3" json:"module,omitempty"`
 	// How many replicas the module is for; without it what its text or its device assignment says.
 	ReplicaCount *int64 `protobuf:"varint,6,opt,name=replica_count,json=replicaCount,proto3,oneof" json:"replica_count,omitempty"`
-	// The same for partitions.
+	// How many partitions the module is for; without it what its text or its device assignment says.
 	NumPartitions *int64 `protobuf:"varint,7,opt,name=num_partitions,json=numPartitions,proto3,oneof" json:"num_partitions,omitempty"`
 	// Allow dimensions without a bound, f32[?].
 	AllowUnbounded *bool `protobuf:"varint,8,opt,name=allow_unbounded,json=allowUnbounded,proto3,oneof" json:"allow_unbounded,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Allow operands and results of different floating-point types; without it modules with tiled layouts, which
+	// compilers for TPUs make, may have them.
+	AllowMixedPrecision *bool `protobuf:"varint,9,opt,name=allow_mixed_precision,json=allowMixedPrecision,proto3,oneof" json:"allow_mixed_precision,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *VerifyRequest) Reset() {
 	*x = VerifyRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6411,7 +6702,7 @@ func (x *VerifyRequest) String() string {
 func (*VerifyRequest) ProtoMessage() {}
 
 func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6424,7 +6715,7 @@ func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{50}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *VerifyRequest) GetFirstRow() int64 {
@@ -6483,6 +6774,13 @@ func (x *VerifyRequest) GetAllowUnbounded() bool {
 	return false
 }
 
+func (x *VerifyRequest) GetAllowMixedPrecision() bool {
+	if x != nil && x.AllowMixedPrecision != nil {
+		return *x.AllowMixedPrecision
+	}
+	return false
+}
+
 // The answer of the report `verify`.
 type VerifyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6500,7 +6798,7 @@ type VerifyResponse struct {
 
 func (x *VerifyResponse) Reset() {
 	*x = VerifyResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6512,7 +6810,7 @@ func (x *VerifyResponse) String() string {
 func (*VerifyResponse) ProtoMessage() {}
 
 func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6525,7 +6823,7 @@ func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyResponse.ProtoReflect.Descriptor instead.
 func (*VerifyResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{51}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *VerifyResponse) GetTotals() *VerifyTotals {
@@ -6571,7 +6869,7 @@ type VerifyTotals struct {
 
 func (x *VerifyTotals) Reset() {
 	*x = VerifyTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6583,7 +6881,7 @@ func (x *VerifyTotals) String() string {
 func (*VerifyTotals) ProtoMessage() {}
 
 func (x *VerifyTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6596,7 +6894,7 @@ func (x *VerifyTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyTotals.ProtoReflect.Descriptor instead.
 func (*VerifyTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{52}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *VerifyTotals) GetModule() string {
@@ -6627,7 +6925,7 @@ type VerifyRow struct {
 	Computation *string `protobuf:"bytes,1,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
 	// The instruction that breaks it; empty where the computation does.
 	Instruction *string `protobuf:"bytes,2,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
-	// What is wrong.
+	// What is wrong, in words.
 	Message       *string `protobuf:"bytes,3,opt,name=message,proto3,oneof" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6635,7 +6933,7 @@ type VerifyRow struct {
 
 func (x *VerifyRow) Reset() {
 	*x = VerifyRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6647,7 +6945,7 @@ func (x *VerifyRow) String() string {
 func (*VerifyRow) ProtoMessage() {}
 
 func (x *VerifyRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6660,7 +6958,7 @@ func (x *VerifyRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRow.ProtoReflect.Descriptor instead.
 func (*VerifyRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{53}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *VerifyRow) GetComputation() string {
@@ -6689,7 +6987,8 @@ type ReadsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first row of the answer, counted from 0.
 	FirstRow int64 `protobuf:"varint,1,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
-	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and at least one.
+	// The most rows of the answer, at most 2,000; 0 stands for that many. There are fewer where their texts are long, and
+	// at least one.
 	MaxRows int32 `protobuf:"varint,2,opt,name=max_rows,json=maxRows,proto3" json:"max_rows,omitempty"`
 	// The table whose rows are asked for: empty for `reads`, or one of `accesses`, `writes`.
 	Section string `protobuf:"bytes,3,opt,name=section,proto3" json:"section,omitempty"`
@@ -6708,14 +7007,17 @@ type ReadsRequest struct {
 	// The number of neighbouring outputs that read together, instead of the target's.
 	Warp *int64 `protobuf:"varint,10,opt,name=warp,proto3,oneof" json:"warp,omitempty"`
 	// The bytes that are fetched together, instead of the target's.
-	SegmentBytes  *int64 `protobuf:"varint,11,opt,name=segment_bytes,json=segmentBytes,proto3,oneof" json:"segment_bytes,omitempty"`
+	SegmentBytes *int64 `protobuf:"varint,11,opt,name=segment_bytes,json=segmentBytes,proto3,oneof" json:"segment_bytes,omitempty"`
+	// What `source` names: the line of your own code, or every frame that called an operation, libraries included: own or
+	// all.
+	Frames        *string `protobuf:"bytes,12,opt,name=frames,proto3,oneof" json:"frames,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReadsRequest) Reset() {
 	*x = ReadsRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6727,7 +7029,7 @@ func (x *ReadsRequest) String() string {
 func (*ReadsRequest) ProtoMessage() {}
 
 func (x *ReadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6740,7 +7042,7 @@ func (x *ReadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsRequest.ProtoReflect.Descriptor instead.
 func (*ReadsRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{54}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ReadsRequest) GetFirstRow() int64 {
@@ -6820,6 +7122,13 @@ func (x *ReadsRequest) GetSegmentBytes() int64 {
 	return 0
 }
 
+func (x *ReadsRequest) GetFrames() string {
+	if x != nil && x.Frames != nil {
+		return *x.Frames
+	}
+	return ""
+}
+
 // The answer of the report `reads`.
 type ReadsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6841,7 +7150,7 @@ type ReadsResponse struct {
 
 func (x *ReadsResponse) Reset() {
 	*x = ReadsResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6853,7 +7162,7 @@ func (x *ReadsResponse) String() string {
 func (*ReadsResponse) ProtoMessage() {}
 
 func (x *ReadsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6866,7 +7175,7 @@ func (x *ReadsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsResponse.ProtoReflect.Descriptor instead.
 func (*ReadsResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{55}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ReadsResponse) GetTotals() *ReadsTotals {
@@ -6914,11 +7223,11 @@ func (x *ReadsResponse) GetWrites() []*ReadsWritesRow {
 // Numbers about the whole.
 type ReadsTotals struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The module.
+	// The name of the module.
 	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The device whose memory is read.
 	Target *string `protobuf:"bytes,2,opt,name=target,proto3,oneof" json:"target,omitempty"`
-	// What says so.
+	// What in the module says which device it is for.
 	Evidence *string `protobuf:"bytes,3,opt,name=evidence,proto3,oneof" json:"evidence,omitempty"`
 	// What segments, tiles or lines count.
 	Unit *string `protobuf:"bytes,4,opt,name=unit,proto3,oneof" json:"unit,omitempty"`
@@ -6926,9 +7235,9 @@ type ReadsTotals struct {
 	Instructions *int64 `protobuf:"varint,5,opt,name=instructions,proto3,oneof" json:"instructions,omitempty"`
 	// Operands that they read; for each output once.
 	Operands *int64 `protobuf:"varint,6,opt,name=operands,proto3,oneof" json:"operands,omitempty"`
-	// The sum of the bytes of the elements that are read.
+	// The sum of the bytes of the elements that are read in one run of the program.
 	DistinctBytes *int64 `protobuf:"varint,7,opt,name=distinct_bytes,json=distinctBytes,proto3,oneof" json:"distinct_bytes,omitempty"`
-	// The sum of the bytes that are fetched in vain.
+	// The sum of the bytes that are fetched in vain in one run of the program.
 	WastedBytes *int64 `protobuf:"varint,8,opt,name=wasted_bytes,json=wastedBytes,proto3,oneof" json:"wasted_bytes,omitempty"`
 	// Instructions of which it is not known how they read.
 	Failed        *int64 `protobuf:"varint,9,opt,name=failed,proto3,oneof" json:"failed,omitempty"`
@@ -6938,7 +7247,7 @@ type ReadsTotals struct {
 
 func (x *ReadsTotals) Reset() {
 	*x = ReadsTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6950,7 +7259,7 @@ func (x *ReadsTotals) String() string {
 func (*ReadsTotals) ProtoMessage() {}
 
 func (x *ReadsTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6963,7 +7272,7 @@ func (x *ReadsTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsTotals.ProtoReflect.Descriptor instead.
 func (*ReadsTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{56}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ReadsTotals) GetName() string {
@@ -7082,7 +7391,9 @@ type ReadsRow struct {
 	LeastBytes *int64 `protobuf:"varint,24,opt,name=least_bytes,json=leastBytes,proto3,oneof" json:"least_bytes,omitempty"`
 	// What is fetched if no reuse is caught, and every warp, tile or vector fetches anew, in bytes.
 	MostBytes *int64 `protobuf:"varint,25,opt,name=most_bytes,json=mostBytes,proto3,oneof" json:"most_bytes,omitempty"`
-	// Bytes that are fetched in vain whatever the emitter does: least_bytes − distinct_bytes; 0 where outputs combine elements, empty where it is not known what is read.
+	// Bytes that are fetched in vain whatever the emitter does: least_bytes − distinct_bytes; 0 where the elements lie in
+	// as few segments, tiles or lines as could hold them, and where outputs combine elements; empty where it is not known
+	// what is read.
 	WastedBytes *int64 `protobuf:"varint,26,opt,name=wasted_bytes,json=wastedBytes,proto3,oneof" json:"wasted_bytes,omitempty"`
 	// Exact, every element, or unknown.
 	Knowledge *string `protobuf:"bytes,27,opt,name=knowledge,proto3,oneof" json:"knowledge,omitempty"`
@@ -7093,14 +7404,17 @@ type ReadsRow struct {
 	// The operation of the program that it comes from.
 	OpName *string `protobuf:"bytes,30,opt,name=op_name,json=opName,proto3,oneof" json:"op_name,omitempty"`
 	// Why it is not known how the instruction reads.
-	Error         *string `protobuf:"bytes,31,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	Error *string `protobuf:"bytes,31,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	// How often the instruction runs in one run of the program, such as in a loop; empty where that is not known. Bytes
+	// are those of one time.
+	Runs          *int64 `protobuf:"varint,32,opt,name=runs,proto3,oneof" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReadsRow) Reset() {
 	*x = ReadsRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7112,7 +7426,7 @@ func (x *ReadsRow) String() string {
 func (*ReadsRow) ProtoMessage() {}
 
 func (x *ReadsRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7125,7 +7439,7 @@ func (x *ReadsRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsRow.ProtoReflect.Descriptor instead.
 func (*ReadsRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{57}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ReadsRow) GetInstruction() string {
@@ -7345,6 +7659,13 @@ func (x *ReadsRow) GetError() string {
 	return ""
 }
 
+func (x *ReadsRow) GetRuns() int64 {
+	if x != nil && x.Runs != nil {
+		return *x.Runs
+	}
+	return 0
+}
+
 // Every way in which an operand is read; a fusion may read it in several.
 type ReadsAccessesRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -7390,7 +7711,7 @@ type ReadsAccessesRow struct {
 
 func (x *ReadsAccessesRow) Reset() {
 	*x = ReadsAccessesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7402,7 +7723,7 @@ func (x *ReadsAccessesRow) String() string {
 func (*ReadsAccessesRow) ProtoMessage() {}
 
 func (x *ReadsAccessesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7415,7 +7736,7 @@ func (x *ReadsAccessesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsAccessesRow.ProtoReflect.Descriptor instead.
 func (*ReadsAccessesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{58}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ReadsAccessesRow) GetInstruction() string {
@@ -7547,11 +7868,11 @@ func (x *ReadsAccessesRow) GetPhysicalMap() string {
 // What the instructions write, in the order of the module.
 type ReadsWritesRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The instruction.
+	// The name of the instruction.
 	Instruction *string `protobuf:"bytes,1,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
 	// The computation that it is in.
 	Computation *string `protobuf:"bytes,2,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
-	// Its opcode.
+	// The opcode of the instruction.
 	Opcode *string `protobuf:"bytes,3,opt,name=opcode,proto3,oneof" json:"opcode,omitempty"`
 	// What it writes, with its layout.
 	Shape *string `protobuf:"bytes,4,opt,name=shape,proto3,oneof" json:"shape,omitempty"`
@@ -7567,7 +7888,7 @@ type ReadsWritesRow struct {
 
 func (x *ReadsWritesRow) Reset() {
 	*x = ReadsWritesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7579,7 +7900,7 @@ func (x *ReadsWritesRow) String() string {
 func (*ReadsWritesRow) ProtoMessage() {}
 
 func (x *ReadsWritesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7592,7 +7913,7 @@ func (x *ReadsWritesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsWritesRow.ProtoReflect.Descriptor instead.
 func (*ReadsWritesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{59}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ReadsWritesRow) GetInstruction() string {
@@ -7648,7 +7969,7 @@ var File_xlashape_v1_report_service_proto protoreflect.FileDescriptor
 
 const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\n" +
-	" xlashape/v1/report_service.proto\x12\vxlashape.v1\x1a\x17xlashape/v1/types.proto\"\xdc\x02\n" +
+	" xlashape/v1/report_service.proto\x12\vxlashape.v1\x1a\x17xlashape/v1/types.proto\"\x84\x03\n" +
 	"\n" +
 	"WhyRequest\x12\x1b\n" +
 	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
@@ -7659,10 +7980,13 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05shape\x18\x06 \x01(\v2\x17.xlashape.v1.ShapeInputR\x05shape\x12\x17\n" +
 	"\x04text\x18\a \x01(\tH\x00R\x04text\x88\x01\x01\x12\x1b\n" +
 	"\x06target\x18\b \x01(\tH\x01R\x06target\x88\x01\x01\x12%\n" +
-	"\vinstruction\x18\t \x01(\tH\x02R\vinstruction\x88\x01\x01B\a\n" +
+	"\vinstruction\x18\t \x01(\tH\x02R\vinstruction\x88\x01\x01\x12\x1b\n" +
+	"\x06frames\x18\n" +
+	" \x01(\tH\x03R\x06frames\x88\x01\x01B\a\n" +
 	"\x05_textB\t\n" +
 	"\a_targetB\x0e\n" +
-	"\f_instruction\"\x83\x03\n" +
+	"\f_instructionB\t\n" +
+	"\a_frames\"\x83\x03\n" +
 	"\vWhyResponse\x12.\n" +
 	"\x06totals\x18\x01 \x01(\v2\x16.xlashape.v1.WhyTotalsR\x06totals\x12-\n" +
 	"\abuffers\x18\x02 \x03(\v2\x13.xlashape.v1.WhyRowR\abuffers\x12\x1b\n" +
@@ -7792,7 +8116,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05_nameB\a\n" +
 	"\x05_textB\b\n" +
 	"\x06_bytesB\t\n" +
-	"\a_detail\"\xe0\x02\n" +
+	"\a_detail\"\x88\x03\n" +
 	"\vSizeRequest\x12\x1b\n" +
 	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
 	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
@@ -7802,10 +8126,13 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05shape\x18\x06 \x01(\v2\x17.xlashape.v1.ShapeInputR\x05shape\x12\x1b\n" +
 	"\x06target\x18\a \x01(\tH\x00R\x06target\x88\x01\x01\x12%\n" +
 	"\vcomputation\x18\b \x01(\tH\x01R\vcomputation\x88\x01\x01\x12\x19\n" +
-	"\x05order\x18\t \x01(\tH\x02R\x05order\x88\x01\x01B\t\n" +
+	"\x05order\x18\t \x01(\tH\x02R\x05order\x88\x01\x01\x12\x1b\n" +
+	"\x06frames\x18\n" +
+	" \x01(\tH\x03R\x06frames\x88\x01\x01B\t\n" +
 	"\a_targetB\x0e\n" +
 	"\f_computationB\b\n" +
-	"\x06_order\"\xa8\x01\n" +
+	"\x06_orderB\t\n" +
+	"\a_frames\"\xa8\x01\n" +
 	"\fSizeResponse\x12/\n" +
 	"\x06totals\x18\x01 \x01(\v2\x17.xlashape.v1.SizeTotalsR\x06totals\x12.\n" +
 	"\abuffers\x18\x02 \x03(\v2\x14.xlashape.v1.SizeRowR\abuffers\x12\x1b\n" +
@@ -7872,15 +8199,17 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\a_sourceB\n" +
 	"\n" +
 	"\b_op_nameB\b\n" +
-	"\x06_error\"\xd4\x01\n" +
+	"\x06_error\"\xfc\x01\n" +
 	"\rMemoryRequest\x12\x1b\n" +
 	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
 	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
 	"\asection\x18\x03 \x01(\tR\asection\x12\x1a\n" +
 	"\bargument\x18\x04 \x01(\tR\bargument\x120\n" +
 	"\x06module\x18\x05 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12\x19\n" +
-	"\x05space\x18\x06 \x01(\x03H\x00R\x05space\x88\x01\x01B\b\n" +
-	"\x06_space\"\xa8\x03\n" +
+	"\x05space\x18\x06 \x01(\x03H\x00R\x05space\x88\x01\x01\x12\x1b\n" +
+	"\x06frames\x18\a \x01(\tH\x01R\x06frames\x88\x01\x01B\b\n" +
+	"\x06_spaceB\t\n" +
+	"\a_frames\"\xa8\x03\n" +
 	"\x0eMemoryResponse\x121\n" +
 	"\x06totals\x18\x01 \x01(\v2\x19.xlashape.v1.MemoryTotalsR\x06totals\x129\n" +
 	"\fpeak_buffers\x18\x02 \x03(\v2\x16.xlashape.v1.MemoryRowR\vpeakBuffers\x12\x1b\n" +
@@ -8065,13 +8394,15 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06_flopsB\a\n" +
 	"\x05_nameB\a\n" +
 	"\x05_textB\x11\n" +
-	"\x0f_together_bytes\"\xaf\x01\n" +
+	"\x0f_together_bytes\"\xd7\x01\n" +
 	"\rCopiesRequest\x12\x1b\n" +
 	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
 	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
 	"\asection\x18\x03 \x01(\tR\asection\x12\x1a\n" +
 	"\bargument\x18\x04 \x01(\tR\bargument\x120\n" +
-	"\x06module\x18\x05 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\"\xa3\x02\n" +
+	"\x06module\x18\x05 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12\x1b\n" +
+	"\x06frames\x18\x06 \x01(\tH\x00R\x06frames\x88\x01\x01B\t\n" +
+	"\a_frames\"\xa3\x02\n" +
 	"\x0eCopiesResponse\x121\n" +
 	"\x06totals\x18\x01 \x01(\v2\x19.xlashape.v1.CopiesTotalsR\x06totals\x12*\n" +
 	"\x04rows\x18\x02 \x03(\v2\x16.xlashape.v1.CopiesRowR\x04rows\x12\x1b\n" +
@@ -8190,7 +8521,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05_textB\x0e\n" +
 	"\f_saved_bytesB\t\n" +
 	"\a_copiesB\v\n" +
-	"\t_is_exact\"\xcf\x02\n" +
+	"\t_is_exact\"\xf7\x02\n" +
 	"\vCostRequest\x12\x1b\n" +
 	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
 	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
@@ -8200,12 +8531,15 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06as_xla\x18\x06 \x01(\bH\x00R\x05asXla\x88\x01\x01\x12\x1b\n" +
 	"\x06target\x18\a \x01(\tH\x01R\x06target\x88\x01\x01\x12\x17\n" +
 	"\x04peak\x18\b \x01(\x01H\x02R\x04peak\x88\x01\x01\x12!\n" +
-	"\tbandwidth\x18\t \x01(\x01H\x03R\tbandwidth\x88\x01\x01B\t\n" +
+	"\tbandwidth\x18\t \x01(\x01H\x03R\tbandwidth\x88\x01\x01\x12\x1b\n" +
+	"\x06frames\x18\n" +
+	" \x01(\tH\x04R\x06frames\x88\x01\x01B\t\n" +
 	"\a_as_xlaB\t\n" +
 	"\a_targetB\a\n" +
 	"\x05_peakB\f\n" +
 	"\n" +
-	"_bandwidth\"\xfe\x01\n" +
+	"_bandwidthB\t\n" +
+	"\a_frames\"\xfe\x01\n" +
 	"\fCostResponse\x12/\n" +
 	"\x06totals\x18\x01 \x01(\v2\x17.xlashape.v1.CostTotalsR\x06totals\x12(\n" +
 	"\x04rows\x18\x02 \x03(\v2\x14.xlashape.v1.CostRowR\x04rows\x12\x1b\n" +
@@ -8317,7 +8651,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06_bytesB\x0f\n" +
 	"\r_padded_bytesB\r\n" +
 	"\v_least_timeB\b\n" +
-	"\x06_share\"\xa4\x02\n" +
+	"\x06_share\"\xf7\x02\n" +
 	"\x0eProfileRequest\x12\x1b\n" +
 	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
 	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
@@ -8326,19 +8660,26 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\aprofile\x18\x05 \x01(\fH\x00R\aprofile\x88\x01\x01\x12\x1b\n" +
 	"\x06target\x18\x06 \x01(\tH\x01R\x06target\x88\x01\x01\x12\x17\n" +
 	"\x04peak\x18\a \x01(\x01H\x02R\x04peak\x88\x01\x01\x12!\n" +
-	"\tbandwidth\x18\b \x01(\x01H\x03R\tbandwidth\x88\x01\x01B\n" +
+	"\tbandwidth\x18\b \x01(\x01H\x03R\tbandwidth\x88\x01\x01\x12\x1b\n" +
+	"\x06frames\x18\t \x01(\tH\x04R\x06frames\x88\x01\x01\x12\x1d\n" +
+	"\aearlier\x18\n" +
+	" \x01(\fH\x05R\aearlier\x88\x01\x01B\n" +
 	"\n" +
 	"\b_profileB\t\n" +
 	"\a_targetB\a\n" +
 	"\x05_peakB\f\n" +
 	"\n" +
-	"_bandwidth\"\xd6\x01\n" +
+	"_bandwidthB\t\n" +
+	"\a_framesB\n" +
+	"\n" +
+	"\b_earlier\"\x90\x02\n" +
 	"\x0fProfileResponse\x122\n" +
 	"\x06totals\x18\x01 \x01(\v2\x1a.xlashape.v1.ProfileTotalsR\x06totals\x12+\n" +
 	"\x04rows\x18\x02 \x03(\v2\x17.xlashape.v1.ProfileRowR\x04rows\x12\x1b\n" +
 	"\trow_count\x18\x03 \x01(\x03R\browCount\x12\x1a\n" +
 	"\bheadline\x18\x04 \x01(\tR\bheadline\x12)\n" +
-	"\x02by\x18\x05 \x03(\v2\x19.xlashape.v1.ProfileByRowR\x02by\"\xce\x05\n" +
+	"\x02by\x18\x05 \x03(\v2\x19.xlashape.v1.ProfileByRowR\x02by\x128\n" +
+	"\aagainst\x18\x06 \x03(\v2\x1e.xlashape.v1.ProfileAgainstRowR\aagainst\"\xce\x05\n" +
 	"\rProfileTotals\x12\x17\n" +
 	"\x04time\x18\x01 \x01(\x01H\x00R\x04time\x88\x01\x01\x12\x1b\n" +
 	"\x06events\x18\x02 \x01(\x03H\x01R\x06events\x88\x01\x01\x12\x18\n" +
@@ -8372,7 +8713,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\r_lost_kernelsB\x11\n" +
 	"\x0f_lost_in_graphsB\x11\n" +
 	"\x0f_shared_kernelsB\x16\n" +
-	"\x14_without_instruction\"\x98\b\n" +
+	"\x14_without_instruction\"\xd1\b\n" +
 	"\n" +
 	"ProfileRow\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x1b\n" +
@@ -8407,7 +8748,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"layoutTime\x88\x01\x01\x12\x1c\n" +
 	"\ais_copy\x18\x16 \x01(\bH\x15R\x06isCopy\x88\x01\x01\x12\x1b\n" +
 	"\x06source\x18\x17 \x01(\tH\x16R\x06source\x88\x01\x01\x12\x1c\n" +
-	"\aop_name\x18\x18 \x01(\tH\x17R\x06opName\x88\x01\x01B\a\n" +
+	"\aop_name\x18\x18 \x01(\tH\x17R\x06opName\x88\x01\x01\x12&\n" +
+	"\fwasted_bytes\x18\x19 \x01(\x03H\x18R\vwastedBytes\x88\x01\x01B\a\n" +
 	"\x05_nameB\t\n" +
 	"\a_moduleB\r\n" +
 	"\v_program_idB\t\n" +
@@ -8436,7 +8778,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\b_is_copyB\t\n" +
 	"\a_sourceB\n" +
 	"\n" +
-	"\b_op_name\"\xd3\x02\n" +
+	"\b_op_nameB\x0f\n" +
+	"\r_wasted_bytes\"\xd3\x02\n" +
 	"\fProfileByRow\x12\x15\n" +
 	"\x03key\x18\x01 \x01(\tH\x00R\x03key\x88\x01\x01\x12\x17\n" +
 	"\x04time\x18\x02 \x01(\x01H\x01R\x04time\x88\x01\x01\x12\x19\n" +
@@ -8454,7 +8797,40 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\r_instructionsB\b\n" +
 	"\x06_flopsB\b\n" +
 	"\x06_bytesB\x0e\n" +
-	"\f_layout_time\"\x91\x02\n" +
+	"\f_layout_time\"\x9b\x04\n" +
+	"\x11ProfileAgainstRow\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x1a\n" +
+	"\x06a_name\x18\x02 \x01(\tH\x01R\x05aName\x88\x01\x01\x12\x1b\n" +
+	"\x06module\x18\x03 \x01(\tH\x02R\x06module\x88\x01\x01\x12\x1b\n" +
+	"\x06opcode\x18\x04 \x01(\tH\x03R\x06opcode\x88\x01\x01\x12\x1a\n" +
+	"\x06a_time\x18\x05 \x01(\x01H\x04R\x05aTime\x88\x01\x01\x12\x1a\n" +
+	"\x06b_time\x18\x06 \x01(\x01H\x05R\x05bTime\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"delta_time\x18\a \x01(\x01H\x06R\tdeltaTime\x88\x01\x01\x12\x1c\n" +
+	"\aa_count\x18\b \x01(\x03H\aR\x06aCount\x88\x01\x01\x12\x1c\n" +
+	"\ab_count\x18\t \x01(\x03H\bR\x06bCount\x88\x01\x01\x12\x1b\n" +
+	"\x06change\x18\n" +
+	" \x01(\tH\tR\x06change\x88\x01\x01\x12\x1d\n" +
+	"\adetails\x18\v \x01(\tH\n" +
+	"R\adetails\x88\x01\x01\x12\x1b\n" +
+	"\x06source\x18\f \x01(\tH\vR\x06source\x88\x01\x01\x12\x15\n" +
+	"\x03per\x18\r \x01(\tH\fR\x03per\x88\x01\x01B\a\n" +
+	"\x05_nameB\t\n" +
+	"\a_a_nameB\t\n" +
+	"\a_moduleB\t\n" +
+	"\a_opcodeB\t\n" +
+	"\a_a_timeB\t\n" +
+	"\a_b_timeB\r\n" +
+	"\v_delta_timeB\n" +
+	"\n" +
+	"\b_a_countB\n" +
+	"\n" +
+	"\b_b_countB\t\n" +
+	"\a_changeB\n" +
+	"\n" +
+	"\b_detailsB\t\n" +
+	"\a_sourceB\x06\n" +
+	"\x04_per\"\xb9\x02\n" +
 	"\vDiffRequest\x12\x1b\n" +
 	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
 	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
@@ -8463,8 +8839,10 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x01a\x18\x05 \x01(\v2\x18.xlashape.v1.ModuleInputR\x01a\x12&\n" +
 	"\x01b\x18\x06 \x01(\v2\x18.xlashape.v1.ModuleInputR\x01b\x12\x16\n" +
 	"\x06ignore\x18\a \x03(\tR\x06ignore\x12\x1f\n" +
-	"\bschedule\x18\b \x01(\bH\x00R\bschedule\x88\x01\x01B\v\n" +
-	"\t_schedule\"\xe2\x01\n" +
+	"\bschedule\x18\b \x01(\bH\x00R\bschedule\x88\x01\x01\x12\x1b\n" +
+	"\x06frames\x18\t \x01(\tH\x01R\x06frames\x88\x01\x01B\v\n" +
+	"\t_scheduleB\t\n" +
+	"\a_frames\"\xe2\x01\n" +
 	"\fDiffResponse\x12/\n" +
 	"\x06totals\x18\x01 \x01(\v2\x17.xlashape.v1.DiffTotalsR\x06totals\x12.\n" +
 	"\achanges\x18\x02 \x03(\v2\x14.xlashape.v1.DiffRowR\achanges\x12\x1b\n" +
@@ -8730,7 +9108,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\t_size_mapB\r\n" +
 	"\v_stride_mapB\x0e\n" +
 	"\f_constraintsB\v\n" +
-	"\t_symbolic\"\xec\x02\n" +
+	"\t_symbolic\"\xbf\x03\n" +
 	"\rVerifyRequest\x12\x1b\n" +
 	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
 	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
@@ -8739,10 +9117,12 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06module\x18\x05 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12(\n" +
 	"\rreplica_count\x18\x06 \x01(\x03H\x00R\freplicaCount\x88\x01\x01\x12*\n" +
 	"\x0enum_partitions\x18\a \x01(\x03H\x01R\rnumPartitions\x88\x01\x01\x12,\n" +
-	"\x0fallow_unbounded\x18\b \x01(\bH\x02R\x0eallowUnbounded\x88\x01\x01B\x10\n" +
+	"\x0fallow_unbounded\x18\b \x01(\bH\x02R\x0eallowUnbounded\x88\x01\x01\x127\n" +
+	"\x15allow_mixed_precision\x18\t \x01(\bH\x03R\x13allowMixedPrecision\x88\x01\x01B\x10\n" +
 	"\x0e_replica_countB\x11\n" +
 	"\x0f_num_partitionsB\x12\n" +
-	"\x10_allow_unbounded\"\xb0\x01\n" +
+	"\x10_allow_unboundedB\x18\n" +
+	"\x16_allow_mixed_precision\"\xb0\x01\n" +
 	"\x0eVerifyResponse\x121\n" +
 	"\x06totals\x18\x01 \x01(\v2\x19.xlashape.v1.VerifyTotalsR\x06totals\x122\n" +
 	"\bproblems\x18\x02 \x03(\v2\x16.xlashape.v1.VerifyRowR\bproblems\x12\x1b\n" +
@@ -8762,7 +9142,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\f_computationB\x0e\n" +
 	"\f_instructionB\n" +
 	"\n" +
-	"\b_message\"\xca\x03\n" +
+	"\b_message\"\xf2\x03\n" +
 	"\fReadsRequest\x12\x1b\n" +
 	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
 	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
@@ -8775,13 +9155,15 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06target\x18\t \x01(\tH\x03R\x06target\x88\x01\x01\x12\x17\n" +
 	"\x04warp\x18\n" +
 	" \x01(\x03H\x04R\x04warp\x88\x01\x01\x12(\n" +
-	"\rsegment_bytes\x18\v \x01(\x03H\x05R\fsegmentBytes\x88\x01\x01B\x0e\n" +
+	"\rsegment_bytes\x18\v \x01(\x03H\x05R\fsegmentBytes\x88\x01\x01\x12\x1b\n" +
+	"\x06frames\x18\f \x01(\tH\x06R\x06frames\x88\x01\x01B\x0e\n" +
 	"\f_instructionB\x0e\n" +
 	"\f_computationB\t\n" +
 	"\a_outputB\t\n" +
 	"\a_targetB\a\n" +
 	"\x05_warpB\x10\n" +
-	"\x0e_segment_bytes\"\x97\x02\n" +
+	"\x0e_segment_bytesB\t\n" +
+	"\a_frames\"\x97\x02\n" +
 	"\rReadsResponse\x120\n" +
 	"\x06totals\x18\x01 \x01(\v2\x18.xlashape.v1.ReadsTotalsR\x06totals\x12+\n" +
 	"\x05reads\x18\x02 \x03(\v2\x15.xlashape.v1.ReadsRowR\x05reads\x12\x1b\n" +
@@ -8807,7 +9189,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\t_operandsB\x11\n" +
 	"\x0f_distinct_bytesB\x0f\n" +
 	"\r_wasted_bytesB\t\n" +
-	"\a_failed\"\x9b\v\n" +
+	"\a_failed\"\xbd\v\n" +
 	"\bReadsRow\x12%\n" +
 	"\vinstruction\x18\x01 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12%\n" +
 	"\vcomputation\x18\x02 \x01(\tH\x01R\vcomputation\x88\x01\x01\x12\x1b\n" +
@@ -8843,7 +9225,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x03map\x18\x1c \x01(\tH\x19R\x03map\x88\x01\x01\x12\x1b\n" +
 	"\x06source\x18\x1d \x01(\tH\x1aR\x06source\x88\x01\x01\x12\x1c\n" +
 	"\aop_name\x18\x1e \x01(\tH\x1bR\x06opName\x88\x01\x01\x12\x19\n" +
-	"\x05error\x18\x1f \x01(\tH\x1cR\x05error\x88\x01\x01B\x0e\n" +
+	"\x05error\x18\x1f \x01(\tH\x1cR\x05error\x88\x01\x01\x12\x17\n" +
+	"\x04runs\x18  \x01(\x03H\x1dR\x04runs\x88\x01\x01B\x0e\n" +
 	"\f_instructionB\x0e\n" +
 	"\f_computationB\t\n" +
 	"\a_outputB\n" +
@@ -8877,7 +9260,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\a_sourceB\n" +
 	"\n" +
 	"\b_op_nameB\b\n" +
-	"\x06_error\"\x97\x06\n" +
+	"\x06_errorB\a\n" +
+	"\x05_runs\"\x97\x06\n" +
 	"\x10ReadsAccessesRow\x12%\n" +
 	"\vinstruction\x18\x01 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12%\n" +
 	"\vcomputation\x18\x02 \x01(\tH\x01R\vcomputation\x88\x01\x01\x12\x1b\n" +
@@ -8958,7 +9342,7 @@ func file_xlashape_v1_report_service_proto_rawDescGZIP() []byte {
 	return file_xlashape_v1_report_service_proto_rawDescData
 }
 
-var file_xlashape_v1_report_service_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_xlashape_v1_report_service_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_xlashape_v1_report_service_proto_goTypes = []any{
 	(*WhyRequest)(nil),           // 0: xlashape.v1.WhyRequest
 	(*WhyResponse)(nil),          // 1: xlashape.v1.WhyResponse
@@ -8997,46 +9381,47 @@ var file_xlashape_v1_report_service_proto_goTypes = []any{
 	(*ProfileTotals)(nil),        // 34: xlashape.v1.ProfileTotals
 	(*ProfileRow)(nil),           // 35: xlashape.v1.ProfileRow
 	(*ProfileByRow)(nil),         // 36: xlashape.v1.ProfileByRow
-	(*DiffRequest)(nil),          // 37: xlashape.v1.DiffRequest
-	(*DiffResponse)(nil),         // 38: xlashape.v1.DiffResponse
-	(*DiffTotals)(nil),           // 39: xlashape.v1.DiffTotals
-	(*DiffRow)(nil),              // 40: xlashape.v1.DiffRow
-	(*DiffMeasuresRow)(nil),      // 41: xlashape.v1.DiffMeasuresRow
-	(*MapRequest)(nil),           // 42: xlashape.v1.MapRequest
-	(*MapResponse)(nil),          // 43: xlashape.v1.MapResponse
-	(*MapTotals)(nil),            // 44: xlashape.v1.MapTotals
-	(*MapRow)(nil),               // 45: xlashape.v1.MapRow
-	(*TileRequest)(nil),          // 46: xlashape.v1.TileRequest
-	(*TileResponse)(nil),         // 47: xlashape.v1.TileResponse
-	(*TileTotals)(nil),           // 48: xlashape.v1.TileTotals
-	(*TileRow)(nil),              // 49: xlashape.v1.TileRow
-	(*VerifyRequest)(nil),        // 50: xlashape.v1.VerifyRequest
-	(*VerifyResponse)(nil),       // 51: xlashape.v1.VerifyResponse
-	(*VerifyTotals)(nil),         // 52: xlashape.v1.VerifyTotals
-	(*VerifyRow)(nil),            // 53: xlashape.v1.VerifyRow
-	(*ReadsRequest)(nil),         // 54: xlashape.v1.ReadsRequest
-	(*ReadsResponse)(nil),        // 55: xlashape.v1.ReadsResponse
-	(*ReadsTotals)(nil),          // 56: xlashape.v1.ReadsTotals
-	(*ReadsRow)(nil),             // 57: xlashape.v1.ReadsRow
-	(*ReadsAccessesRow)(nil),     // 58: xlashape.v1.ReadsAccessesRow
-	(*ReadsWritesRow)(nil),       // 59: xlashape.v1.ReadsWritesRow
-	(*ModuleInput)(nil),          // 60: xlashape.v1.ModuleInput
-	(*ShapeInput)(nil),           // 61: xlashape.v1.ShapeInput
+	(*ProfileAgainstRow)(nil),    // 37: xlashape.v1.ProfileAgainstRow
+	(*DiffRequest)(nil),          // 38: xlashape.v1.DiffRequest
+	(*DiffResponse)(nil),         // 39: xlashape.v1.DiffResponse
+	(*DiffTotals)(nil),           // 40: xlashape.v1.DiffTotals
+	(*DiffRow)(nil),              // 41: xlashape.v1.DiffRow
+	(*DiffMeasuresRow)(nil),      // 42: xlashape.v1.DiffMeasuresRow
+	(*MapRequest)(nil),           // 43: xlashape.v1.MapRequest
+	(*MapResponse)(nil),          // 44: xlashape.v1.MapResponse
+	(*MapTotals)(nil),            // 45: xlashape.v1.MapTotals
+	(*MapRow)(nil),               // 46: xlashape.v1.MapRow
+	(*TileRequest)(nil),          // 47: xlashape.v1.TileRequest
+	(*TileResponse)(nil),         // 48: xlashape.v1.TileResponse
+	(*TileTotals)(nil),           // 49: xlashape.v1.TileTotals
+	(*TileRow)(nil),              // 50: xlashape.v1.TileRow
+	(*VerifyRequest)(nil),        // 51: xlashape.v1.VerifyRequest
+	(*VerifyResponse)(nil),       // 52: xlashape.v1.VerifyResponse
+	(*VerifyTotals)(nil),         // 53: xlashape.v1.VerifyTotals
+	(*VerifyRow)(nil),            // 54: xlashape.v1.VerifyRow
+	(*ReadsRequest)(nil),         // 55: xlashape.v1.ReadsRequest
+	(*ReadsResponse)(nil),        // 56: xlashape.v1.ReadsResponse
+	(*ReadsTotals)(nil),          // 57: xlashape.v1.ReadsTotals
+	(*ReadsRow)(nil),             // 58: xlashape.v1.ReadsRow
+	(*ReadsAccessesRow)(nil),     // 59: xlashape.v1.ReadsAccessesRow
+	(*ReadsWritesRow)(nil),       // 60: xlashape.v1.ReadsWritesRow
+	(*ModuleInput)(nil),          // 61: xlashape.v1.ModuleInput
+	(*ShapeInput)(nil),           // 62: xlashape.v1.ShapeInput
 }
 var file_xlashape_v1_report_service_proto_depIdxs = []int32{
-	60, // 0: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
-	61, // 1: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
+	61, // 0: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
+	62, // 1: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
 	2,  // 2: xlashape.v1.WhyResponse.totals:type_name -> xlashape.v1.WhyTotals
 	3,  // 3: xlashape.v1.WhyResponse.buffers:type_name -> xlashape.v1.WhyRow
 	4,  // 4: xlashape.v1.WhyResponse.causes:type_name -> xlashape.v1.WhyCausesRow
 	5,  // 5: xlashape.v1.WhyResponse.suggestions:type_name -> xlashape.v1.WhySuggestionsRow
 	6,  // 6: xlashape.v1.WhyResponse.donated:type_name -> xlashape.v1.WhyDonatedRow
 	7,  // 7: xlashape.v1.WhyResponse.stated:type_name -> xlashape.v1.WhyStatedRow
-	60, // 8: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
-	61, // 9: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
+	61, // 8: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
+	62, // 9: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
 	10, // 10: xlashape.v1.SizeResponse.totals:type_name -> xlashape.v1.SizeTotals
 	11, // 11: xlashape.v1.SizeResponse.buffers:type_name -> xlashape.v1.SizeRow
-	60, // 12: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
+	61, // 12: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
 	14, // 13: xlashape.v1.MemoryResponse.totals:type_name -> xlashape.v1.MemoryTotals
 	15, // 14: xlashape.v1.MemoryResponse.peak_buffers:type_name -> xlashape.v1.MemoryRow
 	16, // 15: xlashape.v1.MemoryResponse.timeline:type_name -> xlashape.v1.MemoryTimelineRow
@@ -9044,12 +9429,12 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	18, // 17: xlashape.v1.MemoryResponse.by:type_name -> xlashape.v1.MemoryByRow
 	15, // 18: xlashape.v1.MemoryResponse.at:type_name -> xlashape.v1.MemoryRow
 	19, // 19: xlashape.v1.MemoryResponse.fit:type_name -> xlashape.v1.MemoryFitRow
-	60, // 20: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
+	61, // 20: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
 	22, // 21: xlashape.v1.CopiesResponse.totals:type_name -> xlashape.v1.CopiesTotals
 	23, // 22: xlashape.v1.CopiesResponse.rows:type_name -> xlashape.v1.CopiesRow
 	24, // 23: xlashape.v1.CopiesResponse.causes:type_name -> xlashape.v1.CopiesCausesRow
 	25, // 24: xlashape.v1.CopiesResponse.suggestions:type_name -> xlashape.v1.CopiesSuggestionsRow
-	60, // 25: xlashape.v1.CostRequest.module:type_name -> xlashape.v1.ModuleInput
+	61, // 25: xlashape.v1.CostRequest.module:type_name -> xlashape.v1.ModuleInput
 	28, // 26: xlashape.v1.CostResponse.totals:type_name -> xlashape.v1.CostTotals
 	29, // 27: xlashape.v1.CostResponse.rows:type_name -> xlashape.v1.CostRow
 	30, // 28: xlashape.v1.CostResponse.spaces:type_name -> xlashape.v1.CostSpacesRow
@@ -9057,52 +9442,53 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	34, // 30: xlashape.v1.ProfileResponse.totals:type_name -> xlashape.v1.ProfileTotals
 	35, // 31: xlashape.v1.ProfileResponse.rows:type_name -> xlashape.v1.ProfileRow
 	36, // 32: xlashape.v1.ProfileResponse.by:type_name -> xlashape.v1.ProfileByRow
-	60, // 33: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
-	60, // 34: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
-	39, // 35: xlashape.v1.DiffResponse.totals:type_name -> xlashape.v1.DiffTotals
-	40, // 36: xlashape.v1.DiffResponse.changes:type_name -> xlashape.v1.DiffRow
-	41, // 37: xlashape.v1.DiffResponse.measures:type_name -> xlashape.v1.DiffMeasuresRow
-	60, // 38: xlashape.v1.MapRequest.module:type_name -> xlashape.v1.ModuleInput
-	44, // 39: xlashape.v1.MapResponse.totals:type_name -> xlashape.v1.MapTotals
-	45, // 40: xlashape.v1.MapResponse.maps:type_name -> xlashape.v1.MapRow
-	60, // 41: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
-	48, // 42: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
-	49, // 43: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
-	60, // 44: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
-	52, // 45: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
-	53, // 46: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
-	60, // 47: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
-	56, // 48: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
-	57, // 49: xlashape.v1.ReadsResponse.reads:type_name -> xlashape.v1.ReadsRow
-	58, // 50: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
-	59, // 51: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
-	0,  // 52: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
-	8,  // 53: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
-	12, // 54: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
-	20, // 55: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
-	26, // 56: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
-	54, // 57: xlashape.v1.ReportService.Reads:input_type -> xlashape.v1.ReadsRequest
-	32, // 58: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
-	37, // 59: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
-	42, // 60: xlashape.v1.ReportService.Map:input_type -> xlashape.v1.MapRequest
-	46, // 61: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
-	50, // 62: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
-	1,  // 63: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
-	9,  // 64: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
-	13, // 65: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
-	21, // 66: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
-	27, // 67: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
-	55, // 68: xlashape.v1.ReportService.Reads:output_type -> xlashape.v1.ReadsResponse
-	33, // 69: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
-	38, // 70: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
-	43, // 71: xlashape.v1.ReportService.Map:output_type -> xlashape.v1.MapResponse
-	47, // 72: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
-	51, // 73: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
-	63, // [63:74] is the sub-list for method output_type
-	52, // [52:63] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	37, // 33: xlashape.v1.ProfileResponse.against:type_name -> xlashape.v1.ProfileAgainstRow
+	61, // 34: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
+	61, // 35: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
+	40, // 36: xlashape.v1.DiffResponse.totals:type_name -> xlashape.v1.DiffTotals
+	41, // 37: xlashape.v1.DiffResponse.changes:type_name -> xlashape.v1.DiffRow
+	42, // 38: xlashape.v1.DiffResponse.measures:type_name -> xlashape.v1.DiffMeasuresRow
+	61, // 39: xlashape.v1.MapRequest.module:type_name -> xlashape.v1.ModuleInput
+	45, // 40: xlashape.v1.MapResponse.totals:type_name -> xlashape.v1.MapTotals
+	46, // 41: xlashape.v1.MapResponse.maps:type_name -> xlashape.v1.MapRow
+	61, // 42: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
+	49, // 43: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
+	50, // 44: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
+	61, // 45: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
+	53, // 46: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
+	54, // 47: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
+	61, // 48: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
+	57, // 49: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
+	58, // 50: xlashape.v1.ReadsResponse.reads:type_name -> xlashape.v1.ReadsRow
+	59, // 51: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
+	60, // 52: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
+	0,  // 53: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
+	8,  // 54: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
+	12, // 55: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
+	20, // 56: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
+	26, // 57: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
+	55, // 58: xlashape.v1.ReportService.Reads:input_type -> xlashape.v1.ReadsRequest
+	32, // 59: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
+	38, // 60: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
+	43, // 61: xlashape.v1.ReportService.Map:input_type -> xlashape.v1.MapRequest
+	47, // 62: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
+	51, // 63: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
+	1,  // 64: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
+	9,  // 65: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
+	13, // 66: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
+	21, // 67: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
+	27, // 68: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
+	56, // 69: xlashape.v1.ReportService.Reads:output_type -> xlashape.v1.ReadsResponse
+	33, // 70: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
+	39, // 71: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
+	44, // 72: xlashape.v1.ReportService.Map:output_type -> xlashape.v1.MapResponse
+	48, // 73: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
+	52, // 74: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
+	64, // [64:75] is the sub-list for method output_type
+	53, // [53:64] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_xlashape_v1_report_service_proto_init() }
@@ -9128,6 +9514,7 @@ func file_xlashape_v1_report_service_proto_init() {
 	file_xlashape_v1_report_service_proto_msgTypes[17].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[18].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[19].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[20].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[22].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[23].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[24].OneofWrappers = []any{}
@@ -9142,30 +9529,31 @@ func file_xlashape_v1_report_service_proto_init() {
 	file_xlashape_v1_report_service_proto_msgTypes[35].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[36].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[37].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[39].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[38].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[40].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[41].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[42].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[44].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[43].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[45].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[46].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[48].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[47].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[49].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[50].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[52].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[51].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[53].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[54].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[56].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[55].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[57].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[58].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[59].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[60].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_xlashape_v1_report_service_proto_rawDesc), len(file_xlashape_v1_report_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   60,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

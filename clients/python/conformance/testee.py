@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from xlashape.errors import (
 )
 from xlashape.proto import message_class, v1
 from xlashape.symbolic import IndexingMap
-from xlashape_client import AsyncClient, Client
+from xlashape_client import AsyncClient, Cancellation, Client
 
 _CODES: tuple[tuple[type[XlashapeError], int], ...] = (
     (DeadlineExceededError, 4),
@@ -86,6 +87,7 @@ class Testee:
     def __init__(self, *, awaits: bool) -> None:
         self._awaits = awaits
         self._client: Any = None
+        self._token = ""
         self._actions: dict[str, Callable[[Any, Any], None]] = {
             "start": self._start,
             "call": self._call,
@@ -116,10 +118,10 @@ class Testee:
         if start.transport != protocol.TRANSPORTS["grpc"]:
             response.unsupported = "the Python client speaks gRPC"
             return
-        more = list(start.more_addresses)
-        address = ",".join([f"ipv4:{start.address}", *more]) if more else start.address
+        address = [start.address, *start.more_addresses]
+        self._token = start.token
         settings: dict[str, Any] = {
-            "token": start.token or None,
+            "token": lambda: self._token,
             "root_certificates": start.root_certificates or None,
             "private_key": start.client_key or None,
             "certificate_chain": start.client_certificate or None,
@@ -130,28 +132,39 @@ class Testee:
             self._client = _Noting(address, **settings)
 
     def _call(self, call: Any, response: Any) -> None:
+        self._token = call.token or self._token
         method = method_of(call.rpc)
         kind = message_class(method.output_type.full_name)
         timeout: float | None = call.timeout_ms / 1000 or None
         over = threading.Event()
         requests = _awaited_requests if self._awaits else _kept_open
         request: Any = requests(call, over) if method.client_streaming else call.requests[0]
+        client = self._connected
         try:
-            if not method.server_streaming:
-                response.answers.append(_again(kind, self._connected.send(method.name, request, timeout)))
+            if call.cancel_after_ms and self._awaits:
+                client.waited(_cancelled(client.client, method, request, timeout, call.cancel_after_ms / 1000))
                 return
-            answers = self._connected.stream(method.name, request, timeout)
+            if call.cancel_after_ms:
+                cancellation = Cancellation()
+                client = client.with_cancellation(cancellation)
+                threading.Timer(call.cancel_after_ms / 1000, cancellation.cancel).start()
+            if not method.server_streaming:
+                response.answers.append(_again(kind, client.send(method.name, request, timeout)))
+                return
+            answers = client.stream(method.name, request, timeout)
             for data in answers:
                 response.answers.append(_again(kind, data))
                 if len(response.answers) == call.stop_after:
                     break
             del answers  # cancels calls that have not ended
+        except CancelledError:
+            response.error.code = 1
         finally:
             over.set()
 
     def _evaluation(self, evaluation: Any, response: Any) -> None:
         if evaluation.WhichOneof("map") == "text":
-            given = IndexingMap.parse(evaluation.text)
+            given = self._connected.parse_map(evaluation.text)
         else:
             given = IndexingMap.from_proto(evaluation.message)
         numbers, count = list(evaluation.points), evaluation.count
@@ -197,7 +210,7 @@ class Testee:
         else:
             order = v1.ByteSizesOrder.Name(request.order).removeprefix("BYTE_SIZES_ORDER_").lower()
             order = "module" if order == "unspecified" else order
-            for size in client.byte_sizes(module, **options, order=order):
+            for size in client.instruction_sizes(module, **options, order=order):
                 row = size._asdict() | {"shape": str(size.shape)}
                 response.answers.append(v1.InstructionSize(**row).SerializeToString())
 
@@ -235,6 +248,18 @@ async def _awaited_requests(call: Any, over: threading.Event) -> AsyncIterator[b
         yield request
     if call.keep_open:
         await asyncio.to_thread(over.wait)
+
+
+async def _cancelled(client: AsyncClient, method: Any, request: Any, timeout: float | None, seconds: float) -> None:
+    """A call whose task is cancelled after `seconds`."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().call_later(seconds, task.cancel)
+    if method.server_streaming:
+        async for _ in client.stream(method.name, request, timeout):
+            pass
+    else:
+        await client.send(method.name, request, timeout)
 
 
 def _again(kind: type[Message], data: bytes) -> bytes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import nullcontext
 from types import TracebackType
 from typing import Any
@@ -20,6 +20,8 @@ import grpc
 
 from xlashape.errors import InvalidArgumentError
 from xlashape_client.connection import (
+    Servers,
+    addresses_of,
     calls_of,
     channel_credentials,
     channel_options,
@@ -45,6 +47,7 @@ class AsyncClient(AsyncServiceMethods):
     for `Client`: here `await` stands before each call, and `async` before a `for` over an iterator.
 
     - `token` may also be a coroutine function.
+    - `interceptors` are those of grpc.aio.
     - `max_calls`: how many calls wait for one answer at a time, and at most 32 send a stream: uploads, and questions
       about so many items that one message cannot hold them. Further calls wait for their turn before their `timeout`
       begins. A server refuses more than 1,024 calls and 64 streams of requests on one connection, unless it is told
@@ -68,29 +71,36 @@ class AsyncClient(AsyncServiceMethods):
 
     def __init__(
         self,
-        address: str,
+        address: str | Sequence[str],
         *,
         timeout: float = 60.0,
+        stream_timeout: float | None = None,
+        keepalive: float | None = None,
         attempts: int = 4,
         token: str | Callable[[], str] | Callable[[], Awaitable[str]] | None = None,
         root_certificates: bytes | None = None,
         private_key: bytes | None = None,
         certificate_chain: bytes | None = None,
         server_name: str | None = None,
+        interceptors: Sequence[Any] = (),
         max_calls: int = 512,
     ) -> None:
         if max_calls < 1:
             raise InvalidArgumentError(f"max_calls: expected a number from 1, found {max_calls}", field="max_calls")
-        self.address = address
+        self._addresses = addresses_of(address)
+        self.address = ", ".join(self._addresses)
         self.timeout = timeout
+        self.stream_timeout = stream_timeout
         self._token = token
-        self._options = channel_options(attempts, server_name)
+        self._attempts = attempts
+        self._options = channel_options(attempts, server_name, keepalive, len(self._addresses))
         self._credentials = channel_credentials(root_certificates, private_key, certificate_chain, server_name)
+        self._interceptors = tuple(interceptors)
         self._turns = asyncio.Semaphore(max_calls)
         self._sending_turns = asyncio.Semaphore(min(max_calls, _MAX_SENDING))
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._channel: grpc.aio.Channel | None = None
-        self._calls: dict[str, Any] = {}
+        self._channels: list[grpc.aio.Channel] = []
+        self._servers: Servers | None = None
         self._streams: set[Any] = set()  # calls that are being answered by a stream
         self._closed = False
 
@@ -109,12 +119,13 @@ class AsyncClient(AsyncServiceMethods):
         if in_loop:
             self._check_loop()
         self._closed = True
-        channel, self._channel = self._channel, None
-        if channel is not None and in_loop:
+        channels, self._channels, self._servers = self._channels, [], None
+        if channels and in_loop:
             # Older versions of gRPC do not find the streams that are read, and leave their readers waiting.
             for call in tuple(self._streams):
                 call.cancel()
-            await channel.close()
+            for channel in channels:
+                await channel.close()
 
     async def wait_until_ready(self, timeout: float | None = None) -> None:
         """Returns once the server reports that it serves calls. UnavailableError if it does not in `timeout`
@@ -123,24 +134,31 @@ class AsyncClient(AsyncServiceMethods):
 
         async def check(seconds: float) -> bytes:
             try:
-                return await self._call("Check")(b"", timeout=seconds, wait_for_ready=True)
+                calls = await self._asked().calls(seconds, asyncio.sleep)
+                return await calls["Check"](b"", timeout=seconds, wait_for_ready=True)
             except asyncio.CancelledError:
                 self._check_cancelled()
                 raise
 
-        await until_ready(self.address, self.timeout if timeout is None else timeout, check, asyncio.sleep)
+        seconds = self.timeout if timeout is None else timeout
+        longest = 1.0 if len(self._addresses) > 1 else seconds  # another server may begin to answer
+        await until_ready(self.address, seconds, check, asyncio.sleep, longest)
 
     async def send(
         self, method: str, request: bytes | Iterator[bytes] | AsyncIterator[bytes], timeout: float | None
     ) -> bytes:
         """Calls the server."""
-        call = self._call(method)
+        servers = self._asked()
         turns = self._turns if isinstance(request, bytes) else self._sending_turns
         await turns.acquire()
         try:
             metadata = metadata_of(None if self._token is None else await self._bearer())
-            begun = call(request, timeout=self.timeout if timeout is None else timeout, metadata=metadata)
-            return await (begun if isinstance(request, bytes) else keep_status(begun))
+
+            async def call(begin: Any, left: float | None) -> bytes:
+                begun = begin(request, timeout=left, metadata=metadata)
+                return await (begun if isinstance(request, bytes) else keep_status(begun))
+
+            return await servers.ask(method, self.timeout if timeout is None else timeout, call, asyncio.sleep)
         except grpc.RpcError as error:
             raise exception_of(error, self.address) from error
         except asyncio.CancelledError:
@@ -155,11 +173,13 @@ class AsyncClient(AsyncServiceMethods):
         self, method: str, request: bytes | Iterator[bytes] | AsyncIterator[bytes], timeout: float | None
     ) -> AsyncGenerator[bytes, None]:
         """Calls the server. The call begins with the first response that is asked for."""
-        begin = self._call(method)
+        servers = self._asked()
         async with nullcontext() if isinstance(request, bytes) else self._sending_turns:
             metadata = metadata_of(None if self._token is None else await self._bearer())
             try:
-                call = begin(request, timeout=self.timeout if timeout is None else timeout, metadata=metadata)
+                seconds = self.stream_timeout if timeout is None else timeout
+                begin = (await servers.calls(seconds, asyncio.sleep))[method]
+                call = begin(request, timeout=seconds, metadata=metadata)
             except _aio.UsageError as error:  # closed while the call waited for its turn
                 raise closed(self.address) from error
             if not isinstance(request, bytes):
@@ -182,19 +202,26 @@ class AsyncClient(AsyncServiceMethods):
             raise
         return None if response is _aio.EOF else response
 
-    def _call(self, method: str) -> Any:
-        """What calls an RPC. The channel is made here, in the event loop of the first call."""
+    def _asked(self) -> Servers:
+        """The servers. Their channels are made here, in the event loop of the first call."""
         if self._closed:
             raise closed(self.address)
-        if self._channel is None:
+        if self._servers is None:
             self._loop = asyncio.get_running_loop()
-            if self._credentials is None:
-                self._channel = grpc.aio.insecure_channel(self.address, self._options)
-            else:
-                self._channel = grpc.aio.secure_channel(self.address, self._credentials, self._options)
-            self._calls = calls_of(self._channel)
+            of_all: dict[str, Any] = {"options": self._options, "interceptors": self._interceptors}
+            channels = self._channels = [
+                grpc.aio.insecure_channel(one, **of_all)
+                if self._credentials is None
+                else grpc.aio.secure_channel(one, self._credentials, **of_all)
+                for one in self._addresses
+            ]
+            self._servers = Servers(
+                [calls_of(channel) for channel in channels],
+                lambda: [channel.get_state(try_to_connect=True) for channel in channels],
+                self._attempts,
+            )
         self._check_loop()
-        return self._calls[method]
+        return self._servers
 
     def _check_loop(self) -> None:
         if self._loop is not asyncio.get_running_loop():

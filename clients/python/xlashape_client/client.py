@@ -9,14 +9,21 @@ with Client("127.0.0.1:50051") as client:
 
 from __future__ import annotations
 
+import copy
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import CancelledError
+from functools import partial
 from types import TracebackType
 from typing import Any
+from weakref import WeakSet
 
 import grpc
 
 from xlashape_client.connection import (
+    Servers,
+    addresses_of,
     calls_of,
     channel_credentials,
     channel_options,
@@ -28,15 +35,59 @@ from xlashape_client.faces import finished
 from xlashape_client.methods import ServiceMethods
 from xlashape_client.status import exception_of
 
+_STATES = {state.value[0]: state for state in grpc.ChannelConnectivity}
+
+
+class Cancellation:
+    """Ends calls from another thread: those of all clients that `Client.with_cancellation` made with it. They raise
+    concurrent.futures.CancelledError, and so do later calls of these clients. It cannot be taken back.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # a handler of signals may cancel while its own thread begins a call
+        self._calls: WeakSet[Any] = WeakSet()
+        self._is_cancelled = False
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether `cancel` was called."""
+        return self._is_cancelled
+
+    def cancel(self) -> None:
+        """Ends the calls, on the server too."""
+        with self._lock:
+            self._is_cancelled = True
+            calls = tuple(self._calls)
+        for call in calls:
+            call.cancel()
+
+    def begin(self, method: str, call: Callable[[], Any]) -> Any:
+        """The call of grpc that `call` begins, which `cancel` ends. CancelledError if all are ended."""
+        with self._lock:
+            if self._is_cancelled:
+                raise CancelledError(f"{method} was cancelled")
+            begun = call()
+            if not hasattr(
+                begun, "cancel"
+            ):  # a generator of an interceptor, which only the thread that reads it can end
+                return begun
+            self._calls.add(begun)
+            if self._is_cancelled:  # by a handler of signals in this thread
+                begun.cancel()
+            return begun
+
 
 class Client(ServiceMethods):
     """A connection to a server, which is opened by the first call and reopened after it breaks. Threads may share a
     client.
 
-    - `address`: HOST:PORT, or unix:PATH. Calls go to replicas in turn: to all addresses of a name (dns:///NAME:PORT),
-      or to those of a list (ipv4:HOST:PORT,HOST:PORT).
-    - `timeout`: seconds that a call may take before it raises DeadlineExceededError. Every method has a `timeout` of
-      its own too.
+    - `address`: HOST:PORT, or unix:PATH; or several of servers that have the same modules. Calls go in turn to the
+      servers that are connected, and to all addresses of a name (dns:///NAME:PORT). With TLS the certificate of each
+      server is for its own name.
+    - `timeout`: seconds that a call without a stream may take before it raises DeadlineExceededError. Every method has
+      a `timeout` of its own too. `stream_timeout`: the same for a call with a stream; without it a slow reader is not
+      cut off.
+    - `keepalive`: seconds of silence of a call, at least 10, after which the server is asked for a sign of life.
     - `root_certificates`: PEM bytes that the server's certificate is checked against; empty bytes stand for the
       system's certificates. If given, the connection uses TLS.
     - `attempts`: how often a call is tried, 1 to 5, while the server is unavailable. The first pause is 0.1 seconds and
@@ -46,7 +97,10 @@ class Client(ServiceMethods):
     - `token`: the bearer token that is sent with each call, or a function that gives it. Without TLS anyone who sees
       the traffic can use it.
     - `private_key`, `certificate_chain`: PEM bytes that identify this client, if the server requires them.
-    - `server_name`: the name in the server's certificate, if it is not that of the address.
+    - `server_name`: the name in the certificates of all servers, if it is not that of the address.
+    - `interceptors`: those of grpc, which see every call; the first one is the outermost.
+
+    A call blocks until its answer is there. `with_cancellation` gives a client whose calls another thread can end.
 
     Within a span of OpenTelemetry, a call tells the server which one that is (traceparent).
 
@@ -61,26 +115,35 @@ class Client(ServiceMethods):
 
     def __init__(
         self,
-        address: str,
+        address: str | Sequence[str],
         *,
         timeout: float = 60.0,
+        stream_timeout: float | None = None,
+        keepalive: float | None = None,
         attempts: int = 4,
         token: str | Callable[[], str] | None = None,
         root_certificates: bytes | None = None,
         private_key: bytes | None = None,
         certificate_chain: bytes | None = None,
         server_name: str | None = None,
+        interceptors: Sequence[Any] = (),
     ) -> None:
-        self.address = address
+        addresses = addresses_of(address)
+        self.address = ", ".join(addresses)
         self.timeout = timeout
+        self.stream_timeout = stream_timeout
         self._token = token
-        options = channel_options(attempts, server_name)
+        options = channel_options(attempts, server_name, keepalive, len(addresses))
         credentials = channel_credentials(root_certificates, private_key, certificate_chain, server_name)
-        if credentials is None:
-            self._channel = grpc.insecure_channel(address, options)
-        else:
-            self._channel = grpc.secure_channel(address, credentials, options)
-        self._calls = calls_of(self._channel)
+        self._channels = [
+            grpc.insecure_channel(one, options)
+            if credentials is None
+            else grpc.secure_channel(one, credentials, options)
+            for one in addresses
+        ]
+        calls = [calls_of(grpc.intercept_channel(channel, *interceptors)) for channel in self._channels]
+        self._servers = Servers(calls, lambda: [_state(channel) for channel in self._channels], attempts)
+        self._cancellation: Cancellation | None = None
 
     def __enter__(self) -> Client:
         return self
@@ -92,7 +155,27 @@ class Client(ServiceMethods):
 
     def close(self) -> None:
         """Closes the connection. Calls that have not ended raise UnavailableError."""
-        self._channel.close()
+        for channel in self._channels:
+            channel.close()
+
+    def with_cancellation(self, cancellation: Cancellation) -> Client:
+        """A client over the same connection, whose calls end when `cancellation` is cancelled. `close` closes the
+        connection of both.
+
+        >>> from xlashape_client import Cancellation
+        >>> from xlashape_server import Config, Server
+        >>> with Server(Config(address="127.0.0.1:0", workers=1)) as server, Client(server.address) as client:
+        ...     cancellation = Cancellation()
+        ...     stoppable = client.with_cancellation(cancellation)
+        ...     size = stoppable.byte_size("f32[3]")
+        ...     cancellation.cancel()  # from any thread
+        ...     stoppable.byte_size("f32[3]")
+        Traceback (most recent call last):
+        concurrent.futures._base.CancelledError: ByteSize was cancelled
+        """
+        made = copy.copy(self)
+        made._cancellation = cancellation
+        return made
 
     def wait_until_ready(self, timeout: float | None = None) -> None:
         """Returns once the server reports that it serves calls. UnavailableError if it does not in `timeout`
@@ -100,50 +183,92 @@ class Client(ServiceMethods):
         """
 
         async def check(seconds: float) -> bytes:
-            return self._calls["Check"](b"", timeout=seconds, wait_for_ready=True)
+            calls = await self._servers.calls(seconds, self._pause)
+            return self._answer("Check", calls["Check"], b"", timeout=seconds, wait_for_ready=True)
 
-        async def pause(seconds: float) -> None:
-            time.sleep(seconds)
-
+        seconds = self.timeout if timeout is None else timeout
+        longest = 1.0 if len(self._channels) > 1 else seconds  # another server may begin to answer
         try:
-            finished(until_ready(self.address, self.timeout if timeout is None else timeout, check, pause))
+            finished(until_ready(self.address, seconds, check, self._pause, longest))
         except ValueError as error:
             raise closed(self.address) from error
 
-    def _begun(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Any:
-        """The response of a call that is answered by one message; the call itself, if it is answered by a stream."""
-        token = self._token if self._token is None or isinstance(self._token, str) else self._token()
-        metadata = metadata_of(token)
+    async def _pause(self, seconds: float) -> None:
+        if self._cancellation is not None and self._cancellation.is_cancelled:
+            raise CancelledError("the call was cancelled")
+        time.sleep(seconds)
+
+    def _answer(self, method: str, begin: Any, request: bytes | Iterator[bytes], **options: Any) -> bytes:
+        """The answer of a call with one. grpc.RpcError if it fails."""
+        if self._cancellation is None:
+            return begin(request, **options)
+        call = self._cancellation.begin(method, partial(begin.future, request, **options))
         try:
-            return self._calls[method](request, timeout=self.timeout if timeout is None else timeout, metadata=metadata)
+            return call.result()
+        except grpc.FutureCancelledError as error:
+            raise CancelledError(f"{method} was cancelled") from error
+        except BaseException:  # such as KeyboardInterrupt
+            call.cancel()
+            raise
+
+    def _metadata(self) -> tuple[tuple[str, str], ...] | None:
+        return metadata_of(self._token if self._token is None or isinstance(self._token, str) else self._token())
+
+    def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
+        """Calls the server."""
+        metadata = self._metadata()
+
+        async def call(begin: Any, left: float | None) -> bytes:
+            return self._answer(method, begin, request, timeout=left, metadata=metadata)
+
+        try:
+            return finished(self._servers.ask(method, self.timeout if timeout is None else timeout, call, self._pause))
         except grpc.RpcError as error:
             raise exception_of(error, self.address) from error
         except ValueError as error:
             raise closed(self.address) from error
 
-    def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
-        """Calls the server."""
-        return self._begun(method, request, timeout)
-
     def stream(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Iterator[bytes]:
         """Calls the server. The call begins at once; each response is read when the iterator is advanced. Another
         thread reads a stream of requests.
         """
-        return _Responses(self._begun(method, request, timeout), self.address)
+        metadata = self._metadata()
+        try:
+            seconds = self.stream_timeout if timeout is None else timeout
+            calls = finished(self._servers.calls(seconds, self._pause))
+            begin = partial(calls[method], request, timeout=seconds, metadata=metadata)
+            call = begin() if self._cancellation is None else self._cancellation.begin(method, begin)
+        except ValueError as error:
+            raise closed(self.address) from error
+        return _Responses(method, call, self.address, self._cancellation)
+
+
+def _state(channel: Any) -> grpc.ChannelConnectivity:
+    """The state of a channel, which is told to connect: what `get_state` of grpc.aio is, and grpc does not show."""
+    return _STATES[channel._channel.check_connectivity_state(True)]
 
 
 class _Responses(Iterator[bytes]):
     """The responses of a stream. If the iterator is deleted before its end, the call is cancelled."""
 
-    def __init__(self, call: Any, address: str) -> None:
+    def __init__(self, method: str, call: Any, address: str, cancellation: Cancellation | None) -> None:
+        self._method = method
         self._call = call
         self._address = address
+        self._cancellation = cancellation
 
     def __next__(self) -> bytes:
+        if self._cancellation is not None and self._cancellation.is_cancelled:
+            raise CancelledError(f"{self._method} was cancelled")
         try:
             return next(self._call)
         except grpc.RpcError as error:
+            if self._cancellation is not None and self._cancellation.is_cancelled:
+                raise CancelledError(f"{self._method} was cancelled") from error
             raise exception_of(error, self._address) from error
 
     def __del__(self) -> None:
-        self._call.cancel()
+        if isinstance(self._call, Generator):  # of an interceptor
+            self._call.close()
+        else:
+            self._call.cancel()

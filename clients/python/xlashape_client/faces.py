@@ -5,7 +5,7 @@ A method is written once, in a class of `xlashape_client.methods`, without knowi
 - `@answer async def name(self, …) -> T` awaits coroutines of `self._transport`. `Client.name` returns T;
   `AsyncClient.name` is the coroutine function itself.
 - `@iterator def name(self, …) -> Items[T]` checks its arguments, and returns what fetches the items. `Client.name`
-  returns an Iterator[T], `AsyncClient.name` an AsyncGenerator[T, None].
+  returns a Generator[T, None, None], whose `close` ends the call, `AsyncClient.name` an AsyncGenerator[T, None].
 
 `@blocking` and `@asynchronous` give a class the methods with one of the faces. The coroutines of a blocking transport
 never wait for an event loop: one step takes them to their end. Methods do not call each other, since they would meet
@@ -122,7 +122,7 @@ class _Iterator(_Method, Generic[P, T_co]):
         self.__doc__ = body.__doc__
 
         @functools.wraps(body)
-        def blocks(*arguments: Any, **named: Any) -> Iterator[T_co]:
+        def blocks(*arguments: Any, **named: Any) -> Generator[T_co, None, None]:
             items = body(*arguments, **named)
             finished(items.begin())
             return _iterated(items)
@@ -133,7 +133,10 @@ class _Iterator(_Method, Generic[P, T_co]):
 
         signature = inspect.signature(body)
         item = str(signature.return_annotation).removeprefix("Items[").removesuffix("]")
-        for function, returned in ((blocks, f"Iterator[{item}]"), (awaits, f"AsyncGenerator[{item}, None]")):
+        for function, returned in (
+            (blocks, f"Generator[{item}, None, None]"),
+            (awaits, f"AsyncGenerator[{item}, None]"),
+        ):
             # Functions may have this attribute, which inspect reads; their type in Python's stubs does not.
             function.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
             function.__annotations__ = {**body.__annotations__, "return": returned}
@@ -141,13 +144,17 @@ class _Iterator(_Method, Generic[P, T_co]):
         self.asynchronous = awaits
 
     @overload
-    def __get__(self, instance: Blocking, owner: type[Any] | None = None) -> Callable[P, Iterator[T_co]]: ...
+    def __get__(
+        self, instance: Blocking, owner: type[Any] | None = None
+    ) -> Callable[P, Generator[T_co, None, None]]: ...
     @overload
     def __get__(
         self, instance: Asynchronous, owner: type[Any] | None = None
     ) -> Callable[P, AsyncGenerator[T_co, None]]: ...
     @overload
-    def __get__(self, instance: None, owner: type[Blocking]) -> Callable[Concatenate[Any, P], Iterator[T_co]]: ...
+    def __get__(
+        self, instance: None, owner: type[Blocking]
+    ) -> Callable[Concatenate[Any, P], Generator[T_co, None, None]]: ...
     @overload
     def __get__(
         self, instance: None, owner: type[Asynchronous]

@@ -5,6 +5,8 @@ Results of ShapeService.
 Results of HloService.
 
 Results of IndexingService.
+
+Results of ViewService.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ __all__ = [
     "Access",
     "ByteTotals",
     "CoalescedAccess",
+    "Drawing",
+    "GraphInstruction",
     "Instruction",
+    "InstructionGraph",
     "InstructionMaps",
     "InstructionReads",
     "InstructionSize",
@@ -30,6 +35,7 @@ __all__ = [
     "Module",
     "OperandReads",
     "OperandTile",
+    "Recognized",
     "ReplicaIndexing",
     "RuntimeVariable",
     "ShapeDescription",
@@ -37,6 +43,7 @@ __all__ = [
     "SimplifiedMap",
     "SymbolicTile",
     "TensorMaps",
+    "TextSlice",
     "Tile",
 ]
 
@@ -346,7 +353,7 @@ class CoalescedAccess(NamedTuple):
     """One way in which neighbouring elements of an output read an operand, as `xlashape.indexing.OperandCoalescing`.
 
     `map` goes from positions in the output's buffer to positions in the operand's buffer; `text` is the map in the
-    requested style. `stride` is in elements, `transactions` is the average number of segments that a warp reads. They
+    requested style. `stride` is in elements, `segments` is the average number of segments that a warp reads. They
     are None if unknown; `stride` is also None if it is not the same for all elements.
     """
 
@@ -354,8 +361,8 @@ class CoalescedAccess(NamedTuple):
     text: str
     leaf: int
     stride: int | None
-    transactions: float | None
-    ideal_transactions: int
+    segments: float | None
+    ideal: int
 
     @classmethod
     def of(cls, message: v1.CoalescedAccess) -> CoalescedAccess:
@@ -365,8 +372,8 @@ class CoalescedAccess(NamedTuple):
             message.map.text,
             message.leaf,
             message.stride if message.HasField("stride") else None,
-            message.transactions if message.HasField("transactions") else None,
-            message.ideal_transactions,
+            message.segments if message.HasField("segments") else None,
+            message.ideal,
         )
 
 
@@ -546,3 +553,125 @@ def _replica(message: v1.ReplicaIndexing) -> ReplicaIndexing:
 
 def _knowledge(number: int) -> str:
     return {v1.KNOWLEDGE_EXACT: "exact", v1.KNOWLEDGE_EVERY_ELEMENT: "every element"}.get(number, "unknown")
+
+
+# -- views -------------------------------------------------------------------------------------
+
+
+class Recognized(NamedTuple):
+    """What content is. `kind` is "shape", "layout", "map", "instruction", "module", "report" or "profile"; `text` is
+    what stands for the content in other calls, empty if the content itself does.
+    """
+
+    kind: str
+    text: str
+    instruction: str
+    summary: str
+
+    @classmethod
+    def of(cls, message: v1.RecognizeResponse) -> Recognized:
+        """Converts the message."""
+        known = message.kind in v1.ContentKind.values()
+        kind = v1.ContentKind.Name(message.kind).removeprefix("CONTENT_KIND_").lower() if known else ""
+        return cls(kind, message.text, message.instruction, message.summary)
+
+
+class Drawing(NamedTuple):
+    """A picture: the content of a file, with its type."""
+
+    picture: bytes
+    media_type: str
+    title: str
+    facts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, message: v1.DrawResponse) -> Drawing:
+        """Converts the message."""
+        return cls(message.picture, message.media_type, message.title, tuple(message.facts))
+
+
+class TextSlice(NamedTuple):
+    """Lines of a module's text. Lines are counted from 0. `definitions` has the line of each computation and, by
+    computation, of each instruction, in the order of the text; None unless they were asked for.
+    """
+
+    lines: tuple[str, ...]
+    first_line: int
+    line_count: int
+    found_lines: tuple[int, ...]
+    found_count: int
+    computation_lines: dict[str, int] | None
+    instruction_lines: tuple[tuple[int, str], ...] | None
+
+    @classmethod
+    def of(cls, message: v1.GetTextResponse) -> TextSlice:
+        """Converts the message."""
+        known = message.HasField("definitions")
+        found = message.definitions
+        return cls(
+            tuple(message.lines),
+            message.first_line,
+            message.line_count,
+            tuple(message.found_lines),
+            message.found_count,
+            dict(zip(found.computations, found.computation_lines, strict=True)) if known else None,
+            tuple(zip(found.instruction_lines, found.instructions, strict=True)) if known else None,
+        )
+
+
+class GraphInstruction(NamedTuple):
+    """An instruction of a graph. `bytes` and `padding_bytes` are None where they are not known; `number` is that of a
+    parameter or of a tuple's element, else None.
+    """
+
+    name: str
+    id: int
+    opcode: str
+    shape: str
+    bytes: int | None
+    padding_bytes: int | None
+    computation: str
+    op_name: str
+    source: str
+    number: int | None
+
+
+class InstructionGraph(NamedTuple):
+    """Instructions in the module's order, and what connects them, by their positions."""
+
+    instructions: tuple[GraphInstruction, ...]
+    edges: tuple[tuple[int, int, int], ...]
+    """An operand, who reads it, and the number of the operand."""
+    control_edges: tuple[tuple[int, int], ...]
+    """What runs before, and what after it."""
+    calls: tuple[tuple[int, str], ...]
+    """Who calls, and which computation."""
+    roots: tuple[int, ...]
+    instruction_count: int
+    """How many instructions were asked for."""
+
+    @classmethod
+    def of(cls, message: v1.GraphResponse) -> InstructionGraph:
+        """Converts the message."""
+        columns = zip(
+            message.names, message.ids, message.opcodes, message.shapes, message.computations, message.op_names,
+            message.sources, message.numbers, strict=True,
+        )  # fmt: skip
+        sizes = [None if size < 0 else size for size in message.shape_bytes]
+        paddings = [None if size < 0 else size for size in message.shape_padding_bytes]
+        opcodes, shapes, computations = message.opcode_names, message.shape_texts, message.computation_names
+        return cls(
+            tuple(
+                GraphInstruction(
+                    name, number, opcodes[opcode], shapes[shape], sizes[shape], paddings[shape],
+                    computations[computation], message.op_name_texts[op_name], message.source_texts[source],
+                    which - 1 if which else None,
+                )
+                for name, number, opcode, shape, computation, op_name, source, which in columns
+            ),
+            tuple(zip(message.edge_sources, message.edge_targets, message.edge_operands, strict=True)),
+            tuple(zip(message.control_sources, message.control_targets, strict=True)),
+            tuple((caller, computations[called]) for caller, called in zip(message.callers, message.called, strict=True)),
+            tuple(root - 1 for root in message.roots if root),
+            message.instruction_count,
+        )  # fmt: skip

@@ -73,6 +73,16 @@ class Transport(ABC):
             return hashlib.sha256(content).hexdigest()
         return await self.aside(lambda: hashlib.sha256(content).hexdigest())
 
+    async def store(self, content: bytes, digest: str, timeout: float | None) -> v1.Module:
+        """The module that the server now keeps: sent in one message, which may be sent again, or in parts if it is
+        large.
+        """
+        if len(content) <= _PART_BYTES:
+            request = v1.PutModuleRequest(data=content, sha256=digest)
+            return (await self.call("PutModule", request, v1.PutModuleResponse, timeout)).module
+        response = await self.send("UploadModule", upload_messages(content, digest), timeout)
+        return parse(v1.UploadModuleResponse, response).module
+
     async def module_request(self, kind: type[M], module: AnyModule, timeout: float | None, /, **fields: Any) -> M:
         """A request about a module, with other `fields`."""
         return message_of(kind, module=await self.module_input(module, timeout), **fields)
@@ -90,7 +100,7 @@ class Transport(ABC):
             try:
                 await self.call("GetModule", v1.GetModuleRequest(name=name), v1.GetModuleResponse, timeout)
             except NotFoundError:
-                await self.send("UploadModule", upload_messages(content, digest), timeout)
+                await self.store(content, digest, timeout)
             return v1.ModuleInput(name=name)
         if is_text(content):
             return v1.ModuleInput(text=decode_text(content).text)

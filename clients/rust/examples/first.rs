@@ -9,7 +9,8 @@ async fn main() -> Result<(), xlashape::Error> {
         println!("{error}");
         println!("{:?} {} {} {:?} {:?}", error.code(), error.reason(), error.field(), error.line(), error.column());
     }
-    let map = xlashape::Map::parse("(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [-8, 8]")?;
+    let parsed = client.parse_map("(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [-8, 8]").await?;
+    let map = xlashape::EvaluableMap::try_from(parsed)?;
     println!("{:?} {:?}", map.evaluate(&[-3])?, map.evaluate(&[9])?);
     Ok(())
 }

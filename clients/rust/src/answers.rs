@@ -29,19 +29,21 @@ pub(crate) fn present<T>(message: Option<T>) -> Result<T> {
 pub(crate) fn pages<T, Fetched>(
     first: String,
     fetch: impl Fn(String) -> Fetched + Send,
-) -> impl Stream<Item = Result<T>> + Send
+) -> impl Stream<Item = Result<T>> + Send + Unpin
 where
     T: Send,
     Fetched: std::future::Future<Output = Result<(Vec<T>, String)>> + Send,
 {
-    stream::unfold((Some(first), fetch), |(token, fetch)| async {
-        let (items, next) = match fetch(token?).await {
-            Ok((items, next)) => (items.into_iter().map(Ok).collect(), Some(next).filter(|next| !next.is_empty())),
-            Err(error) => (vec![Err(error)], None),
-        };
-        Some((stream::iter(items), (next, fetch)))
-    })
-    .flatten()
+    Box::pin(
+        stream::unfold((Some(first), fetch), |(token, fetch)| async {
+            let (items, next) = match fetch(token?).await {
+                Ok((items, next)) => (items.into_iter().map(Ok).collect(), Some(next).filter(|next| !next.is_empty())),
+                Err(error) => (vec![Err(error)], None),
+            };
+            Some((stream::iter(items), (next, fetch)))
+        })
+        .flatten(),
+    )
 }
 
 /// The answers of a stream until a time.

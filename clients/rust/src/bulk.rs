@@ -3,9 +3,10 @@ use std::future::Future;
 use futures_util::{stream, StreamExt};
 use tonic::{IntoStreamingRequest, Request, Response, Status, Streaming};
 
+use crate::answers::present;
 use crate::client::within;
 use crate::v1::{map_input, MapInput, ShapeInput};
-use crate::{Client, Map, Result};
+use crate::{Client, Result};
 
 /// The number of `i64` that one message carries: 2 MiB, half of what gRPC receives by default.
 pub(crate) const UNARY_NUMBERS: usize = 1 << 18;
@@ -37,8 +38,8 @@ where
         let part = numbers[i * size..numbers.len().min((i + 1) * size)].to_vec();
         with_numbers(first.take().unwrap_or_default(), part)
     });
-    let deadline = client.deadline();
-    let requests = client.request(requests.boxed()).into_streaming_request();
+    let deadline = client.stream_deadline();
+    let requests = client.stream_request(requests.boxed()).into_streaming_request();
     let mut answers = within(deadline, open(requests)).await?.into_inner();
     while let Some(response) = within(deadline, answers.message()).await? {
         answer(response);
@@ -51,13 +52,17 @@ impl Client {
     pub(crate) async fn rank(&self, shape: &ShapeInput) -> Result<usize> {
         Ok(self.describe_shape(shape.clone()).await?.rank() as usize)
     }
-}
 
-/// How many numbers a point of the map has.
-pub(crate) fn variables(map: &MapInput) -> Result<usize> {
-    match &map.form {
-        Some(map_input::Form::Map(map)) => Ok(map.dimensions.len() + map.ranges.len() + map.runtime.len()),
-        Some(map_input::Form::Text(text)) => Ok(Map::parse(text)?.variables()),
-        None => Ok(1), // the server refuses it
+    /// How many numbers a point of the map has. The server reads a map in text.
+    pub(crate) async fn variables(&self, map: &MapInput) -> Result<usize> {
+        let parsed;
+        let map = match &map.form {
+            Some(map_input::Form::Map(map)) => map,
+            _ => {
+                parsed = present(self.parse_map(map.clone()).await?.map)?;
+                &parsed
+            }
+        };
+        Ok(map.dimensions.len() + map.ranges.len() + map.runtime.len())
     }
 }

@@ -1,4 +1,6 @@
+use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
@@ -6,39 +8,81 @@ use rand::Rng;
 use tokio::net::UnixStream;
 use tokio::time::Instant;
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{self, Endpoint};
 use tonic::{Code, Request, Response, Status};
 
+use crate::channel::Channel;
 use crate::v1::hlo_service_client::HloServiceClient;
 use crate::v1::indexing_service_client::IndexingServiceClient;
 use crate::v1::report_service_client::ReportServiceClient;
 use crate::v1::shape_service_client::ShapeServiceClient;
+use crate::v1::view_service_client::ViewServiceClient;
+use crate::v1::ByteSizeRequest;
 use crate::{Error, Result};
 
 const MAX_ATTEMPTS: u32 = 5;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
+/// The answer to a request by a method of a generated client: `ask!(client, shapes.byte_size, request)`.
+macro_rules! ask {
+    ($client:expr, $service:ident.$method:ident, $request:expr) => {
+        $client.ask($request, |request| async { $client.$service().$method(request).await }).await
+    };
+}
+pub(crate) use ask;
+
+/// The same for a call that is sent once, and may take until a time.
+macro_rules! once {
+    ($client:expr, $service:ident.$method:ident, $request:expr, $deadline:expr) => {
+        $client.once($deadline, $request, |request| async { $client.$service().$method(request).await }).await
+    };
+}
+pub(crate) use once;
+
 /// Asks one server, or several that hold the same modules. Clones share the connection.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
     channel: Channel,
-    token: Option<MetadataValue<Ascii>>,
+    token: Option<Token>,
     timeout: Option<Duration>,
+    stream_timeout: Option<Duration>,
     attempts: u32,
     max_answer: usize,
 }
 
+/// Gives the bearer token of a call.
+type Token = Arc<dyn Fn() -> String + Send + Sync>;
+
 /// Says how to connect. Made by [`Client::builder`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use]
 pub struct Builder {
     addresses: Vec<String>,
-    token: Option<String>,
+    token: Option<Token>,
     timeout: Option<Duration>,
+    stream_timeout: Option<Duration>,
+    keepalive: Option<Duration>,
     attempts: u32,
     max_answer: usize,
     #[cfg(feature = "tls")]
     tls: Option<tonic::transport::ClientTlsConfig>,
+}
+
+// Neither shows the token.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("timeout", &self.timeout)
+            .field("attempts", &self.attempts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
 }
 
 impl Client {
@@ -54,6 +98,8 @@ impl Client {
             addresses: vec![address.into()],
             token: None,
             timeout: Some(Duration::from_secs(60)),
+            stream_timeout: None,
+            keepalive: None,
             attempts: 4,
             max_answer: 64 << 20,
             #[cfg(feature = "tls")]
@@ -61,9 +107,29 @@ impl Client {
         }
     }
 
-    /// A client on the same connection whose calls may take as long as this. `None` stands for no bound.
+    /// A client on the same connection whose calls may take as long as this, with streams and without. `None` stands for no bound.
     pub fn with_timeout(&self, timeout: impl Into<Option<Duration>>) -> Client {
-        Client { timeout: timeout.into(), ..self.clone() }
+        let timeout = timeout.into();
+        Client { timeout, stream_timeout: timeout, ..self.clone() }
+    }
+
+    /// Returns once the server answers calls, or with the last error after `timeout`. A refusal, such as of a token, ends the wait at once.
+    pub async fn wait_until_ready(&self, timeout: Duration) -> Result<()> {
+        let end = Instant::now() + timeout;
+        loop {
+            let asking = self.with_timeout(end.saturating_duration_since(Instant::now()));
+            match ask!(asking, shapes.byte_size, ByteSizeRequest::default()) {
+                Err(error) if error.code() == Code::Unavailable && Instant::now() < end => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                outcome => return outcome.map(|_| ()),
+            }
+        }
+    }
+
+    /// The connection, for generated clients of other services, and for layers of tower around it. It does not send calls again.
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
     }
 
     /// The generated client, for calls that the methods here do not cover. It sends the token only through [`Client::request`].
@@ -86,15 +152,31 @@ impl Client {
         ReportServiceClient::new(self.channel.clone()).max_decoding_message_size(self.max_answer)
     }
 
+    /// As [`Client::shapes`].
+    pub fn views(&self) -> ViewServiceClient<Channel> {
+        ViewServiceClient::new(self.channel.clone()).max_decoding_message_size(self.max_answer)
+    }
+
     /// A request of the generated clients with the token and the deadline of this client.
     pub fn request<T>(&self, message: T) -> Request<T> {
         self.request_until(message, self.deadline())
     }
 
+    /// The same for a call with a stream.
+    pub(crate) fn stream_request<T>(&self, message: T) -> Request<T> {
+        self.request_until(message, self.stream_deadline())
+    }
+
+    pub(crate) fn stream_deadline(&self) -> Option<Instant> {
+        self.stream_timeout.map(|timeout| Instant::now() + timeout)
+    }
+
     fn request_until<T>(&self, message: T, deadline: Option<Instant>) -> Request<T> {
         let mut request = Request::new(message);
-        if let Some(token) = &self.token {
-            request.metadata_mut().insert("authorization", token.clone());
+        // A token that cannot be in a header is not sent: the server refuses the call.
+        let token = self.token.as_ref().map(|token| token()).filter(|token| !token.is_empty());
+        if let Some(token) = token.and_then(|token| format!("Bearer {token}").parse::<MetadataValue<Ascii>>().ok()) {
+            request.metadata_mut().insert("authorization", token);
         }
         if let Some(deadline) = deadline {
             request.set_timeout(deadline.saturating_duration_since(Instant::now()));
@@ -107,18 +189,45 @@ impl Client {
     }
 
     /// Makes a call, and makes it again while the server is unavailable.
-    pub(crate) async fn call<Req, Res, Made>(&self, message: Req, make: impl Fn(Request<Req>) -> Made) -> Result<Res>
+    pub(crate) async fn ask<Req, Res, Made>(&self, message: Req, make: impl Fn(Request<Req>) -> Made) -> Result<Res>
     where
         Req: Clone,
         Made: Future<Output = std::result::Result<Response<Res>, Status>>,
     {
-        let deadline = self.deadline();
+        self.tried(self.attempts, self.deadline(), message, make).await
+    }
+
+    /// Makes a call once: by its `idempotency_level` a second one may do something else, or its answer is a stream.
+    pub(crate) async fn once<Req, Res, Made>(
+        &self,
+        deadline: Option<Instant>,
+        message: Req,
+        make: impl Fn(Request<Req>) -> Made,
+    ) -> Result<Res>
+    where
+        Req: Clone,
+        Made: Future<Output = std::result::Result<Response<Res>, Status>>,
+    {
+        self.tried(1, deadline, message, make).await
+    }
+
+    async fn tried<Req, Res, Made>(
+        &self,
+        attempts: u32,
+        deadline: Option<Instant>,
+        message: Req,
+        make: impl Fn(Request<Req>) -> Made,
+    ) -> Result<Res>
+    where
+        Req: Clone,
+        Made: Future<Output = std::result::Result<Response<Res>, Status>>,
+    {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
             let made = make(self.request_until(message.clone(), deadline));
             match within(deadline, made).await.map_err(Error::from) {
                 Ok(response) => return Ok(response.into_inner()),
-                Err(error) if error.code() == Code::Unavailable && attempt < self.attempts => {
+                Err(error) if error.code() == Code::Unavailable && attempt < attempts => {
                     let random = rand::rng().random_range(0.5..1.5);
                     let pausing = async {
                         tokio::time::sleep(pause.mul_f64(random)).await;
@@ -133,14 +242,6 @@ impl Client {
         unreachable!("the last attempt returns")
     }
 }
-
-/// The answer to a request by a method of a generated client: `ask!(client, shapes.byte_size, request)`.
-macro_rules! ask {
-    ($client:expr, $service:ident.$method:ident, $request:expr) => {
-        $client.call($request, |request| async { $client.$service().$method(request).await }).await
-    };
-}
-pub(crate) use ask;
 
 /// The outcome of a call, which has to come before a time.
 pub(crate) async fn within<T>(
@@ -160,19 +261,38 @@ impl Builder {
     }
 
     /// Sends a bearer token with each call. Without TLS it travels readably.
-    pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.token = Some(token.into());
+    pub fn token(self, token: impl Into<String>) -> Self {
+        let token = token.into();
+        self.token_source(move || token.clone())
+    }
+
+    /// Asks for the bearer token of each call, for tokens that change.
+    pub fn token_source(mut self, token: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.token = Some(Arc::new(token));
         self
     }
 
-    /// How long a call may take. The default is one minute; `None` stands for no bound.
+    /// How long a call with a stream may take. The default is `None`, no bound: a slow reader is not cut off.
+    pub fn stream_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.stream_timeout = timeout.into();
+        self
+    }
+
+    /// Asks the server for a sign of life each time that a call has been silent for so long, at least ten seconds. Without an answer within 20 seconds
+    /// calls end as `Unavailable`.
+    pub fn keepalive(mut self, interval: Duration) -> Self {
+        self.keepalive = Some(interval);
+        self
+    }
+
+    /// How long a call without a stream may take. The default is one minute; `None` stands for no bound.
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.timeout = timeout.into();
         self
     }
 
-    /// How often a call is sent in all while the server is unavailable, from 1 to 5. The default is 4, with growing, random pauses from 100 ms. A
-    /// call whose request is a stream is sent once.
+    /// How often a call is sent in all while the server is unavailable, from 1 to 5. The default is 4, with growing, random pauses from 100 ms.
+    /// Calls with a stream, and those that a second one would change, are sent once.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
@@ -197,23 +317,28 @@ impl Builder {
             let message = format!("a call has 1 to {MAX_ATTEMPTS} attempts, not {}", self.attempts);
             return Err(Error::mistake("INVALID_ARGUMENT", "attempts", message));
         }
-        let token = match &self.token {
-            None => None,
-            Some(token) => Some(format!("Bearer {token}").parse().map_err(|_| {
+        if let Some(token) = &self.token {
+            let parsed: std::result::Result<MetadataValue<Ascii>, _> = token().parse();
+            parsed.map_err(|_| {
                 Error::mistake("INVALID_ARGUMENT", "token", "a token has visible ASCII characters alone")
-            })?),
-        };
-        let channel = match self.addresses.as_slice() {
-            [address] => match address.strip_prefix("unix:") {
-                Some(path) => unix_channel(path.trim_start_matches("//")),
-                None => self.endpoint(address)?.connect_lazy(),
-            },
-            addresses => {
-                let endpoints = addresses.iter().map(|address| self.endpoint(address));
-                Channel::balance_list(endpoints.collect::<Result<Vec<_>>>()?.into_iter())
-            }
-        };
-        Ok(Client { channel, token, timeout: self.timeout, attempts: self.attempts, max_answer: self.max_answer })
+            })?;
+        }
+        if tokio::runtime::Handle::try_current().is_err() {
+            let message = "call it from within a Tokio runtime, which makes the connection";
+            return Err(Error::mistake("INVALID_ARGUMENT", "connect", message));
+        }
+        let servers = self.addresses.iter().map(|address| match address.strip_prefix("unix:") {
+            Some(path) => self.unix_channel(path.trim_start_matches("//")),
+            None => Ok(self.endpoint(address)?.connect_lazy()),
+        });
+        Ok(Client {
+            channel: Channel::new(servers.collect::<Result<_>>()?),
+            token: self.token,
+            timeout: self.timeout,
+            stream_timeout: self.stream_timeout,
+            attempts: self.attempts,
+            max_answer: self.max_answer,
+        })
     }
 
     fn endpoint(&self, address: &str) -> Result<Endpoint> {
@@ -223,17 +348,28 @@ impl Builder {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             let endpoint = Endpoint::from_shared(format!("https://{address}")).map_err(|error| invalid(&error))?;
-            return endpoint.tls_config(tls.clone()).map_err(|error| invalid(&error));
+            return self.configured(endpoint.tls_config(tls.clone()).map_err(|error| invalid(&error))?);
         }
-        Endpoint::from_shared(format!("http://{address}")).map_err(|error| invalid(&error))
+        self.configured(Endpoint::from_shared(format!("http://{address}")).map_err(|error| invalid(&error))?)
     }
-}
 
-fn unix_channel(path: &str) -> Channel {
-    let path = path.to_owned();
-    // The name of the host is sent to the server, which does not read it.
-    Endpoint::from_static("http://localhost").connect_with_connector_lazy(tower::service_fn(move |_| {
-        let path = path.clone();
-        async move { UnixStream::connect(path).await.map(TokioIo::new) }
-    }))
+    fn configured(&self, endpoint: Endpoint) -> Result<Endpoint> {
+        let agent = concat!("xlashape-rust/", env!("CARGO_PKG_VERSION"));
+        let endpoint = endpoint.user_agent(agent).map_err(|error| Error::new(Code::Internal, "", error.to_string()))?;
+        let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT);
+        Ok(match self.keepalive {
+            Some(interval) => endpoint.http2_keep_alive_interval(interval),
+            None => endpoint,
+        })
+    }
+
+    fn unix_channel(&self, path: &str) -> Result<transport::Channel> {
+        let path = path.to_owned();
+        // The name of the host is sent to the server, which does not read it.
+        let endpoint = self.configured(Endpoint::from_static("http://localhost"))?;
+        Ok(endpoint.connect_with_connector_lazy(tower::service_fn(move |_| {
+            let path = path.clone();
+            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        })))
+    }
 }

@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::fmt;
 
 use tonic_types::StatusExt;
 
@@ -13,12 +14,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// What a call was refused with, or why it did not reach the server.
 ///
 /// ```
-/// let error = xlashape::Map::parse("(d0) -> (d0), domain: d0 in [0, ?]").unwrap_err();
-/// assert_eq!((error.reason(), error.line(), error.column()), ("PARSE", Some(1), Some(33)));
-/// assert_eq!(error.to_string(), "line 1, column 33: expected an integer of 64 bits, found \"?\" (PARSE)");
+/// # async fn example(client: xlashape::Client) {
+/// let error = client.byte_size("f32[3,5").await.unwrap_err();
+/// assert_eq!((error.reason(), error.line(), error.column()), ("PARSE", Some(1), Some(8)));
+/// # }
 /// ```
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{}", self.text())]
+#[derive(Clone, Debug)]
 pub struct Error(Box<Parts>);
 
 #[derive(Clone, Debug)]
@@ -30,6 +31,7 @@ struct Parts {
     line: Option<u32>,
     column: Option<u32>,
     details: HashMap<String, String>,
+    source: Option<tonic::Status>,
 }
 
 impl Error {
@@ -95,6 +97,7 @@ impl Error {
             line: None,
             column: None,
             details: HashMap::new(),
+            source: None,
         }))
     }
 
@@ -104,11 +107,18 @@ impl Error {
         error.0.field = field.into();
         error
     }
+}
 
-    pub(crate) fn at(mut self, line: usize, column: usize) -> Self {
-        self.0.line = Some(line as u32);
-        self.0.column = Some(column as u32);
-        self
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+/// The source is the status of the call.
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|status| status as &(dyn std::error::Error + 'static))
     }
 }
 
@@ -126,6 +136,7 @@ impl From<tonic::Status> for Error {
                 error.0.code = Code::Unavailable;
             }
         }
+        error.0.source = Some(status.clone());
         let Some(info) = status.get_details_error_info().filter(|info| info.domain == DOMAIN) else {
             return error;
         };

@@ -62,6 +62,12 @@ impl From<&str> for MapInput {
     }
 }
 
+impl From<String> for MapInput {
+    fn from(text: String) -> Self {
+        MapInput::text(text)
+    }
+}
+
 impl From<IndexingMap> for MapInput {
     fn from(map: IndexingMap) -> Self {
         MapInput { form: Some(map_input::Form::Map(map)) }

@@ -10,22 +10,26 @@
 //! ```
 //!
 //! Answers are the messages of [`v1`], whose comments say what each field means. An [`Error`] has the field of the request that is wrong, and for
-//! text its line and column. A [`Map`] evaluates an indexing map without the server.
+//! text its line and column. An [`EvaluableMap`] evaluates an indexing map of an answer without the server.
 
 mod answers;
 mod bulk;
+mod channel;
 mod client;
 mod error;
 mod inputs;
 mod map;
 mod methods;
 mod modules;
-mod parse;
+pub mod reason;
 
+pub use channel::Channel;
 pub use client::{Builder, Client};
 pub use error::{Code, Error, Result};
-pub use map::Map;
+pub use map::EvaluableMap;
 pub use modules::Upload;
+#[cfg(feature = "tls")]
+pub use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
 /// The messages and the generated clients of the package `xlashape.v1`.
 #[allow(missing_docs, clippy::all)]

@@ -2,21 +2,25 @@ use std::fmt::Display;
 
 use num_traits::{CheckedAdd, CheckedMul, Euclid, NumCast, PrimInt};
 
+use crate::answers::present;
 use crate::v1::expression::Kind;
 use crate::v1::indexing_map::State;
-use crate::v1::{Expression, IndexingMap, Interval};
+use crate::v1::{Expression, IndexingMap, Interval, MapOutput};
 use crate::{Error, Result};
 
 /// An indexing map that can be evaluated without a server.
 ///
-/// ```
-/// let map = xlashape::Map::parse("(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [-8, 8]")?;
+/// ```no_run
+/// # async fn example(client: xlashape::Client) -> Result<(), xlashape::Error> {
+/// let parsed = client.parse_map("(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [-8, 8]").await?;
+/// let map = xlashape::EvaluableMap::try_from(parsed)?;
 /// assert_eq!(map.evaluate(&[-3])?, Some(vec![-1, 1]));
 /// assert_eq!(map.evaluate(&[9])?, None); // outside the domain
-/// # Ok::<(), xlashape::Error>(())
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Map {
+pub struct EvaluableMap {
     message: IndexingMap,
     is_empty: bool,
     bounds: Vec<Interval>, // of each variable: dimensions, ranges, runtime
@@ -32,11 +36,11 @@ enum Step {
     Operation(Kind, usize, usize), // of two registers
 }
 
-impl Map {
+impl EvaluableMap {
     /// Checks a map, such as one of an answer of the server, and prepares it for evaluation. The reason of the error is `INVALID_MAP` if the map is
     /// undefined, or if an expression uses a later one, a variable that does not exist, a divisor that is not a positive constant, or too few
     /// operands.
-    pub fn new(message: IndexingMap) -> Result<Map> {
+    pub fn new(message: IndexingMap) -> Result<EvaluableMap> {
         let is_empty = match State::try_from(message.state) {
             Ok(State::Unspecified | State::Defined) => false,
             Ok(State::KnownEmpty) => true,
@@ -61,7 +65,7 @@ impl Map {
             Ok((register("constraints", i, constraint.expression)?, constraint.bounds.unwrap_or_default()))
         });
         let constraints = constraints.collect::<Result<_>>()?;
-        Ok(Map { is_empty, bounds, steps, constraints, results, message })
+        Ok(EvaluableMap { is_empty, bounds, steps, constraints, results, message })
     }
 
     /// The message that the map was made of.
@@ -88,7 +92,7 @@ impl Map {
     }
 
     /// The results at `count` points, which stand one after another, and for each point whether it is in the domain. The results for a point outside
-    /// the domain are 0. Errors are those of [`Map::evaluate`]; the field names the first number of the point.
+    /// the domain are 0. Errors are those of [`EvaluableMap::evaluate`]; the field names the first number of the point.
     pub fn evaluate_batch(&self, points: &[i64], count: usize) -> Result<(Vec<i64>, Vec<bool>)> {
         let width = self.bounds.len();
         if count.checked_mul(width) != Some(points.len()) {
@@ -153,12 +157,21 @@ impl Map {
     }
 }
 
+/// The map of an answer.
+impl TryFrom<MapOutput> for EvaluableMap {
+    type Error = Error;
+
+    fn try_from(answer: MapOutput) -> Result<EvaluableMap> {
+        EvaluableMap::new(present(answer.map)?)
+    }
+}
+
 fn invalid(field: &str, message: impl Into<String>) -> Error {
     Error::mistake("INVALID_MAP", field, message)
 }
 
 /// The value of an operation, if it fits. Divisors are positive.
-pub(crate) fn combined<I: PrimInt + CheckedAdd + CheckedMul + Euclid>(kind: Kind, a: I, b: I) -> Option<I> {
+fn combined<I: PrimInt + CheckedAdd + CheckedMul + Euclid>(kind: Kind, a: I, b: I) -> Option<I> {
     match kind {
         Kind::Add => a.checked_add(&b),
         Kind::Multiply => a.checked_mul(&b),
@@ -171,7 +184,7 @@ pub(crate) fn combined<I: PrimInt + CheckedAdd + CheckedMul + Euclid>(kind: Kind
     }
 }
 
-pub(crate) fn divides(kind: Kind) -> bool {
+fn divides(kind: Kind) -> bool {
     matches!(kind, Kind::FloorDivide | Kind::CeilDivide | Kind::Modulo)
 }
 
@@ -221,11 +234,35 @@ fn added(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::v1::{Constraint, Variable};
+
+    const D0: Expression = Expression { kind: Kind::Dimension as i32, value: 0, operands: vec![] };
+    const D1: Expression = Expression { kind: Kind::Dimension as i32, value: 1, operands: vec![] };
+
+    fn constant(value: i64) -> Expression {
+        Expression { kind: Kind::Constant.into(), value, operands: vec![] }
+    }
+
+    fn node(kind: Kind, left: u32, right: u32) -> Expression {
+        Expression { kind: kind.into(), value: 0, operands: vec![left, right] }
+    }
+
+    fn message(bounds: &[(i64, i64)], expressions: Vec<Expression>, results: &[u32]) -> IndexingMap {
+        let variable = |&(lower, upper)| Variable { bounds: Some(Interval { lower, upper }), ..Default::default() };
+        let dimensions = bounds.iter().map(variable).collect();
+        IndexingMap { dimensions, expressions, results: results.to_vec(), ..Default::default() }
+    }
+
+    fn map(bounds: &[(i64, i64)], expressions: Vec<Expression>, results: &[u32]) -> EvaluableMap {
+        EvaluableMap::new(message(bounds, expressions, results)).unwrap()
+    }
 
     #[test]
     fn divisions_round_towards_minus_infinity() {
-        let text = "(d0) -> (d0 floordiv 4, d0 ceildiv 4, d0 mod 4, min(d0, -2), max(d0, -2)), domain: d0 in [-9, 9]";
-        let map = Map::parse(text).unwrap();
+        let operations =
+            [(Kind::FloorDivide, 1), (Kind::CeilDivide, 1), (Kind::Modulo, 1), (Kind::Minimum, 2), (Kind::Maximum, 2)];
+        let nodes = operations.map(|(kind, right)| node(kind, 0, right));
+        let map = map(&[(-9, 9)], [D0, constant(4), constant(-2)].into_iter().chain(nodes).collect(), &[3, 4, 5, 6, 7]);
         for value in -9..=9i64 {
             let quotient = (value as f64 / 4.0).floor() as i64;
             let ceiling = (value as f64 / 4.0).ceil() as i64;
@@ -236,15 +273,28 @@ mod tests {
 
     #[test]
     fn values_between_may_exceed_64_bits() {
-        let text = "(d0) -> ((d0 * d0) floordiv 9223372036854775807), domain: d0 in [0, 9223372036854775807]";
-        assert_eq!(Map::parse(text).unwrap().evaluate(&[i64::MAX]).unwrap(), Some(vec![i64::MAX]));
+        let nodes = vec![D0, constant(i64::MAX), node(Kind::Multiply, 0, 0), node(Kind::FloorDivide, 2, 1)];
+        assert_eq!(map(&[(0, i64::MAX)], nodes, &[3]).evaluate(&[i64::MAX]).unwrap(), Some(vec![i64::MAX]));
     }
 
     #[test]
     fn the_two_widths_agree_near_the_ends() {
-        let text = "(d0, d1) -> (d0 + d1, d0 * 3 - d1, (d0 * d1) floordiv 7, (d0 * d1) mod 1000003, d0 ceildiv 3), \
-            domain: d0 in [-9223372036854775808, 9223372036854775807], d1 in [-9223372036854775808, 9223372036854775807]";
-        let map = Map::parse(text).unwrap();
+        let all = (i64::MIN, i64::MAX);
+        let nodes = vec![
+            D0,
+            D1,
+            constant(3),
+            constant(7),
+            constant(1000003),
+            node(Kind::Add, 0, 1),
+            node(Kind::Multiply, 0, 1),
+            node(Kind::FloorDivide, 6, 3),
+            node(Kind::Modulo, 6, 4),
+            node(Kind::CeilDivide, 0, 2),
+        ];
+        let mut message = message(&[all, all], nodes, &[5, 7, 8, 9]);
+        message.constraints = vec![Constraint { expression: 5, bounds: Some(Interval { lower: i64::MIN, upper: 9 }) }];
+        let map = EvaluableMap::new(message).unwrap();
         let ends = [i64::MIN, i64::MIN + 1, -5, -1, 0, 1, 5, i64::MAX - 1, i64::MAX];
         let (mut fit, mut all) = (0, 0);
         for point in ends.iter().flat_map(|&a| ends.iter().map(move |&b| [a, b])) {
@@ -262,27 +312,25 @@ mod tests {
 
     #[test]
     fn overflow_is_an_error() {
-        let map = Map::parse("(d0) -> (d0 * 2), domain: d0 in [0, 9223372036854775807]").unwrap();
-        assert_eq!(map.evaluate(&[i64::MAX]).unwrap_err().reason(), "SIZE_OVERFLOW");
-        let mut message = Map::parse("(d0) -> (d0), domain: d0 in [0, 9]").unwrap().message;
-        for i in 0..40 {
-            let operands = vec![i, i];
-            message.expressions.push(Expression { kind: Kind::Multiply.into(), value: 0, operands });
-        }
+        let doubled = map(&[(0, i64::MAX)], vec![D0, constant(2), node(Kind::Multiply, 0, 1)], &[2]);
+        assert_eq!(doubled.evaluate(&[i64::MAX]).unwrap_err().reason(), "SIZE_OVERFLOW");
+        let mut message = message(&[(0, 9)], vec![D0], &[0]);
+        message.expressions.extend((0..40).map(|i| node(Kind::Multiply, i, i)));
         message.results = vec![40];
-        assert_eq!(Map::new(message).unwrap().evaluate(&[9]).unwrap_err().reason(), "SIZE_OVERFLOW");
+        assert_eq!(EvaluableMap::new(message).unwrap().evaluate(&[9]).unwrap_err().reason(), "SIZE_OVERFLOW");
     }
 
     #[test]
     fn a_point_has_a_number_for_each_variable() {
-        let map = Map::parse("(d0) -> (d0), domain: d0 in [0, 3]").unwrap();
+        let map = map(&[(0, 3)], vec![D0], &[0]);
         assert_eq!(map.evaluate(&[1, 2]).unwrap_err().reason(), "INVALID_INDEX");
         assert_eq!(map.evaluate_batch(&[1], usize::MAX).unwrap_err().reason(), "INVALID_INDEX");
     }
 
     #[test]
     fn an_empty_map_has_no_points() {
-        assert_eq!(Map::parse("KNOWN EMPTY").unwrap().evaluate(&[]).unwrap(), None);
-        assert_eq!(Map::parse("(d0) -> (d0), domain: d0 in [3, 2]").unwrap().evaluate(&[3]).unwrap(), None);
+        let empty = IndexingMap { state: State::KnownEmpty.into(), ..Default::default() };
+        assert_eq!(EvaluableMap::new(empty).unwrap().evaluate(&[]).unwrap(), None);
+        assert_eq!(map(&[(3, 2)], vec![D0], &[0]).evaluate(&[3]).unwrap(), None);
     }
 }

@@ -3,18 +3,19 @@
 use futures_util::Stream;
 
 use crate::answers::{answers, one, pages, present, same_number};
-use crate::bulk::{in_parts, variables, UNARY_ANSWERS, UNARY_NUMBERS};
-use crate::client::ask;
+use crate::bulk::{in_parts, UNARY_ANSWERS, UNARY_NUMBERS};
+use crate::client::{ask, once};
 use crate::v1::{
     ByteSizeRequest, ByteSizesRequest, ComposeMapsRequest, CopiesRequest, CopiesResponse, CostRequest, CostResponse,
-    DeleteModuleRequest, DescribeShapeRequest, DiffRequest, DiffResponse, EvaluateMapBatchRequest, EvaluateMapRequest,
-    GetModuleRequest, IndexingMapsRequest, IndexingMapsResponse, Instruction, InstructionMapsRequest,
+    DeleteModuleRequest, DescribeShapeRequest, DiffRequest, DiffResponse, DrawRequest, DrawResponse,
+    EvaluateMapBatchRequest, EvaluateMapRequest, GetModuleRequest, GetTextRequest, GetTextResponse, GraphRequest,
+    GraphResponse, IndexingMapsRequest, IndexingMapsResponse, Instruction, InstructionMapsRequest,
     InstructionMapsResponse, InstructionSize, LinearIndexRequest, LinearIndicesRequest, LinearOrder,
     ListInstructionsRequest, MapChain, MapInput, MapOutput, MapRequest, MapResponse, MemoryRequest, MemoryResponse,
     Module, MultiIndexRequest, MultiIndicesRequest, OperandReadsRequest, OperandReadsResponse, OperandTilesRequest,
     OperandTilesResponse, ParseMapRequest, ProfileRequest, ProfileResponse, ReadsRequest, ReadsResponse,
-    ShapeDescription, ShapeInput, ShapeSize, SimplifyMapRequest, SizeRequest, SizeResponse, TileRequest, TileResponse,
-    VerifyRequest, VerifyResponse, WhyRequest, WhyResponse,
+    RecognizeRequest, RecognizeResponse, ShapeDescription, ShapeInput, ShapeSize, SimplifyMapRequest, SizeRequest,
+    SizeResponse, TileRequest, TileResponse, VerifyRequest, VerifyResponse, WhyRequest, WhyResponse,
 };
 use crate::{Client, Result};
 
@@ -140,7 +141,7 @@ impl Client {
     /// Removes a stored module.
     pub async fn delete_module(&self, name: impl Into<String>) -> Result<()> {
         let request = DeleteModuleRequest { name: name.into() };
-        ask!(self, modules.delete_module, request)?;
+        once!(self, modules.delete_module, request, self.deadline())?;
         Ok(())
     }
 
@@ -148,7 +149,7 @@ impl Client {
     pub fn list_instructions(
         &self,
         request: ListInstructionsRequest,
-    ) -> impl Stream<Item = Result<Instruction>> + Send + use<> {
+    ) -> impl Stream<Item = Result<Instruction>> + Send + Unpin + use<> {
         let client = self.clone();
         pages(request.page_token.clone(), move |page_token| {
             let client = client.clone();
@@ -165,7 +166,7 @@ impl Client {
     pub fn instruction_sizes(
         &self,
         request: ByteSizesRequest,
-    ) -> impl Stream<Item = Result<InstructionSize>> + Send + use<> {
+    ) -> impl Stream<Item = Result<InstructionSize>> + Send + Unpin + use<> {
         let client = self.clone();
         pages(request.page_token.clone(), move |page_token| {
             let client = client.clone();
@@ -183,8 +184,8 @@ impl Client {
         &self,
         request: IndexingMapsRequest,
     ) -> Result<impl Stream<Item = Result<IndexingMapsResponse>> + Send + Unpin + use<>> {
-        let deadline = self.deadline();
-        Ok(answers(ask!(self, indexing.indexing_maps, request)?, deadline))
+        let deadline = self.stream_deadline();
+        Ok(answers(once!(self, indexing.indexing_maps, request, deadline)?, deadline))
     }
 
     /// Computes the maps of one instruction: the answer of [`Client::indexing_maps`] for it, without a stream.
@@ -198,8 +199,8 @@ impl Client {
         &self,
         request: OperandReadsRequest,
     ) -> Result<impl Stream<Item = Result<OperandReadsResponse>> + Send + Unpin + use<>> {
-        let deadline = self.deadline();
-        Ok(answers(ask!(self, indexing.operand_reads, request)?, deadline))
+        let deadline = self.stream_deadline();
+        Ok(answers(once!(self, indexing.operand_reads, request, deadline)?, deadline))
     }
 
     /// Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and as expressions in the sizes
@@ -208,7 +209,7 @@ impl Client {
         ask!(self, indexing.operand_tiles, request)
     }
 
-    /// [`Client::reads`] a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+    /// Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
     pub async fn parse_map(&self, map: impl Into<MapInput>) -> Result<MapOutput> {
         let request = ParseMapRequest { maps: vec![map.into()], ..Default::default() };
         one(ask!(self, indexing.parse_map, request)?.maps)
@@ -230,8 +231,8 @@ impl Client {
 
     /// Lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It returns the
     /// results one after another, 0 for points outside the domain, and for each point whether it is in the domain. Many points are sent as a stream.
-    /// A map without variables is not for this method, since its points have no numbers. [`[`Client::map`]`](crate::[`Client::map`]) does the same
-    /// without the server.
+    /// A map without variables is not for this method, since its points have no numbers. [`EvaluableMap`](crate::EvaluableMap) does the same without
+    /// the server.
     pub async fn evaluate_map(&self, map: impl Into<MapInput>, points: Vec<i64>) -> Result<(Vec<i64>, Vec<bool>)> {
         let map = map.into();
         if points.len() <= UNARY_ANSWERS {
@@ -239,7 +240,7 @@ impl Client {
             let answer = ask!(self, indexing.evaluate_map, request)?;
             return Ok((answer.results, answer.in_domain));
         }
-        let width = variables(&map)?;
+        let width = self.variables(&map).await?;
         let mut results = Vec::new();
         let mut in_domain = Vec::new();
         let first = EvaluateMapBatchRequest { map: Some(map), ..Default::default() };
@@ -314,5 +315,25 @@ impl Client {
     /// Reports which rules of XLA's verifier a module breaks.
     pub async fn verify(&self, request: VerifyRequest) -> Result<VerifyResponse> {
         ask!(self, reports.verify, request)
+    }
+
+    /// Says what a text or a file is, and gives it in the form in which the other RPCs take it.
+    pub async fn recognize(&self, request: RecognizeRequest) -> Result<RecognizeResponse> {
+        ask!(self, views.recognize, request)
+    }
+
+    /// Draws a shape, what an instruction or a map reads, or the memory of a module over time.
+    pub async fn draw(&self, request: DrawRequest) -> Result<DrawResponse> {
+        ask!(self, views.draw, request)
+    }
+
+    /// Returns lines of a module's text, as XLA writes it.
+    pub async fn get_text(&self, request: GetTextRequest) -> Result<GetTextResponse> {
+        ask!(self, views.get_text, request)
+    }
+
+    /// Returns instructions and what connects them, as parallel arrays.
+    pub async fn graph(&self, request: GraphRequest) -> Result<GraphResponse> {
+        ask!(self, views.graph, request)
     }
 }

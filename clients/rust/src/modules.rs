@@ -38,8 +38,8 @@ impl Client {
                 .collect();
             parts[0].sha256 = sha256;
             parts[0].size_bytes = size_bytes;
-            let deadline = self.deadline();
-            let request = self.request(stream::iter(parts));
+            let deadline = self.stream_deadline();
+            let request = self.stream_request(stream::iter(parts));
             within(deadline, async { self.modules().upload_module(request).await }).await?.into_inner().module
         };
         Ok(Upload { module: present(module)?, sent: true })

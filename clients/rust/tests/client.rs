@@ -148,3 +148,50 @@ async fn calls_go_to_all_addresses() {
     }
     panic!("one server alone was asked");
 }
+
+#[tokio::test]
+async fn a_token_may_change_with_each_call_and_is_never_shown() {
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = seen.clone();
+    let address = serve(move |request| {
+        let header = |name| request.metadata().get(name).and_then(|value| value.to_str().ok()).unwrap_or("").to_owned();
+        noted.lock().unwrap().extend([header("authorization"), header("user-agent")]);
+        Ok(1)
+    })
+    .await;
+    let number = AtomicUsize::new(0);
+    let builder =
+        Client::builder(address).token_source(move || format!("secret{}", number.fetch_add(1, Ordering::SeqCst)));
+    assert!(!format!("{builder:?}").contains("secret"));
+    let client = builder.connect().unwrap();
+    assert!(!format!("{client:?}").contains("secret"));
+    for _ in 0..2 {
+        client.byte_size("f32[]").await.unwrap();
+    }
+    let seen = seen.lock().unwrap();
+    assert_eq!((&*seen[0], &*seen[2]), ("Bearer secret1", "Bearer secret2"));
+    assert!(seen[1].starts_with(concat!("xlashape-rust/", env!("CARGO_PKG_VERSION"))), "{}", seen[1]);
+}
+
+#[test]
+fn connecting_outside_of_tokio_is_an_error() {
+    assert_eq!(Client::connect("127.0.0.1:1").unwrap_err().field(), "connect");
+}
+
+#[tokio::test]
+async fn lists_can_be_read_without_pinning_and_errors_have_a_source() {
+    use tokio_stream::StreamExt;
+    let client = Client::builder("127.0.0.1:1").attempts(1).connect().unwrap();
+    let error = client.list_instructions(ListInstructionsRequest::default()).next().await.unwrap().unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(std::error::Error::source(&error).unwrap().is::<Status>());
+}
+
+#[tokio::test]
+async fn a_client_waits_for_its_server() {
+    let client = Client::connect(serve(|_| Ok(1)).await).unwrap();
+    client.wait_until_ready(Duration::from_secs(10)).await.unwrap();
+    let none = Client::connect("127.0.0.1:1").unwrap();
+    let error = none.wait_until_ready(Duration::from_millis(200)).await.unwrap_err();
+    assert!(matches!(error.code(), Code::Unavailable | Code::DeadlineExceeded), "{error}");
+}

@@ -3,7 +3,7 @@
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 
-import { connect, IndexingMap } from "../src/node.js";
+import { connect, EvaluableMap } from "../src/node.js";
 import { ShapeService } from "../src/schema.js";
 
 const CALLS = 2000;
@@ -39,7 +39,7 @@ for (let i = 0; i < CALLS; i++) {
   bare.push(await micros(() => stub.byteSize({ shapes: [{ form: { case: "text", value: SHAPE } }] })));
 }
 const numbers = BigInt64Array.from({ length: 2 * POINTS }, (_, i) => BigInt(i % 2 ? (i >> 1) % 128 : Math.floor((i >> 1) / 128)));
-const map = IndexingMap.parse(TEXT);
+const map = new EvaluableMap(await client.parseMap(TEXT));
 console.log(JSON.stringify({
   small_call: median(ours),
   bare_stub: median(bare),

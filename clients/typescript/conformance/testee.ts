@@ -7,16 +7,17 @@ import { FieldDescriptorProto_Label as Label, FieldDescriptorProto_Type as Type,
 import type { Client } from "../src/client.js";
 import { bytesOf, integersOf } from "../src/integers.js";
 import { evaluateMap, linearIndices, multiIndices } from "../src/methods.js";
-import { connect, IndexingMap, XlashapeError } from "../src/node.js";
+import { connect, EvaluableMap, XlashapeError } from "../src/node.js";
 import * as schema from "../src/schema.js";
 import {
   type Bulk, BulkSchema, type Call, type Evaluation, file_testee, type Pages, type Request, RequestSchema, type Response, ResponseSchema, type Start, Transport,
 } from "./gen/testee_pb.js";
 
 const TRANSPORTS = { [Transport.GRPC]: "grpc", [Transport.CONNECT]: "connect", [Transport.GRPC_WEB]: "grpc-web" } as const;
-const SERVICES = new Map([schema.ShapeService, schema.HloService, schema.IndexingService, schema.ReportService].map((service) => [service.name, service]));
+const SERVICES = new Map([schema.ShapeService, schema.HloService, schema.IndexingService, schema.ReportService, schema.ViewService].map((service) => [service.name, service]));
 
 let client: Client | undefined;
+let tokenOfNow = "";
 
 async function answer(request: Request): Promise<Response> {
   const response = create(ResponseSchema);
@@ -60,22 +61,29 @@ async function act({ action }: Request, response: Response): Promise<void> {
 
 function started({ address, transport, rootCertificates, token, clientCertificate, clientKey, moreAddresses }: Start): Client {
   const name = TRANSPORTS[transport as keyof typeof TRANSPORTS];
+  tokenOfNow = token;
   return connect({
-    address: [address, ...moreAddresses], token, transport: name,
+    address: [address, ...moreAddresses], token: () => tokenOfNow, transport: name,
     maxAnswerBytes: 4 << 20, // what gRPC receives by default has to do
     ...(rootCertificates.length > 0 ? { tls: { ca: rootCertificates, ...(clientKey.length > 0 ? { cert: clientCertificate, key: clientKey } : {}) } } : {}),
   });
 }
 
 /** Makes a call of any RPC. */
-async function call({ rpc, requests, timeoutMs, keepOpen, stopAfter }: Call, response: Response): Promise<void> {
+async function call({ rpc, requests, timeoutMs, keepOpen, stopAfter, cancelAfterMs, token }: Call, response: Response): Promise<void> {
   const [service = "", name = ""] = rpc.split("/");
   const method = SERVICES.get(service)!.methods.find((one) => one.name === name)!;
   const messages = requests.map((bytes) => fromBinary(method.input as DescMessage, bytes));
   const { transport } = client!;
   const limit = timeoutMs > 0n ? Number(timeoutMs) : undefined;
+  tokenOfNow = token || tokenOfNow;
+  const cancelled = new AbortController();
+  const { signal } = cancelled;
+  if (cancelAfterMs > 0n) {
+    setTimeout(() => cancelled.abort(), Number(cancelAfterMs));
+  }
   if ((method.methodKind as string) === "unary") {
-    const { message } = await transport.unary(method as DescMethodUnary, undefined, limit, undefined, messages[0] as never);
+    const { message } = await transport.unary(method as DescMethodUnary, signal, limit, undefined, messages[0] as never);
     response.answers.push(toBinary(method.output, message));
     return;
   }
@@ -85,7 +93,7 @@ async function call({ rpc, requests, timeoutMs, keepOpen, stopAfter }: Call, res
       await new Promise<never>(() => {});
     }
   };
-  const answers = await transport.stream(method as DescMethodStreaming, undefined, limit, undefined, sent() as never);
+  const answers = await transport.stream(method as DescMethodStreaming, signal, limit, undefined, sent() as never);
   for await (const message of answers.message) {
     response.answers.push(toBinary(method.output as DescMessage, message as Message));
     if (stopAfter > 0 && response.answers.length >= stopAfter) {
@@ -94,8 +102,9 @@ async function call({ rpc, requests, timeoutMs, keepOpen, stopAfter }: Call, res
   }
 }
 
-function evaluate({ map, points, count, batch }: Evaluation, response: Response): void {
-  const made = map.case === "text" ? IndexingMap.parse(map.value) : new IndexingMap(fromBinary(schema.IndexingMapSchema, map.value!));
+async function evaluate({ map, points, count, batch }: Evaluation, response: Response): Promise<void> {
+  const message = map.case === "text" ? (await client!.parseMap(map.value)).map! : fromBinary(schema.IndexingMapSchema, map.value!);
+  const made = new EvaluableMap(message);
   const results: bigint[] = [];
   const inDomain: boolean[] = [];
   if (batch) {

@@ -3,8 +3,6 @@
 import type { Transport } from "@connectrpc/connect";
 
 import { Code, XlashapeError } from "./errors.js";
-import type { MapInput } from "./gen/xlashape/v1/types_pb.js";
-import { IndexingMap } from "./indexing-map.js";
 import { bytesOf, integersOf } from "./integers.js";
 import type { PackedMessage, PackedQuestion } from "./packed.js";
 
@@ -53,12 +51,6 @@ export interface BulkRoute {
   hasRequestStreams: boolean;
   signal?: AbortSignal | undefined;
   timeoutMs?: number | undefined;
-}
-
-/** The integers of a point of a map, and of its results. */
-export function widthsOf({ form }: MapInput): Widths {
-  const map = form.case === "map" ? new IndexingMap(form.value) : IndexingMap.parse(form.value ?? "");
-  return { question: map.variableCount, answer: map.resultCount };
 }
 
 /** Asks in one message if the integers are few, and otherwise in parts: as a stream, or with a call for each part where requests cannot be a stream. */

@@ -16,6 +16,8 @@ export interface CallOptions {
 export interface Policy {
   /** Milliseconds that a call may take, with all its attempts. 0: as long as it takes. */
   timeoutMs: number;
+  /** The same for calls with a stream. */
+  streamTimeoutMs: number;
   /** How often a call is sent in all. */
   attempts: number;
 }
@@ -24,17 +26,80 @@ export interface Policy {
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2000;
 
+/** A server that was not available is asked last for this time, and for twice as long each time after that. */
+const FIRST_REST_MS = 1000;
+const LONGEST_REST_MS = 60_000;
+
+/** A transport to one server. */
+export interface Route {
+  transport: Transport;
+  /** Whether the server speaks, after it was tried to connect. Absent where that cannot be known. Does not reject. */
+  isReady?(): Promise<boolean>;
+}
+
+/** The servers, of which each call gets the next one that is not known to be dead. */
+class Servers {
+  private sent = 0;
+  private readonly rests: { until: number; ms: number }[];
+  private readonly checks: (Promise<number> | undefined)[] = [];
+
+  constructor(private readonly routes: readonly Route[]) {
+    this.rests = routes.map(() => ({ until: 0, ms: 0 }));
+  }
+
+  /** Calls the next server, and remembers whether it was available. */
+  async call<T>(once: (transport: Transport) => Promise<T>): Promise<T> {
+    const i = await this.next();
+    try {
+      const answer = await once(this.routes[i]!.transport);
+      this.rests[i] = { until: 0, ms: 0 };
+      return answer;
+    } catch (cause) {
+      if (errorOf(cause).code === Code.Unavailable) {
+        this.rest(i);
+      }
+      throw cause;
+    }
+  }
+
+  /** The first server in turn that is ready, or becomes so: one that says nothing holds no call. */
+  private async next(): Promise<number> {
+    const first = this.sent++;
+    const inTurn = this.routes.map((_, i) => (first + i) % this.routes.length);
+    const untried = inTurn.filter((i) => this.rests[i]!.until <= Date.now());
+    return Promise.any(this.routes.length > 1 ? untried.map((i) => this.ready(i)) : []).catch(() =>
+      inTurn.reduce((best, i) => (this.rests[i]!.until < this.rests[best]!.until ? i : best)),
+    );
+  }
+
+  private ready(i: number): Promise<number> {
+    const check = async () => {
+      const isReady = (await this.routes[i]!.isReady?.()) ?? true;
+      this.checks[i] = undefined;
+      if (!isReady) {
+        this.rest(i);
+        throw new Error("not ready");
+      }
+      return i;
+    };
+    return (this.checks[i] ??= check());
+  }
+
+  private rest(i: number): void {
+    const ms = Math.min(Math.max(2 * this.rests[i]!.ms, FIRST_REST_MS), LONGEST_REST_MS);
+    this.rests[i] = { until: Date.now() + ms, ms };
+  }
+}
+
 /**
- * A transport that sends each call over the next of `transports`. A call whose server is unavailable is sent again as long as no message of its answer has
- * come.
- * All errors are {@link XlashapeError}s.
+ * A transport that sends each call to the next server. A call with one request and one answer is sent again while the server is unavailable, if the
+ * `idempotency_level` of its RPC allows it. All errors are {@link XlashapeError}s.
  */
-export function withPolicy(transports: readonly Transport[], policy: Policy): Transport {
-  let sent = 0;
-  const next = () => transports[sent++ % transports.length]!;
+export function withPolicy(routes: readonly Route[], policy: Policy): Transport {
+  const servers = new Servers(routes);
 
   async function attempts<T>(
-    signal: AbortSignal | undefined, timeoutMs: number | undefined, once: (leftMs: number) => Promise<T>, end: number,
+    most: number, signal: AbortSignal | undefined, timeoutMs: number | undefined, once: (leftMs: number) => Promise<T>, end: number,
   ): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -42,7 +107,7 @@ export function withPolicy(transports: readonly Transport[], policy: Policy): Tr
       } catch (cause) {
         const error = errorOf(cause, signal, Date.now() >= end);
         const pauseMs = Math.random() * Math.min(FIRST_PAUSE_MS * 2 ** (attempt - 1), LONGEST_PAUSE_MS);
-        if (error.code !== Code.Unavailable || attempt >= policy.attempts || Date.now() + pauseMs >= end) {
+        if (error.code !== Code.Unavailable || attempt >= most || Date.now() + pauseMs >= end) {
           throw error;
         }
         await pause(pauseMs, signal);
@@ -53,12 +118,13 @@ export function withPolicy(transports: readonly Transport[], policy: Policy): Tr
   return {
     unary(method, signal, timeoutMs = policy.timeoutMs, header, input, contextValues) {
       const end = timeoutMs ? Date.now() + timeoutMs : Infinity;
-      return attempts(signal, timeoutMs, (leftMs) => next().unary(method, signal, leftMs, header, input, contextValues), end);
+      const most = method.idempotency ? policy.attempts : 1;
+      const once = (leftMs: number) => servers.call((transport) => transport.unary(method, signal, leftMs, header, input, contextValues));
+      return attempts(most, signal, timeoutMs, once, end);
     },
-    stream(method, signal, timeoutMs = policy.timeoutMs, header, input, contextValues) {
+    stream(method, signal, timeoutMs = policy.streamTimeoutMs, header, input, contextValues) {
       const end = timeoutMs ? Date.now() + timeoutMs : Infinity;
-      const requests = new Replay(input);
-      return attempts(signal, timeoutMs, async (leftMs) => {
+      return attempts(1, signal, timeoutMs, async (leftMs) => {
         const call = new AbortController(); // leaving the loop over the answers ends the call
         const abort = () => call.abort(signal?.reason);
         if (signal?.aborted) {
@@ -70,11 +136,12 @@ export function withPolicy(transports: readonly Transport[], policy: Policy): Tr
           call.abort();
         };
         try {
-          const response = await next().stream(method, call.signal, leftMs, header, requests, contextValues);
-          const messages = response.message[Symbol.asyncIterator]();
-          const first = await messages.next();
-          requests.forget();
-          return { ...response, message: received(first, messages, finish, signal, end) } as typeof response;
+          return await servers.call(async (transport) => {
+            const response = await transport.stream(method, call.signal, leftMs, header, input, contextValues);
+            const messages = response.message[Symbol.asyncIterator]();
+            const first = await messages.next();
+            return { ...response, message: received(first, messages, finish, signal, end) } as typeof response;
+          });
         } catch (error) {
           finish();
           throw error;
@@ -98,7 +165,8 @@ async function* received<T>(
   }
 }
 
-function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+/** Resolves after a time, or rejects with the error of the signal. */
+export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const abort = () => {
       clearTimeout(timer);
@@ -110,48 +178,4 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
     }, ms);
     signal?.addEventListener("abort", abort, { once: true });
   });
-}
-
-/** Messages that can be iterated over once more until `forget` is called: what an attempt has sent, the next one sends again. */
-class Replay<T> implements AsyncIterable<T> {
-  private readonly source: AsyncIterator<T>;
-  private readonly taken: (Promise<IteratorResult<T>> | undefined)[] = [];
-  private keeps = true;
-
-  constructor(messages: AsyncIterable<T>) {
-    this.source = messages[Symbol.asyncIterator]();
-  }
-
-  forget(): void {
-    this.keeps = false;
-  }
-
-  /** Ends the source, unless a further attempt may need it. */
-  private end(): void {
-    if (!this.keeps) {
-      this.source.return?.().catch(() => undefined); // not waited for: the source may itself wait for something
-    }
-  }
-
-  [Symbol.asyncIterator](): AsyncIterator<T> {
-    let position = 0;
-    return {
-      next: () => {
-        const message = (this.taken[position] ??= this.source.next());
-        if (!this.keeps) {
-          this.taken[position] = undefined;
-        }
-        position++;
-        return message;
-      },
-      return: async () => {
-        this.end();
-        return { done: true, value: undefined };
-      },
-      throw: async (error) => {
-        this.end();
-        throw error;
-      },
-    };
-  }
 }

@@ -3,7 +3,7 @@
 import type { Transport } from "@connectrpc/connect";
 
 import { present } from "./answers.js";
-import type { CallOptions } from "./calls.js";
+import { type CallOptions, pause } from "./calls.js";
 import { Code, XlashapeError } from "./errors.js";
 import type { Module } from "./gen/xlashape/v1/hlo_service_pb.js";
 import { ClientMethods } from "./methods.js";
@@ -32,6 +32,27 @@ export class Client extends ClientMethods {
   /** Ends the connections, and all calls. */
   close(): void {
     this.disconnect();
+  }
+
+  /** `close`, for `await using`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.close();
+  }
+
+  /** Resolves once the server answers calls. Rejects with the last error when the time is over, and at once where the server refuses. */
+  async waitUntilReady({ signal, timeoutMs = 60_000 }: CallOptions = {}): Promise<void> {
+    const end = timeoutMs ? Date.now() + timeoutMs : Infinity;
+    for (;;) {
+      try {
+        await this.byteSizes([], { timeoutMs: timeoutMs ? Math.max(end - Date.now(), 1) : 0, ...(signal && { signal }) });
+        return;
+      } catch (error) {
+        if (!(error instanceof XlashapeError && error.code === Code.Unavailable && Date.now() < end)) {
+          throw error;
+        }
+        await pause(50, signal);
+      }
+    }
   }
 
   /**
@@ -73,7 +94,7 @@ export class Client extends ClientMethods {
   }
 
   /** The content of a stored module as it was uploaded. */
-  async moduleContent(name: string, options?: CallOptions): Promise<Uint8Array> {
+  async downloadModule(name: string, options?: CallOptions): Promise<Uint8Array> {
     const all: Uint8Array[] = [];
     for await (const part of this.moduleParts(name, options)) {
       all.push(part);

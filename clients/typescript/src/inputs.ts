@@ -3,10 +3,10 @@
 import { create } from "@bufbuild/protobuf";
 
 import { mistake } from "./errors.js";
+import { EvaluableMap } from "./evaluable-map.js";
 import {
-  type IndexingMap as IndexingMapMessage, type MapInput, MapInputSchema, type ModuleInput, ModuleInputSchema, type Shape, type ShapeInput, ShapeInputSchema,
+  type IndexingMap, type MapInput, MapInputSchema, type ModuleInput, ModuleInputSchema, type Shape, type ShapeInput, ShapeInputSchema,
 } from "./gen/xlashape/v1/types_pb.js";
-import { IndexingMap } from "./indexing-map.js";
 
 /**
  * A shape: XLA's text, such as `f32[8,128]{1,0:T(8,128)}`, the bytes of an `xla.ShapeProto`, or a message such as `ShapeDescription.shape`. A missing layout
@@ -17,8 +17,8 @@ export type ShapeLike = string | Uint8Array | Shape | ShapeInput;
 /** A module: one that the server has, by its name (a `Module` has one too), HLO text, or the bytes of an `xla.HloModuleProto` or `xla.HloProto`. */
 export type ModuleLike = { readonly name: string } | { readonly text: string } | { readonly serialized: Uint8Array };
 
-/** A map: its text, such as `(d0) -> (d0 * 4), domain: d0 in [0, 9]`, an {@link IndexingMap}, or a message of an answer. */
-export type MapLike = string | IndexingMap | IndexingMapMessage | MapInput;
+/** A map: its text, such as `(d0) -> (d0 * 4), domain: d0 in [0, 9]`, an {@link EvaluableMap}, or a message of an answer. */
+export type MapLike = string | EvaluableMap | IndexingMap | MapInput;
 
 /** A request about a module, with the module in any form, and without the fields that have their default. */
 export type About<Request> = { module: ModuleLike } & Partial<Omit<Request, "module" | "$typeName" | "$unknown">>;
@@ -57,7 +57,7 @@ export function mapInput(map: MapLike): MapInput {
   if (typeof map === "string") {
     return create(MapInputSchema, { form: { case: "text", value: map } });
   }
-  if (map instanceof IndexingMap) {
+  if (map instanceof EvaluableMap) {
     return create(MapInputSchema, { form: { case: "map", value: map.message } });
   }
   switch (map?.$typeName) {

@@ -8,10 +8,11 @@ import { file_xlashape_v1_indexing_service } from "./gen/xlashape/v1/indexing_se
 import { file_xlashape_v1_report_service } from "./gen/xlashape/v1/report_service_pb.js";
 import { file_xlashape_v1_shape_service } from "./gen/xlashape/v1/shape_service_pb.js";
 import { file_xlashape_v1_types } from "./gen/xlashape/v1/types_pb.js";
+import { file_xlashape_v1_view_service } from "./gen/xlashape/v1/view_service_pb.js";
 
 const registry = /* @__PURE__ */ createRegistry(
   file_xlashape_v1_types, file_xlashape_v1_shape_service, file_xlashape_v1_hlo_service, file_xlashape_v1_indexing_service,
-  file_xlashape_v1_report_service,
+  file_xlashape_v1_report_service, file_xlashape_v1_view_service,
 );
 
 /**

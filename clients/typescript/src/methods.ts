@@ -4,8 +4,9 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type Client as Generated, createClient, type Transport } from "@connectrpc/connect";
 
 import { answers, given, pages, present, sameNumber } from "./answers.js";
-import { ask, type BulkIndices, type BulkQuestion, type BulkRoute, widthsOf } from "./bulk.js";
+import { ask, type BulkIndices, type BulkQuestion, type BulkRoute, type Widths } from "./bulk.js";
 import type { CallOptions } from "./calls.js";
+import type { Evaluated } from "./evaluable-map.js";
 import {
   type ByteSizesRequest, HloService, type Instruction, type InstructionSize, type ListInstructionsRequest, type Module,
 } from "./gen/xlashape/v1/hlo_service_pb.js";
@@ -19,8 +20,11 @@ import {
   type SizeResponse, type TileRequest, type TileResponse, type VerifyRequest, type VerifyResponse, type WhyRequest, type WhyResponse,
 } from "./gen/xlashape/v1/report_service_pb.js";
 import { file_xlashape_v1_shape_service, type LinearOrder, type ShapeDescription, ShapeService, type ShapeSize } from "./gen/xlashape/v1/shape_service_pb.js";
-import type { MapOutput } from "./gen/xlashape/v1/types_pb.js";
-import type { Evaluated } from "./indexing-map.js";
+import type { MapInput, MapOutput } from "./gen/xlashape/v1/types_pb.js";
+import {
+  type DrawRequest, type DrawResponse, type GetTextRequest, type GetTextResponse, type GraphRequest, type GraphResponse, RecognizeRequestSchema,
+  type RecognizeResponse, ViewService,
+} from "./gen/xlashape/v1/view_service_pb.js";
 import { type About, type MapLike, mapInput, moduleInput, type ShapeLike, shapeInput } from "./inputs.js";
 import { type Integer, type Integers, toInt64, toInt64Array } from "./integers.js";
 import { packedQuestion } from "./packed.js";
@@ -36,6 +40,7 @@ export abstract class ClientMethods {
   readonly modules: Generated<typeof HloService>;
   readonly indexing: Generated<typeof IndexingService>;
   readonly reports: Generated<typeof ReportService>;
+  readonly views: Generated<typeof ViewService>;
 
   /** Use `connect`. @internal */
   constructor(
@@ -47,10 +52,17 @@ export abstract class ClientMethods {
     this.modules = createClient(HloService, transport);
     this.indexing = createClient(IndexingService, transport);
     this.reports = createClient(ReportService, transport);
+    this.views = createClient(ViewService, transport);
   }
 
   private async rank(shape: ShapeLike, options: CallOptions | undefined): Promise<number> {
     return Number((await this.describeShape(shape, options)).rank ?? 1n);
+  }
+
+  /** The integers of a point of a map, and of its results. The server reads a map in text. */
+  private async widths(map: MapInput, options: CallOptions | undefined): Promise<Widths> {
+    const { dimensions, ranges, runtime, results } = map.form.case === "map" ? map.form.value : present((await this.parseMap(map, options)).map);
+    return { question: dimensions.length + ranges.length + runtime.length, answer: results.length };
   }
 
   private route(options: CallOptions | undefined): BulkRoute {
@@ -178,7 +190,7 @@ export abstract class ClientMethods {
     return await this.indexing.operandTiles({ ...request, module: moduleInput(request.module) }, options);
   }
 
-  /** `reads` a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified. */
+  /** Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified. */
   async parseMap(map: MapLike, options?: CallOptions): Promise<MapOutput> {
     const answer = await this.indexing.parseMap({ maps: [mapInput(map)] }, options);
     return sameNumber(answer.maps, 1)[0]!;
@@ -199,7 +211,7 @@ export abstract class ClientMethods {
   /**
    * Lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It returns the results one
    * after another, 0 for points outside the domain, and for each point whether it is in the domain. Many points are sent as a stream, or in several calls. A
-   * map without variables is not for this method, since its points have no numbers. {@link IndexingMap} does the same without the server.
+   * map without variables is not for this method, since its points have no numbers. {@link EvaluableMap} does the same without the server.
    */
   async evaluateMap(map: MapLike, points: Integers, options?: CallOptions): Promise<Evaluated<BigInt64Array>> {
     const input = mapInput(map);
@@ -210,7 +222,7 @@ export abstract class ClientMethods {
       integers: toInt64Array(points, "points"),
       isAnswerLarge: true,
     };
-    const { integers, flags } = await ask(this.route(options), bulk, async () => widthsOf(input));
+    const { integers, flags } = await ask(this.route(options), bulk, () => this.widths(input, options));
     return { results: integers, inDomain: flags };
   }
 
@@ -267,5 +279,25 @@ export abstract class ClientMethods {
   /** Reports which rules of XLA's verifier a module breaks. */
   async verify(request: About<VerifyRequest>, options?: CallOptions): Promise<VerifyResponse> {
     return await this.reports.verify({ ...request, module: moduleInput(request.module) }, options);
+  }
+
+  /** Says what a text or a file is, and gives it in the form in which the other RPCs take it. */
+  async recognize(request: MessageInitShape<typeof RecognizeRequestSchema>, options?: CallOptions): Promise<RecognizeResponse> {
+    return await this.views.recognize(request, options);
+  }
+
+  /** Draws a shape, what an instruction or a map reads, or the memory of a module over time. */
+  async draw(request: About<DrawRequest>, options?: CallOptions): Promise<DrawResponse> {
+    return await this.views.draw({ ...request, module: moduleInput(request.module) }, options);
+  }
+
+  /** Returns lines of a module's text, as XLA writes it. */
+  async getText(request: About<GetTextRequest>, options?: CallOptions): Promise<GetTextResponse> {
+    return await this.views.getText({ ...request, module: moduleInput(request.module) }, options);
+  }
+
+  /** Returns instructions and what connects them, as parallel arrays. */
+  async graph(request: About<GraphRequest>, options?: CallOptions): Promise<GraphResponse> {
+    return await this.views.graph({ ...request, module: moduleInput(request.module) }, options);
   }
 }

@@ -8,9 +8,9 @@
  */
 
 import { Agent as HttpAgent, type RequestOptions } from "node:http";
-import type { ClientSessionOptions, SecureClientSessionOptions } from "node:http2";
+import type { ClientSessionOptions } from "node:http2";
 import { Agent as HttpsAgent } from "node:https";
-import { connect as connectSocket } from "node:net";
+import { connect as connectSocket, isIP, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport, Http2SessionManager } from "@connectrpc/connect-node";
@@ -40,16 +40,33 @@ function open(target: Target, options: TransportOptions): Connection {
 /** The window of HTTP/2 for what has been sent and not been read. With its default of 64 KiB bulk answers wait for the way back. */
 const WINDOW_BYTES = 4 << 20;
 
-function openHttp2({ baseUrl, socket }: Target, { interceptors, readMaxBytes, tls }: TransportOptions): Connection {
-  const nodeOptions: ClientSessionOptions | SecureClientSessionOptions = { ...certificates(tls), settings: { initialWindowSize: WINDOW_BYTES } };
-  if (socket !== undefined) {
-    const isPlain = baseUrl.startsWith("http:");
-    nodeOptions.createConnection = () =>
-      isPlain ? connectSocket(socket) : connectTls({ path: socket, servername: "localhost", ALPNProtocols: ["h2"], ...certificates(tls) });
-  }
-  const sessionManager = new Http2SessionManager(baseUrl, {}, nodeOptions);
+/** How long a server may say nothing after it was connected to, before the connection is given up; and before other servers are preferred. */
+const HANDSHAKE_MS = 20_000;
+const READY_MS = 5000;
+
+function openHttp2({ baseUrl, socket }: Target, { interceptors, readMaxBytes, tls, keepaliveMs }: TransportOptions): Connection {
+  const { protocol, hostname, port } = new URL(baseUrl);
+  const host = hostname.replace(/^\[|\]$/g, "");
+  const isPlain = protocol === "http:";
+  const place = socket === undefined ? { host, port: Number(port || (isPlain ? 80 : 443)) } : { path: socket };
+  let last: Socket | undefined;
+  const createConnection = () => {
+    const made = isPlain ? connectSocket(place) : connectTls({ ...place, ...(isIP(host) ? {} : { servername: host }), ALPNProtocols: ["h2"], ...certificates(tls) });
+    setTimeout(() => made.bytesRead === 0 && made.destroy(new Error("the server says nothing")), HANDSHAKE_MS).unref();
+    return (last = made);
+  };
+  const nodeOptions: ClientSessionOptions = { settings: { initialWindowSize: WINDOW_BYTES }, createConnection };
+  const sessionManager = new Http2SessionManager(baseUrl, keepaliveMs > 0 ? { pingIntervalMs: keepaliveMs } : {}, nodeOptions);
   const transport = createGrpcTransport({ baseUrl, interceptors, readMaxBytes, sessionManager });
-  return { transport, close: () => sessionManager.abort() };
+  const isReady = async () => {
+    const end = Date.now() + READY_MS;
+    const isConnected = (await sessionManager.connect()) !== "error";
+    while (isConnected && last?.bytesRead === 0 && !last.destroyed && Date.now() < end) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    return isConnected && last !== undefined && last.bytesRead > 0 && !last.destroyed;
+  };
+  return { transport, isReady, close: () => sessionManager.abort() };
 }
 
 function openHttp1({ baseUrl, socket }: Target, { name, interceptors, readMaxBytes, tls }: TransportOptions): Connection {

@@ -1,10 +1,13 @@
 /** How a client connects, and what holds for single calls. */
 
-import type { Interceptor, Transport } from "@connectrpc/connect";
+import type { Interceptor } from "@connectrpc/connect";
 
-import { type Policy, withPolicy } from "./calls.js";
+import { type Policy, type Route, withPolicy } from "./calls.js";
 import { Client } from "./client.js";
 import { mistake } from "./errors.js";
+
+/** The version of this package. */
+export const VERSION = "0.1.0";
 
 /** How to speak to a server. Browsers speak `connect` and `grpc-web`. */
 export type TransportName = "grpc" | "connect" | "grpc-web";
@@ -19,11 +22,18 @@ export interface ConnectOptions {
   transport?: TransportName;
   /** Encrypts the connection to an `address`. In Node it may say which certificates are trusted, and with which the client identifies itself. */
   tls?: boolean | TlsOptions;
-  /** Is sent with each call as a bearer token. Without TLS it travels readably. */
-  token?: string;
-  /** Milliseconds that a call may take, all attempts included. Default: 60,000. 0: as long as it takes. */
+  /** Is sent with each call as a bearer token: a text, or a function that is asked for each call. Without TLS it travels readably. */
+  token?: string | (() => string | Promise<string>);
+  /** Milliseconds that a call may take, all attempts included, but for those with a stream. Default: 60,000. 0: as long as it takes. */
   timeoutMs?: number;
-  /** How often a call is sent in all while the server is unavailable, from 1 to 5, with growing, random pauses. Default: 4. */
+  /** Milliseconds that a call with a stream may take. Default: 0, as long as it takes: a slow reader is not cut off. */
+  streamTimeoutMs?: number;
+  /** Milliseconds of silence after which the server is asked for a sign of life, at least 10,000. Default: 0, never. gRPC in Node alone. */
+  keepaliveMs?: number;
+  /**
+   * How often a call is sent in all while the server is unavailable, from 1 to 5, with growing, random pauses. Default: 4. Calls with a stream, and those
+   * that a second one would change, are sent once.
+   */
   attempts?: number;
   /** The bytes that one message from the server may have; browsers do not bound them. Default: 64 MiB. */
   maxAnswerBytes?: number;
@@ -54,36 +64,44 @@ export interface TransportOptions {
   interceptors: Interceptor[];
   readMaxBytes: number;
   tls: TlsOptions;
+  keepaliveMs: number;
 }
 
 /** A transport to one server, and how its connection is closed. */
-export interface Connection {
-  transport: Transport;
+export interface Connection extends Route {
   close(): void;
 }
 
 /** Checks options, and makes a client with a connection to each server. */
 export function clientOf(options: ConnectOptions, fallback: TransportName, open: (target: Target, options: TransportOptions) => Connection): Client {
-  const { transport = fallback, timeoutMs = 60_000, attempts = 4, maxAnswerBytes = 64 << 20, tls = false, token, interceptors = [] } = options;
+  const { transport = fallback, timeoutMs = 60_000, streamTimeoutMs = 0, attempts = 4, maxAnswerBytes = 64 << 20, tls = false, token, interceptors = [] } = options;
+  const { keepaliveMs = 0 } = options;
   if (!["grpc", "connect", "grpc-web"].includes(transport)) {
     throw mistake("INVALID_ARGUMENT", "transport", `expected grpc, connect or grpc-web, found '${String(transport)}'`);
   }
   checkInteger("attempts", attempts, 1, 5);
   checkInteger("timeoutMs", timeoutMs, 0, 2 ** 31 - 1);
+  checkInteger("streamTimeoutMs", streamTimeoutMs, 0, 2 ** 31 - 1);
+  checkInteger("keepaliveMs", keepaliveMs, 0, 2 ** 31 - 1);
   checkInteger("maxAnswerBytes", maxAnswerBytes, 1, 2 ** 32 - 1);
-  const authorize: Interceptor = (next) => (request) => {
-    request.header.set("authorization", `Bearer ${token}`);
+  const tell: Interceptor = (next) => async (request) => {
+    const given = typeof token === "function" ? await token() : token;
+    if (given) {
+      request.header.set("authorization", `Bearer ${given}`);
+    }
+    request.header.set("user-agent", `xlashape-typescript/${VERSION}`); // browsers keep their own
     return next(request);
   };
   const made: TransportOptions = {
     name: transport,
-    interceptors: token ? [authorize, ...interceptors] : [...interceptors],
+    interceptors: [tell, ...interceptors],
     readMaxBytes: maxAnswerBytes,
     tls: typeof tls === "object" ? tls : {},
+    keepaliveMs,
   };
   const connections = targetsOf(options).map((target) => open(target, made));
-  const policy: Policy = { timeoutMs, attempts };
-  return new Client(withPolicy(connections.map((connection) => connection.transport), policy), transport === "grpc", () => {
+  const policy: Policy = { timeoutMs, streamTimeoutMs, attempts };
+  return new Client(withPolicy(connections, policy), transport === "grpc", () => {
     connections.forEach((connection) => connection.close());
   });
 }

@@ -38,7 +38,7 @@ export function divides(kind: Kind): boolean {
   return [Kind.FLOOR_DIVIDE, Kind.CEIL_DIVIDE, Kind.MODULO].includes(kind);
 }
 
-/** Checks a map; the constructor of IndexingMap says what for. */
+/** Checks a map; the constructor of EvaluableMap says what for. */
 export function planOf({ state, dimensions, ranges, runtime, expressions, results, constraints }: Message): Plan {
   if (state === State.UNDEFINED || !(state in State)) {
     throw mistake("INVALID_MAP", "state", `a map in state ${State[state] ?? state} cannot be evaluated`);

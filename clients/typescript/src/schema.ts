@@ -5,3 +5,4 @@ export * from "./gen/xlashape/v1/indexing_service_pb.js";
 export * from "./gen/xlashape/v1/report_service_pb.js";
 export * from "./gen/xlashape/v1/shape_service_pb.js";
 export * from "./gen/xlashape/v1/types_pb.js";
+export * from "./gen/xlashape/v1/view_service_pb.js";

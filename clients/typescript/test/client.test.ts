@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, readFileSync } from "node:fs";
 import * as http2 from "node:http2";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -119,33 +119,18 @@ test("calls are sent again while the server is unavailable", async () => {
         }
         return sizes(96n);
       },
-      async *linearIndices(requests) {
-        let seen = 0;
-        for await (const { indices } of requests) {
-          seen += indices.length;
-          if (seen > 200_000 && ++calls < 3) {
-            throw new ConnectError("restarting", Code.Unavailable);
-          }
-          if (calls >= 2) {
-            yield { positions: indices };
-          }
-        }
-      },
-      describeShape: () => ({ descriptions: [{ rank: 1n }] }),
     });
     service(HloService, {
-      uploadModule: async (requests) => {
-        let bytes = 0;
-        for await (const { data } of requests) {
-          bytes += data.length;
-        }
-        if (++calls < 2) {
-          throw new ConnectError("restarting", Code.Unavailable);
-        }
-        return { module: { sizeBytes: BigInt(bytes) } };
+      deleteModule: () => {
+        calls++;
+        throw new ConnectError("the answer was lost", Code.Unavailable);
       },
-      getModule: () => {
-        throw new ConnectError("none", Code.NotFound);
+    });
+    service(IndexingService, {
+      async *indexingMaps() {
+        calls++;
+        yield {};
+        throw new ConnectError("restarting", Code.Unavailable);
       },
     });
   });
@@ -155,11 +140,72 @@ test("calls are sent again while the server is unavailable", async () => {
   assert.equal((await failure(client({ address, attempts: 1 }).byteSize("f32[]"))).code, Code.Unavailable);
   assert.equal(calls, 1);
   calls = 0;
-  const content = new Uint8Array(3 << 20);
-  assert.deepEqual([(await client({ address }).uploadModule(content)).module.sizeBytes, calls], [BigInt(content.length), 2]);
-  calls = 0;
-  const numbers = BigInt64Array.from({ length: 600_000 }, (_, i) => BigInt(i));
-  assert.deepEqual(await client({ address }).linearIndices("f32[600000]", numbers), numbers);
+  assert.equal((await failure(client({ address }).deleteModule("modules/0"))).code, Code.Unavailable);
+  const read = async () => {
+    for await (const maps of client({ address }).indexingMaps({ module: { name: "modules/0" } })) {
+      assert.equal(maps.instruction, "");
+    }
+  };
+  assert.equal((await failure(read())).code, Code.Unavailable);
+  assert.equal(calls, 2);
+});
+
+test("a server that is down is asked last, and again after a while", async () => {
+  const answering = await serve(({ service }) => service(ShapeService, { byteSize: () => sizes(1n) }));
+  let tried = 0;
+  const dead = createServer((socket) => {
+    tried++;
+    socket.destroy();
+  });
+  await new Promise<void>((resolve) => dead.listen(0, "127.0.0.1", resolve));
+  closing.push(() => dead.close());
+  const both = client({ address: [`127.0.0.1:${(dead.address() as AddressInfo).port}`, answering] });
+  for (let i = 0; i < 50; i++) {
+    await both.byteSize("f32[]");
+  }
+  assert.ok(tried >= 1 && tried <= 4, String(tried));
+});
+
+test("a token may change with each call, and the client names itself", async () => {
+  const seen: (string | null)[] = [];
+  const address = await serve(({ service }) => service(ShapeService, {
+    byteSize: (_, { requestHeader }: HandlerContext) => {
+      seen.push(requestHeader.get("authorization"), requestHeader.get("user-agent"));
+      return sizes(1n);
+    },
+  }));
+  let number = 0;
+  const asking = client({ address, token: async () => `token-${++number}` });
+  await asking.byteSize("f32[]");
+  await asking.byteSize("f32[]");
+  const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
+  const agent = `xlashape-typescript/${version}`;
+  assert.deepEqual(seen, ["Bearer token-1", agent, "Bearer token-2", agent]);
+});
+
+test("streams have a time of their own, and a client waits for its server", async () => {
+  const address = await serve(({ service }) => {
+    service(ShapeService, { byteSize: () => ({ sizes: [] }) });
+    service(IndexingService, {
+      async *indexingMaps() {
+        yield {};
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        yield {};
+      },
+    });
+  });
+  const count = async (one: Client) => {
+    let found = 0;
+    for await (const maps of one.indexingMaps({ module: { name: "modules/0" } })) {
+      found += Number(maps.instruction === "");
+    }
+    return found;
+  };
+  assert.equal(await count(client({ address, timeoutMs: 100 })), 2);
+  assert.equal((await failure(count(client({ address, streamTimeoutMs: 100 })))).code, Code.DeadlineExceeded);
+  await client({ address }).waitUntilReady();
+  const none = await failure(client({ address: "127.0.0.1:1" }).waitUntilReady({ timeoutMs: 200 }));
+  assert.equal(none.code, Code.Unavailable);
 });
 
 test("a connection that breaks is UNAVAILABLE, and the next call makes another", async () => {

@@ -3,6 +3,7 @@
 shapes, hlo, indexing  one class of handlers for each service
 maps                   the handlers of IndexingService that need no module
 reports                one handler for all reports
+views                  what a page shows: what a text is, pictures, slices of text, graphs
 inputs                 converts requests to values of the library, and paths of errors to fields of requests
 """
 
@@ -20,6 +21,7 @@ from xlashape_server.handlers.hlo import HloHandlers
 from xlashape_server.handlers.indexing import IndexingHandlers
 from xlashape_server.handlers.reports import ReportHandlers
 from xlashape_server.handlers.shapes import ShapeHandlers
+from xlashape_server.handlers.views import ViewHandlers
 from xlashape_server.modules import Modules
 
 __all__ = ["HloHandlers", "IndexingHandlers", "Rpc", "ShapeHandlers", "rpcs"]
@@ -47,6 +49,7 @@ def rpcs(config: Config, modules: Modules) -> tuple[Rpc, ...]:
         "ShapeService": ShapeHandlers(config),
         "HloService": HloHandlers(config, modules),
         "IndexingService": IndexingHandlers(config, modules),
+        "ViewService": ViewHandlers(config, modules),
     }
 
     def handler(method: MethodDescriptor) -> Callable[..., Any]:

@@ -22,8 +22,7 @@ from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import choice, decoded, placed
 from xlashape_server.handlers.shapes import size_of
 from xlashape_server.modules import HLO_MODULE_PROTO, HLO_PROTO, TEXT, Modules, format_of
-from xlashape_server.stored_file import Stored
-from xlashape_server.upload import Upload
+from xlashape_server.store import Stored, Upload
 
 T = TypeVar("T")
 

@@ -300,8 +300,8 @@ def _reads_of(instruction: HloInstruction, found: Iterable[InstructionReads], st
                     map=map_output(access.indexing.map, style),
                     leaf=access.leaf,
                     stride=access.stride,
-                    transactions=access.segments,
-                    ideal_transactions=int(access.ideal or 0),
+                    segments=access.segments,
+                    ideal=int(access.ideal or 0),
                 )
     return response
 

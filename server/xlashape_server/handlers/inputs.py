@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gzip
+import zlib
+from collections.abc import Callable, Sequence
+from io import BytesIO
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -12,8 +15,15 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from xlashape.caches import BoundedCache
-from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, LimitExceededError, XlashapeError
-from xlashape.limits import budget
+from xlashape.errors import (
+    DecodeError,
+    FieldPath,
+    InvalidArgumentError,
+    InvalidIndexError,
+    LimitExceededError,
+    XlashapeError,
+)
+from xlashape.limits import budget, spend
 from xlashape.proto import parse, v1, xla
 from xlashape.proto.packed import Payload, split
 from xlashape.shape import Shape
@@ -89,6 +99,25 @@ def check_text(text: str, maximum: int) -> None:
                 value=size,
             )
         reserve(_TEXT_FACTOR * size)
+
+
+def unpacked(data: bytes, name: str, check_size: Callable[[int, FieldPath], None], factor: int) -> bytes:
+    """The content of the field `name`, decompressed if it is gzip data. `check_size` bounds it, and `factor` is the
+    memory that each of its bytes takes, which is reserved. DecodeError for gzip data that is broken.
+    """
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    made = bytearray()
+    try:
+        with gzip.open(BytesIO(data)) as file:
+            while chunk := file.read(1 << 20):
+                spend(1 + len(chunk) // 1024)
+                check_size(len(made) + len(chunk), (name,))
+                reserve(factor * len(chunk))
+                made += chunk
+    except (OSError, EOFError, zlib.error) as error:
+        raise DecodeError(f"the {name} cannot be decompressed: {error}", field=name) from None
+    return bytes(made)
 
 
 def placed(error: XlashapeError, otherwise: FieldPath, **arguments: FieldPath) -> XlashapeError:

@@ -4,23 +4,20 @@ filled.
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Callable
-from io import BytesIO
 from typing import Any
 
 from google.protobuf.descriptor import MethodDescriptor
 
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, XlashapeError
-from xlashape.limits import budget, spend
+from xlashape.hlo import HloModule
+from xlashape.limits import budget
 from xlashape.proto import v1
-from xlashape.reports.messages import MOST_ROWS, check_remote, remote_options, response_of
-from xlashape.reports.register import report_of
-from xlashape.reports.report import Answer, Option, Report
+from xlashape.reports.messages import MOST_ROWS, remote_options, response_of
+from xlashape.reports.report import Answer, Option, Report, report_of
 from xlashape.tables import Kind
 from xlashape_server.config import Config
-from xlashape_server.handlers.inputs import check_text, decoded, placed, shape_of
+from xlashape_server.handlers.inputs import check_text, decoded, placed, shape_of, unpacked
 from xlashape_server.memory import reserve
 from xlashape_server.modules import Modules
 
@@ -57,16 +54,17 @@ class ReportHandlers:
                 field = "first_row" if message.first_row < 0 else "max_rows"
                 raise InvalidArgumentError(f"{field} is negative", field=field)
             with budget(self._config.max_analysis_steps, deadline, report.name):
-                _check_section(report, message)
+                uploaded = _check_section(report, message)
+                argument = self._input(message, uploaded) if uploaded else message.argument
                 answer = self._kept_answer(report, message, inputs)
                 reserve(_ROW_BYTES * min(message.max_rows or MOST_ROWS, MOST_ROWS))
                 try:
                     made = response_of(
-                        answer, response, section=message.section, argument=message.argument,
+                        answer, response, section=message.section, argument=argument,
                         first=message.first_row, most=message.max_rows,
                     )  # fmt: skip
-                except (InvalidArgumentError, NotFoundError) as error:
-                    raise placed(error, ("argument",)) from None
+                except (DecodeError, InvalidArgumentError, NotFoundError) as error:
+                    raise placed(error, (uploaded or "argument",)) from None
             return made.SerializeToString()
 
         return handle
@@ -84,14 +82,7 @@ class ReportHandlers:
         module = self._input(message, "module") if message.HasField("module") else None
         if module is None:
             return self._answer(report, message, inputs)
-        kept = self._modules.cache.report(module, key)
-        if kept is None:
-            kept = self._answer(report, message, inputs)
-            # Tables that are made on demand have at most a row for each instruction.
-            instructions = sum([len(computation.instructions) for computation in module.computations])
-            size = len(key) + _ROW_BYTES * (1 + len(kept) + instructions)
-            self._modules.cache.put_report(module, key, size, kept)
-        return kept
+        return kept_answer(self._modules, module, key, lambda: self._answer(report, message, inputs))
 
     def _answer(self, report: Report, message: Any, inputs: list[str]) -> Answer:
         given = [name for name in inputs if message.HasField(name)]
@@ -119,23 +110,21 @@ class ReportHandlers:
         if isinstance(value, bytes):
             self._modules.check_size(len(value), (name,))
             reserve(_PROFILE_FACTOR * len(value))
-            return self._unpacked(value, name) if value.startswith(b"\x1f\x8b") else value
+            return unpacked(value, name, self._modules.check_size, _PROFILE_FACTOR)
         check_text(value, self._config.max_text_bytes)
         return value.encode()  # as content: text could name a file of this machine
 
-    def _unpacked(self, data: bytes, name: str) -> bytes:
-        """The content of gzip data: as many bytes at most as a module may have, and not in a file of this machine."""
-        made = bytearray()
-        try:
-            with gzip.open(BytesIO(data)) as file:
-                while chunk := file.read(1 << 20):
-                    spend(1 + len(chunk) // 1024)
-                    self._modules.check_size(len(made) + len(chunk), (name,))
-                    reserve(_PROFILE_FACTOR * len(chunk))
-                    made += chunk
-        except (OSError, EOFError, zlib.error) as error:
-            raise DecodeError(f"the profile cannot be decompressed: {error}", field=name) from None
-        return bytes(made)
+
+def kept_answer(modules: Modules, module: HloModule, key: bytes, make: Callable[[], Answer]) -> Answer:
+    """The answer of a report about a module, which is kept with the module: `key` is the name of the report, a space
+    and the serialized options."""
+
+    def weigh(answer: Answer) -> int:
+        # Tables that are made on demand have at most a row for each instruction.
+        instructions = sum([len(computation.instructions) for computation in module.computations])
+        return len(key) + _ROW_BYTES * (1 + len(answer) + instructions)
+
+    return modules.cache.report_or(module, key, make, weigh)
 
 
 def _is_set(option: Option, message: Any) -> bool:
@@ -151,18 +140,23 @@ def _value(option: Option, message: Any) -> Any:
     return tuple(value) if option.kind is Kind.TEXTS else value
 
 
-def _check_section(report: Report, message: Any) -> None:
-    """NotFoundError or InvalidArgumentError for a table or an argument that the report does not have."""
+def _check_section(report: Report, message: Any) -> str:
+    """The field with the content that the table depends on; "" where it depends on none. NotFoundError or
+    InvalidArgumentError for a table or an argument that the report does not have.
+    """
     try:
         if message.section == "totals":
             raise InvalidArgumentError("every response has the totals: leave `section` empty", field="section")
-        if message.section:
-            check_remote(report, message.section)
         argument = report.section(message.section).argument if message.section else None
     except XlashapeError as error:
         raise placed(error, ("section",)) from None
+    if argument is not None and argument.is_content:
+        if not message.HasField(argument.name):
+            raise InvalidArgumentError(f"{message.section} needs {argument.meaning}", field=argument.name)
+        return argument.name
     if argument is not None and not message.argument:
         raise InvalidArgumentError(f"{message.section} needs an argument: {argument.meaning}", field="argument")
     if argument is not None and argument.choices and message.argument not in argument.choices:
         expected = ", ".join(argument.choices)
         raise InvalidArgumentError(f"expected one of {expected}, found {message.argument[:60]!r}", field="argument")
+    return ""

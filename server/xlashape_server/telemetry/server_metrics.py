@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-import xlashape
+from xlashape.version import __version__
 from xlashape_server.config import Config
 from xlashape_server.telemetry.catalogue import METRICS, STAGES
 
@@ -131,7 +131,7 @@ class ServerMetrics(Collector):
             values["xlashape_store_modules"], values["xlashape_store_bytes"] = usage
         for name, value in values.items():
             found[name].add_sample(name, {}, value)
-        versions = {"version": xlashape.__version__, "python": platform.python_version()}
+        versions = {"version": __version__, "python": platform.python_version()}
         found["xlashape_build_info"].add_sample("xlashape_build_info", versions, 1)
         # The watching process removes what is too old, and workers make room for uploads.
         evictions = found["xlashape_store_evictions_total"]

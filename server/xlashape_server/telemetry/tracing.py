@@ -27,8 +27,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-import xlashape
 from xlashape.errors import InvalidArgumentError
+from xlashape.version import __version__
 from xlashape_server.telemetry.spans import Attributes, Headers, set_maker
 
 _LEAST_WAIT_SECONDS = 0.001  # for a turn, that is worth a span
@@ -56,7 +56,7 @@ class Tracing:
 
     def __init__(self, names: Mapping[str, str], provider: TracerProvider | None = None) -> None:
         self._provider = provider or _provider()
-        self._tracer = self._provider.get_tracer("xlashape_server", xlashape.__version__)
+        self._tracer = self._provider.get_tracer("xlashape_server", __version__)
         opted = {each.strip() for each in os.environ.get("OTEL_SEMCONV_STABILITY_OPT_IN", "").split(",")}
         self._has_new, self._has_old = bool(opted & {"rpc", "rpc/dup"}), "rpc" not in opted or "rpc/dup" in opted
         self._names = dict(names)
@@ -159,7 +159,7 @@ class _CallSpan:
 
 def _provider() -> TracerProvider:
     """The SDK, as the variables of OpenTelemetry configure it: resource, sampler, limits, batches and exporters."""
-    resource = Resource.create({"service.version": xlashape.__version__, "process.pid": os.getpid()})
+    resource = Resource.create({"service.version": __version__, "process.pid": os.getpid()})
     if str(resource.attributes.get(SERVICE_NAME, "unknown_service")).startswith("unknown_service"):
         resource = resource.merge(Resource({SERVICE_NAME: "xlashape"}))
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)

@@ -1,12 +1,13 @@
-"""HTTP beside gRPC: Connect, gRPC-Web and gRPC at an address of its own, for browsers, curl and caches. Needs the extra
+"""HTTP/1.1 beside gRPC: Connect and gRPC-Web at an address of its own, for browsers, curl and caches. Needs the extra
 `web`.
 
-messages     headers, CORS, messages in JSON and in protobuf's own format, errors for connectrpc
+messages     headers, CORS, messages in JSON and in protobuf's own format
+forms        how Connect and gRPC-Web write messages, streams of answers and errors
+page         the static files of the page
+agents       tools for coding agents, over the Model Context Protocol
 exchanges    the adapter between one HTTP request and the guard
-answers      answers as they are sent, and refusals of requests that no protocol takes
 application  every RPC of the schema as an ASGI application, made of the descriptors
-connections  one connection: its turns at the event loop, and its end
-listener     the sockets, TLS and the life of the connections
+listener     uvicorn at the address, in a thread of its own
 """
 
 from __future__ import annotations

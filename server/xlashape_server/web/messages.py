@@ -1,4 +1,4 @@
-"""Messages of HTTP: headers, origins, bodies and refusals.
+"""Messages of HTTP: headers, origins and bodies.
 
 What the headers of a request say: how long its caller waits, and how its answer may be compressed.
 
@@ -9,17 +9,13 @@ A browser sends a preflight request first, and gives the answer to the page only
 leads to this machine once it is loaded (DNS rebinding) needs no permission of that kind: it is known by the name that
 it asks for.
 
-Statuses as connectrpc takes them, with details in JSON too.
-
-Connect's protocol sends the bytes of a detail in base64, and beside them, under `debug`, what they say: for people who
-read an answer with curl or in a browser's console. Clients read the bytes. connectrpc writes `debug` for messages whose
-type it knows, so that the types of google.rpc are told to it.
-
 The formats of messages over HTTP. Handlers use only protobuf's own format; JSON is read and written here, in the turn
 of the call.
 
 >>> from xlashape.proto import v1
->>> json_to_proto(b'{"indices": ["300"]}', v1.LinearIndexRequest, 1 << 20) == v1.LinearIndexRequest(indices=[300]).SerializeToString()
+>>> json_to_proto(b'{"indices": ["300"]}', v1.LinearIndexRequest, 1 << 20) == v1.LinearIndexRequest(
+...     indices=[300]
+... ).SerializeToString()
 True
 """
 
@@ -30,41 +26,38 @@ import ipaddress
 import json
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple, cast
+from contextlib import suppress
+from typing import Any, cast
 
-from connectrpc.code import Code
-from connectrpc.errors import ConnectError, ErrorDetail
-from google.protobuf import any_pb2, descriptor_pb2, json_format
-from google.protobuf.descriptor import Descriptor, FileDescriptor
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
-from google.rpc import code_pb2, error_details_pb2, status_pb2
-from protobuf import Registry
-from protobuf.wkt import Any as AnyMessage
-from protobuf.wkt import FileDescriptorSet
 
-from xlashape.errors import DecodeError, LimitExceededError
+from xlashape.errors import DecodeError, InvalidArgumentError, LimitExceededError
+from xlashape.proto import is_repeated
 from xlashape_server.config import Config
 from xlashape_server.memory import reserve
 
-ENCODINGS = ("accept-encoding", "connect-accept-encoding", "grpc-accept-encoding")
-UNARY_TYPES = ("application/json", "application/proto")
-_TIMEOUT = re.compile(r"\d{1,10}")
-_GRPC_TIMEOUT = re.compile(r"(\d{1,8})([HMSmun])")
+_TIMEOUT = re.compile(r"([0-9]{1,10})")
+_GRPC_TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])")
 _GRPC_UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _NO_WEIGHT = re.compile(r"q\s*=\s*0(\.0{0,3})?")
 
 
-def timeout_of(headers: dict[str, str]) -> tuple[float | None, tuple[str, ...]]:
-    """The timeout of a call in seconds, None without one, and the names of the headers that give it. The caller of this
-    function removes them. A timeout that cannot be read is left in its header, and connectrpc refuses it.
+def timeout_of(headers: dict[str, str]) -> float | None:
+    """The timeout of a call in seconds; None without one. InvalidArgumentError if it cannot be read.
+
+    >>> timeout_of({"connect-timeout-ms": "1500"}), timeout_of({"grpc-timeout": "2M"}), timeout_of({})
+    (1.5, 120.0, None)
     """
-    timeout = headers.get("connect-timeout-ms")
-    if timeout is not None and timeout.isascii() and _TIMEOUT.fullmatch(timeout):
-        return int(timeout) / 1000, ("connect-timeout-ms",)
-    match = _GRPC_TIMEOUT.fullmatch(headers.get("grpc-timeout", ""))
-    if match is not None and headers["grpc-timeout"].isascii():
-        return int(match[1]) * _GRPC_UNITS[match[2]], ("grpc-timeout",)
-    return None, ()
+    for name, kind in (("connect-timeout-ms", _TIMEOUT), ("grpc-timeout", _GRPC_TIMEOUT)):
+        text = headers.get(name)
+        if text is not None:
+            match = kind.fullmatch(text)
+            if match is None:
+                raise InvalidArgumentError(f"{name}: cannot read the timeout {text[:100]!r}")
+            return int(match[1]) / 1000 if kind is _TIMEOUT else int(match[1]) * _GRPC_UNITS[match[2]]
+    return None
 
 
 def mistake_of(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> str:
@@ -88,17 +81,6 @@ def mistake_of(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> str:
     if {b"content-length", b"transfer-encoding"} <= names:
         return "content-length and transfer-encoding: expected one of them"
     return ""
-
-
-def encodings_header(http_method: str, media_type: str) -> str:
-    """The header that says how answers may be compressed: the whole of one, or each message by itself. Empty for gRPC,
-    whose clients all accept gzip and none expects it.
-    """
-    if http_method == "GET" or media_type in UNARY_TYPES:
-        return "accept-encoding"
-    if media_type.startswith("application/grpc"):
-        return "grpc-accept-encoding" if media_type.startswith("application/grpc-web") else ""
-    return "connect-accept-encoding"
 
 
 def accepts_gzip(header: str) -> bool:
@@ -198,53 +180,6 @@ class Origins:
         return headers
 
 
-# -- refusals ----------------------------------------------------------------------------------
-
-
-_CODES = {member.value.upper().replace("CANCELED", "CANCELLED"): member for member in Code}
-
-
-def connect_error(status: status_pb2.Status) -> ConnectError:
-    """Code, message and details of a status."""
-    code = _CODES.get(code_pb2.Code.Name(status.code), Code.UNKNOWN)
-    return ConnectError(code, status.message, [_detail(each) for each in status.details])
-
-
-def _detail(packed: any_pb2.Any) -> ErrorDetail:
-    kept = AnyMessage(type_url=packed.type_url, value=packed.value)
-    kind = _REGISTRY.message(packed.type_url.rpartition("/")[2])
-    message = None if kind is None else kept.unpack(kind)
-    return ErrorDetail(kept if message is None else message)
-
-
-def _registry() -> Registry:
-    """The types of google.rpc's error details."""
-    files = descriptor_pb2.FileDescriptorSet()
-
-    def add(file: FileDescriptor) -> None:
-        for dependency in file.dependencies:
-            add(dependency)
-        if file.name not in {known.name for known in files.file}:
-            file.CopyToProto(files.file.add())
-            for message in files.file[-1].message_type:
-                _name_fields(message, file.message_types_by_name[message.name])
-
-    add(error_details_pb2.DESCRIPTOR)
-    kind: Any = cast("Any", FileDescriptorSet)  # its types are of newer Pythons than the oldest that this runs on
-    return kind.from_binary(files.SerializeToString()).to_registry()
-
-
-def _name_fields(message: descriptor_pb2.DescriptorProto, known: Descriptor) -> None:
-    """Sets the names of fields in JSON, which Google's descriptors know and do not copy."""
-    for field in message.field:
-        field.json_name = known.fields_by_name[field.name].json_name
-    for nested in message.nested_type:
-        _name_fields(nested, known.nested_types_by_name[nested.name])
-
-
-_REGISTRY = _registry()
-
-
 # -- messages ----------------------------------------------------------------------------------
 
 
@@ -252,64 +187,36 @@ _MEMORY_OF_JSON = 25  # upper bound of the bytes of Python objects for each byte
 # the same for each byte of an answer: a varint of two bytes becomes a str of 53 bytes and an entry in a list
 _MEMORY_OF_ANSWER = 40
 _MAX_ERROR_TEXT = 300
-_GZIP = b"\x1f\x8b"  # no message of protobuf or JSON begins so
 _LEVEL = 1  # 1 MB of JSON about instructions is 9 times smaller after 4 ms; level 6 makes it 10 times smaller in 7 ms
 
 
-class Received(NamedTuple):
-    """A message as it was received."""
-
-    data: bytes
-    is_json: bool
-
-
-class _Codec:
-    """A codec for connectrpc that leaves messages undecoded: they are decoded where a call has a turn and a
-    reservation, not on the event loop.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._is_json = name == "json"
-
-    def name(self) -> str:
-        return self._name
-
-    def encode(self, message: bytes) -> bytes:
-        return message
-
-    def decode(self, data: bytes | bytearray, message_class: object) -> Received:
-        del message_class
-        return Received(bytes(data), self._is_json)
-
-
-class _Gzip:
-    """Compression with gzip for connectrpc, which leaves messages as they come: the guard unpacks requests, within its
-    limits, and answers are compressed in the turns of their calls, not on the event loop.
-    """
-
-    def name(self) -> str:
-        return "gzip"
-
-    def compress(self, data: bytes | bytearray | memoryview) -> bytes:
-        return (
-            bytes(data) if bytes(data[:2]) == _GZIP else compressed(bytes(data))
-        )  # what connectrpc says at the end of a stream
-
-    def decompress(self, data: bytes | bytearray | memoryview, read_max_bytes: int | None = None) -> bytes:
-        del read_max_bytes
-        if bytes(data[:2]) != _GZIP:
-            raise ValueError("the message is not in the format of gzip")
-        return bytes(data)
+_NAMES: dict[type, str] = {
+    str: "text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+}
+_NUMBER = ((int, float, str), "a number")
+_TYPES: dict[int, tuple[tuple[type, ...], str]] = {
+    FieldDescriptor.CPPTYPE_INT32: _NUMBER,
+    FieldDescriptor.CPPTYPE_INT64: _NUMBER,
+    FieldDescriptor.CPPTYPE_UINT32: _NUMBER,
+    FieldDescriptor.CPPTYPE_UINT64: _NUMBER,
+    FieldDescriptor.CPPTYPE_DOUBLE: _NUMBER,
+    FieldDescriptor.CPPTYPE_FLOAT: _NUMBER,
+    FieldDescriptor.CPPTYPE_BOOL: ((bool,), "true or false"),
+    FieldDescriptor.CPPTYPE_ENUM: ((str, int), "the name of a value"),
+    FieldDescriptor.CPPTYPE_STRING: ((str,), "text"),
+    FieldDescriptor.CPPTYPE_MESSAGE: ((dict,), "an object"),
+}
+"""The types of values in JSON for the types of fields. Numbers of 64 bits are texts there."""
 
 
 def compressed(data: bytes) -> bytes:
     """The content compressed with gzip."""
     return gzip.compress(data, _LEVEL, mtime=0)
-
-
-CODECS: tuple[Any, ...] = (_Codec("proto"), _Codec("json"))
-COMPRESSIONS: tuple[Any, ...] = (_Gzip(),)
 
 
 def json_to_proto(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
@@ -318,8 +225,6 @@ def json_to_proto(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
 
     Unknown fields are errors: a misspelled name would otherwise be a field that is not set.
     """
-    if not data.strip():
-        return b""
     if len(data) > max_bytes:
         raise LimitExceededError(
             f"a request message in JSON has {len(data)} bytes, of {max_bytes} allowed; protobuf's own format (proto) "
@@ -328,22 +233,63 @@ def json_to_proto(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
             maximum=max_bytes,
             value=len(data),
         )
+    if not data.strip():
+        return b""
     reserve(_MEMORY_OF_JSON * len(data))
     try:
         if data.lstrip()[:1] != b"{":  # an empty list, which Parse takes for an empty message
             raise ValueError("expected an object in braces")
         return json_format.Parse(data, kind()).SerializeToString()
-    except json_format.ParseError as error:
+    except (json_format.ParseError, RecursionError, ValueError) as error:
         text = str(error)
-    except (RecursionError, ValueError) as error:
-        text = str(error)
+    with suppress(RecursionError, ValueError):  # it is no JSON
+        text = _wrong_type(json.loads(data), cast("Descriptor", kind.DESCRIPTOR)) or text
     if "recursion" in text:
         text = "it is nested too deeply"
+    if "SystemError" in text:  # of upb, which looks the name up
+        text = "the name of a field has half of a surrogate pair, which is not text"
     text = " ".join(text.split()).removesuffix(".")
     raise DecodeError(
         f"not a {kind.DESCRIPTOR.full_name} in JSON: "
         f"{text if len(text) <= _MAX_ERROR_TEXT else text[:_MAX_ERROR_TEXT] + '…'}"
     )
+
+
+def _wrong_type(message: Any, kind: Descriptor, path: str = "") -> str:
+    """Where a value of a message in JSON has not the type of its field; empty if all have it. json_format names types
+    of Python.
+    """
+    for name, value in cast("dict[str, Any]", message).items() if isinstance(message, dict) else ():
+        if value is None or not name.isascii():  # upb fails to look up half of a surrogate pair
+            continue
+        field = kind.fields_by_camelcase_name.get(name, kind.fields_by_name.get(name))
+        if field is None:
+            continue
+        at, values = f"{path}{name}", {"": value}
+        if is_repeated(field):
+            if type(value) is not list:
+                return f"{at}: expected a list, found {_named(value)}"
+            values = {f"[{number}]": each for number, each in enumerate(cast("list[Any]", value))}
+        for index, each in values.items():
+            types, expected = _TYPES[field.cpp_type]
+            if type(each) not in types or (expected == "a number" and not _is_number(each)):
+                return f"{at}{index}: expected {expected}, found {_named(each)}"
+            text = _wrong_type(each, field.message_type, f"{at}{index}.") if field.message_type is not None else ""
+            if text:
+                return text
+    return ""
+
+
+def _is_number(value: str | float) -> bool:
+    try:
+        float(value)
+    except (ValueError, OverflowError) as error:
+        return isinstance(error, OverflowError)  # json_format says that it is out of range
+    return True
+
+
+def _named(value: object) -> str:
+    return _NAMES.get(type(value), "null")
 
 
 def proto_to_json(data: bytes, kind: type[Message], max_bytes: int) -> bytes:

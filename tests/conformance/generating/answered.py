@@ -53,7 +53,8 @@ class Cases:
         code: str | None = None,
         **options: Any,
     ) -> None:
-        """Adds a case of an RPC, with the answers or the error of the handler. With `code`, the expected error is this code, without details."""
+        """Adds a case of an RPC, with the answers or the error of the handler. With `code`, the expected error is this
+        code, without details."""
         call = {"rpc": rpc, "requests": list(requests), **options}
         case: dict[str, Any] = {"call": call} if stored is None else {"stored": stored, "call": call}
         if code is not None:
@@ -89,7 +90,8 @@ class Cases:
         self.add(name, stored=stored, pages={"rpc": rpc, "request": request}, **_kept(items))
 
     def bulk(self, name: str, rpc: str, request: dict[str, Any], field: str, numbers: dict[str, Any]) -> None:
-        """Adds a case of a bulk call. `field` is the field of the numbers in the request of the RPC that takes one message."""
+        """Adds a case of a bulk call. `field` is the field of the numbers in the request of the RPC that takes one
+        message."""
         service, _, method = rpc.partition("/")
         unary = f"{service}/{_UNARY[method]}"
         made: Any = message_of(message_class(method_of(unary).input_type.full_name), request)

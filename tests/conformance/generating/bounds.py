@@ -1,6 +1,7 @@
 """Maps whose values are near the ends of 128 bits and of int64, just within and just beyond, at one point and at many.
 
-Each case has the points that the map is evaluated at, all of which but the last have a value or are outside the domain. The last one is what the case is about.
+Each case has the points that the map is evaluated at, all of which but the last have a value or are outside the domain.
+The last one is what the case is about.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ def add(cases: Cases) -> None:
 
 
 def _messages() -> dict[str, tuple[dict[str, Any], list[list[int]]]]:
-    """What text does not say: operations on three operands, nodes that nothing uses, and numbers that grow with each node."""
+    """What text does not say: operations on three operands, nodes that nothing uses, and numbers that grow with each
+    node."""
     anything = {"bounds": {"lower": str(INT64_MIN), "upper": str(INT64_MAX)}}
 
     def made(expressions: list[dict[str, Any]], result: int) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from generating.answered import Cases
 from xlashape.proto import services
-from xlashape.reports.messages import remote_sections
-from xlashape.reports.register import report_of
+from xlashape.reports.report import report_of
 
 _ARGUMENTS = {
     ("memory", "at"): ("ynn_fusion.4", "x.1"),
@@ -46,6 +45,13 @@ def _cases_of(cases: Cases, method) -> None:
         traces = _VECTORS / "profiles"
         content = base64.b64encode((traces / "conv_grad.trace.json.gz").read_bytes()).decode()
         cases.call(f"{name}/trace", rpc, {"profile": content}, stored=[])
+        earlier = base64.b64encode((traces / "scan_grad.trace.json.gz").read_bytes()).decode()
+        both = {"profile": content, "section": "against", "earlier": earlier}
+        cases.call(f"{name}/against/earlier", rpc, both, stored=[])
+        cases.call(f"{name}/against/two_rows", rpc, both | {"firstRow": "1", "maxRows": 2}, stored=[])
+        cases.call(f"{name}/against/no_earlier", rpc, {"profile": content, "section": "against"}, stored=[])
+        broken = base64.b64encode(b"no profile").decode()
+        cases.call(f"{name}/against/broken", rpc, both | {"earlier": broken}, stored=[])
         cases.call(f"{name}/broken", rpc, {"profile": base64.b64encode(b"no profile").decode()}, stored=[])
     for module in ("attention", "fused", "loops"):
         cases.call(f"{name}/{module}", rpc, of(module), stored=[module])
@@ -66,7 +72,7 @@ def _cases_of(cases: Cases, method) -> None:
     cases.call(f"{name}/no_module", rpc, {}, stored=[])
     cases.call(f"{name}/broken_text", rpc, {each: {"text": "HloModule m\n\nENTRY e {"} for each in inputs}, stored=[])
     cases.call(f"{name}/no_such_section", rpc, of("fused", section="nowhere"), stored=["fused"])
-    for section in remote_sections(report):
+    for section in report.sections:
         if section.argument is None:
             cases.call(f"{name}/{section.name}", rpc, of("fused", section=section.name, maxRows=5), stored=["fused"])
             continue

@@ -77,6 +77,14 @@ def bulk() -> Cases:
     cases.bulk(
         "half_a_million_points", batch, {"map": _text(text)}, "points", {"count": 500_000, "moduli": [1001, 702, 5]}
     )
+    lines = "(d0)[s0] -> (d0 * 4 + s0),\ndomain:\nd0 in [0, 9999]\ns0 in [0, 3]\nd0 + s0 in [0, 9999]"
+    cases.bulk(
+        "twenty_thousand_points_of_a_map_on_lines",
+        batch,
+        {"map": _text(lines)},
+        "points",
+        {"count": 20_000, "moduli": [10_000, 4]},
+    )
     cases.bulk(
         "sixteen_million_indices",
         linear,
@@ -106,6 +114,7 @@ def connection() -> Cases:
     cases.lines[-1]["server"] = "unix"
     _credentials(cases)
     _several_servers(cases)
+    _bad_servers(cases)
     cases.call("back", "ShapeService/LinearIndex", request)
     return cases
 
@@ -122,6 +131,13 @@ def _credentials(cases: Cases) -> None:
         cases.add(f"token/{variant}", call={"rpc": linear, "requests": [request]}, error=error)
     for line in cases.lines[-6:]:
         line["server"] = line["name"].partition("/")[2]
+    # One connection, whose token changes.
+    for i, token in enumerate(("right", "wrong", "right")):
+        if token == "right":
+            cases.call(f"token/changes/{i}", linear, request, token=token)
+        else:
+            cases.add(f"token/changes/{i}", call={"rpc": linear, "requests": [request], "token": token}, error=error)
+        cases.lines[-1]["server"] = "token/changes"
 
 
 def _several_servers(cases: Cases) -> None:
@@ -129,9 +145,47 @@ def _several_servers(cases: Cases) -> None:
     linear, shape = "ShapeService/LinearIndices", {"shape": _text(_TILED)}
     few = {"count": 3, "moduli": [3, 5]}
     count = len(cases.lines)
-    cases.bulk("dead_and_alive", linear, shape, "indices", few)
     for number in range(12):
         cases.bulk(f"two/{number}", linear, shape, "indices", few)
+    for number in range(12):
+        cases.bulk(f"tls_two/{number}", linear, shape, "indices", few)
+    cases.bulk("tls_names", linear, shape, "indices", few)
     cases.bulk("unavailable_twice", linear, shape, "indices", few)
+    cases.bulk("answers_lost/read", linear, shape, "indices", few)
+    cases.upload("answers_lost/upload", "fused", stored=[])
+    # Told as UNAVAILABLE, since a second deletion would be NOT_FOUND, and a second stream would begin anew.
+    delete = {"name": "$name:fused"}
+    cases.call("answers_lost/delete", "HloService/DeleteModule", delete, stored=["fused"], code="UNAVAILABLE")
+    stream = {"module": {"text": "HloModule m\n\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n"}}
+    cases.call("answers_lost/stream", "IndexingService/IndexingMaps", stream, code="UNAVAILABLE")
     for line in cases.lines[count:]:
         line["server"] = line["name"].split("/")[1]
+
+
+def _bad_servers(cases: Cases) -> None:
+    """Servers that are slow, silent, dead, or close connections: alone, and the first of two."""
+    linear, maps, bulk = "ShapeService/LinearIndex", "IndexingService/IndexingMaps", "ShapeService/LinearIndices"
+    shape = {"shape": _text(_TILED)}
+    request = shape | {"indices": ["2", "3"]}
+    module = {"module": {"text": "HloModule m\n\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n"}}
+    count = len(cases.lines)
+    for name in ("slow", "silent"):
+        cases.call(f"{name}/deadline", linear, request, code="DEADLINE_EXCEEDED", timeout_ms=700)
+        cases.call(f"{name}/deadline_of_a_stream", maps, module, code="DEADLINE_EXCEEDED", timeout_ms=700)
+        cases.call(f"{name}/cancelled", linear, request, code="CANCELLED", cancel_after_ms=300)
+        cases.call(f"{name}/cancelled_stream", maps, module, code="CANCELLED", cancel_after_ms=300)
+    cases.call("refusing/call", linear, request, code="UNAVAILABLE", timeout_ms=40_000)
+    cases.call("refusing/stream", maps, module, code="UNAVAILABLE", timeout_ms=40_000)
+    for name in ("dead_and_alive", "refusing_and_alive", "silent_and_alive"):
+        # The first cases are calls by the connection itself, which are not sent again.
+        cases.call(f"{name}/call", linear, request, timeout_ms=40_000)
+        cases.call(f"{name}/stream", maps, module, timeout_ms=40_000)
+        for number in range(4):
+            cases.call(f"{name}/call/{number}", linear, request, timeout_ms=40_000)
+        cases.bulk(f"{name}/bulk", bulk, shape, "indices", {"count": 3, "moduli": [3, 5]})
+    for line in cases.lines[count:]:
+        line["server"] = line["name"].split("/")[1]
+        line["within_ms"] = 8000
+    # A stream that the client keeps open, and cancels after an answer.
+    cases.call("cancelled_while_open", bulk, request, code="CANCELLED", keep_open=True, cancel_after_ms=300)
+    cases.lines[-1]["within_ms"] = 8000

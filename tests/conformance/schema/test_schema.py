@@ -1,12 +1,12 @@
 """The compiled schema equals XLA's, which xla_schema_0.12.0.1.json lists: every name, number, type and order.
 
-The file is not part of the project. It is looked for in $XLASHAPE_SHARED/schema, then in ../shared/schema beside the checkout.
+The file is not part of the project. It is looked for in $XLASHAPE_SHARED/schema, then in ../shared/schema beside the
+checkout.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +17,16 @@ from google.protobuf.descriptor_pb2 import (
     FieldDescriptorProto,
     FileDescriptorProto,
 )
+from optional import shared
 
 from xlashape import proto
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
-def _shared() -> Path:
-    return Path(os.environ.get("XLASHAPE_SHARED", CHECKOUT.parent / "shared"))
-
-
 @pytest.fixture(scope="module")
 def facts() -> dict[str, dict[str, Any]]:
-    path = _shared() / "schema" / "xla_schema_0.12.0.1.json"
-    if not path.exists():
-        # Where the directory is, the file must be: a check that is skipped silently checks nothing.
-        if os.environ.get("CI") == "true" and _shared().exists():
-            pytest.fail(f"{_shared()} exists without schema/xla_schema_0.12.0.1.json")
-        pytest.skip("xla_schema_0.12.0.1.json is missing; set XLASHAPE_SHARED to compare with XLA's schema")
+    path = shared("schema", "xla_schema_0.12.0.1.json")
     return {file["file"]: file for file in json.loads(path.read_text())}
 
 
@@ -47,7 +39,8 @@ def _enum(enum: EnumDescriptorProto) -> dict[str, Any]:
 
 
 def _field(field: FieldDescriptorProto, message: DescriptorProto) -> dict[str, Any]:
-    """One field in the words of the file: `label` for repeated and for proto3's explicit optional, `oneof` for a real one."""
+    """One field in the words of the file: `label` for repeated and for proto3's explicit optional, `oneof` for a real
+    one."""
     told: dict[str, Any] = {"name": field.name, "number": field.number}
     told["type"] = field.type_name.lstrip(".") or FieldDescriptorProto.Type.Name(field.type)[len("TYPE_") :].lower()
     if field.label == FieldDescriptorProto.LABEL_REPEATED:
@@ -78,7 +71,8 @@ def _message(message: DescriptorProto) -> dict[str, Any]:
 
 
 def _flat(messages: list[dict[str, Any]], scope: str) -> dict[str, dict[str, Any]]:
-    """Full name → message, each without its nested messages, so that a difference is reported at the message that has it."""
+    """Full name → message, each without its nested messages, so that a difference is reported at the message that has
+    it."""
     flat: dict[str, dict[str, Any]] = {}
     for message in messages:
         name = f"{scope}.{message['name']}"

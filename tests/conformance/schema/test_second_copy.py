@@ -1,8 +1,8 @@
-"""A program with another copy of XLA's schema beside our generated code starts and runs in Go and in C++, which abort a program with two copies of a
-file.
+"""A program with another copy of XLA's schema beside our generated code starts and runs in Go and in C++, which abort a
+program with two copies of a file.
 
-The copy is that of protos/xla, generated as XLA's own build would: with the package `xla` and its files' own paths. Each program writes a shape with XLA's
-message, reads the bytes with ours, and the reverse.
+The copy is that of protos/xla, generated as XLA's own build would: with the package `xla` and its files' own paths.
+Each program writes a shape with XLA's message, reads the bytes with ours, and the reverse.
 
 Run only in CI, with the tools that are installed, since the tests must need only Python.
 """
@@ -21,7 +21,7 @@ from xlashape.shape import Shape
 
 ROOT = Path(__file__).resolve().parents[3]
 XLA = ("xla/xla_data.proto", "xla/service/hlo.proto", "xla/service/metrics.proto")
-OURS = ("types", "shape_service", "hlo_service", "indexing_service", "report_service")
+OURS = ("types", "shape_service", "hlo_service", "indexing_service", "report_service", "view_service")
 TEXT = "bf16[<=20,300]{0,1:T(8,128)(2,1)S(1)}"
 DATA = Shape.parse(TEXT).to_proto().SerializeToString(deterministic=True)
 
@@ -81,6 +81,7 @@ CPP = """
 #include "xlashape/v1/indexing_service.pb.h"
 #include "xlashape/v1/report_service.pb.h"
 #include "xlashape/v1/shape_service.pb.h"
+#include "xlashape/v1/view_service.pb.h"
 
 int main() {
   std::ifstream file("shape.binpb", std::ios::binary);

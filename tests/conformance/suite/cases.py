@@ -1,7 +1,8 @@
 """The cases of ../cases/*.jsonl, one JSON object a line.
 
     name        unique, `file/what/which`
-    call        {"rpc": "ShapeService/ByteSize", "requests": [MESSAGE, …], "timeout_ms", "keep_open", "stop_after"}, as Call in testee.proto
+    call        {"rpc": "ShapeService/ByteSize", "requests": [MESSAGE, …], "timeout_ms", "keep_open", "stop_after", "cancel_after_ms"}, as Call in
+                testee.proto, and "token": "right" or "wrong"
     evaluation  {"map": TEXT, "form": "message" or "text", "points": [[…], …], "batch": true}
                 or {"map": {…}}, a map as a message in JSON, for maps that text cannot express
     upload      {"content": "$attention"}
@@ -9,18 +10,25 @@
     bulk        {"rpc": …, "request": MESSAGE, "numbers": {"count": 1000000, "modulus": 4096}}: the numbers are i * 7919 mod modulus, or, with "moduli",
                 rows of numbers, number j of row i being i * 7919 mod moduli[j]
     server      "none": nobody listens at the address that the testee connects to; "tls": the server uses TLS; "unix": it listens at a unix
-                socket; "mtls/known", "mtls/stranger", "mtls/no_certificate": it asks for certificates, and the client has one of its authority,
-                one of another, or none; "token/right", "token/wrong", "token/none": it asks for a token; "dead_and_alive", "two": two servers, of
-                which the first does not listen, or each of which gets a part of the calls; "unavailable_twice": it is unavailable for two calls
-                of three. Default: the ordinary server
+                socket; "mtls/known", "mtls/stranger", "mtls/no_certificate": it asks for certificates, and the client
+                has one of its authority, one of another, or none; "token/right", "token/wrong", "token/none",
+                "token/changes": it asks for a token; "dead_and_alive", "two": two servers, of which the first does not
+                listen, or each of which gets a part of the calls; "tls_names": two servers of other names, of which the
+                first does not listen; "tls_two": two servers of other names, each of which gets a part of the calls;
+                "unavailable_twice": it is unavailable for two calls of three; "answers_lost": it acts on the first call
+                of each RPC, and is then unavailable; "slow": it answers after a minute; "silent": it accepts
+                connections, and says nothing; "refusing": it closes each connection at once; "silent_and_alive",
+                "refusing_and_alive": the ordinary server is the second one. Default: the ordinary server
     stored      names of modules that the server has before the case; the server has no others
     answers     the messages that come back; `digest` instead of it for long ones: the SHA-256 of `protocol.delimited` of them
     results     of an evaluation: for each point the values, or null outside the domain
     sent        of an upload: whether the content is sent
     error       the parts of the error that are compared: code (its name), reason, field, line, column, message, details
+    within_ms   how long the testee may take: far more than a client needs, and far less than it would wait in vain
     ignore      fields of the answers that change from run to run
 
-A MESSAGE is protobuf's JSON. In it, "$attention" in a field of bytes stands for the content of a module, and "$name:attention" for its name.
+A MESSAGE is protobuf's JSON. In it, "$attention" in a field of bytes stands for the content of a module, and
+"$name:attention" for its name.
 """
 
 from __future__ import annotations
@@ -42,7 +50,11 @@ from suite.protocol import delimited, testee
 from xlashape.proto import message_class, service, v1
 from xlashape.symbolic import IndexingMap
 
-__all__ = ["Case", "load", "message_of", "method_of", "response_class_of"]
+__all__ = ["TOKENS", "Case", "load", "message_of", "method_of", "response_class_of"]
+
+_TOKEN = "xlashape-conformance-token-of-one-caller"
+TOKENS = {"right": _TOKEN, "wrong": _TOKEN[::-1], "none": ""}
+"""The tokens of cases: the one that the server of "token/…" knows, and others."""
 
 _FOLDER = Path(__file__).resolve().parents[1] / "cases"
 _ITEMS = {"HloService/ListInstructions": v1.Instruction, "HloService/ByteSizes": v1.InstructionSize}
@@ -66,9 +78,10 @@ class Case(NamedTuple):
 
     @property
     def needs_grpc(self) -> bool:
-        """Whether only gRPC does it: the client sends a stream, which browsers cannot; or the server is one that only speaks gRPC."""
-        server = self.data.get("server", "")
-        if server not in ("", "none") and not server.startswith("token/"):
+        """Whether only gRPC does it: the client sends a stream, which browsers cannot; or the server is one that only
+        speaks gRPC."""
+        server = self.data.get("server", "").partition("/")[0]
+        if server not in ("", "none", "silent", "refusing", "refusing_and_alive", "dead_and_alive", "token"):
             return True
         rpc = self.data[self.kind].get("rpc")
         return rpc is not None and method_of(rpc).client_streaming
@@ -84,9 +97,11 @@ class Case(NamedTuple):
         kind = message_class(method.input_type.full_name)
         call.rpc = given["rpc"]
         call.requests.extend(message_of(kind, request).SerializeToString() for request in given["requests"])
-        for name in ("timeout_ms", "keep_open", "stop_after"):
+        for name in ("timeout_ms", "keep_open", "stop_after", "cancel_after_ms"):
             if name in given:
                 setattr(call, name, given[name])
+        if "token" in given:
+            call.token = TOKENS[given["token"]]
 
     def _evaluation(self, given: dict[str, Any], evaluation: Any) -> None:
         if not isinstance(given["map"], str):

@@ -9,8 +9,9 @@
       "transports": ["grpc", "connect", "grpc-web"]               the transports that it supports
     }
 
-In all texts `{root}` is the root of the repository, `{build}` a directory for this language's build, `{cache}` a directory for what is downloaded and
-compiled, which all languages share, and `{python}` the Python that runs this. `{build}` and `{cache}` are kept between runs.
+In all texts `{root}` is the root of the repository, `{build}` a directory for this language's build, `{cache}` a
+directory for what is downloaded and compiled, which all languages share, and `{python}` the Python that runs this.
+`{build}` and `{cache}` are kept between runs.
 """
 
 from __future__ import annotations

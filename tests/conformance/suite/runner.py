@@ -21,10 +21,10 @@ _KNOWN = Path(__file__).resolve().parents[1] / "known_failing"
 
 
 class KnownFailing:
-    """The lines of known_failing/LANGUAGE.txt: `NAME  # reason`, or `TRANSPORT: NAME  # reason` for one transport alone.
+    """The lines of known_failing/LANGUAGE.txt: `NAME  # reason`, or `TRANSPORT: NAME  # reason` for one transport.
 
-    NAME is the name of a case, or a pattern with `*`. Every case that it matches must fail: one that passes fails the run. ValueError for a line
-    without a reason.
+    NAME is the name of a case, or a pattern with `*`. Every case that it matches must fail: one that passes fails the
+    run. ValueError for a line without a reason.
     """
 
     def __init__(self, language: str) -> None:
@@ -109,4 +109,9 @@ def _start(driven: Testee, start: Any) -> None:
 def _problems(driven: Testee, case: Case, servers: Servers) -> list[str]:
     if "stored" in case.data:
         servers.make_stored(case.data["stored"])
-    return case.problems(driven.ask(case.request(), _CASE_SECONDS))
+    began = time.monotonic()
+    problems = case.problems(driven.ask(case.request(), _CASE_SECONDS))
+    took_ms = 1000 * (time.monotonic() - began)
+    if took_ms > case.data.get("within_ms", took_ms):
+        problems.append(f"it took {took_ms:.0f} ms, more than {case.data['within_ms']}")
+    return problems

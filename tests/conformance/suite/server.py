@@ -15,8 +15,9 @@ from typing import Any
 import grpc
 
 from suite import modules
+from suite.cases import TOKENS
 from suite.protocol import TRANSPORTS, testee
-from suite.relay import Relay
+from suite.relay import Listener, Relay
 from xlashape.proto import v1
 from xlashape_server import Config, Server
 
@@ -33,7 +34,6 @@ SETTINGS: dict[str, Any] = {
 }
 """The settings that differ from the defaults."""
 
-_TOKEN = "xlashape-conformance-token-of-one-caller"
 _BALANCED = 12  # calls to two servers
 
 
@@ -55,7 +55,8 @@ class Servers:
         self._open.close()
 
     def start(self, which: str) -> Any:
-        """The Request that connects a testee to the server, or the servers, that `which` names: `cases` says which there are."""
+        """The Request that connects a testee to the server, or the servers, that `which` names: `cases` says which
+        there are."""
         if which not in self._starts:
             start = testee.Start(transport=TRANSPORTS[self._transport])
             kind, _, variant = which.partition("/")
@@ -94,8 +95,17 @@ class Servers:
         start.address = self._with_tls(folder).address
         start.root_certificates = (folder / "ca.pem").read_bytes()
 
+    def _tls_names(self, start: Any) -> None:
+        """Two addresses of other names. Nobody listens at the first; the certificate is for the name of the second
+        alone."""
+        folder = self._certificates("DNS:localhost")
+        self._none(start)
+        start.more_addresses.append(f"localhost:{self._with_tls(folder).address.rpartition(':')[2]}")
+        start.root_certificates = (folder / "ca.pem").read_bytes()
+
     def _mtls(self, start: Any, variant: str) -> None:
-        """A server that asks for a certificate of its authority, and a client with one, with one of another authority, or with none."""
+        """A server that asks for a certificate of its authority, and a client with one, with one of another authority,
+        or with none."""
         folder = self._certificates()
         start.address = self._with_tls(folder, tls_client_ca=str(folder / "ca.pem")).address
         start.root_certificates = (folder / "ca.pem").read_bytes()
@@ -105,40 +115,78 @@ class Servers:
             start.client_key = (of / "client.key").read_bytes()
 
     def _token(self, start: Any, variant: str) -> None:
-        """A server that asks for a token, and a client with the right one, a wrong one, or none."""
+        """A server that asks for a token, and a client with the right one, a wrong one, none, or one that changes."""
         path = Path(self._open.enter_context(tempfile.TemporaryDirectory())) / "auth.toml"
-        digest = hashlib.sha256(_TOKEN.encode()).hexdigest()
+        digest = hashlib.sha256(TOKENS["right"].encode()).hexdigest()
         path.write_text(f'[[token]]\nname = "ann"\nsha256 = "{digest}"\naccess = "write"\n')
         settings = SETTINGS | {"address": "127.0.0.1:0", "workers": 1, "auth": str(path)}
         if self._transport != "grpc":
             settings[str(http_setting())] = "127.0.0.1:0"
         server: Any = self._open.enter_context(Server(Config(**settings)))
         start.address = server.address if self._transport == "grpc" else server.http_address
-        start.token = {"right": _TOKEN, "wrong": _TOKEN[::-1], "none": ""}[variant]
+        start.token = TOKENS.get(variant, TOKENS["right"])
 
     def _dead_and_alive(self, start: Any) -> None:
         """Two addresses. Nobody listens at the first."""
         self._none(start)
         start.more_addresses.append(self.start("").start.address)
 
+    def _slow(self, start: Any) -> None:
+        start.address = self._open.enter_context(Relay(self.start("").start.address, hold_seconds=60)).address
+
+    def _silent(self, start: Any) -> None:
+        start.address = self._open.enter_context(Listener(closes=False)).address
+
+    def _refusing(self, start: Any) -> None:
+        start.address = self._open.enter_context(Listener(closes=True)).address
+
+    def _silent_and_alive(self, start: Any) -> None:
+        self._silent(start)
+        start.more_addresses.append(self.start("").start.address)
+
+    def _refusing_and_alive(self, start: Any) -> None:
+        self._refusing(start)
+        start.more_addresses.append(self.start("").start.address)
+
     def _two(self, start: Any) -> None:
         """Two servers, which refuse calls when they have answered most of them by themselves."""
-        relays = [self._open.enter_context(Relay(self.start("").start.address, most=_BALANCED - 2)) for _ in range(2)]
-        start.address = relays[0].address
-        start.more_addresses.append(relays[1].address)
+        start.address, other = (self._balanced() for _ in range(2))
+        start.more_addresses.append(other)
+
+    def _tls_two(self, start: Any) -> None:
+        """The same with TLS. Each has a certificate for its own name, of one authority."""
+        names = ("127.0.0.1", "localhost")
+        folder = self._certificates("IP:127.0.0.1", "DNS:localhost")
+        start.address, other = (
+            f"{name}:{self._balanced(folder, i).rpartition(':')[2]}" for i, name in enumerate(names)
+        )
+        start.more_addresses.append(other)
+        start.root_certificates = (folder / "ca.pem").read_bytes()
+
+    def _balanced(self, folder: Path | None = None, i: int = 0) -> str:
+        credentials = None
+        if folder is not None:
+            pair = ((folder / f"server{i}.key").read_bytes(), (folder / f"server{i}.pem").read_bytes())
+            credentials = grpc.ssl_server_credentials([pair])
+        relay = Relay(self.start("").start.address, most=_BALANCED - 2, credentials=credentials)
+        return self._open.enter_context(relay).address
 
     def _unavailable_twice(self, start: Any) -> None:
         """A server that is unavailable for two calls of three."""
         start.address = self._open.enter_context(Relay(self.start("").start.address, unavailable=2)).address
 
+    def _answers_lost(self, start: Any) -> None:
+        """A server whose first answer of each RPC is lost."""
+        start.address = self._open.enter_context(Relay(self.start("").start.address, acts=True)).address
+
     def _with_tls(self, folder: Path, **settings: Any) -> Server:
-        files = {"tls_certificate": str(folder / "server.pem"), "tls_key": str(folder / "server.key")}
+        files = {"tls_certificate": str(folder / "server0.pem"), "tls_key": str(folder / "server0.key")}
         return self._open.enter_context(
             Server(Config(**SETTINGS, **files, **settings, address="127.0.0.1:0", workers=1))
         )
 
-    def _certificates(self) -> Path:
-        """A new authority, and certificates of it for a server and a client."""
+    def _certificates(self, *names: str) -> Path:
+        """A new authority, and certificates of it for a client and for a server of each name, 127.0.0.1 by default."""
         folder = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
 
         def openssl(*arguments: str) -> None:
@@ -146,11 +194,12 @@ class Servers:
 
         new = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
         openssl(*new, "-x509", "-days", "2", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
-        (folder / "names").write_text("subjectAltName=IP:127.0.0.1\n")
-        for name in ("server", "client"):
-            openssl(*new, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
-            signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names")
-            openssl("x509", "-req", "-days", "2", "-in", f"{name}.csr", *signing, "-out", f"{name}.pem")
+        servers = {f"server{i}": name for i, name in enumerate(names or ("IP:127.0.0.1",))}
+        for owner, name in {**servers, "client": "DNS:client"}.items():
+            (folder / "name").write_text(f"subjectAltName={name}\n")
+            openssl(*new, "-subj", f"/CN={owner}", "-keyout", f"{owner}.key", "-out", f"{owner}.csr")
+            signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "name")
+            openssl("x509", "-req", "-days", "2", "-in", f"{owner}.csr", *signing, "-out", f"{owner}.pem")
         return folder
 
 

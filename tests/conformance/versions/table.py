@@ -1,4 +1,5 @@
-"""Prints how well modules of many XLA versions are read, written and answered: a row a version, a column a check of `xla_versions`.
+"""Prints how well modules of many XLA versions are read, written and answered: a row a version, a column a check of
+`xla_versions`.
 
 python tests/conformance/versions/table.py [--reasons]
 """

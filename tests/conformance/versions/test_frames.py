@@ -1,4 +1,5 @@
-"""Stack frames have the numbers that jaxlib gives them: by computation, then by the ids of the instructions that name them, callers first."""
+"""Stack frames have the numbers that jaxlib gives them: by computation, then by the ids of the instructions that name
+them, callers first."""
 
 from __future__ import annotations
 

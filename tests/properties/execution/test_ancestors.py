@@ -1,4 +1,5 @@
-"""Maps to ancestors, judged by execution: an element of an instruction is changed, and the result's maps to it must name what changes."""
+"""Maps to ancestors, judged by execution: an element of an instruction is changed, and the result's maps to it must
+name what changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Maps across replicas, judged by execution: NumPy moves the arrays of four replicas; where jaxlib is installed, XLA runs four replicas."""
+"""Maps across replicas, judged by execution: NumPy moves the arrays of four replicas; where jaxlib is installed, XLA
+runs four replicas."""
 
 from __future__ import annotations
 

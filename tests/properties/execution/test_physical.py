@@ -1,6 +1,8 @@
-"""Maps between positions, judged by execution: a position in an operand's buffer is overwritten, and the maps must name the positions that change.
+"""Maps between positions, judged by execution: a position in an operand's buffer is overwritten, and the maps must name
+the positions that change.
 
-Buffers are laid out and read by `pack` and `unpack`; padding between the elements is overwritten too, and must not matter.
+Buffers are laid out and read by `pack` and `unpack`; padding between the elements is overwritten too, and must not
+matter.
 """
 
 from __future__ import annotations

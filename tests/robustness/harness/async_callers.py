@@ -1,4 +1,5 @@
-"""Callers with the Python client for asyncio: their calls run at the same time in one event loop, over one connection."""
+"""Callers with the Python client for asyncio: their calls run at the same time in one event loop, over one
+connection."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Callers that write down what they asked and got: the Python client, bare gRPC, and those of `async_callers` and `http_callers`.
+"""Callers that write down what they asked and got: the Python client, bare gRPC, and those of `async_callers` and
+`http_callers`.
 
-Each is a thread with a connection of its own, which asks questions, uploads new modules, reads modules of all callers, and deletes some.
+Each is a thread with a connection of its own, which asks questions, uploads new modules, reads modules of all callers,
+and deletes some.
 """
 
 from __future__ import annotations
@@ -180,7 +182,8 @@ class Modules:
             self._kept[name] = content
 
     def forget(self, name: str) -> bool:
-        """Notes that a caller is about to delete the module. False if the module is not kept, because a fault has removed it."""
+        """Notes that a caller is about to delete the module. False if the module is not kept, because a fault has
+        removed it."""
         with self._lock:
             if self._is_removed:
                 self.excused.add(name)
@@ -199,7 +202,8 @@ class Modules:
 
     @contextmanager
     def removed(self) -> Generator[None]:
-        """Notes that a fault removes all modules while the block runs, those too that are stored or deleted meanwhile."""
+        """Notes that a fault removes all modules while the block runs, those too that are stored or deleted
+        meanwhile."""
         self._excuse_all(is_removed=True)
         try:
             yield
@@ -238,14 +242,16 @@ def read_requests(name: str) -> tuple[bytes, ...]:
 
 
 def _written_again(question: Question) -> Outcome:
-    """What the library answers, written again from the messages: unlike handlers, which may write fields in any order."""
+    """What the library answers, written again from the messages: unlike handlers, which may write fields in any
+    order."""
     made = message_class(_ANSWERS[question.rpc])
     answers = (made.FromString(each).SerializeToString(deterministic=True) for each in question.expected.answers)
     return question.expected._replace(answers=tuple(answers))
 
 
 class Caller(threading.Thread):
-    """Asks until `stop` is set, with a `pause` in seconds between two calls. `tells_deletions`: whether a deletion is known to all of the server at once."""
+    """Asks until `stop` is set, with a `pause` in seconds between two calls. `tells_deletions`: whether a deletion is
+    known to all of the server at once."""
 
     def __init__(
         self,
@@ -330,7 +336,8 @@ class Caller(threading.Thread):
             self._own.append(name)
 
     def read(self, name: str, content: bytes, what: str = "read", until: float = 0.0) -> str:
-        """Reads a module that the server must have, and returns the code. Codes of `MAY_PASS` are retried until a time of time.monotonic()."""
+        """Reads a module that the server must have, and returns the code. Codes of `MAY_PASS` are retried until a time
+        of time.monotonic()."""
         while True:
             began = time.monotonic()
             outcome = self._transport.ask("HloService/GetModule", read_requests(name))

@@ -1,7 +1,8 @@
-"""Judges the record of a run: compares every answer with the library's, checks that every acknowledged module is kept, and measures health, latency
-and recovery.
+"""Judges the record of a run: compares every answer with the library's, checks that every acknowledged module is kept,
+and measures health, latency and recovery.
 
-A single violation fails a run. `measured` has numbers; `slow` has the numbers that miss their goal, which may be due to a busy machine.
+A single violation fails a run. `measured` has numbers; `slow` has the numbers that miss their goal, which may be due to
+a busy machine.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def check(
     memory_budget: int,
     memory_most: int,
 ) -> Report:
-    """Judges a run. `removed` are the modules that faults have removed for good, some perhaps before their uploads were acknowledged.
+    """Judges a run. `removed` are the modules that faults have removed for good, some perhaps before their uploads were
+    acknowledged.
 
     `stalls` are the times in which the machine let nothing run: calls may fail near them as near faults.
     """

@@ -1,12 +1,15 @@
-"""Compares the calls that the server has counted, by method and code, with those that callers have written down, as far as these can know.
+"""Compares the calls that the server has counted, by method and code, with those that callers have written down, as far
+as these can know.
 
 What a caller wrote down and what the server counted may differ
 
 - where a process was killed or stopped: an answer may be lost after it was counted, or be received and not be counted;
 - where the main process was killed: what was counted after the last answer of the scraper is not known;
-- where the caller gave up, or wrote down a code that may pass: the server may have ended the call with another, and clients may have tried again.
+- where the caller gave up, or wrote down a code that may pass: the server may have ended the call with another, and
+  clients may have tried again.
 
-Such calls are unsure. All others must have been counted. Of methods that only callers ask, no more may have been counted than callers asked.
+Such calls are unsure. All others must have been counted. Of methods that only callers ask, no more may have been
+counted than callers asked.
 """
 
 from __future__ import annotations

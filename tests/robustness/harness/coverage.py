@@ -1,7 +1,7 @@
 """Which lines and branches of the packages have run: new ones say that a changed request reached something new.
 
-From Python 3.12 on the interpreter tells each line once (sys.monitoring), which costs next to nothing. Before that a trace function sees
-each step from one line to another, which makes code several times as slow.
+From Python 3.12 on the interpreter tells each line once (sys.monitoring), which costs next to nothing. Before that a
+trace function sees each step from one line to another, which makes code several times as slow.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ _READY_SECONDS = 60.0  # until an attacker attacks: it imports grpc, on a machin
 
 
 class NotPossibleError(Exception):
-    """This machine does not let a fault be made, for the reason that the text gives. That says nothing about the server."""
+    """This machine does not let a fault be made, for the reason that the text gives. That says nothing about the
+    server."""
 
 
 class Setting(Protocol):
@@ -200,7 +201,8 @@ def _cache_removed(setting: Setting, r: random.Random) -> Iterator[None]:
 
 
 def _bit_flips(setting: Setting, r: random.Random) -> Iterator[None]:
-    """Changes a byte of every module in the cache; the bucket has the right content. Files of uploads that have not ended stay as they are."""
+    """Changes a byte of every module in the cache; the bucket has the right content. Files of uploads that have not
+    ended stay as they are."""
     for folder, _, names in os.walk(setting.store() / "modules"):
         for name in names:
             with suppress(OSError), (Path(folder) / name).open("r+b") as file:  # OSError: it was removed meanwhile

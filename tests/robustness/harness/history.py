@@ -16,8 +16,10 @@ __all__ = ["Entry", "Fault", "History"]
 class Entry(NamedTuple):
     """One call. Times are of time.monotonic(), which processes of a machine share.
 
-    `what` is "question", "upload", "read", "delete", "health" or "metrics"; `subject` the number of the question, the name of the module or of the
-    service. `rpc` is what was called, such as "ShapeService/ByteSize", by those who ask what the server is to have counted. `expected` is the digest of the right outcome, if there is only one; `got` the digest of the outcome.
+    `what` is "question", "upload", "read", "delete", "health" or "metrics"; `subject` the number of the question, the
+    name of the module or of the service. `rpc` is what was called, such as "ShapeService/ByteSize", by those who ask
+    what the server is to have counted. `expected` is the digest of the right outcome, if there is only one; `got` the
+    digest of the outcome.
     """
 
     caller: str
@@ -33,9 +35,11 @@ class Entry(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A fault of a run: when it began and ended, and when the server was back to normal (0 if it never was). `stops`: whether it stops processes.
+    """A fault of a run: when it began and ended, and when the server was back to normal (0 if it never was). `stops`:
+    whether it stops processes.
 
-    `held`: since when it was there, if making it took a while. `stops_main`: whether it stops the main process, which answers those who ask for metrics.
+    `held`: since when it was there, if making it took a while. `stops_main`: whether it stops the main process, which
+    answers those who ask for metrics.
     """
 
     name: str

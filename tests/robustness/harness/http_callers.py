@@ -1,4 +1,5 @@
-"""Ways to call over HTTP/1.1, written out: Connect with proto, with JSON and with GET, and gRPC-Web. For RPCs of one request."""
+"""Ways to call over HTTP/1.1, written out: Connect with proto, with JSON and with GET, and gRPC-Web. For RPCs of one
+request."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class HttpTransport(Protocol):
     name: str
     takes_streams: bool
     has_own_bytes: bool
-    """Whether answers come as other bytes than the server's handlers make: those of JSON are written again by the caller."""
+    """Whether answers come as other bytes than the server's handlers make: those of JSON are written again by the
+    caller."""
 
     def ask(self, rpc: str, requests: tuple[bytes, ...]) -> Outcome:
         """What a call ends with."""

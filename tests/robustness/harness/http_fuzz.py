@@ -69,7 +69,8 @@ class HttpFuzzer:
         self._methods = {f"{s.name}/{m.name}": m for s in services() for m in s.methods}
 
     def send(self, rpc: str, sent: tuple[bytes, ...], r: random.Random) -> tuple[str, str]:
-        """Sends changed requests in one of the forms, and returns code and message; the code "DROPPED" if there was no answer."""
+        """Sends changed requests in one of the forms, and returns code and message; the code "DROPPED" if there was no
+        answer."""
         method: Any = self._methods[rpc]
         is_stream = method.client_streaming or method.server_streaming
         form = r.choice(("proto", "proto", "json", "json", "get", "grpc-web"))

@@ -1,4 +1,5 @@
-"""Requests that are changed at random, on the wire: messages of protobuf are taken apart, changed and put together again, or bytes are changed blindly."""
+"""Requests that are changed at random, on the wire: messages of protobuf are taken apart, changed and put together
+again, or bytes are changed blindly."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ _LAST_SCRAPES_SECONDS = 1.5  # after the last call, in which its end is counted 
 
 
 class Scrape(NamedTuple):
-    """One answer of /metrics: how many calls the server had counted, by method and code. `began`, a time of time.monotonic(), is when it was asked for.
+    """One answer of /metrics: how many calls the server had counted, by method and code. `began`, a time of
+    time.monotonic(), is when it was asked for.
 
     `server`: the time of its start, by which servers of one run differ.
     """

@@ -1,4 +1,5 @@
-"""A process that checks health and makes small calls without a pause, as probes and small callers do, and prints the outcomes as lines of JSON.
+"""A process that checks health and makes small calls without a pause, as probes and small callers do, and prints the
+outcomes as lines of JSON.
 
     python prober.py ADDRESS [FILE OF ROOT CERTIFICATES]
 

@@ -1,4 +1,5 @@
-"""Requests of callers with the library's answers: valid and invalid requests of every RPC, on committed shapes, maps and modules."""
+"""Requests of callers with the library's answers: valid and invalid requests of every RPC, on committed shapes, maps
+and modules."""
 
 from __future__ import annotations
 
@@ -122,6 +123,8 @@ def _shape_calls(r: random.Random, count: int) -> Iterator[tuple[str, list[Any]]
         multiple = [v1.MultiIndicesRequest(shape=shape, positions=[position], order=order)]
         multiple += [v1.MultiIndicesRequest(positions=range(position + 1)[:9]) for _ in range(r.randint(0, 3))]
         yield "ShapeService/MultiIndices", multiple
+        yield "ViewService/Recognize", [v1.RecognizeRequest(content=row["text"].encode())]
+        yield "ViewService/Draw", [v1.DrawRequest(shape=shape, at=index, theme=r.choice(("", "dark", "absent")))]
 
 
 def _map_calls(r: random.Random, count: int) -> Iterator[tuple[str, list[Any]]]:
@@ -177,6 +180,9 @@ def _module_calls(r: random.Random, count: int) -> Iterator[tuple[str, list[Any]
         yield "IndexingService/InstructionMaps", [one]
         reads = v1.OperandReadsRequest(module=module_of_name, instruction=r.choice(("", name)), report_errors=True)
         yield "IndexingService/OperandReads", [reads]
+        lines = r.choice((-1, 0, 1, 9))
+        yield "ViewService/GetText", [v1.GetTextRequest(module=module, first_line=lines, max_lines=9, name=name)]
+        yield "ViewService/Graph", [v1.GraphRequest(module=module, instruction=name, distance=r.choice((0, 1, 2)))]
         yield "IndexingService/OperandTiles", [v1.OperandTilesRequest(module=module_of_name, instruction=name)]
     if not texts or not packed:
         raise RuntimeError(f"there are no modules in {VECTORS}")

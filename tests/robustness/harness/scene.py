@@ -84,7 +84,8 @@ _LOG_LINES = 40  # of the server's, which are shown after a violation
 
 
 class Scene(contextlib.ExitStack):
-    """A context manager. `bucket`: whether modules are kept in a bucket of S3 rather than in a directory. `tls`: whether the server speaks TLS."""
+    """A context manager. `bucket`: whether modules are kept in a bucket of S3 rather than in a directory. `tls`:
+    whether the server speaks TLS."""
 
     def __init__(self, scratch: Path, history: History, seed: int, *, bucket: bool, tls: bool) -> None:
         super().__init__()
@@ -148,7 +149,7 @@ class Scene(contextlib.ExitStack):
             self._make_authority()
             self.swap_certificate()
             values.update(tls_certificate=str(self.scratch / "server.pem"), tls_key=str(self.scratch / "server.key"))
-        if find_spec("connectrpc") is not None:
+        if find_spec("uvicorn") is not None:
             values["http"] = f"127.0.0.1:{_free_port()}"
         if find_spec("prometheus_client") is not None:
             values["metrics"] = f"127.0.0.1:{_free_port()}"
@@ -177,7 +178,8 @@ class Scene(contextlib.ExitStack):
         return f"127.0.0.1:{self._servers[-1].address.rpartition(':')[2]}"
 
     def clock_offset(self) -> float:
-        """How far the server's clock is from this process's, in seconds, as the time at which it stores a module says. RpcError if it cannot store one."""
+        """How far the server's clock is from this process's, in seconds, as the time at which it stores a module says.
+        RpcError if it cannot store one."""
         content = new_module(random.Random())
         request = v1.PutModuleRequest(data=content).SerializeToString()
         with connect(self.address(), self.root()) as made:
@@ -189,7 +191,8 @@ class Scene(contextlib.ExitStack):
         )
 
     def target(self) -> tuple[str, str]:
-        """The address that attackers use, for which they have another source address than callers, if the system allows it."""
+        """The address that attackers use, for which they have another source address than callers, if the system allows
+        it."""
         port = self.address().rpartition(":")[2]
         return (f"[::1]:{port}" if _has_ipv6() else f"127.0.0.1:{port}"), self.root()
 
@@ -349,7 +352,8 @@ class Scene(contextlib.ExitStack):
             time.sleep(0.1)
 
     def stop_callers(self) -> None:
-        """Ends the callers and observers, and reads everything that the server has to have. RuntimeError if one of them ended by itself."""
+        """Ends the callers and observers, and reads everything that the server has to have. RuntimeError if one of them
+        ended by itself."""
         self.observers.check()
         self._stop.set()
         end = time.monotonic() + _LAST_CALLS_SECONDS
@@ -375,13 +379,15 @@ class Scene(contextlib.ExitStack):
         self.observers.finish()
 
     def log_lines(self) -> list[dict[str, Any]]:
-        """The log of all servers of the run. What is not a line of JSON, such as the last line of a server that was killed, is a message."""
+        """The log of all servers of the run. What is not a line of JSON, such as the last line of a server that was
+        killed, is a message."""
         for server in self._servers:
             self._log += [_log_line(line) for line in server.raw_lines()]
         return self._log
 
     def log_errors(self) -> list[str]:
-        """Lines of the log about what failed within the server. Lines that have a `source` are those of gRPC's core, whose errors any caller can provoke."""
+        """Lines of the log about what failed within the server. Lines that have a `source` are those of gRPC's core,
+        whose errors any caller can provoke."""
         return [
             ": ".join([line["message"], *line.get("exception", "").splitlines()[-1:]])
             for line in self.log_lines()

@@ -2,8 +2,8 @@
 
     python scraper.py HOST:PORT
 
-Each question has a new connection. A line says when it began and ended (time.monotonic()), its `code`, the `server` (the time of its start) and the calls
-that it has counted, by method and code. The code is
+Each question has a new connection. A line says when it began and ended (time.monotonic()), its `code`, the `server`
+(the time of its start) and the calls that it has counted, by method and code. The code is
 
     OK            right metrics
     UNAVAILABLE   no connection, or no whole answer

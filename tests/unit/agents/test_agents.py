@@ -1,4 +1,5 @@
-"""The tools for agents, through the SDK's own client: questions with known answers, bounds of answers, hostile text, paths outside the root."""
+"""The tools for agents, through the SDK's own client: questions with known answers, bounds of answers, hostile text,
+paths outside the root."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 from tests.support.optional import needed_in_ci
 from xlashape.agents import TOOLS, Agent, make_server
 from xlashape.cli import main
-from xlashape.reports.register import report_of
+from xlashape.reports.report import report_of
 
 mcp = needed_in_ci("mcp")
 anyio = needed_in_ci("anyio")
@@ -176,6 +177,10 @@ def test_there_are_ten_tools_that_say_what_they_take() -> None:
         ("what_is", {"x": ""}, "expected a shape"),
         ("why", {"x": "a\0.hlo"}, "is not the path of a file"),
         ("why", {"x": "x" * 5000}, "File name too long"),
+        ("what_is", {"x": ["a"]}, "what_is: x: expected a valid string"),
+        ("what_is", {}, "what_is: x: is missing"),
+        ("index", {"shape": "f32[3]", "index": "1"}, "index: index: expected a list"),
+        ("memory", {"x": CHAIN, "by": "age"}, "memory: by: expected 'source', 'op_name',"),
     ],
 )
 def test_mistakes_are_errors_of_the_tool(tool: str, arguments: dict[str, Any], message: str) -> None:
@@ -184,6 +189,7 @@ def test_mistakes_are_errors_of_the_tool(tool: str, arguments: dict[str, Any], m
     text = result.content[0].text
     assert message in text
     assert "Traceback" not in text
+    assert "pydantic" not in text
     assert len(text) < 1500
 
 

@@ -231,6 +231,11 @@ def test_draw_what_an_instruction_reads(tmp_path):
         ),
         (["map", MODULE, "transpose_copy_fusion", "--output", "1"], "has no output 1: it has 1"),
         (["map", MODULE, "dot.2", "--input-to-output", "--operand", "2"], "has no operand 2: it has 2"),
+        (["cost", MODULE, "--peak", "1e400", "--bandwidth", "1e12"], "peak takes a positive finite number, not inf"),
+        (["memory", MODULE, "--fit", "0"], "limit takes a number of bytes, 1 or more, not 0"),
+        (["reads", MODULE, "--output", "7"], "no instruction that reads something has an output 7"),
+        (["reads", MODULE, "--output", "9" * 20], "output does not fit int64"),
+        (["verify", MODULE, "--replica-count", "9" * 20], "replica_count does not fit int64"),
         (["size", ""], "expected a shape"),
         (["shape", "f32[]", "--server", ""], "--server: expected HOST:PORT"),
         (["size", "nowhere.hlo"], "there is no file 'nowhere.hlo'"),
@@ -253,8 +258,7 @@ def test_draw_what_an_instruction_reads(tmp_path):
             ["draw", "f32[2]", "-o", "/nonexistent/folder/x.svg"],
             "cannot write '/nonexistent/folder/x.svg': No such file or directory",
         ),
-        (["serve", "--address", "nowhere"], "address: expected HOST:PORT or unix:PATH, found 'nowhere'"),
-        (["serve", "--threads", "0"], "threads: expected a number from 1 on, found 0"),
+        (["serve", "--print-config", "--threads", "0"], "threads: expected a number from 1 on, found 0"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_1(arguments, says):
@@ -340,6 +344,27 @@ def test_what_keeps_a_server_from_starting_is_a_line_of_its_log():
     assert lines[-1]["message"].startswith("cannot start: cannot listen on 127.0.0.1:")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "field", "says"),
+    [
+        (["--address", "nowhere"], "address", "address: expected HOST:PORT or unix:PATH, found 'nowhere'"),
+        (["--threads", "0"], "threads", "threads: expected a number from 1 on, found 0"),
+        (["--threads", "many"], "threads", "'many'"),
+        (["--config", "no such file"], "config", "no such file: cannot be read: No such file or directory"),
+    ],
+)
+def test_a_wrong_setting_is_a_line_of_the_log(arguments, field, says):
+    needed_in_ci("grpc")
+    result = run("serve", *arguments)
+    assert (result.returncode, result.stdout) == (1, "")
+    lines = [json.loads(line) for line in result.stderr.splitlines()]
+    # A server of another test in this process may still tell of a call that was cut off.
+    (line,) = [each for each in lines if each["level"] == "error"]
+    assert line["field"] == field
+    assert line["message"].startswith("cannot start: ")
+    assert says in line["message"]
+
+
 def test_demo_starts_a_server_asks_it_and_stops_it():
     needed_in_ci("grpc")
     text = answer("demo")
@@ -423,7 +448,14 @@ def test_a_shape_of_an_unknown_element_type(where):
 
 @pytest.mark.parametrize(
     "options",
-    [["--fit", "2700KiB"], ["--fit", "16GiB"], ["--by", "opcode"], ["--at", "ynn_fusion.4"], ["--space", "0"]],
+    [
+        ["--fit", "2700KiB"],
+        ["--fit", "16GiB"],
+        ["--by", "opcode"],
+        ["--at", "ynn_fusion.4"],
+        ["--space", "0"],
+        ["--frames", "all"],
+    ],
 )
 def test_the_memory_of_a_program_is_the_same_over_a_server(server, options):
     here = answer("memory", MODULE, *options)
@@ -442,7 +474,7 @@ def test_what_fits_is_said_first():
     assert "No list of these changes is certain" in answer("memory", MODULE, "--fit", "1KiB")
 
 
-def test_frames_of_libraries_are_shown_where_they_are_asked_for():
+def test_frames_of_libraries_are_shown_where_they_are_asked_for(server):
     text = """HloModule m
 
 FileNames
@@ -466,11 +498,10 @@ ENTRY e {
   ROOT n = f32[64] reverse(p), dimensions={0}, metadata={op_name="jit(step)/rev" stack_frame_id=2}
 }
 """
-    for command in ("memory", "why", "size"):
-        rows = [answer(command, "-", "--format", "jsonl", *options, text=text) for options in ([], ["--frames", "all"])]
-        assert '"source": "train.py:7"' in rows[0]
-        assert '"source": "linen.py:99 < train.py:7"' in rows[1]
-    assert (
-        "--frames all is answered in this process"
-        in run("memory", "-", "--frames", "all", "--jobs", "2", text=text).stderr
-    )
+    for command in ("memory", "why", "size", "reads", "cost"):
+        asked = (command, "-", "--format", "jsonl")
+        assert '"source": "train.py:7"' in answer(*asked, text=text)
+        here = answer(*asked, "--frames", "all", text=text)
+        assert '"source": "linen.py:99 < train.py:7"' in here
+        assert here == answer(*asked, "--frames", "all", "--server", server, text=text)
+        assert '"source": "train.py:7"' in answer(*asked, "--frames", "own", "--server", server, text=text)

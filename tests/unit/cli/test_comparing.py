@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import command_line
 import jsonschema
@@ -114,6 +115,9 @@ def test_fingerprints(files):
     lines = [line.split() for line in run("fingerprint", *files).splitlines()]
     assert [name for _, name in lines] == files
     assert lines[0][0] == lines[2][0] != lines[1][0]
+    assert run("fingerprint", *files, "--jobs", "2") == run("fingerprint", *files)
+    below = run("fingerprint", f"file://{Path(files[0]).parent}/").splitlines()
+    assert sorted(line.split()[0] for line in below) == sorted(line[0] for line in lines)
 
 
 def test_a_broken_file_is_a_line(files, tmp_path):

@@ -6,6 +6,7 @@ from importlib import resources
 import pytest
 from command_line import run
 
+from xlashape.cli.converting import _targets
 from xlashape.hlo import HloModule
 from xlashape.proto import xla
 
@@ -131,3 +132,8 @@ def test_several_files_need_a_form_and_different_targets(tmp_path):
     said = convert(*both, str(tmp_path / "out"), "--to", "json", code=1).stderr.decode()
     assert "would both be written to" in said
     assert not (tmp_path / "out").exists()
+
+
+def test_objects_of_a_bucket_keep_their_folders(tmp_path):
+    names = ["s3://bucket/dumps/a.pb", "s3://bucket/dumps/x/b.hlo.gz"]
+    assert _targets(names, str(tmp_path), "json") == [tmp_path / "a.json", tmp_path / "x" / "b.json"]

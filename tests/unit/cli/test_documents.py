@@ -14,6 +14,8 @@ import jsonschema
 import pytest
 
 from xlashape.hlo import HloModule
+from xlashape_server.app import Server
+from xlashape_server.config import Config
 
 MODULE = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))
 TILED = "bf16[20,300]{1,0:T(8,128)(2,1)}"
@@ -138,6 +140,21 @@ def test_verify(tmp_path):
     assert told["totals"]["problem_count"] == 1
     assert told["problems"][0]["instruction"] == "n"
     assert b"instructions keep the rules" in command_line.run("verify", MODULE).stdout
+
+
+def test_verify_allows_mixed_precision_where_asked(tmp_path):
+    path, tiled = tmp_path / "mixed.hlo", tmp_path / "tiled.hlo"
+    text = "HloModule m ENTRY e { p = f32[4] parameter(0) q = bf16[4] parameter(1) ROOT r = f32[4] add(p, q) }"
+    path.write_text(text)
+    tiled.write_text(text.replace("[4] ", "[4]{0:T(128)} "))
+    with Server(Config(address="127.0.0.1:0", workers=1, log_level="error")) as server:
+        for of_server in ([], ["--server", server.address]):
+            codes = [
+                command_line.run("verify", file, *options, *of_server).returncode
+                for file in (path, tiled)
+                for options in ([], ["--allow-mixed-precision"], ["--no-allow-mixed-precision"])
+            ]
+            assert codes == [1, 0, 1, 0, 0, 1]
 
 
 def test_verify_for_numbers_of_devices(tmp_path):

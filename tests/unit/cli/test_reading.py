@@ -114,6 +114,15 @@ def test_a_wrong_tile_is_an_error():
         (["1,2"], "xlashape: a tile of rank 2 for a map of 4 dimensions"),
         (["1,2,x,4"], "xlashape: expected sizes such as 2,3, found '1,2,x,4'"),
         (["1,2,3,4", "--strides", "1"], "xlashape: a tile of 4 sizes has 1 strides"),
+        (
+            ["1,2,3,4", "--at", "0,-1,0,0"],
+            "xlashape: the tile begins at -1 along dimension 1, whose indices are 0 to 7",
+        ),
+        (
+            ["1,2,3,4", "--at", "0,0,0,99"],
+            "xlashape: the tile begins at 99 along dimension 3, whose indices are 0 to 31",
+        ),
+        (["1,2,3,4", "--strides", "0,0,1,1"], "xlashape: the tile has stride 0 along dimension 1: expected 1 or more"),
         (["--at", "1,2,3,4"], "xlashape: a tile's sizes are missing"),
         (["1,1,1,1", "--output", "3"], "xlashape: transpose_copy_fusion has no output 3: it has 1"),
     ):

@@ -1,4 +1,5 @@
-"""--filter, --sort, --limit and --format: against the same selection in Python, and against other readers of the files."""
+"""--filter, --sort, --limit and --format: against the same selection in Python, and against other readers of the
+files."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib import resources
+from pathlib import Path
 
 import command_line
 import pytest
@@ -77,12 +78,15 @@ def test_shapes_and_pictures_on_a_target() -> None:
     assert "T(8,128)(2,1)" in said("draw", MODULE, "x.1", "--target", "tpu")
 
 
-@pytest.mark.parametrize("size", [3, 10, 100, 5000])
-def test_bytes_that_are_no_module_have_one_message(size: int, tmp_path) -> None:
-    path = tmp_path / "random.bin"
+@pytest.mark.parametrize(("size", "name"), [(3, "random.bin"), (10, "m"), (100, "wire"), (5000, "random.bin")])
+def test_bytes_that_are_no_module_have_one_message(size: int, name: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path(name)  # also one that the reason has in it
     path.write_bytes(bytes([(7 * number * number + 129) % 256 | 128 for number in range(size)]))
     messages = {said(command, str(path), code=1) for command in ("size", "reads", "map", "why", "memory", "verify")}
     assert messages == {f"xlashape: {path} holds no HLO module: the wire format is broken"}
+    several = command_line.run("size", path, path)
+    assert set(several.stderr.decode().splitlines()) == messages
 
 
 def test_stablehlo_is_said_by_parse_too() -> None:

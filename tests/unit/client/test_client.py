@@ -88,7 +88,7 @@ def test_a_description(client: Client) -> None:
 def test_batches(client: Client) -> None:
     shapes = [f"f32[{i}]" for i in range(1000)]
     assert [one.text for one in client.describe_shapes(shapes)] == [f"f32[{i}]{{0}}" for i in range(1000)]
-    assert [one.byte_size for one in client.shape_sizes(shapes)] == [4 * i for i in range(1000)]
+    assert [one.byte_size for one in client.byte_sizes(shapes)] == [4 * i for i in range(1000)]
     assert client.describe_shapes([]) == []
 
 
@@ -176,7 +176,7 @@ def test_errors_are_the_librarys_own(client: Client) -> None:
         client.get_module("modules/" + "0" * 64)
     assert (missing.value.kind, missing.value.name) == ("module", "modules/" + "0" * 64)
     with pytest.raises(errors.LimitExceededError) as limit:
-        client.shape_sizes(["f32[]"] * 100_001)
+        client.byte_sizes(["f32[]"] * 100_001)
     assert (limit.value.limit, limit.value.value) == ("batch", 100_001)
 
 
@@ -245,14 +245,14 @@ def test_instructions_and_their_bytes(client: Client) -> None:
     p, *_, last = client.list_instructions(module)
     assert (p.opcode, p.shape, p.parameter_number, p.is_root) == ("parameter", Shape.parse("f32[8,4]{1,0}"), 0, False)
     assert (last.operands, last.is_root, last.parameter_number, last.computation) == (("n.2",), True, None, "main")
-    sizes = list(client.byte_sizes(module, opcode="negate", order="padding_bytes", page_size=1))
+    sizes = list(client.instruction_sizes(module, opcode="negate", order="padding_bytes", page_size=1))
     assert [(one.instruction, one.physical_bytes, one.padding_bytes) for one in sizes] == [
         ("n.2", 128, 0),
         ("n.3", 128, 0),
     ]
     assert client.byte_totals(module, opcode="negate").instruction_count == 2
     with pytest.raises(errors.InvalidArgumentError, match="order: expected one of"):
-        next(client.byte_sizes(module, order="size"))
+        next(client.instruction_sizes(module, order="size"))
     with pytest.raises(errors.NotFoundError) as caught:
         next(client.list_instructions(module, computation="nowhere"))
     assert (caught.value.kind, caught.value.name) == ("computation", "nowhere")
@@ -357,7 +357,7 @@ def test_wrong_words_are_refused_when_an_iterator_is_made(kind: type[Client]) ->
         with pytest.raises(errors.InvalidArgumentError, match="direction: expected one of"):
             lonely.indexing_maps(chain(2), direction="sideways")
         with pytest.raises(errors.InvalidArgumentError, match="order: expected one of"):
-            lonely.byte_sizes(chain(2), order="size")
+            lonely.instruction_sizes(chain(2), order="size")
         with pytest.raises(errors.InvalidArgumentError, match="style: expected one of"):
             lonely.operand_reads(chain(2), style="neat")
         with pytest.raises(TypeError, match="colour"):

@@ -6,7 +6,7 @@ The type checker checks this file as strictly as the package; a suppression belo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 
 import numpy as np
 import pytest
@@ -41,8 +41,8 @@ def test_the_blocking_client(address: str) -> None:
         assert_type(composed, IndexingMap)
         assert isinstance(composed, IndexingMap)
         instructions = client.list_instructions(MODULE, page_size=3)
-        assert_type(instructions, Iterator[Instruction])
-        assert isinstance(instructions, Iterator)
+        assert_type(instructions, Generator[Instruction, None, None])
+        assert isinstance(instructions, Generator)
         assert isinstance(next(instructions), Instruction)
         assert_type(Client.multi_index(client, TILED, 17), tuple[int, ...] | None)
         with pytest.raises(TypeError):

@@ -1,4 +1,5 @@
-"""The cells of pictures lie where `xs.tiling` says: on random layouts, every cell's index and position, and all padding."""
+"""The cells of pictures lie where `xs.tiling` says: on random layouts, every cell's index and position, and all
+padding."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def tiles(draw: st.DrawFn) -> Tile:
 
 @st.composite
 def shapes(draw: st.DrawFn, most: int = 3000) -> Shape:
-    """Arrays with every kind of layout: several tiles, combine, tails, longer tiles than ranks, scalars, packed elements."""
+    """Arrays with every kind of layout: several tiles, combine, tails, longer tiles than ranks, scalars, packed
+    elements."""
     while True:
         rank = draw(st.integers(0, 6))
         largest = [17, 17, 17, 9, 5, 3, 2][rank]

@@ -12,8 +12,9 @@ import pytest
 
 from xlashape.drawing import draw
 from xlashape.drawing.memory_map import KINDS, MemoryPicture
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloModule
+from xlashape.proto import xla
 from xlashape.reports.memory import memory
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "memory"
@@ -98,3 +99,14 @@ def test_the_page_says_why_values_are_padded():
     assert {data["texts"][row[-1]].partition(":")[0] for row in data["rows"]} == {
         "tile (8,128) pads dimension 1 from 3 to 128"
     }
+
+
+def test_a_value_behind_the_end_of_its_allocation():
+    proto = xla.BufferAssignmentProto()
+    proto.logical_buffers.add(id=1, size=64).defined_at.instruction_name = "n"
+    proto.buffer_allocations.add(index=3, size=64).assigned.add(logical_buffer_id=1, offset=64, size=64)
+    proto.heap_simulator_traces.add().events.add(kind="ALLOC", buffer_id=1)
+    answer = memory(proto)
+    assert answer.peak_bytes == 64  # as XLA, which counts no offsets
+    with pytest.raises(InvalidModuleError, match="'n' is 64 bytes behind the beginning of allocation 3, which has 64"):
+        draw(answer)

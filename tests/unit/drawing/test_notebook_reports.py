@@ -1,4 +1,5 @@
-"""What modules, parts of them and reports show in a notebook: their facts, small, escaped, without colours of their own for text."""
+"""What modules, parts of them and reports show in a notebook: their facts, small, escaped, without colours of their own
+for text."""
 
 from __future__ import annotations
 

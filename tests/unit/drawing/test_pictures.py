@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from importlib import resources
+from typing import Any
 
 import pytest
 from drawn_pictures import ANY, REAL, panels
@@ -14,7 +16,8 @@ from drawn_pictures import ANY, REAL, panels
 import xlashape as xs
 from xlashape.drawing import draw
 from xlashape.drawing.marks import colours
-from xlashape.drawing.marks.cells import COLORS, LABELS, Grid, Listing, Strip
+from xlashape.drawing.marks.arrays import thumbnail
+from xlashape.drawing.marks.cells import COLORS, LABELS, Grid, Listing, Strip, options_of
 from xlashape.errors import (
     InvalidMapError,
     InvalidShapeError,
@@ -176,6 +179,21 @@ def test_what_a_map_reads():
     )
 
 
+@pytest.mark.parametrize(
+    ("asked", "cut"),
+    [
+        ({"tile": (8, 32)}, "The output ends within the tile: it has 80 of the tile's 256 elements."),
+        ({"tile": (2, 2), "at": (9, 9)}, "The output ends within the tile: it has 1 of the tile's 4 elements."),
+        ({"warp": 32, "at": (9, 8)}, "The output ends within the warp: it has 2 of the warp's 32 elements."),
+        ({"tile": (2, 2), "at": (8, 8)}, None),
+        ({"warp": 32}, None),
+    ],
+)
+def test_a_tile_that_the_output_cuts_is_told(asked: dict[str, Any], cut: str | None):
+    facts = draw("(d0, d1) -> (d1, d0), domain: d0 in [0, 9], d1 in [0, 9]", **asked).scene.facts
+    assert [fact for fact in facts if fact.startswith("The output ends")] == ([] if cut is None else [cut])
+
+
 def test_what_an_instruction_reads_is_what_its_map_says():
     module = xs.HloModule.load(resources.files("xlashape.data") / "attention.hlo.pb")
     fusion = module.instruction("transpose_copy_fusion.1")
@@ -267,3 +285,93 @@ def test_showing_a_shape_loads_drawing_and_nothing_before():
         "assert s._repr_html_(); assert 'xlashape.drawing' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_the_path_of_tiles_keeps_off_their_texts():
+    """No line of a path crosses the numbers and offsets of tiles, whichever way memory runs."""
+    for text in (
+        "bf16[8,2048,128]{2,1,0:T(16,128)(2,1)}",
+        "f32[2048,2048]{0,1:T(8,128)}",
+        "bf16[20,300]{1,0:T(8,128)(2,1)}",
+    ):
+        picture = draw(text)
+        svg = ET.fromstring(picture.svg(data=True))
+        for panel in svg.iter(f"{SVG}g"):
+            if panel.get("data-panel") != "tiles":
+                continue
+            boxes = []
+            for label in panel.iter(f"{SVG}text"):
+                if "xsk" in label.get("class").split() or "xsq" in label.get("class").split():
+                    half = len(label.text) * (2.7 if "xsn" in label.get("class") else 3.4)
+                    x, y = float(label.get("x")), float(label.get("y"))
+                    boxes.append((x - half, y - 8, x + half, y))
+            runs = [path.get("d") for path in panel.iter(f"{SVG}path") if path.get("class") == "xsp"]
+            assert boxes
+            assert runs
+            for run in runs:
+                for line in run.split("M")[1:]:
+                    points = [tuple(map(float, point.split())) for point in line.split("L")]
+                    for (x0, y0), (x1, y1) in itertools.pairwise(points):
+                        for left, top, right, low in boxes:
+                            is_beside = max(x0, x1) < left or min(x0, x1) > right
+                            assert is_beside or max(y0, y1) < top or min(y0, y1) > low, (text, line)
+
+
+def test_texts_of_a_tile_lie_in_its_elements_or_in_its_padding():
+    """Of tiles that are partly padding, texts do not lie on the border where there is place beside it."""
+    svg = ET.fromstring(draw("bf16[20,300]{1,0:T(8,128)(2,1)}").svg(data=True))
+    (panel,) = [each for each in svg.iter(f"{SVG}g") if each.get("data-panel") == "tiles"]
+    cells = {each.get("data-i"): each for each in panel.iter(f"{SVG}rect") if each.get("data-i")}
+    cell = cells["0,256"]
+    border = float(cell.get("x")) + float(cell.get("width")) * 44 / 128
+    texts = [each for each in panel.iter(f"{SVG}text") if each.text == "@2048"]
+    assert [each.get("class").split()[0] for each in texts] == ["xsq"]
+    assert float(texts[0].get("x")) - 2.7 * len("@2048") > border
+
+
+def test_the_end_of_what_is_read_is_seen():
+    """The columns that are shown have the first ones that are read, the last ones, and one that is not read."""
+    picture = draw(
+        "(d0, d1) -> (d1, d0), domain: d0 in [0, 299], d1 in [0, 299]",
+        tile=(8, 128),
+        output="f32[300,300]{1,0}",
+        operand="f32[300,300]{1,0}",
+    )
+    output = picture.scene.bands[0][0]
+    assert isinstance(output, Grid)
+    assert {"0", "126", "127", "128", "299"} <= set(output.column_heads)
+    fills = dict(zip(output.column_heads, [cell and cell.fill for cell in output.cells[0]], strict=True))
+    assert fills["127"] != colours.BLANK
+    assert fills["128"] == colours.BLANK
+
+
+def test_tiles_and_elements_have_legends_of_their_own_scales():
+    texts = [legend.text for legend in draw("bf16[20,300]{1,0:T(8,128)(2,1)}").scene.legends]
+    assert "elements: order in memory: position 0 to 1,023" in texts
+    assert "tiles: order in memory: position 0 to 8,192" in texts
+    assert draw("f32[3,5]{1,0:T(2,2)}").scene.legends[0].text == "order in memory: position 0 to 23"
+
+
+def test_a_thumbnail_of_a_mostly_empty_tile_shows_its_elements():
+    grid = thumbnail(xs.Shape.parse("s32[1024,8,4]{2,1,0:T(8,128)}"), options_of())
+    assert grid is not None
+    fills = [cell.fill for row in grid.cells for cell in row if cell is not None]
+    assert colours.PADDING in fills
+    assert sum(fill != colours.PADDING for fill in fills) == 16
+
+
+def test_attributes_say_index_and_position():
+    """The attributes of a picture for scripts are those of tiled indexing."""
+    shape = xs.Shape.parse("bf16[20,300]{1,0:T(8,128)(2,1)}")
+    svg = ET.fromstring(draw(shape).svg(data=True))
+    found = 0
+    for panel in svg.iter(f"{SVG}g"):
+        for cell in panel.iter(f"{SVG}rect"):
+            if cell.get("data-i") is None:
+                continue
+            found += 1
+            index = tuple(map(int, cell.get("data-i").split(",")))
+            assert int(cell.get("data-p")) == xs.tiling.linear_index(shape, index)
+    assert found > 100
+    for text in ("f32[4096,4096]{1,0:T(8,128)}", "f32[8]", "f32[]", "(f32[3], f32[4])", "f6e3m2fn[5,7]{1,0:E(6)}"):
+        assert len(draw(text).svg(data=True).encode()) < 200_000

@@ -20,7 +20,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def _profile(count: int, source: str = "train.py", **roof):
-    """A profile of `count` copies, of which the number i takes i + 1 microseconds; the first has no known instruction."""
+    """A profile of `count` copies, of which the number i takes i + 1 microseconds; the first has no known
+    instruction."""
     lines = [f'  c.{number} = f32[64,64]{{0,1}} copy(p), metadata={{source_file="{source}" source_line={number + 1}}}' for number in range(1, count)]  # fmt: skip
     text = "\n".join(lines)
     module = xs.HloModule.parse(

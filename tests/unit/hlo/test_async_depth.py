@@ -1,4 +1,5 @@
-"""Asynchronous operations in long chains and deep within each other: read in time that grows with the text, with the threads of each start."""
+"""Asynchronous operations in long chains and deep within each other: read in time that grows with the text, with the
+threads of each start."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ def test_any_bytes_are_a_module_or_an_error_of_the_library(data):
     assert isinstance(document.module, xla.HloModuleProto)
 
 
-@pytest.mark.parametrize("data", [b"", b" " * 10_000, b"\n" * 10_000, b" \t\r\n" * 5_000])
+@pytest.mark.parametrize("data", [b" " * 10_000, b"\n" * 10_000, b" \t\r\n" * 5_000])
 def test_spaces_alone_are_a_text_without_a_module(data):
     assert str(detect(data)) == "hlo"
     with pytest.raises(ParseError):
@@ -285,6 +285,15 @@ def test_json_numbers_that_no_f32_holds_are_refused(number: str):
     module = f'{{"computations": [{{"instructions": [{{"literal": {{"f32s": [{number}]}}}}]}}]}}'
     with pytest.raises(DecodeError, match="f32s"):
         convert.decode(module.encode())
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [(r'"name": "\ud800"', "Unpaired surrogate"), (r'"\ud800": 1', "name of a field has half of a surrogate pair")],
+)
+def test_json_with_half_of_a_surrogate_pair_is_refused(fields: str, words: str):
+    with pytest.raises(DecodeError, match=words):
+        convert.decode(f'{{"computations": [], {fields}}}'.encode())
 
 
 CONFIGURED = [

@@ -1,6 +1,7 @@
-"""Small texts on which the reader or the writer once differed from XLA, and asynchronous operations whose operands come in updates or whose
-state goes through loops. tests/vectors/hlo/corpus.jsonl.gz and async.jsonl.gz have what jaxlib 0.12.0.1 makes of each: its proto, its print
-of the text, and its print of the proto where that is another, None where it refuses its own proto; or that it refuses the text."""
+"""Small texts on which the reader or the writer once differed from XLA, and asynchronous operations whose operands come
+in updates or whose state goes through loops. tests/vectors/hlo/corpus.jsonl.gz and async.jsonl.gz have what jaxlib
+0.12.0.1 makes of each: its proto, its print of the text, and its print of the proto where that is another, None where
+it refuses its own proto; or that it refuses the text."""
 
 import base64
 import gzip

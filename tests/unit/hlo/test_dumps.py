@@ -30,7 +30,8 @@ def hlo_proto(name: str) -> bytes:
 
 
 def profile(*names: str) -> bytes:
-    """An XSpace as jax.profiler writes it: a plane of metadata whose events hold the modules, and a plane of the device with lines."""
+    """An XSpace as jax.profiler writes it: a plane of metadata whose events hold the modules, and a plane of the device
+    with lines."""
     entries = b""
     for ident, name in enumerate(names, 1):
         stat = number(1, 4) + part(6, hlo_proto(name.partition("(")[0]))

@@ -1,4 +1,5 @@
-"""Edits keep references right: whatever is done, the module still verifies and prints, and the original is untouched."""
+"""Edits keep references right: whatever is done, the module still verifies and prints, and the original is
+untouched."""
 
 import numpy as np
 import pytest

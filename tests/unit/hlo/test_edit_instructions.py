@@ -1,4 +1,5 @@
-"""The editor: instructions and computations rewritten, inserted, replaced and removed; what breaks a rule is refused."""
+"""The editor: instructions and computations rewritten, inserted, replaced and removed; what breaks a rule is
+refused."""
 
 from __future__ import annotations
 

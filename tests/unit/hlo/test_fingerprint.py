@@ -1,4 +1,5 @@
-"""Fingerprints: equal for all spellings of a program, different for different programs, and the same in all releases."""
+"""Fingerprints: equal for all spellings of a program, different for different programs, and the same in all
+releases."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ MODELS = [
 
 
 def corpus() -> Iterator[tuple[str, str]]:
-    """Texts of modules, by a name that says where they are: the vectors of HLO text, then dumps of several versions of jaxlib."""
+    """Texts of modules, by a name that says where they are: the vectors of HLO text, then dumps of several versions of
+    jaxlib."""
     for name in ("corpus", "forms"):
         with gzip.open(VECTORS / "hlo" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
             for number, line in enumerate(lines):
@@ -264,7 +266,8 @@ def test_names_of_options_are_checked():
 
 
 def _kernels() -> list[str]:
-    """The Mosaic kernel of one Pallas program in base64, lowered by jax 0.7.1 from two directories; then that of another program."""
+    """The Mosaic kernel of one Pallas program in base64, lowered by jax 0.7.1 from two directories; then that of
+    another program."""
     return json.loads((VECTORS / "mosaic_kernels.json").read_text(encoding="utf-8"))
 
 

@@ -1,4 +1,5 @@
-"""`instruction.attributes`: every attribute of many modules against the text that XLA has for it, and names that are wrong."""
+"""`instruction.attributes`: every attribute of many modules against the text that XLA has for it, and names that are
+wrong."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def root_of(text: str) -> HloInstruction:
 
 
 def check(module: HloModule) -> int:
-    """Each attribute that is set stands in the text, and putting its value back changes nothing. Returns how many there were."""
+    """Each attribute that is set stands in the text, and putting its value back changes nothing. Returns how many there
+    were."""
     count = 0
     for instruction in module.instructions():
         operation = operation_of(instruction.proto.opcode)

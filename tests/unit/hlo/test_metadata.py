@@ -1,4 +1,5 @@
-"""Where instructions come from: frames of real dumps against the program that was compiled, and tables that are broken."""
+"""Where instructions come from: frames of real dumps against the program that was compiled, and tables that are
+broken."""
 
 from __future__ import annotations
 
@@ -170,7 +171,8 @@ tables = st.builds(
 
 @given(tables, st.integers(-(1 << 31), (1 << 31) - 1) | ids)
 def test_any_table(index: xla.StackFrameIndexProto, number: int):
-    """Numbers that are in no table and frames in a circle end the frames; the frame that is told is the innermost of the lowest kind."""
+    """Numbers that are in no table and frames in a circle end the frames; the frame that is told is the innermost of
+    the lowest kind."""
     metadata = Metadata.of_proto(xla.OpMetadata(stack_frame_id=number), ModuleFrames(index))
     frames = metadata.frames
     assert len(frames) <= len(index.stack_frames)

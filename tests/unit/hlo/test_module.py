@@ -2,13 +2,16 @@
 
 import copy
 import gzip
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from xlashape.errors import DecodeError, InvalidArgumentError, InvalidModuleError, NotFoundError
-from xlashape.hlo import HloModule, Opcode
+from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
 from xlashape.proto import pool, xla
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "hlo"
@@ -334,3 +337,25 @@ def test_real_modules_hang_together(path):
             assert all(view in operand.users for operand in view.operands)
             assert all(view in user.operands for user in view.users)
             assert view.shape.to_proto() == view.proto.shape
+
+
+def test_threads_that_ask_first_get_the_same_instructions() -> None:
+    lines = "\n".join(f"  a{i} = f32[4] add({'p' if i == 0 else f'a{i - 1}'}, p)" for i in range(2000))
+    text = f"HloModule m\n\nENTRY e {{\n  p = f32[4] parameter(0)\n{lines}\n  ROOT r = f32[4] negate(a1999)\n}}\n"
+    data = HloModule.parse(text).to_proto()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for _ in range(5):
+            entry = HloModule.from_proto(data).entry
+            barrier = threading.Barrier(4)
+
+            def ask(entry: HloComputation = entry, barrier: threading.Barrier = barrier) -> tuple[HloInstruction, ...]:
+                barrier.wait()
+                return entry.instructions
+
+            with ThreadPoolExecutor(4) as pool:
+                found = [each.result() for each in [pool.submit(ask) for _ in range(4)]]
+            assert all(each is found[0] for each in found)
+    finally:
+        sys.setswitchinterval(interval)

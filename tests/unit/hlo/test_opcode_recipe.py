@@ -1,4 +1,5 @@
-"""One row is all that an opcode needs: a made-up opcode is read, completed, inferred, verified, written and analysed."""
+"""One row is all that an opcode needs: a made-up opcode is read, completed, inferred, verified, written and
+analysed."""
 
 from collections.abc import Iterator
 
@@ -176,7 +177,8 @@ def test_analyses_see_the_flags_of_a_row(blend):
 
 
 def test_an_opcode_without_a_row_is_unknown():
-    """What the recipe's fixture takes away again: text with the opcode is refused, a proto is kept and named as unknown."""
+    """What the recipe's fixture takes away again: text with the opcode is refused, a proto is kept and named as
+    unknown."""
     assert NAME not in OPERATIONS
     with pytest.raises(ParseError, match="unknown opcode 'blend'"):
         HloModule.parse(TEXT)
@@ -194,7 +196,8 @@ def unknown() -> xla.HloModuleProto:
 
 
 def test_a_proto_with_an_unknown_opcode_is_kept():
-    """It loads, is named as unknown, is one problem, is written as far as its fields mean the same for every opcode, and keeps its bytes."""
+    """It loads, is named as unknown, is one problem, is written as far as its fields mean the same for every opcode,
+    and keeps its bytes."""
     proto = unknown()
     data = proto.SerializeToString(deterministic=True)
     module = HloModule.from_bytes(data)

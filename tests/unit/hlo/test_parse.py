@@ -3,11 +3,11 @@
 import base64
 import gzip
 import json
-import os
 from pathlib import Path
 
 import pytest
 from jaxlib_versions import Jaxlib
+from optional import SHARED, shared
 
 from xlashape.errors import ParseError, XlashapeError
 from xlashape.hlo import HloModule
@@ -16,7 +16,6 @@ from xlashape.proto import xla
 
 ROOT = Path(__file__).resolve().parents[3]
 VECTORS = ROOT / "tests" / "vectors" / "hlo"
-SHARED = Path(os.environ.get("XLASHAPE_SHARED", ROOT.parent / "shared"))
 MODELS = sorted(SHARED.glob("hlo/models/*.hlo"))
 
 # Texts that this parser and XLA's treat differently on purpose. Each entry: a part of the text, and the reason.
@@ -122,7 +121,7 @@ def test_the_modules_of_the_indexing_vectors_parse():
 @pytest.mark.parametrize("path", MODELS or [None], ids=lambda path: path.name if path else "none")
 def test_whole_models_give_the_proto_that_xla_makes(path):
     if path is None:
-        pytest.skip(f"{SHARED} has no whole models")
+        path = shared("hlo", "models", "gemma2_2b_keras_jax.hlo")
     jaxlib = Jaxlib()
     text = path.read_text()
     theirs = jaxlib.hlo.hlo_module_from_text(text)

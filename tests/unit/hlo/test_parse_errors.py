@@ -94,6 +94,37 @@ def test_independent_errors_are_reported_together():
     assert str(caught.value).count("^") == 3
 
 
+def test_a_mistake_is_told_once():
+    """What follows from a mistake is no further one: neither lines behind a bracket that is missing, nor uses of what
+    could not be read."""
+    text = """HloModule m
+f {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b
+}
+g {
+  c = f32[] parameter(0)
+  ROOT d == f32[] negate(c)
+}
+ENTRY e {
+  p = f32[8,16] parameter(0)
+  z := f32[] constant(0)
+  m = (f32[8,16], f32[8 tuple(p, p)
+  ROOT r = f32[8] reduce(m, z), dimensions={1}, to_apply=f
+}
+"""
+    with pytest.raises(ParseError) as caught:
+        parse_module(text)
+    found = [caught.value, *caught.value.others]
+    assert [(one.line, one.message) for one in found] == [
+        (6, "expected ',' or ')' after an operand, found '}'"),
+        (9, "expected a shape, found '='"),
+        (13, "expected ' = ', found ':'"),
+        (14, "expected ',' or ']' of the dimensions, found 'tuple'"),
+    ]
+
+
 @pytest.mark.parametrize("labels", ["b0?f_0io->b0f", "?b0f_0io->b0f", "b0f_0io->b0?f"])
 def test_labels_of_dimensions_that_operands_do_not_have_are_an_error(labels: str):
     text = "HloModule m ENTRY e {{ p = f32[1,8,2] parameter(0) q = f32[3,2,4] parameter(1) ROOT r = convolution(p, q), window={{size=3}}, dim_labels={} }}"

@@ -1,4 +1,5 @@
-"""The parser's parts on their own: unique names, the order of instructions, the wire format, inferred shapes, strings."""
+"""The parser's parts on their own: unique names, the order of instructions, the wire format, inferred shapes,
+strings."""
 
 import itertools
 import random

@@ -266,3 +266,41 @@ def test_a_lone_false_of_propagation_is_its_default(values, shown):
     attribute = f", allow_spmd_sharding_propagation_to_parameters={{{values}}}"
     text = f"HloModule m{attribute}\n\nENTRY e {{\n  ROOT p = f32[] parameter(0)\n}}\n"
     assert (attribute in HloModule.parse(text).to_text()) is shown
+
+
+XLA_COMPACT = """HloModule gtes, entry_computation_layout={(f32[4]{0}, s32[2]{0})->(f32[4]{0}, s32[2]{0})}
+
+ENTRY %main.1 (Arg_0.1: f32[4], Arg_1.1: s32[2]) -> (f32[4], s32[2]) {
+  %Arg_0.1 = f32[4]{0} parameter(0)
+  %Arg_1.1 = s32[2]{0} parameter(1)
+  %custom-call.2 = (f32[4]{0}, (f32[4]{0}, s32[2]{0})) custom-call(%Arg_0.1, %Arg_1.1), custom_call_target="foo"
+  %custom-call.3 = (f32[4]{0}, s32[2]{0}) custom-call(%custom-call.2#1), custom_call_target="bar", custom_call_has_side_effect=true
+  %add.1 = f32[4]{0} add(%custom-call.2#0, %custom-call.2#1#0)
+  ROOT %tuple.1 = (f32[4]{0}, s32[2]{0}) tuple(%add.1, %custom-call.2#1#1)
+}
+
+"""
+"""What XLA 0.12 dumps with --xla_dump_compact_gte, without metadata."""
+
+
+def test_elements_of_tuples_are_written_as_xla_dumps_them_with_compact_gte():
+    module = HloModule.parse(XLA_COMPACT)
+    assert module.to_text(compact_get_tuple_elements=True) == XLA_COMPACT
+    written_out = module.to_text()
+    assert "#" not in written_out
+    assert written_out.count("get-tuple-element(") == 4
+    assert HloModule.parse(written_out).to_text(compact_get_tuple_elements=True) == XLA_COMPACT
+
+
+def test_elements_that_are_named_otherwise_keep_their_lines():
+    text = """HloModule m
+ENTRY e {
+  p = (f32[4], (f32[4], s32[2])) parameter(0)
+  a = f32[4] get-tuple-element(p), index=0
+  n = f32[4] negate(a), control-predecessors={a}
+  b = (f32[4], s32[2]) get-tuple-element(p), index=1, control-predecessors={n}
+  ROOT c = f32[4] get-tuple-element(b), index=0
+}
+"""
+    module = HloModule.parse(text)
+    assert module.to_text(compact_get_tuple_elements=True) == module.to_text()

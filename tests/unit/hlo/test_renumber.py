@@ -1,4 +1,5 @@
-"""Ids for an older XLA. That jaxlib 0.4.35 loads the result was not tried here; 0.10.2 and 0.12.0.1 load it and print the same text."""
+"""Ids for an older XLA. That jaxlib 0.4.35 loads the result was not tried here; 0.10.2 and 0.12.0.1 load it and print
+the same text."""
 
 from __future__ import annotations
 

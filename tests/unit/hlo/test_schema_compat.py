@@ -1,6 +1,8 @@
-"""What older versions of XLA wrote and the schema no longer has: its meaning is printed and answered, its bytes are kept.
+"""What older versions of XLA wrote and the schema no longer has: its meaning is printed and answered, its bytes are
+kept.
 
-The protos are those that the named jaxlib made of the text beside them; the text is what that jaxlib printed of its own proto.
+The protos are those that the named jaxlib made of the text beside them; the text is what that jaxlib printed of its own
+proto.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Tiled shardings against jaxlib: tests/vectors/shardings.jsonl holds shardings in protos and in text, and what jaxlib 0.12.0.1 makes of them.
+"""Tiled shardings against jaxlib: tests/vectors/shardings.jsonl holds shardings in protos and in text, and what jaxlib
+0.12.0.1 makes of them.
 
-A row has the sharding that jaxlib was given (`from` says whether as a proto or as text), the proto that jaxlib wrote, and the text that
-jaxlib printed of that proto.
+A row has the sharding that jaxlib was given (`from` says whether as a proto or as text), the proto that jaxlib wrote,
+and the text that jaxlib printed of that proto.
 """
 
 import base64
@@ -65,7 +66,8 @@ def test_what_is_written_is_read_back_as_the_same_sharding():
 
 
 def test_reading_text_and_writing_a_proto_agree_on_the_canonical_form():
-    """Reading the text of a proto's own fields gives what writing the proto gives, for all orders of all kinds of subgroups."""
+    """Reading the text of a proto's own fields gives what writing the proto gives, for all orders of all kinds of
+    subgroups."""
     kinds = ["maximal", "manual", "unreduced", "replicated", "unknown"]
     for count in (1, 2, 3):
         for subgroups in itertools.permutations(kinds, count):
@@ -84,7 +86,8 @@ def test_reading_text_and_writing_a_proto_agree_on_the_canonical_form():
 
 
 def test_the_canonical_form_is_its_own_canonical_form():
-    """Only where subgroups of one device were dropped and one unreduced subgroup is left, jaxlib reads the rest as that kind the second time."""
+    """Only where subgroups of one device were dropped and one unreduced subgroup is left, jaxlib reads the rest as that
+    kind the second time."""
     for row in rows():
         sharding = message(row["canonical"])
         if sharding.type == xla.OpSharding.OTHER:

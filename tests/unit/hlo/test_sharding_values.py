@@ -1,7 +1,7 @@
 """Which device holds which part of an array: against jaxlib and against NumPy.
 
-tests/vectors/sharding_tiles.jsonl holds shardings, shapes, and what the HloSharding of jaxlib 0.12.0.1 says of them: the sizes of a shard, and
-for tiled shardings the dimensions and the devices of the tile assignment.
+tests/vectors/sharding_tiles.jsonl holds shardings, shapes, and what the HloSharding of jaxlib 0.12.0.1 says of them:
+the sizes of a shard, and for tiled shardings the dimensions and the devices of the tile assignment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def test_shards_are_those_of_jaxlib() -> None:
 
 
 def test_holders_are_those_of_jaxlibs_tile_assignment() -> None:
-    """The devices that jaxlib lists, as an array of tiles and a last dimension of the devices that hold the same tile."""
+    """The devices that jaxlib lists, as an array of tiles and a last dimension of the devices that hold the same
+    tile."""
     compared = 0
     for row in ROWS:
         if "tiles" not in row:

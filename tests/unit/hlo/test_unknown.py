@@ -1,4 +1,5 @@
-"""What a newer XLA writes and this schema does not know is kept: the module loads, is walked, and is written back byte for byte."""
+"""What a newer XLA writes and this schema does not know is kept: the module loads, is walked, and is written back byte
+for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Attribute values that are written and read back: numbers without a name, unknown opcodes, aliasing of asynchronous operations."""
+"""Attribute values that are written and read back: numbers without a name, unknown opcodes, aliasing of asynchronous
+operations."""
 
 import pytest
 

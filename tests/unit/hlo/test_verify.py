@@ -409,3 +409,26 @@ def test_unbounded_dimensions_are_refused_unless_they_are_allowed():
         ("r", "its shape must have bounded dimensions, found f32[?]{0}"),
     ]
     assert verify(module, allow_unbounded_dimensions=True) == ()
+
+
+# Asked of HloVerifier in jaxlib 0.12.0.1: an array of one dimension, a sharding of two that are not divided.
+@pytest.mark.parametrize(
+    ("mesh", "axes", "is_refused"),
+    [
+        ("'x'=2,'y'=2", "", False),
+        ("'x'=2,'y'=2", ", manual={'x'}", True),
+        ("'x'=2,'y'=2", ", manual={'x','y'}", False),
+        ("'x'=2,'y'=2", ", unreduced={'x'}", True),
+        ("'x'=2,'y'=2", ", unreduced={'x','y'}", False),
+        ("'x'=2,'y'=2", ", replicated={'x'}", False),
+        ("'x'=2,'y'=2", ", unreduced={'x'}, manual={'y'}", True),
+        ("'x'=2,'y'=1", ", manual={'x'}", False),
+        ("'x'=2,'y'=1", ", manual={'y'}", True),
+        ("'x'=4", ", manual={'x':(1)2}", True),
+    ],
+)
+def test_groups_of_devices_count_the_dimensions_of_a_sharding(mesh: str, axes: str, is_refused: bool) -> None:
+    text = (
+        f"HloModule m\n\nENTRY e {{\n  ROOT p = f32[2] parameter(0), sharding={{mesh[{mesh}], [{{}},{{}}]{axes}}}\n}}\n"
+    )
+    assert bool(verify(HloModule.parse(text))) == is_refused

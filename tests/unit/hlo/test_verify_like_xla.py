@@ -1,8 +1,8 @@
 """The verifier against XLA's own: what XLA accepts has no problem, what XLA refuses has one.
 
-`verifier.jsonl` has a module in each row and what XLA says of it: jaxlib 0.12.0.1 reads the text, and its HloVerifier, with the options that
-hold for any target, verifies the module. `by` says which of the two refuses. A row with `differs` is refused by XLA and accepted here, for
-the reason that it gives.
+`verifier.jsonl` has a module in each row and what XLA says of it: jaxlib 0.12.0.1 reads the text, and its HloVerifier,
+with the options that hold for any target, verifies the module. `by` says which of the two refuses. A row with `differs`
+is refused by XLA and accepted here, for the reason that it gives.
 """
 
 import gzip

@@ -48,7 +48,8 @@ def sources(
 
 
 def check(root: HloInstruction, run: Any, operand_dims: tuple[int, ...]) -> None:
-    """`run` takes the values of all replicas to their results; distinct numbers are sets of one (replica, element) each."""
+    """`run` takes the values of all replicas to their results; distinct numbers are sets of one (replica, element)
+    each."""
     replicas = sorted(r for group in GROUPS for r in group)
     values = {r: np.empty(operand_dims, dtype=object) for r in replicas}
     for r, array in values.items():
@@ -348,7 +349,8 @@ def test_all_to_all_of_a_tuple_that_does_not_fit_its_groups() -> None:
 
 
 def test_an_all_reduce_across_partitions_too() -> None:
-    """With a channel and groups of replicas, every partition of the replicas takes part: of one replica, all its partitions."""
+    """With a channel and groups of replicas, every partition of the replicas takes part: of one replica, all its
+    partitions."""
     groups = [{"replica_ids": [0]}]
     (read,) = indexing.output_to_input(one_op("all-reduce", "f32[3]", ["f32[3]"], replica_groups=groups, channel_id=1))
     assert str(read.map) == "(d0) -> (d0), domain: d0 in [0, 2]"

@@ -1,4 +1,5 @@
-"""Maps through computations: fusions, calls, branches, loops; every path once, runtime variables with the right producers."""
+"""Maps through computations: fusions, calls, branches, loops; every path once, runtime variables with the right
+producers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Where the maps differ from XLA's on purpose: each difference run in NumPy, beside the answer that XLA gives for the same module.
+"""Where the maps differ from XLA's on purpose: each difference run in NumPy, beside the answer that XLA gives for the
+same module.
 
-XLA's answers are quoted from jaxlib 0.12.0.1; those of windows in the padding from jaxlib 0.10.2, since which XLA has changed to the map given here.
-A row that stops failing for XLA's map is not a difference any more.
+XLA's answers are quoted from jaxlib 0.12.0.1; those of windows in the padding from jaxlib 0.10.2, since which XLA has
+changed to the map given here. A row that stops failing for XLA's map is not a difference any more.
 """
 
 from __future__ import annotations
@@ -161,7 +162,8 @@ def test_an_offset_that_is_a_constant() -> None:
 
 
 def test_producers_stand_in_the_order_of_their_variables() -> None:
-    """Of a slice at j of a slice at i, XLA says that the wider variable is j: with real offsets that leads elsewhere."""
+    """Of a slice at j of a slice at i, XLA says that the wider variable is j: with real offsets that leads
+    elsewhere."""
     inner = Builder("f")
     x, i, j = inner.parameter("f32[16]"), inner.parameter("s32[]"), inner.parameter("s32[]")
     first = inner.op("dynamic-slice", "f32[8]", [x, i], dynamic_slice_sizes=[8])
@@ -224,7 +226,8 @@ def test_a_scan_reads_what_came_before() -> None:
     ],
 )
 def test_a_reversed_window_pairs_what_is_multiplied(dims: dict[str, int], out: int) -> None:
-    """Equal values of the range variables name an element of the input and the element of the kernel that it is multiplied with.
+    """Equal values of the range variables name an element of the input and the element of the kernel that it is
+    multiplied with.
 
     So in jaxlib 0.12.0.1; in 0.10.2 the kernel's map was that of a window that is not reversed.
     """

@@ -1,4 +1,5 @@
-"""The worked examples of the analysis' documentation, an operation each: raw maps as the operation defines them, with their domains."""
+"""The worked examples of the analysis' documentation, an operation each: raw maps as the operation defines them, with
+their domains."""
 
 from __future__ import annotations
 

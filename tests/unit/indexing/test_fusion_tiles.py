@@ -107,7 +107,8 @@ FUSIONS: dict[str, tuple[str, list[str], str]] = {
 
 
 def elements(found: IndexingMap, start: Sequence[int], sizes: Sequence[int]) -> frozenset[tuple[int, ...]]:
-    """The elements that a map leads to from a tile, by evaluating it at every point. Runtime variables have their lower bounds."""
+    """The elements that a map leads to from a tile, by evaluating it at every point. Runtime variables have their lower
+    bounds."""
     used = found.used_variables()
     tile = [
         (first, size) if dim(d) in used else (0, 1) for d, (first, size) in enumerate(zip(start, sizes, strict=True))
@@ -165,7 +166,8 @@ def is_box(found: frozenset[tuple[int, ...]]) -> bool:
 
 @pytest.mark.parametrize("name", [name for name in FUSIONS if name != "concatenation"])
 def test_sizes_are_valid_if_and_only_if_all_tiles_are_boxes(name: str) -> None:
-    """Every size, not only powers of two. Of a concatenation, a tile across the seam is two boxes, each cut off, of different rows."""
+    """Every size, not only powers of two. Of a concatenation, a tile across the seam is two boxes, each cut off, of
+    different rows."""
     tiling = tile_fusion(fusion_of(*FUSIONS[name]))
     for sizes in product(*[range(1, p.size + 1) for p in tiling.parameters]):
         boxes = all(

@@ -121,7 +121,8 @@ def test_reachability_between_leaves() -> None:
 
 
 def test_what_a_scan_too_large_to_follow_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Carries move from one position to the next. Dependencies name every array that the maps lead to, in both directions."""
+    """Carries move from one position to the next. Dependencies name every array that the maps lead to, in both
+    directions."""
     count = 12
     body = Builder("body")
     row = body.parameter("f32[]")

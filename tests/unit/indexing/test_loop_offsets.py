@@ -10,7 +10,8 @@ from xlashape.hlo import HloInstruction
 
 
 def test_a_loop_over_rows() -> None:
-    """A scan over the rows of an array as a loop: a row is read and a row is written at the counter, and rows are summed."""
+    """A scan over the rows of an array as a loop: a row is read and a row is written at the counter, and rows are
+    summed."""
     parts = ["s32[]", "s32[]", "f32[4,2]", "f32[4,2]", "f32[2]", "f32[4,2]"]
     b = Parts("body", parts)
     o = b.builder

@@ -11,7 +11,7 @@ import pytest
 from hlo_builder import one_op
 
 from xlashape import indexing
-from xlashape.errors import InvalidArgumentError, LimitExceededError
+from xlashape.errors import InvalidArgumentError, InvalidIndexError, LimitExceededError
 from xlashape.hlo import HloModule
 from xlashape.indexing import TileBox
 from xlashape.indexing.reports import tiles
@@ -46,6 +46,31 @@ ENTRY main { p = f32[8,8]{1,0} parameter(0)  ROOT f = f32[8,8]{1,0} fusion(p), k
     found = indexing.operand_tiles(module.entry.root, TileBox((4, 0), (2, 4), (1, 1)))
     assert [one.operand for one in found] == [0, 0]
     assert {one.tile for one in found} == {((4, 0), (2, 4), (1, 1)), ((0, 4), (4, 2), (1, 1))}
+
+
+def test_a_tile_may_reach_over_the_edge_and_begins_and_steps_within() -> None:
+    negate = one_op("negate", "f32[160,160]", ["f32[160,160]"])
+
+    def read(*box: tuple[int, ...]) -> object:
+        tile = indexing.operand_tiles(negate, TileBox(*box))[0].tile
+        assert tile is not None
+        return tile.offsets, tile.sizes
+
+    assert read((0, 0), (200, 8), (1, 1)) == ((0, 0), (160, 8))
+    assert read((159, 159), (8, 8), (1, 1)) == ((159, 159), (1, 1))
+    assert read((0, 0), (8, 8), (159, 1)) == ((0, 0), (2, 8))
+    for stride in (160, 99999999999):
+        with pytest.raises(
+            InvalidArgumentError, match=f"stride {stride} along dimension 0, whose indices are 0 to 159"
+        ):
+            read((0, 0), (8, 8), (stride, 1))
+        assert read((0, 0), (1, 8), (stride, 1)) == ((0, 0), (1, 8))  # which takes no step
+    with pytest.raises(InvalidIndexError):
+        read((160, 0), (8, 8), (1, 1))
+    one = one_op("negate", "f32[1,160]", ["f32[1,160]"])
+    tile = indexing.operand_tiles(one, [8, 8])[0].tile
+    assert tile is not None
+    assert tile.sizes == (1, 8)
 
 
 def test_a_scalar_has_a_tile_of_rank_0() -> None:

@@ -1,4 +1,5 @@
-"""Branches and called computations that read an array in many ways: the answers name every element, and take bounded time and room."""
+"""Branches and called computations that read an array in many ways: the answers name every element, and take bounded
+time and room."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def test_a_fusion_stays_exact() -> None:
 
 @pytest.mark.parametrize("opcode", ["conditional", "call"])
 def test_a_fusion_in_a_branch(opcode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fusion of too many maps ends with an error by itself, and is named in every element in a branch or called computation."""
+    """A fusion of too many maps ends with an error by itself, and is named in every element in a branch or called
+    computation."""
     monkeypatch.setattr(coroutines, "MAX_ACCESSES", 39)
     with pytest.raises(LimitExceededError, match="more than 39 different ways"):
         indexing.output_to_input(called(sum_of_shifts(40), "fusion"))

@@ -27,7 +27,8 @@ def sample(found: IndexingMap, r: random.Random) -> list[tuple[int, ...]]:
 
 
 def writes_updates(instruction: HloInstruction) -> bool:
-    """The map of a dynamic-update-slice leads outside the update where it does not read the update; so may the map of a fusion that holds one."""
+    """The map of a dynamic-update-slice leads outside the update where it does not read the update; so may the map of a
+    fusion that holds one."""
     return instruction.opcode == "dynamic-update-slice" or any(
         writes_updates(inner) for called in instruction.called_computations for inner in called.instructions
     )

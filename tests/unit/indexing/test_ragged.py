@@ -1,4 +1,5 @@
-"""ragged-dot and ragged-all-to-all, run in NumPy over many group sizes: maps name the elements that some sizes lead to."""
+"""ragged-dot and ragged-all-to-all, run in NumPy over many group sizes: maps name the elements that some sizes lead
+to."""
 
 from __future__ import annotations
 
@@ -187,7 +188,8 @@ def exchange(
 
 
 def send(values: list[list[np.ndarray]]) -> list[np.ndarray]:
-    """The results of all replicas: each sends slices of its operand to each replica of its group, two slices to each."""
+    """The results of all replicas: each sends slices of its operand to each replica of its group, two slices to
+    each."""
     results = [np.array(one[1]) for one in values]
     for group in GROUPS:
         for sender in group:

@@ -1,4 +1,5 @@
-"""Offsets beyond bounds: the operation clamps them to its bounds; beyond the narrower bounds of a composition, nothing is accessed."""
+"""Offsets beyond bounds: the operation clamps them to its bounds; beyond the narrower bounds of a composition, nothing
+is accessed."""
 
 from __future__ import annotations
 

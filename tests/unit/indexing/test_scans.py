@@ -28,7 +28,8 @@ def scan(
 
 
 def run_scan(root: HloInstruction, *operands: np.ndarray) -> list[np.ndarray]:
-    """What XLA's own scan was seen to do: slices without the dimension, first to last, or last to first; outputs at their slice's place."""
+    """What XLA's own scan was seen to do: slices without the dimension, first to last, or last to first; outputs at
+    their slice's place."""
     proto = root.proto
     axis, carries = proto.dimensions[0], proto.num_carries
     outputs = [leaf.dimensions for leaf in root.shape.leaves()]
@@ -185,7 +186,8 @@ def test_random_scans(seed: int) -> None:
 
 
 def test_maps_that_do_not_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A window that moves in every step: beyond the last step that is followed, every element of the arrays that matter."""
+    """A window that moves in every step: beyond the last step that is followed, every element of the arrays that
+    matter."""
     monkeypatch.setattr(iterations, "MAX_ITERATIONS", 3)
     body = Builder("body")
     taken, state, other, zero = (

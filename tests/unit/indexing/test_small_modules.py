@@ -1,4 +1,5 @@
-"""Maps of small modules that programs of several versions of XLA hold: each answered, and as XLA answers where that does.
+"""Maps of small modules that programs of several versions of XLA hold: each answered, and as XLA answers where that
+does.
 
 XLA's answers are those of jaxlib 0.12.0.1.
 """

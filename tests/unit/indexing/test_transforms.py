@@ -16,7 +16,7 @@ from xlashape.shape import Shape
 from xlashape.shape.tiling import formula as tile_formula
 
 # -- fft
-# --------------------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------
 
 FFTS = {
     "fft": (xla.FFT, "c64[2,3,4]", "c64[2,3,4]", lambda x: np.fft.fftn(x, axes=(1, 2))),
@@ -62,7 +62,7 @@ def test_an_fft_that_does_not_fit(kind: int, source: str, out: str, lengths: lis
 
 
 # -- random bits
-# ------------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------
 
 
 def threefry(key: int, counter: int) -> int:
@@ -93,7 +93,8 @@ def random_bits(state: np.ndarray) -> list[np.ndarray]:
 
 @pytest.mark.parametrize(("algorithm", "size"), [(xla.RNG_THREE_FRY, 2), (xla.RNG_PHILOX, 2), (xla.RNG_PHILOX, 3)])
 def test_random_bits(algorithm: int, size: int) -> None:
-    """Key and counter were seen to be so in XLA's own generators; a counter of two words carries from the first to the second."""
+    """Key and counter were seen to be so in XLA's own generators; a counter of two words carries from the first to the
+    second."""
     root = one_op("rng-bit-generator", f"(u64[{size}], u32[5])", [f"u64[{size}]"], rng_algorithm=algorithm)
     states = [np.array([12345, 7, 3][:size], dtype=object), np.array([99, (1 << 64) - 7, 3][:size], dtype=object)]
     compare(root, observed(random_bits, [[state] for state in states], lambda _, old: [old + 1, old + 4, old + 1000]))
@@ -113,7 +114,7 @@ def test_random_bits_of_an_unspecified_algorithm() -> None:
 
 
 # -- bitcasts through memory
-# ------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------
 
 
 def places(shape: Shape) -> dict[int, tuple[int, ...]]:

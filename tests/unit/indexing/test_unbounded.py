@@ -1,4 +1,5 @@
-"""Dimensions without a bound: maps that do not depend on sizes are known, as those of jaxlib 0.12.0.1; others are unknown."""
+"""Dimensions without a bound: maps that do not depend on sizes are known, as those of jaxlib 0.12.0.1; others are
+unknown."""
 
 from __future__ import annotations
 
@@ -86,7 +87,8 @@ INDEPENDENT = {
     "f32[2,8] dynamic-slice(x, i, i), dynamic_slice_sizes={2,8}": 0,
     "f32[?,8] dynamic-update-slice(x, k, i, i)": 5,
 }
-"""Instructions whose maps do not depend on how large the unbounded dimension is, and the size that their result has where it has 5 elements."""
+"""Instructions whose maps do not depend on how large the unbounded dimension is, and the size that their result has
+where it has 5 elements."""
 
 
 WINDOWS = {
@@ -101,7 +103,8 @@ WINDOWS = {
     "f32[1,?,3] convolution(l, v), window={size=2}, dim_labels=b0f_0io->b0f": 4,
     "f32[1,?,3] convolution(l, v), window={size=2 pad=1_0}, dim_labels=b0f_0io->b0f": 5,
 }
-"""Windows of which every one ends within the array, and the number of windows over 5 elements. How many begin at an element is not known."""
+"""Windows of which every one ends within the array, and the number of windows over 5 elements. How many begin at an
+element is not known."""
 ALONG_OTHERS = {
     "f32[?,7] reduce-window(x, c), window={size=1x2}, to_apply=add": 5,
     "f32[?,9] reduce-window(x, c), window={size=1x2 pad=0_0x1_1}, to_apply=add": 5,

@@ -16,6 +16,9 @@ import schema_compiler
 from client_methods.__main__ import answer
 from client_methods.languages import LANGUAGES, texts
 from client_methods.model import SchemaError
+from client_methods.reasons import REASONS
+from xlashape import errors
+from xlashape.errors import XlashapeError
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 REAL = CHECKOUT / "protos"
@@ -83,7 +86,7 @@ EXPECTED = {
         "  /// Weighs a shape, in grams.",
         "  v1::Weight WeighShape(const AnyShape& shape) const;",
         "  std::vector<v1::Weight> WeighShapes(const std::vector<AnyShape>& shapes) const;",
-        "  return calls_->Ask(&v1::ScaleService::Stub::DescribeScale, request);",
+        "  return calls_->Ask(&v1::ScaleService::Stub::DescribeScale, request, true);",
         "  Sequence<v1::Weight> ListWeights(v1::ListWeightsRequest request) const;",
         "  /// Watches the scale, as DescribeScale() describes it. The answers come as a stream, while the server "
         "computes.",
@@ -104,16 +107,24 @@ EXPECTED = {
         "  public long[] equalIndices(ShapeInput shape, long[] indices) {",
         "  public CompletableFuture<long[]> equalIndices(ShapeInput shape, long[] indices) {",
     ],
+    "kotlin": [
+        "    public suspend fun weighShape(shape: ShapeInput): Weight = async.weighShape(shape).await()",
+        "    public suspend fun weighShapes(shapes: List<ShapeInput>): List<Weight> = async.weighShapes(shapes).await()",
+        "    public fun listWeights(request: ListWeightsRequest): Flow<Weight> = flowOf { client.listWeights(request) }",
+        "     * Watches the scale, as [describeScale] describes it. Answers are read while the server computes. The call begins",
+        "    public suspend fun equalIndex(shape: ShapeInput, vararg index: Long): Long = "
+        "async.equalIndex(shape, *index).await()",
+        "    public suspend fun equalIndices(shape: ShapeInput, indices: LongArray): LongArray =",
+    ],
     "rust": [
         "    /// Weighs a shape, in grams.",
         "    pub async fn weigh_shape(&self, shape: impl Into<ShapeInput>) -> Result<Weight> {",
         "    /// Weighs each shape, in grams. All shapes are sent in one call.",
         "    pub async fn weigh_shapes<S: Into<ShapeInput>>(&self, shapes: impl IntoIterator<Item = S>) -> "
         "Result<Vec<Weight>> {",
-        "        same_number(ask!(self, scale.weigh_shape, request)?.weights, count)",
+        "        same_number(once!(self, scale.weigh_shape, request, self.deadline())?.weights, count)",
         "    pub async fn describe_scale(&self, request: DescribeScaleRequest) -> Result<DescribeScaleResponse> {",
-        "    pub fn list_weights(&self, request: ListWeightsRequest) -> impl Stream<Item = Result<Weight>> + Send + "
-        "use<> {",
+        "    ) -> impl Stream<Item = Result<Weight>> + Send + Unpin + use<> {",
         "    /// Watches the scale, as [`Client::describe_scale`] describes it. The stream ends after the first error; "
         "dropping it ends the call.",
         "    pub async fn equal_index(&self, shape: impl Into<ShapeInput>, index: &[i64]) -> Result<i64> {",
@@ -217,3 +228,9 @@ def test_what_no_kind_fits_is_an_error(made_up: str, told: str, tmp_path: Path) 
     response = answer(CodeGeneratorRequest(proto_file=files))
     assert told in response.error
     assert not response.file
+
+
+def test_the_reasons_are_the_codes_of_the_librarys_errors() -> None:
+    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, XlashapeError)]
+    codes = {kind.code.upper() for kind in classes if kind is not XlashapeError}
+    assert set(REASONS) == codes | {"INVALID_ANSWER"}

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 STAND_IN = """
-# What the generated module of another package does when it is imported: its own xla/xla_data.proto, older and with a field
-# of its own, goes into protobuf's default pool.
+# What the generated module of another package does when it is imported: its own xla/xla_data.proto, older and with
+# a field of its own, goes into protobuf's default pool.
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 def register():

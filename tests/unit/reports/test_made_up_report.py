@@ -25,7 +25,7 @@ from xlashape.hlo import HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.reports import REPORTS, Answer, Column, Kind, Option, Report, Section, report_of
 from xlashape.reports.messages import Received, differences, response_of
-from xlashape.reports.register import Entry
+from xlashape.reports.report import Entry
 from xlashape.shape import Shape
 
 COLUMNS = (

@@ -12,11 +12,13 @@ import command_line
 import jsonschema
 import pytest
 
+import xlashape
 from xlashape.cli import main
-from xlashape.errors import NotFoundError
+from xlashape.errors import InvalidArgumentError
 from xlashape.proto import services
 from xlashape.reports import REPORTS, Answer, report_of
-from xlashape.reports.messages import check_remote, differences, remote_options
+from xlashape.reports.messages import differences, remote_options
+from xlashape.reports.report import FRAMES
 from xlashape_client import Client
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -83,6 +85,17 @@ def test_its_function_and_the_method_of_the_client_take_its_options(name):
         assert option.name in of_client, f"the client's method {name} does not take the option {option.name}"
 
 
+# These answer in the library by other functions: of shapes, of `xlashape.indexing` and of `xlashape.hlo`.
+_NOT_AT_THE_FRONT_DOOR = {"size", "map", "tile", "verify"}
+
+
+@pytest.mark.parametrize("name", sorted(REPORTS.keys() - _NOT_AT_THE_FRONT_DOOR))
+def test_its_function_is_at_the_front_door(name):
+    module, _, function = report_of(name).compute.partition(":")
+    found = getattr(xlashape, name, None)
+    assert found is getattr(import_module(module), function), f"xlashape/__init__.py does not name {name}"
+
+
 def test_answers_have_what_their_report_declares():
     def all_of(base):
         for each in base.__subclasses__():
@@ -117,8 +130,55 @@ def test_the_messages_of_its_rpc_have_its_fields(name):
     assert found == [], f"python protos/report_messages.py {name} prints the messages as they are declared"
 
 
-def test_a_server_has_no_table_that_names_something_of_the_callers_machine():
-    report = report_of("profile")
-    check_remote(report, "by")
-    with pytest.raises(NotFoundError, match="against names something of the caller's machine"):
-        check_remote(report, "against")
+def test_comments_of_the_schema_are_those_of_the_declarations():
+    from report_messages import SCHEMA, commented
+
+    schema = SCHEMA.read_text(encoding="utf-8")
+    assert commented(schema) == schema, "run python protos/report_messages.py, and then protos/schema_compiler.py"
+
+
+def test_reports_that_name_sources_take_frames():
+    for name in REPORTS:
+        report = report_of(name)
+        has_source = any(column.name == "source" for column in report.columns)
+        assert (FRAMES in report.options) == has_source, name
+
+
+_FRAMES = """HloModule m
+
+FileNames
+1 "train.py"
+2 "/venv/lib/python3.12/site-packages/flax/linen.py"
+
+FunctionNames
+1 "step"
+2 "apply"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=7 end_line=7 column=1 end_column=2}
+2 {file_name_id=2 function_name_id=2 line=99 end_line=99 column=1 end_column=2}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=2 parent_frame_id=2}
+
+ENTRY e {
+  p = f32[8,64]{1,0} parameter(0)
+  ROOT n = f32[8,64]{0,1} copy(p), metadata={op_name="jit(step)/copy" stack_frame_id=2}
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["memory", "why", "size", "reads", "cost", "copies", "diff"])
+def test_sources_are_lines_of_the_user_or_all_frames(name):
+    asked = (_FRAMES, _FRAMES.replace("copy(p)", "negate(p)")) if name == "diff" else (_FRAMES,)
+    report = report_of(name)
+
+    def sources(**options):
+        return set(report.run(*asked, **options).to_arrow()["source"].to_pylist()) - {None, ""}
+
+    assert sources() == sources(frames="own") == {"train.py:7"}
+    assert sources(frames="all") == {"linen.py:99 < train.py:7"}
+    with pytest.raises(InvalidArgumentError, match="expected own or all, found 'most'") as raised:
+        report.run(*asked, frames="most")
+    assert raised.value.field == "frames"

@@ -9,6 +9,7 @@ import io
 import itertools
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +30,8 @@ from tests.support.faulty_proxy import FaultyProxy
 from tests.support.optional import needed_in_ci
 from xlashape import scan
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
+from xlashape.hlo.files.inputs import inputs
+from xlashape.scan.corpus import _Target
 from xlashape.scan.worker import Worker
 
 pa = needed_in_ci("pyarrow")
@@ -126,16 +129,75 @@ def test_rows_of_files_that_a_scan_does_not_name_are_not_lost(dumps: Path, tmp_p
     assert rows_of(tmp_path)["modules"] > before["modules"]
 
 
-def test_a_changed_file_is_scanned_again(tmp_path: Path) -> None:
-    dump = tmp_path / "dumps" / "m.hlo"
-    dump.parent.mkdir()
-    dump.write_text(text_of(1))
-    scan.scan(str(dump.parent), tmp_path / "out")
-    dump.write_text(text_of(2))
-    assert scan.scan(str(dump.parent), tmp_path / "out").files == 1
-    rows = scan.open(tmp_path / "out")["modules"].to_table().to_pylist()
-    assert sorted(row["module"] for row in rows) == ["jit_f1", "jit_f2"]
-    assert len({row["key"] for row in rows}) == 2
+def test_a_path_has_rows_of_its_present_content_alone(dumps: Path, tmp_path: Path) -> None:
+    folder, out = tmp_path / "dumps", tmp_path / "out"
+    shutil.copytree(dumps, folder)
+    scan.scan(str(folder), out, jobs=2)
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    changed = files[::7]
+    for number, path in enumerate(changed):
+        path.write_bytes(text_of(number + 500).encode())
+    files[1].touch()
+    assert scan.scan(str(folder), out, jobs=2).files == len(changed) + 1
+    scan.scan(str(folder), tmp_path / "anew", jobs=2)
+    assert rows_of(out) == rows_of(tmp_path / "anew")
+    files[0].write_bytes(text_of(1).encode())
+    gone = files[-1]
+    gone.unlink()
+    scan.scan(str(folder), out, jobs=2)
+    paths = scan.open(out)["modules"].to_table(columns=["path"])["path"].to_pylist()
+    errors = scan.open(out)["errors"].to_table(columns=["path"])["path"].to_pylist()
+    assert str(gone) in {*paths, *errors}  # a scan knows nothing of files that it does not name
+
+
+@pytest.mark.parametrize("files_done", [0, 1, 3])
+def test_old_rows_go_although_that_is_interrupted(
+    files_done: int, dumps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, out = tmp_path / "dumps", tmp_path / "out"
+    shutil.copytree(dumps, folder)
+    scan.scan(str(folder), out, jobs=1)
+    changed = next(path for path in folder.rglob("*.hlo") if path.is_file())
+    changed.write_bytes(text_of(501).encode())
+    write, count = _Target.write, 0
+
+    def interrupted(target: _Target, name: str, data: bytes | Path) -> None:
+        nonlocal count
+        count += 1
+        if count > files_done:
+            raise KeyboardInterrupt
+        write(target, name, data)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(_Target, "write", interrupted)
+        scan.scan(str(folder), out, jobs=1)
+    scan.scan(str(folder), out, jobs=1)
+    scan.scan(str(folder), tmp_path / "anew", jobs=1)
+    assert rows_of(out) == rows_of(tmp_path / "anew")
+
+
+def test_a_prefix_of_a_bucket_is_listed_alone(tmp_path: Path) -> None:
+    listed: list[str | None] = []
+
+    class Store:
+        def list(self, prefix: str | None = None) -> Any:
+            listed.append(prefix)
+            return stores.LocalStore(tmp_path).list(prefix)
+
+    for name in ("run/a.hlo", "run2/b.hlo", "run/deep/c.hlo", "d.hlo"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(text_of(1))
+    stores = needed_in_ci("obstore.store")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stores, "from_url", lambda prefix: Store())
+        names = [each.name for each in inputs(["s3://bucket/run"], "last")]
+    assert names == ["s3://bucket/run/a.hlo", "s3://bucket/run/deep/c.hlo"]
+    assert listed == ["run"]
+    root = f"file://{tmp_path}"
+    assert [each.name for each in inputs([f"{root}/d.hlo"], "last")] == [f"{root}/d.hlo"]
+    assert len(list(inputs([f"{root}/"], "last"))) == 4
+    with pytest.raises(NotFoundError):
+        list(inputs([f"{root}/none"], "last"))
 
 
 @pytest.mark.parametrize("after", [0, 2, 5])
@@ -173,7 +235,7 @@ def test_a_file_that_takes_too_long_is_a_row() -> None:
             ("LimitExceededError", "took more than 1 s of the processor's time")
         ]
         next_file = worker.tables("m.hlo", b"", ["errors"])["errors"].to_pylist()
-        assert [row["error"] for row in next_file] == ["ParseError"]
+        assert [row["error"] for row in next_file] == ["DecodeError"]
 
 
 def test_a_file_that_takes_too_much_memory_is_a_row() -> None:

@@ -87,11 +87,12 @@ def test_every_type_in_every_kind_of_layout(kind: PrimitiveType) -> None:
 
 
 @pytest.mark.parametrize("kind", NARROW_TYPES, ids=str)
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_packed_elements(kind: PrimitiveType, layout: str) -> None:
-    values = every_value(kind, 11 * 13).reshape(11, 13)
+@pytest.mark.parametrize("sizes", [(11, 13), (16, 24), (8, 9)], ids=str)
+@pytest.mark.parametrize("layout", [*LAYOUTS, "{1,0:T(8,4)(8,1)}", "{1,0:T(8,2)(4,1)(2,1)}"])
+def test_packed_elements(kind: PrimitiveType, layout: str, sizes: tuple[int, int]) -> None:
+    values = every_value(kind, sizes[0] * sizes[1]).reshape(sizes)
     bits = kind.bit_width
-    shape = Shape.array(kind, (11, 13), Layout.parse(layout).replace(element_size_in_bits=bits))
+    shape = Shape.array(kind, sizes, Layout.parse(layout).replace(element_size_in_bits=bits))
     buffer = tiling.pack(shape, values, fill=values[0, 0])
     assert buffer.size == tiling.physical_bytes(shape) == -(-tiling.physical_elements(shape) * bits // 8)
     number = int.from_bytes(buffer.tobytes(), "little")
@@ -99,6 +100,17 @@ def test_packed_elements(kind: PrimitiveType, layout: str) -> None:
     plain = elements_one_by_one(shape, values, raw(values[0, 0]))
     assert [number >> (i * bits) & mask for i in range(len(plain))] == list(plain)
     assert number >> (len(plain) * bits) == 0
+    assert raw(tiling.unpack(shape, buffer)) == raw(values)
+
+
+def test_packed_elements_of_many_pieces() -> None:
+    shape = Shape.parse("s4[1096,4224]{1,0:T(8,128)(8,1)E(4)}")
+    values = every_value(PrimitiveType.S4, 1096 * 4224).reshape(1096, 4224)
+    buffer = tiling.pack(shape, values)
+    # A column of each tile is a word of four bytes.
+    tiles = (raw(values), (137, 4, 2, 33, 128), (0, 3, 4, 1, 2))
+    low, high = np.moveaxis(np.frombuffer(tiles[0], np.uint8).reshape(tiles[1]).transpose(tiles[2]), -1, 0)
+    assert np.array_equal(buffer, (low | high << 4).reshape(-1))
     assert raw(tiling.unpack(shape, buffer)) == raw(values)
 
 

@@ -158,3 +158,8 @@ def test_wrong_shapes() -> None:
     # An order that would overflow is not a better one.
     wide = Shape.array("s8", (1 << 40, 1), Layout((1, 0), [(1 << 30, 1)]))
     assert tiling.padding_report(wide).best_orders == ((1, 0),)
+
+
+def test_little_padding_is_said_in_bytes() -> None:
+    report = tiling.padding_report(Shape.parse("f32[1000001,128]{1,0:T(8,128)}"))
+    assert "1.00001 times the elements: 3,584 bytes (3.50 KiB) are padding" in str(report)

@@ -1,4 +1,5 @@
-"""Explanations of arrays and tuples, every number computed anew: by enumeration, by NumPy, and by a second, slower formula."""
+"""Explanations of arrays and tuples, every number computed anew: by enumeration, by NumPy, and by a second, slower
+formula."""
 
 from __future__ import annotations
 

@@ -150,7 +150,8 @@ def test_memory_spaces_are_told_apart() -> None:
 
 @pytest.mark.parametrize("path", sorted(VECTORS.glob("*.hlo"))[:40], ids=lambda path: path.name)
 def test_programs(path) -> None:
-    """Of real programs, against the text alone: what fusions and reducers call has no buffers, the rest counts by its shape."""
+    """Of real programs, against the text alone: what fusions and reducers call has no buffers, the rest counts by its
+    shape."""
     text = path.read_text(encoding="utf-8")
     memory = why(path)
     assert isinstance(memory, ModuleMemory)

@@ -1,19 +1,19 @@
 """Published reports about memory that has run out: the facts of each, written in the ways in which people paste them.
 
-`tests/vectors/memory_reports.jsonl` has, of each published report, where it is and what it states of some allocations. An empty text is what the
-report does not state, or what was not quoted.
+`tests/vectors/memory_reports.jsonl` has, of each published report, where it is and what it states of some allocations.
+An empty text is what the report does not state, or what was not quoted.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import textwrap
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from optional import shared
 
 import xlashape as xs
 from xlashape.reports.why import ReportMemory
@@ -477,6 +477,9 @@ CORE = "(EngineCore pid=106339) ERROR 06-03 07:41:11 [core.py:1184] "
         "71[2m[36m(MeshHostWorker pid=489)[0m ",
         "2024-05-04 09:05:40,123 - train - ERROR - ",
         "ERROR:absl:",
+        "ERROR:2024-05-04 09:05:40,123:jax._src.compiler:590: ",
+        "[2024-05-04 09:05:40,123][train][ERROR] - ",
+        "[2024-05-04T09:05:40.123] ",
         "[core.py:1184] ",
         "W0513 09:18:55.172311 1808266 pjrt_stream_executor_client.cc:2908] ",
     ],
@@ -516,11 +519,23 @@ def test_lines_that_are_not_understood_are_told_and_refuse_nothing() -> None:
     assert "  … and 5 more\n" in told
 
 
+def test_headings_behind_prefixes_keep_their_fields() -> None:
+    text = "Total hbm usage >= 20.25G:\n    reserved        258.00M\n    program          20.00G\n    arguments            0B\n"
+    plain = xs.why(text)
+    for prefix in ("ERROR:2024-05-04 09:05:40,123:jax._src.compiler:590: ", "[2024-05-04 09:05:40,123] "):
+        found = xs.why("\n".join([prefix + line for line in text.split("\n")]))
+        assert (found.stated, found.unread) == (plain.stated, ())
+
+
+def test_the_line_behind_a_failed_request_is_shown() -> None:
+    text = "Allocator (GPU_0_bfc) ran out of memory trying to allocate 4.00GiB (rounded to 4294967296)requested by op"
+    assert xs.why(f"{text} \nsomething else").unread == ("something else",)
+    assert xs.why(f"{text} jit_f/dot.3\nsomething else").unread == ("something else",)
+
+
 def test_published_reports_of_every_form() -> None:
-    folder = Path(os.environ.get("XLASHAPE_SHARED", "../shared")) / "reports"
-    paths = sorted(folder.glob("*.txt"))
-    if not paths:
-        pytest.skip(f"{folder} has no published reports")
+    paths = sorted(shared("reports").glob("*.txt"))
+    assert len(paths) > 10
     for path in paths:
         found = xs.why(path)
         json.dumps(found.to_dict())

@@ -1,10 +1,12 @@
 """Where elements and bytes lie along the axes of a picture.
 
-An array as its first tile sees it: axes with their padding, and the position in the buffer of any cell, padding included.
+An array as its first tile sees it: axes with their padding, and the position in the buffer of any cell, padding
+included.
 
-The first tile may add axes of size 1, and merges dimensions under a `*`. The result is an array of axes, each with a size and a padded size.
-A cell is a coordinate on each axis. Cells inside the sizes are elements; the others are padding. All positions come from `xlashape.shape.tiling`:
-the padded array is itself an array whose dimensions are the padded axes, so that cells of padding have positions, too.
+The first tile may add axes of size 1, and merges dimensions under a `*`. The result is an array of axes, each with a
+size and a padded size. A cell is a coordinate on each axis. Cells inside the sizes are elements; the others are
+padding. All positions come from `xlashape.shape.tiling`: the padded array is itself an array whose dimensions are the
+padded axes, so that cells of padding have positions, too.
 
 Padding that later tiles or the tail add has no cell, because no coordinate of the array leads to it.
 
@@ -25,10 +27,12 @@ from xlashape.shape.tiling.formula import geometry
 
 
 class Axis(NamedTuple):
-    """An axis of an array: a dimension, several dimensions that the first tile merges, or an axis that the tile adds."""
+    """An axis of an array: a dimension, several dimensions that the first tile merges, or an axis that the tile
+    adds."""
 
     dimensions: tuple[int, ...]
-    """The numbers of the dimensions, most major first. Empty for an axis of size 1 that a tile of higher rank than the array adds."""
+    """The numbers of the dimensions, most major first. Empty for an axis of size 1 that a tile of higher rank than the
+    array adds."""
     sizes: tuple[int, ...]
     """The sizes of these dimensions."""
     size: int
@@ -67,7 +71,8 @@ class ArrayAxes(NamedTuple):
     blocks: tuple[int, ...]
     """The number of first tiles along each axis."""
     block_elements: int | None
-    """The elements of a first tile, padding of later tiles included. None where a later tile mixes first tiles, or the layout has no tiles."""
+    """The elements of a first tile, padding of later tiles included. None where a later tile mixes first tiles, or the
+    layout has no tiles."""
     group_elements: int
     """The elements of the last of several tiles, such as 2 in T(8,128)(2,1); 1 with fewer than two tiles."""
     elements: int
@@ -121,10 +126,13 @@ class ArrayAxes(NamedTuple):
 def axes_of(shape: Shape) -> ArrayAxes:
     """The axes of an array, or of the array that a buffer holds.
 
-    InvalidShapeError for a shape that is not an array or has an unbounded dimension, SizeOverflowError for a buffer beyond int64, UnsupportedError for a sparse
-    layout and for an element type of unknown width.
+    InvalidShapeError for a shape that is not an array or has an unbounded dimension, SizeOverflowError for a buffer
+    beyond int64, UnsupportedError for a sparse layout and for an element type of unknown width.
 
-    >>> [(axis.name, axis.size, axis.padded) for axis in axes_of(Shape.parse("f32[2,7,8,11,10]{4,3,2,1,0:T(*,*,2,*,3)}")).axes]
+    >>> [
+    ...     (axis.name, axis.size, axis.padded)
+    ...     for axis in axes_of(Shape.parse("f32[2,7,8,11,10]{4,3,2,1,0:T(*,*,2,*,3)}")).axes
+    ... ]
     [('d0·d1·d2', 112, 112), ('d3·d4', 110, 111)]
     """
     array = array_of(shape)
@@ -175,7 +183,8 @@ def _axis(numbers: Sequence[int | None], array: Shape, tile: int) -> Axis:
 
 
 def _shown_axes(axes: Sequence[Axis]) -> tuple[int | None, int]:
-    """The two most minor axes that have more than one coordinate, the one of the lower dimension as rows; if fewer than two have, the most minor ones."""
+    """The two most minor axes that have more than one coordinate, the one of the lower dimension as rows; if fewer than
+    two have, the most minor ones."""
     long = [i for i, axis in enumerate(axes) if axis.padded > 1]
     others = [i for i in range(len(axes)) if i not in long and axes[i].dimensions]
     chosen = sorted((others + long)[-2:])

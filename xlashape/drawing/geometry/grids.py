@@ -1,10 +1,12 @@
 """Grids of an array's elements, and the part of one that is shown.
 
-Selects the coordinates of a long axis that are shown: all of a short axis, else both ends and the surroundings of the coordinates in focus.
+Selects the coordinates of a long axis that are shown: all of a short axis, else both ends and the surroundings of the
+coordinates in focus.
 
 The cells of a window of an array, and its tiles.
 
-A grid is a plane of the array: the row axis and the column axis vary, the other axes are fixed. An array of one axis is wrapped into rows.
+A grid is a plane of the array: the row axis and the column axis vary, the other axes are fixed. An array of one axis is
+wrapped into rows.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class Window(NamedTuple):
 
 
 def window_of(value: object, what: str) -> Window | None:
-    """A window from `"8:16"`, `"8"`, a range, a slice or a pair of ints; None from None. InvalidArgumentError for anything else.
+    """A window from `"8:16"`, `"8"`, a range, a slice or a pair of ints; None from None. InvalidArgumentError for
+    anything else.
 
     >>> window_of("8:16", "rows"), window_of(range(4), "rows"), window_of("7", "rows")
     (Window(start=8, stop=16), Window(start=0, stop=4), Window(start=7, stop=8))
@@ -85,25 +88,24 @@ def coordinates_shown(
 ) -> Shown:
     """At most `budget` entries, 4 or more, for the coordinates from `start` on, `size` of them: gaps count as entries.
 
-    If not all fit: both ends, the coordinates in `focus` (ascending; if empty, the first coordinate), and as many around these as fit.
+    If not all fit: both ends, the coordinates in `focus` (ascending; if empty, the first coordinate), and as many
+    around these as fit. Of a focus that does not fit: its first coordinates, its last two, and the one behind these.
     `reach` bounds how far from `focus`; an axis of no more than eight coordinates is shown whole in any case.
 
     >>> coordinates_shown(5, 8), coordinates_shown(100, 6)
     ((0, 1, 2, 3, 4), (0, 1, 2, 3, None, 99))
     >>> coordinates_shown(100, 8, [40])
     (0, None, 39, 40, 41, 42, None, 99)
+    >>> coordinates_shown(100, 10, range(32))
+    (0, 1, 2, 3, None, 30, 31, 32, None, 99)
     """
     stop = start + size
     if size <= budget and (reach is None or size <= _FEW):
         return tuple(range(start, stop))
     chosen = {start, stop - 1}
-    wanted: list[int] = []
-    for coordinate in focus:
-        if start <= coordinate < stop:
-            wanted.append(coordinate)
-        if len(wanted) >= budget:
-            break
-    wanted = wanted or [start]
+    wanted = [coordinate for coordinate in focus if start <= coordinate < stop] or [start]
+    if len(wanted) > 1 and len(wanted) + 2 > budget:
+        wanted = _from_both_ends(wanted, budget, stop)
     for coordinate in wanted:
         _add(chosen, coordinate, budget)
     for distance in range(1, budget if reach is None else reach + 1):
@@ -114,6 +116,12 @@ def coordinates_shown(
                 if start <= neighbour < stop:
                     _add(chosen, neighbour, budget)
     return _with_gaps(chosen)
+
+
+def _from_both_ends(wanted: Sequence[int], budget: int, stop: int) -> list[int]:
+    """The coordinates of a long focus in the order in which they are added: its edges first."""
+    edges = [wanted[0], wanted[-1], min(wanted[-1] + 1, stop - 1), wanted[-2]]
+    return [*dict.fromkeys([*edges, *wanted[1:budget]])]
 
 
 def _add(chosen: set[int], coordinate: int, budget: int) -> None:
@@ -160,7 +168,8 @@ class SpotGrid(NamedTuple):
     columns: Shown
     spots: tuple[tuple[Spot | None, ...], ...]
     wrapped: bool = False
-    """Whether the array has one axis, which is cut into rows: then `rows` are the coordinates at which the rows begin."""
+    """Whether the array has one axis, which is cut into rows: then `rows` are the coordinates at which the rows
+    begin."""
 
 
 class TileSpot(NamedTuple):
@@ -304,7 +313,8 @@ def _wrapped(
 def tile_grid(
     view: ArrayAxes, outer_blocks: Sequence[int], budget: tuple[int, int], focus: Sequence[int] | None = None
 ) -> TileGrid:
-    """The first tiles of a plane of tiles. `outer_blocks` are the numbers of the tile along the outer axes; `focus` is a cell whose tile is shown.
+    """The first tiles of a plane of tiles. `outer_blocks` are the numbers of the tile along the outer axes; `focus` is
+    a cell whose tile is shown.
 
     >>> from xlashape.drawing.geometry.axes import axes_of
     >>> from xlashape.shape import Shape

@@ -1,4 +1,5 @@
-"""The elements of an operand that part of an output reads. A few elements are found by evaluating the map, many as boxes that the map transforms."""
+"""The elements of an operand that part of an output reads. A few elements are found by evaluating the map, many as
+boxes that the map transforms."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Elements(NamedTuple):
     """The number of reads that lie outside the array."""
 
     def number(self, index: tuple[int, ...]) -> int | None:
-        """The number of the first output that an element belongs to, 0 in a box; None for an element that no output reads."""
+        """The number of the first output that an element belongs to, 0 in a box; None for an element that no output
+        reads."""
         if index in self.numbers:
             return self.numbers[index]
         return 0 if any(_is_inside(index, box) for box in self.boxes) else None
@@ -99,7 +101,8 @@ def outputs_of_tile(output: Shape, at: Sequence[int], sizes: Sequence[int]) -> O
 
 
 def outputs_of_warp(output: Shape, at: Sequence[int], lanes: int) -> Outputs:
-    """The next `lanes` elements from `at` on in the output's buffer, without padding. LimitExceededError for more than `MAX_READS`.
+    """The next `lanes` elements from `at` on in the output's buffer, without padding. LimitExceededError for more than
+    `MAX_READS`.
 
     >>> outputs_of_warp(Shape.parse("f32[3,5]{0,1}"), (1, 0), 3).indices
     ((1, 0), (2, 0), (0, 1))
@@ -119,7 +122,8 @@ def outputs_of_warp(output: Shape, at: Sequence[int], lanes: int) -> Outputs:
 def elements_read(maps: Iterable[IndexingMap], outputs: Outputs, operand: Shape) -> Elements:
     """The elements that these elements of the output read by all the maps. Runtime variables have their lower bounds.
 
-    LimitExceededError for more than `MAX_READS` reads that form no boxes; InvalidShapeError for an operand of another rank than a map's results.
+    LimitExceededError for more than `MAX_READS` reads that form no boxes; InvalidShapeError for an operand of another
+    rank than a map's results.
 
     >>> m = IndexingMap.parse("(d0)[s0] -> (d0, s0), domain: d0 in [0, 2], s0 in [0, 1]")
     >>> elements_read([m], outputs_of_tile(Shape.parse("f32[3]"), (1,), (1,)), Shape.parse("f32[3,2]")).numbers

@@ -1,6 +1,7 @@
 """Arrays, tuples and relayouts as marks.
 
-The scene of an array: its tiles, one tile down to its elements, and its memory down to bits. A small array is shown whole.
+The scene of an array: its tiles, one tile down to its elements, and its memory down to bits. A small array is shown
+whole.
 
 The scene of a tuple: its arrays as a list, each with its size and a small picture.
 
@@ -51,8 +52,25 @@ def array_scene(shape: Shape, options: Options, space: Space) -> Scene:
     panels += [grid_panel(brush, grid, grid_title(view, grid, options)) for grid in grids]
     focus = [brush.marked if brush.marked is not None else brush.steps[0]]
     panels.append(strip_panel(brush, space, focus))
-    legends = brush.legends() + ((Legend((colours.PADDING,), "padding"),) if has_padding(view) else ())
-    return Scene(title_of(shape), facts_of(view), (tuple(panels),), legends, notes_of(view))
+    of_tiles = _tile_legends("tiles", options, panels)
+    legends = [legend._replace(text=f"elements: {legend.text}") if of_tiles else legend for legend in brush.legends()]
+    legends += of_tiles
+    if has_padding(view):
+        legends.append(Legend((colours.PADDING,), "padding"))
+    return Scene(title_of(shape), facts_of(view), (tuple(panels),), tuple(legends), notes_of(view))
+
+
+def _tile_legends(name: str, options: Options, panels: Sequence[Panel]) -> list[Legend]:
+    """The legend of tiles that have a colour scale of their own, from the first tile that is shown to the last one."""
+    if options.color != "memory":
+        return []
+    tiles = [panel for panel in panels if isinstance(panel, Grid) and panel.style == "tile"]
+    positions = [
+        cell.order for panel in tiles for row in panel.cells for cell in row if cell and cell.order is not None
+    ]
+    if not positions:
+        return []
+    return [Legend(colours.SCALE, f"{name}: order in memory: position {min(positions):,} to {max(positions):,}")]
 
 
 def brush_of(view: ArrayAxes, options: Options, grids: Sequence[SpotGrid], at: Sequence[int] | None) -> Brush:
@@ -69,7 +87,8 @@ def open_grids(
     at: Sequence[int] | None,
     focus: Sequence[Sequence[int]] | None = None,
 ) -> Iterator[SpotGrid]:
-    """The grids of elements: the window that the options name, else the whole array if it is small, else one tile, else what fits.
+    """The grids of elements: the window that the options name, else the whole array if it is small, else one tile, else
+    what fits.
 
     `focus` are cells that must be shown, as coordinates of all axes; if there are any, no tile is opened.
     """
@@ -291,7 +310,8 @@ def _row(path: tuple[int, ...], leaf: Shape, array: Shape, options: Options) -> 
 
 
 def thumbnail(shape: Shape, options: Options) -> Grid | None:
-    """A small picture of an array: its tiles, or its elements if it has no tiles. None if it has no elements or cannot be drawn."""
+    """A small picture of an array: its tiles, or its elements if it has no tiles. None if it has no elements or cannot
+    be drawn."""
     try:
         view = axes_of(shape)
     except XlashapeError:
@@ -300,13 +320,23 @@ def thumbnail(shape: Shape, options: Options) -> Grid | None:
         return None
     plain = options._replace(color="memory", label="position", path=False, at=None)
     space = (5, 9)
-    if view.is_tiled and not is_small(view, _TINY):
-        tiles = tile_grid(view, [0] * len(view.outer_axes), space)
+    tiles = tile_grid(view, [0] * len(view.outer_axes), space)
+    if view.is_tiled and not is_small(view, _TINY) and not _is_mostly_padding(tiles):
         brush = Brush(view, plain, tuple(sorted([tile.position for row in tiles.tiles for tile in row if tile])))
         return tile_panel(brush, tiles, "", style="thumbnail")
     outer = slices_shown(view, 1)[0] or ()
-    grid = element_grid(view, outer, None, None, space)
+    # Where elements end and padding begins, if that is not far.
+    last, behind = [[min(axis.size - less, axis.padded - 1) for axis in view.axes] for less in (1, 0)]
+    ends = [[0] * len(view.axes), last, behind] if view.is_tiled else []
+    grid = element_grid(view, outer, None, None, space, ends)
     return grid_panel(brush_of(view, plain, [grid], None), grid, "", style="thumbnail")
+
+
+def _is_mostly_padding(tiles: TileGrid) -> bool:
+    """Whether the first tile, or the only one, would look empty: the picture then shows its elements."""
+    shown = [tile for row in tiles.tiles for tile in row if tile is not None]
+    (rows, all_rows), (columns, all_columns) = shown[0].used_rows, shown[0].used_columns
+    return len(shown) == 1 or 4 * rows * columns < all_rows * all_columns
 
 
 _TINY = Space(5, 9, 1000, 5, 9, 1, 0, 0)
@@ -316,7 +346,8 @@ _TINY = Space(5, 9, 1000, 5, 9, 1, 0, 0)
 
 
 def relayout_scene(before: Shape, after: Shape, options: Options, space: Space) -> Scene:
-    """The scene of two layouts of one array. InvalidShapeError for shapes of different dimensions; other errors as for one array."""
+    """The scene of two layouts of one array. InvalidShapeError for shapes of different dimensions; other errors as for
+    one array."""
     first, second = axes_of(before), axes_of(after)
     before, after = first.shape, second.shape
     if before.dimensions != after.dimensions:
@@ -342,7 +373,8 @@ def relayout_scene(before: Shape, after: Shape, options: Options, space: Space) 
     steps = tuple(sorted([second.position(cell) for cell in cells])) or (0,)
     other = Brush(second, options, steps, marked, origin=brush, has_two_layouts=True)
     bands: list[tuple[Panel, ...]] = []
-    for name, view, its_brush, its_grids in (("before", first, brush, grids), ("after", second, other, other_grids)):
+    sides = (("before", first, brush, grids), ("after", second, other, other_grids))
+    for number, (name, view, its_brush, its_grids) in enumerate(sides):
         panels: list[Panel] = []
         if view.is_tiled and not is_small(view, space):
             focus = at if view is first else cells[0] if cells else None
@@ -352,9 +384,13 @@ def relayout_scene(before: Shape, after: Shape, options: Options, space: Space) 
             panels.append(grid_panel(its_brush, grid, f"{name}: {grid_title(view, grid, options)}"))
         start = its_brush.marked if its_brush.marked is not None else its_brush.steps[0]
         panels.append(strip_panel(its_brush, space, [start], f"{name}: memory"))
-        bands.append(tuple(panels))
-    legends = list(brush.legends())
+        bands.append(
+            tuple([panel._replace(array=number) if not isinstance(panel, Listing) else panel for panel in panels])
+        )
+    legends = [*brush.legends()]
     legends[0] = Legend(legends[0].fills, f"{legends[0].text}, before; an element keeps its colour")
+    for (name, *_), band in zip(sides, bands, strict=True):
+        legends += _tile_legends(f"tiles {name}", options, band)
     if has_padding(first) or has_padding(second):
         legends.append(Legend((colours.PADDING,), "padding"))
     return Scene(title, facts, tuple(bands), tuple(legends), notes)

@@ -51,7 +51,8 @@ class Space(NamedTuple):
     tile_rows: int
     tile_columns: int
     slices: int
-    """The most slices. Gaps count too, so 5 are the first and the last slice, another one between them, and two gaps."""
+    """The most slices. Gaps count too, so 5 are the first and the last slice, another one between them, and two
+    gaps."""
     memory_rows: int
     leaves: int
     """The most arrays of a tuple."""
@@ -76,7 +77,8 @@ def options_of(
     banks: int = 32,
     bank_bytes: int = 4,
 ) -> Options:
-    """Checked options. InvalidArgumentError, with the name of the option as its field, for a value that an option does not take.
+    """Checked options. InvalidArgumentError, with the name of the option as its field, for a value that an option does
+    not take.
 
     >>> options_of(color="memroy")
     Traceback (most recent call last):
@@ -153,13 +155,15 @@ class Cell(NamedTuple):
     group: int = 0
     """A thin line is drawn between neighbours of different groups."""
     order: int | None = None
-    """The index of the cell in the path through the grid."""
+    """The position of its element in memory, which is its place in the path through the grid."""
     used: tuple[float, float] = (1.0, 1.0)
     """The fractions of its height and width that hold elements; the rest is hatched as padding."""
     note: str = ""
     """A second line below the label."""
     is_marked: bool = False
     """Whether the cell has a frame."""
+    element: tuple[int, ...] | None = None
+    """The index of its element, of a tile that of the first one; None for padding."""
 
 
 class Grid(NamedTuple):
@@ -176,6 +180,8 @@ class Grid(NamedTuple):
     """`element`, `tile` or `thumbnail`."""
     has_path: bool = False
     caption: str = ""
+    array: int = 0
+    """The number of the array, if the scene has several."""
 
 
 class StripCell(NamedTuple):
@@ -202,6 +208,7 @@ class Strip(NamedTuple):
     rows: tuple[StripRow, ...]
     row_bits: int
     caption: str = ""
+    array: int = 0
 
 
 class ListingRow(NamedTuple):
@@ -272,8 +279,8 @@ def place_text(view: ArrayAxes, position: int) -> str:
 class Brush(NamedTuple):
     """Makes the cells of one array.
 
-    `steps` are the positions that are shown, ascending. Each is one step of the colour scale, so that neighbours have different colours even if most of
-    a large buffer is left out.
+    `steps` are the positions that are shown, ascending. Each is one step of the colour scale, so that neighbours have
+    different colours even if most of a large buffer is left out.
     """
 
     view: ArrayAxes
@@ -282,7 +289,8 @@ class Brush(NamedTuple):
     marked: int | None = None
     """The position of the element that the caller asked for."""
     origin: Brush | None = None
-    """For an array in two layouts: the brush of the other layout, whose fills the cells of this layout have too, so that an element has one colour in both."""
+    """For an array in two layouts: the brush of the other layout, whose fills the cells of this layout have too, so
+    that an element has one colour in both."""
     has_two_layouts: bool = False
     fill_at: Callable[[tuple[int, ...]], int] | None = None
     """The fill of each element by its index, if fills show something other than the position in memory."""
@@ -300,6 +308,7 @@ class Brush(NamedTuple):
             group=position // self.view.group_elements if self.view.group_elements > 1 else 0,
             order=position,
             is_marked=position == self.marked,
+            element=spot.element,
         )
 
     def memory_cell(self, position: int, index: tuple[int, ...] | None) -> Cell:
@@ -313,7 +322,7 @@ class Brush(NamedTuple):
             fill = self.fill(position, coordinates, block) if has_fill else self.fill_of(index)
         tip = self.tip(position, index, block)
         key = self.key(position, index)
-        return Cell(index_text(index), fill, tip, key, is_marked=position == self.marked)
+        return Cell(index_text(index), fill, tip, key, order=position, is_marked=position == self.marked, element=index)
 
     def fill(self, position: int, coordinates: tuple[int, ...], block: int) -> int:
         """The fill of an element."""
@@ -345,7 +354,8 @@ class Brush(NamedTuple):
         return self.fill(position, coordinates, self.view.block(coordinates))
 
     def key(self, position: int, index: tuple[int, ...] | None) -> int | None:
-        """A key that cells of the same element share: its position, or its row-major number if there are two layouts."""
+        """A key that cells of the same element share: its position, or its row-major number if there are two
+        layouts."""
         if not self.has_two_layouts:
             return position
         if index is None:

@@ -1,7 +1,8 @@
-"""Fills of cells. They are distinguishable with any kind of colour vision, and black text on them has a contrast of at least 4.5.
+"""Fills of cells. They are distinguishable with any kind of colour vision, and black text on them has a contrast of at
+least 4.5.
 
-The scale is the first part of Paul Tol's "iridescent", the palette his "light" (https://personal.sron.nl/~pault/). The fills are the same in light
-and dark pictures: a cell brings its own background.
+The scale is the first part of Paul Tol's "iridescent", the palette his "light" (https://personal.sron.nl/~pault/). The
+fills are the same in light and dark pictures: a cell brings its own background.
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ def _digits(axis: Axis, coordinate: int) -> list[str]:
 
 
 def slice_text(view: ArrayAxes, fixed: Sequence[int], extents: Sequence[int] | None = None) -> str:
-    """The slice of an array that a panel shows, as in NumPy: `[0, :, :]`. `extents` are the sizes along the outer axes, 1 each if not given."""
+    """The slice of an array that a panel shows, as in NumPy: `[0, :, :]`. `extents` are the sizes along the outer axes,
+    1 each if not given."""
     parts = [":"] * len(view.shape.dimensions)
     for number, i in enumerate(view.outer_axes):
         axis, start = view.axes[i], fixed[i]
@@ -133,6 +134,7 @@ def _tile_cell(brush: Brush, tile: TileSpot, opened: int | None) -> Cell:
         used=share,
         note=f"@{tile.position}",
         is_marked=tile.block == opened,
+        element=index,
     )
 
 

@@ -1,4 +1,5 @@
-"""The scene of what an output reads: elements of the output, and the elements of the operands that they read, each on its layout."""
+"""The scene of what an output reads: elements of the output, and the elements of the operands that they read, each on
+its layout."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from xlashape.errors import InvalidArgumentError, InvalidMapError, LimitExceeded
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import is_unbounded, leaves
 from xlashape.indexing.queries import output_to_input
-from xlashape.math import ceil_div
+from xlashape.math import ceil_div, product
 from xlashape.shape import Shape
 from xlashape.shape.parts.checks import integer
 from xlashape.symbolic import IndexingMap
@@ -61,6 +62,7 @@ class _Operand(NamedTuple):
     name: str
     shape: Shape
     maps: tuple[IndexingMap, ...]
+    number: int = 0
 
 
 def map_scene(
@@ -70,7 +72,8 @@ def map_scene(
     readers: Readers,
     options: Options,
 ) -> Callable[[Space], Scene]:
-    """A function that makes the scene of a map. Without shapes, arrays are the smallest ones of f32 in default layouts that hold all indices of the map.
+    """A function that makes the scene of a map. Without shapes, arrays are the smallest ones of f32 in default layouts
+    that hold all indices of the map.
 
     InvalidMapError for an undefined map, and for shapes of other ranks.
     """
@@ -129,7 +132,7 @@ def instruction_scene(
             elif is_unbounded(shape) or any(access.map.is_undefined for access in maps):
                 notes.append(f"What is read of {name} is not known.")
             elif shape.is_array:
-                found.append(_Operand(name, shape, tuple([access.map for access in maps])))
+                found.append(_Operand(name, shape, tuple([access.map for access in maps]), number))
                 if any(access.map.runtime for access in maps):
                     notes.append(f"Offsets of {name} that are known at run time have their lowest values.")
     if len(found) > _MAX_OPERANDS:
@@ -145,6 +148,8 @@ class _Array(NamedTuple):
     view: ArrayAxes
     elements: Elements
     color: str
+    number: int = 0
+    """0 for the output; the number of an operand plus 1."""
 
 
 def _scene(
@@ -158,6 +163,10 @@ def _scene(
     """Finds the elements that are read. The returned function draws them in a space of any size."""
     outputs = readers.outputs(output, options.at)
     facts: list[str] = []
+    asked = product(readers.tile) if readers.tile is not None else readers.warp or 0
+    if 0 < outputs.total < asked:
+        what = "tile" if readers.warp is None else "warp"
+        facts.append(f"The output ends within the {what}: it has {outputs.total:,} of the {what}'s {asked:,} elements.")
     arrays = [_Array(f"output {output}", axes_of(output), outputs.elements(), "memory")]
     for operand in operands:
         view = axes_of(operand.shape)
@@ -171,7 +180,7 @@ def _scene(
         facts.append(_fact(operand, view, elements, outputs.total, options))
         if elements.outside:
             notes.append(f"{elements.outside:,} reads lie outside of {operand.name}: they are not drawn.")
-        arrays.append(_Array(f"{operand.name} {operand.shape}", view, elements, options.color))
+        arrays.append(_Array(f"{operand.name} {operand.shape}", view, elements, options.color, operand.number + 1))
     if len(notes) > _MAX_NOTES:
         notes[_MAX_NOTES:] = [f"… and {len(notes) - _MAX_NOTES:,} more remarks of this kind."]
     legends = _legends(arrays, outputs, options)
@@ -208,7 +217,8 @@ def _legends(arrays: Sequence[_Array], outputs: Outputs, options: Options) -> tu
 
 
 def _panels(array: _Array, outputs: int, options: Options, space: Space) -> tuple[list[Grid], list[str]]:
-    """The tiles of an array that hold marked elements, the surroundings of these elements, and a note about what is left out."""
+    """The tiles of an array that hold marked elements, the surroundings of these elements, and a note about what is
+    left out."""
     view, elements = array.view, array.elements
     in_colour = Brush(view, options._replace(color=array.color))
 
@@ -241,6 +251,7 @@ def _panels(array: _Array, outputs: int, options: Options, space: Space) -> tupl
     for grid in open_grids(view, options, space, None, cells):
         title = grid_title(view, grid, options)
         panels.append(grid_panel(Brush(view, options, fill_at=fill_at), grid, title if panels else f"{name}: {title}"))
+    panels = [panel._replace(array=array.number) for panel in panels]
     slices = {tuple([cell[i] for i in view.outer_axes]) for cell in cells}
     if len(slices) <= space.slices:
         return panels, []

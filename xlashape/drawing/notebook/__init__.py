@@ -24,7 +24,8 @@ _HOMES: Final = (
     ("xlashape.indexing", "reports"),
     ("xlashape.tables", "reports"),
 )
-"""The package of a class, and the file here that makes its HTML. Files are loaded when they are needed: the HTML of a shape needs no modules."""
+"""The package of a class, and the file here that makes its HTML. Files are loaded when they are needed: the HTML of a
+shape needs no modules."""
 
 
 def html(value: object) -> str | None:

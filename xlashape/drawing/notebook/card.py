@@ -1,4 +1,5 @@
-"""A box with a title, lines of text, a table and a picture. All colours come from the page, since notebooks have themes."""
+"""A box with a title, the number that matters first, lines of text, a table and a picture. All colours come from the
+page, since notebooks have themes."""
 
 from __future__ import annotations
 
@@ -11,24 +12,54 @@ from xlashape.drawing.marks.cells import Scene, options_of
 from xlashape.drawing.writers.panels import FONT
 from xlashape.drawing.writers.svg import svg_text
 from xlashape.errors import XlashapeError
+from xlashape.math import byte_text
 from xlashape.shape import Shape
 
 _MAX_TEXT: Final = 600
 _MAX_CELL: Final = 90
+_SENTENCES: Final = "font-family:system-ui,sans-serif;font-size:13px;line-height:1.45"
 _ROW: Final = "border-bottom:1px solid rgba(128,128,128,.35);background:none"
 
 
-def card(title: str, lines: Sequence[str], picture: str = "", table: str = "") -> str:
-    """The HTML. `picture` and `table` are HTML, everything else is text."""
-    text = "".join([f'<div style="opacity:.75">{escape(cut(line, _MAX_TEXT))}</div>' for line in lines])
+def card(
+    title: str, lines: Sequence[str], picture: str = "", table: str = "", *, first: tuple[str, str] | None = None
+) -> str:
+    """The HTML. `picture` and `table` are HTML, everything else is text.
+
+    `first` is the number that matters first, which is large, and the words behind it:
+    `("4.00 MiB", "buffer, 96.9 % of it padding")`. Names and code have letters of one width; sentences have those of
+    the page.
+    """
+    text = "".join([_line(line) for line in lines])
+    large = ""
+    if first is not None:
+        number, words = first
+        large = (
+            f'<div style="margin:.15em 0 .25em"><span style="font-size:22px;font-weight:600">{escape(number)}</span> '
+            f'<span style="opacity:.75">{escape(cut(words, _MAX_TEXT))}</span></div>'
+        )
     return (
-        f'<div style="display:flex;gap:1em;align-items:flex-start;font:13px {escape(FONT)};line-height:1.45">'
-        f"{picture}<div style='min-width:0'><b>{escape(cut(title, _MAX_TEXT))}</b>{text}{table}</div></div>"
+        f'<div style="display:flex;gap:1.2em;align-items:flex-start;{_SENTENCES}">'
+        f"{picture}<div style='min-width:0'><div style=\"font:600 13px {escape(FONT)};overflow-wrap:anywhere\">"
+        f"{escape(cut(title, _MAX_TEXT))}</div>{large}{text}{table}</div></div>"
     )
 
 
+def _line(line: str) -> str:
+    """A line of text; one whose columns are made by spaces keeps them."""
+    columns = f"white-space:pre-wrap;font:12px {escape(FONT)};" if "  " in line.strip() else ""
+    return f'<div style="{columns}opacity:.75">{escape(cut(line, _MAX_TEXT))}</div>'
+
+
+def short_size(size: int) -> str:
+    """A number of bytes, rounded to a larger unit from 1 KiB on: `4.00 MiB`."""
+    exact, _, rounded = byte_text(size).partition(" (")
+    return rounded.removesuffix(")") or exact
+
+
 def table_of(headings: Sequence[str], rows: Iterable[Sequence[object]], *, left: Container[int] = (0,)) -> str:
-    """A table as HTML; the columns `left` are aligned to the left. Long cells are shortened, with the whole text as hover text."""
+    """A table as HTML; the columns `left` are aligned to the left. Long cells are shortened, with the whole text as
+    hover text."""
 
     def cell(tag: str, number: int, value: object) -> str:
         text = str(value)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from xlashape.drawing.notebook.card import card, cut, picture_of, table_of
-from xlashape.drawing.notebook.shapes import size_lines
+from xlashape.drawing.notebook.shapes import size_first, size_lines
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloComputation, HloInstruction, HloModule
 
@@ -30,7 +30,6 @@ def _module(module: HloModule) -> str:
     opcodes = Counter([each.opcode for computation in module.computations for each in computation.proto.instructions])
     common = ", ".join([f"{number:,} {opcode}" for opcode, number in opcodes.most_common(_MAX_OPCODES)])
     lines = [
-        f"{_count(count, 'instruction')} in {_count(len(module.computations), 'computation')}",
         common + (", …" if len(opcodes) > _MAX_OPCODES else ""),
         f"entry {module.entry.name}: {_shape_text(module.entry.root)}",
     ]
@@ -40,14 +39,15 @@ def _module(module: HloModule) -> str:
     )
     if len(parameters) > _MAX_ROWS:
         lines.append(f"the first {_MAX_ROWS} of {len(parameters):,} parameters:")
-    return card(f"HloModule {module.name}", lines, table=table if parameters else "")
+    words = f"instruction{'' if count == 1 else 's'} in {_count(len(module.computations), 'computation')}"
+    return card(f"HloModule {module.name}", lines, table=table if parameters else "", first=(f"{count:,}", words))
 
 
 def _computation(computation: HloComputation) -> str:
     instructions = computation.instructions
     module = computation.module
     role = f"{'entry of' if computation is module.entry else 'in'} module {module.name}"
-    lines = [f"{role}, {_count(len(instructions), 'instruction')}"]
+    lines = [role]
     shown = instructions[:_MAX_ROWS]
     if len(instructions) > _MAX_ROWS:
         lines.append(f"the first {_MAX_ROWS - 1} and the root:")
@@ -57,6 +57,7 @@ def _computation(computation: HloComputation) -> str:
         f"computation {computation.name}",
         lines,
         table=table_of(["instruction", "opcode", "operands", "shape"], rows, left=range(4)),
+        first=(f"{len(instructions):,}", f"instruction{'' if len(instructions) == 1 else 's'}"),
     )
 
 
@@ -69,12 +70,17 @@ def _instruction(instruction: HloInstruction) -> str:
     role = "the root of" if instruction.is_root else "in"
     lines = [f"{role} {instruction.computation.name}, module {instruction.computation.module.name}"]
     picture = ""
+    first: tuple[str, str] | None = None
     try:
         lines.insert(0, instruction.to_text(print_metadata=False, print_backend_config=False))
         shape = instruction.shape
         if shape.is_array or shape.is_buffer:
-            lines += size_lines(shape.buffer_shape if shape.is_buffer else shape)
+            array = shape.buffer_shape if shape.is_buffer else shape
+            lines += size_lines(array)
             picture = picture_of(shape)
+            first = size_first([array])
+        elif shape.is_tuple:
+            first = size_first([leaf.buffer_shape if leaf.is_buffer else leaf for leaf in shape.leaves()])
     except XlashapeError as error:
         lines.append(error.message)
     metadata = instruction.metadata
@@ -90,7 +96,8 @@ def _instruction(instruction: HloInstruction) -> str:
     if len(operands) > _MAX_ROWS:
         lines.append(f"the first {_MAX_ROWS} of {len(operands):,} operands:")
     table = table_of(["operand", "opcode", "shape"], rows, left=range(3)) if rows else ""
-    return card(f"{instruction.name} ({instruction.proto.opcode})", lines, picture, table)
+    first = first and (first[0], f"result{first[1]}")
+    return card(f"{instruction.name} ({instruction.proto.opcode})", lines, picture, table, first=first)
 
 
 def _shape_text(instruction: HloInstruction) -> str:

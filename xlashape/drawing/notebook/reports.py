@@ -7,6 +7,7 @@ from typing import Final
 
 from xlashape.drawing.notebook.card import card, picture_of, table_of
 from xlashape.drawing.notebook.reading import picture_of_reads
+from xlashape.drawing.notebook.shapes import size_first
 from xlashape.indexing.reports.reads import InstructionReads, OperandReads, OutputReads
 from xlashape.reports.report import Answer
 from xlashape.reports.text import alike_together, cell_text
@@ -56,7 +57,16 @@ def _answer(answer: Answer) -> str:
     if next(every, None) is not None:
         lines.append(f"the first {len(rows)} rows of {len(answer):,}:")
     table = table_of(headings, rows, left=left) if rows else ""
-    return card(lines[0] if lines else answer.report.summary, lines[1:], table=table)
+    return card(f"{answer.report.name}: {answer.report.summary}", lines, table=table, first=_first_total(answer))
+
+
+def _first_total(answer: Answer) -> tuple[str, str] | None:
+    """The first total in bytes that is known, or the first one that is a number."""
+    known = [column for column in answer.report.totals if column.kind in (Kind.INTEGER, Kind.NUMBER)]
+    known = [column for column in known if getattr(answer, column.name) is not None]
+    for column in [column for column in known if column.unit == "bytes"] + known:
+        return cell_text(column, getattr(answer, column.name)), column.meaning
+    return None
 
 
 def _unfolded(lines: list[str]) -> list[str]:
@@ -76,7 +86,8 @@ def _unfolded(lines: list[str]) -> list[str]:
 
 def _array(title: str, lines: list[str], memory: ArrayMemory) -> str:
     lines = [*lines, *[f"{head or '·'} {text}" for head, text in memory.facts()]]
-    return card(title, lines, picture_of(memory.shape))
+    size = size_first([memory.shape])
+    return card(title, lines, picture_of(memory.shape), first=size and (size[0], f"buffer{size[1]}"))
 
 
 def _instruction(memory: InstructionMemory, result: ArrayMemory) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from xlashape.drawing.draw import example_of
-from xlashape.drawing.notebook.card import card, cut, picture_of
+from xlashape.drawing.notebook.card import card, cut, picture_of, short_size
 from xlashape.errors import XlashapeError
 from xlashape.math import byte_text, ceil_div, product
 from xlashape.shape import Layout, Shape, tiling
@@ -32,13 +33,32 @@ def html(value: object) -> str | None:
 def _shape(shape: Shape) -> str:
     if shape.is_array or shape.is_buffer:
         array = shape.buffer_shape if shape.is_buffer else shape
-        return card(str(shape), size_lines(array), picture_of(array))
+        first = size_first([array])
+        return card(str(shape), size_lines(array), picture_of(array), first=first and (first[0], f"buffer{first[1]}"))
     leaves = list(shape.leaves()) if shape.is_tuple else []
-    lines = [f"{len(leaves):,} {'leaf' if len(leaves) == 1 else 'leaves'}"] if shape.is_tuple else []
-    lines += [leaf_line(leaf) for leaf in leaves[:_MAX_LEAVES]]
+    lines = [leaf_line(leaf) for leaf in leaves[:_MAX_LEAVES]]
     if len(leaves) > _MAX_LEAVES:
         lines.append(f"… and {len(leaves) - _MAX_LEAVES:,} more")
-    return card(str(shape), lines, "")
+    first = size_first([leaf.buffer_shape if leaf.is_buffer else leaf for leaf in leaves]) if shape.is_tuple else None
+    return card(
+        str(shape),
+        lines,
+        first=first and (first[0], f"in {len(leaves):,} {'leaf' if len(leaves) == 1 else 'leaves'}{first[1]}"),
+    )
+
+
+def size_first(arrays: Sequence[Shape]) -> tuple[str, str] | None:
+    """The bytes of arrays together, large, and how much of them is padding; None where that is not known."""
+    try:
+        sizes = [(tiling.physical_bytes(each), _element_bytes(each)) for each in arrays if each.is_array]
+    except XlashapeError:
+        return None
+    buffer, elements = sum(size for size, _ in sizes), sum(size for _, size in sizes)
+    return short_size(buffer), f", {100 * (buffer - elements) / buffer:.1f} % padding" if buffer > elements else ""
+
+
+def _element_bytes(array: Shape) -> int:
+    return ceil_div(product(array.dimensions) * tiling.stored_bits(array), 8)
 
 
 def leaf_line(leaf: Shape) -> str:
@@ -51,10 +71,9 @@ def leaf_line(leaf: Shape) -> str:
 def size_lines(array: Shape) -> list[str]:
     """The bytes of an array, and how much of them is padding."""
     try:
-        buffer, bits = tiling.physical_bytes(array), tiling.stored_bits(array)
+        buffer, elements = tiling.physical_bytes(array), _element_bytes(array)
     except XlashapeError as error:
         return [error.message]
-    elements = ceil_div(product(array.dimensions) * bits, 8)
     if buffer > elements:
         share = 100 * (buffer - elements) / buffer
         return [f"elements {byte_text(elements)}", f"buffer {byte_text(buffer)}, {share:.1f} % of it padding"]

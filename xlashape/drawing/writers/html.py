@@ -1,7 +1,7 @@
 """A scene as a self-contained page, which works from a file and without a network.
 
-The page shows the index and position of the cell under the pointer, and frames all cells of the same element. Cells can also be reached with the
-keyboard.
+The page shows the index and position of the cell under the pointer, and frames all cells of the same element. Cells can
+also be reached with the keyboard.
 """
 
 from __future__ import annotations

@@ -44,8 +44,10 @@ def style_sheet(fills: Iterable[int], theme: str, scope: str) -> str:
         f".{scope} .xsw{{font-size:15px;font-weight:bold}}",
         f".{scope} .xsf{{font-weight:bold}}",
         f".{scope} .xsn{{font-size:9px}}",
-        f".{scope} .xsk{{fill:{_CELL_TEXT};text-anchor:middle}}",
-        f".{scope} .xsq{{fill:{_PADDING_TEXT};text-anchor:middle}}",
+        # Labels have a rim, so that neither paths nor the border of padding run into them.
+        f".{scope} .xsk{{fill:{_CELL_TEXT};stroke:{_CELL_LINE}}}",
+        f".{scope} .xsq{{fill:{_PADDING_TEXT};stroke:{colours.hex_of(colours.PADDING)}}}",
+        f".{scope} .xsk,.{scope} .xsq{{text-anchor:middle;paint-order:stroke;stroke-width:3;stroke-linejoin:round;stroke-opacity:.5}}",
         f".{scope} .xsh{{text-anchor:middle}}",
         f".{scope} .xse{{text-anchor:end}}",
         f".{scope} .xsc{{stroke:{_CELL_LINE};stroke-width:1}}",
@@ -80,6 +82,7 @@ def _page_rules(page: dict[str, str], scope: str) -> list[str]:
 _TITLE: Final = 20
 _HEAD: Final = 16
 _GAP: Final = 18
+_LEAST_PART: Final = 3
 _LANE: Final = 8  # the width that the path takes beside a label
 _LONGEST_JUMP: Final = (8, 1)  # rows and columns; a longer line between elements would cross too many labels
 
@@ -141,15 +144,14 @@ def _rectangle(x: float, y: float, width: float, height: float, cell: Cell, pen:
     """The background of a cell, with its hover text."""
     size = f'width="{number(width)}" height="{number(height)}"'
     tip = f"<title>{escape(cell.tip)}</title>" if pen.tips == "title" and cell.tip else ""
-    data = f' data-t="{escape(cell.tip)}"' if pen.tips == "data" and cell.tip else ""
-    if data and cell.key is not None:
-        data += f' data-k="{cell.key}"'
+    data = _data(cell) if pen.tips == "data" and cell.tip else ""
     look = f'class="xsc" fill="url(#{pen.padding})"' if cell.fill == colours.PADDING else f'class="xsc xs{cell.fill}"'
     start = f'<rect x="{number(x)}" y="{number(y)}" {size} {look}{data}'
     yield f"{start}>{tip}</rect>" if tip else f"{start}/>"
     rows, columns = cell.used
     if cell.fill != colours.PADDING and (rows < 1 or columns < 1):
-        right, low = x + width * columns, y + height * rows
+        # A part of elements is seen however small it is.
+        right, low = x + max(_LEAST_PART, width * columns), y + max(_LEAST_PART, height * rows)
         outline = (
             f"M{number(right)} "
             f"{number(y)}H{number(x + width)}V{number(y + height)}H{number(x)}V{number(low)}H{number(right)}Z"
@@ -158,6 +160,23 @@ def _rectangle(x: float, y: float, width: float, height: float, cell: Cell, pen:
         )
         edge = ' class="xsg"' if width > 30 else ""
         yield f'<path{edge} d="{outline}" fill="url(#{pen.padding})" pointer-events="none"/>'
+
+
+def _data(cell: Cell) -> str:
+    """What a script needs of a cell: the hover text, what cells of the same element share, its index and position."""
+    found = f' data-t="{escape(cell.tip)}"'
+    if cell.key is not None:
+        found += f' data-k="{cell.key}"'
+    if cell.element is not None:
+        found += f' data-i="{",".join(map(str, cell.element))}"'
+    return found if cell.order is None else f'{found} data-p="{cell.order}"'
+
+
+def _start(x: float, y: float, panel: Grid | Strip, pen: Pen) -> str:
+    """The group of a panel, which says to a script what it shows, and of which array."""
+    kind = "memory" if isinstance(panel, Strip) else "tiles" if panel.style == "tile" else "elements"
+    data = f' data-panel="{kind}" data-array="{panel.array}"' if pen.tips == "data" else ""
+    return f'<g transform="translate({number(x)},{number(y)})"{data}>'
 
 
 class _GridWriter:
@@ -183,7 +202,8 @@ class _GridWriter:
         label = max([text_width(cell.label) for cell in cells] + [text_width(h) for h in grid.column_heads if h] + [0])
         if grid.style == "tile":
             note = max([text_width(cell.note, 9) for cell in cells] + [0])
-            return max(62, label + 10, note + 10), 48
+            # The path runs below the texts and to their right.
+            return max(62, max(label, note) + 10 + (_LANE if grid.has_path else 0)), 54
         # The path runs to the right of the label and below it.
         return (max(28, label + 10 + _LANE), 25) if grid.has_path else (max(24, label + 12), 22)
 
@@ -204,7 +224,7 @@ class _GridWriter:
 
     def _write(self, x: float, y: float, caption: list[str]) -> Iterator[str]:
         grid = self._grid
-        yield f'<g transform="translate({number(x)},{number(y)})">'
+        yield _start(x, y, grid, self._pen)
         if grid.style != "thumbnail":
             yield _text(0, 12, grid.title, "xst xsf")
             yield from self._heads()
@@ -252,11 +272,40 @@ class _GridWriter:
             middle = self._xs[c] + self._cell_width / 2
             style = "xsq" if cell.fill == colours.PADDING else "xsk"
             if self._grid.style == "tile":
-                yield _text(middle, self._ys[r] + 16, cell.label, f"{style} xsf")
-                yield _text(middle, self._ys[r] + 28, cell.note, f"{style} xsn")
+                middle, down, style = self._place_of_texts(r, c, cell)
+                yield _text(middle, down, cell.label, f"{style} xsf")
+                yield _text(middle, down + 11, cell.note, f"{style} xsn")
             elif cell.label:
                 left, down = (_LANE / 2, 14) if self._grid.has_path else (0, 15)
                 yield _text(middle - left, self._ys[r] + down, cell.label, style)
+
+    def _place_of_texts(self, row: int, column: int, cell: Cell) -> tuple[float, float, str]:
+        """The middle and the first base line of the texts of a tile, and their style: in its elements or in its
+        padding, if they fit there."""
+        x, y, height = self._xs[column], self._ys[row], self._cell_height
+        width = self._cell_width - (_LANE if self._grid.has_path else 0)
+        least = max(text_width(cell.label), text_width(cell.note, 9)) + 4
+        rows, columns = cell.used
+        in_elements, in_padding = "xsk", "xsq"
+        if cell.fill == colours.PADDING:
+            return x + width / 2, y + 17, in_padding
+        border = self._cell_width * columns
+        if columns < 1 and border < least:
+            is_padding = width - border >= least
+            return (
+                (border + width) / 2 + x if is_padding else x + width / 2,
+                y + 17,
+                in_padding if is_padding else in_elements,
+            )
+        middle = x + min(width, border) / 2
+        if 24 <= height * rows < 32:
+            return middle, y + 12, in_elements
+        is_padding = rows < 1 and height * rows < 24
+        return (
+            middle,
+            y + (max(17, height * rows + 12) if is_padding else 17),
+            in_padding if is_padding else in_elements,
+        )
 
     def _lines(self) -> Iterator[str]:
         """Lines around blocks and groups, and between them."""
@@ -334,7 +383,7 @@ class _GridWriter:
     def _point(self, row: int, column: int) -> tuple[float, float]:
         """The point at which the path passes a cell, below the label."""
         if self._grid.style == "tile":
-            return self._xs[column] + self._cell_width / 2, self._ys[row + 1] - 9
+            return self._xs[column + 1] - 6, self._ys[row + 1] - 9
         return self._xs[column + 1] - 6, self._ys[row + 1] - 5
 
     def _marks(self) -> Iterator[str]:
@@ -376,7 +425,7 @@ class _StripWriter:
         return PlacedPanel(width, height, partial(self._write, heights=heights, caption=lines))
 
     def _write(self, x: float, y: float, heights: list[float], caption: list[str]) -> Iterator[str]:
-        yield f'<g transform="translate({number(x)},{number(y)})">'
+        yield _start(x, y, self._strip, self._pen)
         yield _text(0, 12, self._strip.title, "xst xsf")
         yield from self._ruler()
         top = self._top

@@ -35,7 +35,8 @@ def svg_text(
 ) -> str:
     """The scene as SVG. `standalone`: with the name space that a file needs and an element in a page does not.
 
-    `bare`: panels alone, without title, margins and ground. `tips`: `title` for SVG's own hover text, `data` for attributes that a script reads, `none`.
+    `bare`: panels alone, without title, margins and ground. `tips`: `title` for SVG's own hover text, `data` for
+    attributes that a script reads, `none`.
     """
     text = _document(scene, theme, standalone, tips, bare)
     if tips == "title" and len(text.encode()) >= MAX_BYTES:
@@ -184,15 +185,16 @@ _PROBE: Final = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20">
 
 
 def png_bytes(scene: Scene, theme: str = "light", scale: float = 2.0) -> bytes:
-    """The scene as PNG. `auto` is light: an image cannot follow the reader's setting. Errors as those of `svg_as_png`."""
+    """The scene as PNG. `auto` is light: an image cannot follow the reader's setting. Errors as those of
+    `svg_as_png`."""
     return svg_as_png(svg_text(scene, "dark" if theme == "dark" else "light", tips="none"), scale)
 
 
 def svg_as_png(text: str, scale: float = 2.0) -> bytes:
     """The text of an SVG file as PNG, `scale` pixels for each pixel of the SVG.
 
-    UnavailableError where resvg is not installed, or the system has no font; InvalidArgumentError for a scale that is not above 0 and up to 8;
-    LimitExceededError for an image of more than `MAX_PIXELS`.
+    UnavailableError where resvg is not installed, or the system has no font; InvalidArgumentError for a scale that is
+    not above 0 and up to 8; LimitExceededError for an image of more than `MAX_PIXELS`.
     """
     if isinstance(scale, bool) or not is_a(scale, (int, float)) or not 0 < scale <= _MAX_SCALE:
         raise InvalidArgumentError(

@@ -1,24 +1,26 @@
-"""Which results of a module's instructions are buffers in memory of their own, and which share those of others. XLA decides this in its buffer
-assignment; here it is what follows from the opcodes alone.
+"""Which results of a module's instructions are buffers in memory of their own, and which share those of others. XLA
+decides this in its buffer assignment; here it is what follows from the opcodes alone.
 
 >>> text = '''HloModule m
 ... fused { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }
-... ENTRY e { x = f32[8] parameter(0) f = f32[8] fusion(x), kind=kLoop, calls=fused ROOT t = (f32[8], f32[8]) tuple(f, x) }'''
+... ENTRY e { x = f32[8] parameter(0) f = f32[8] fusion(x), kind=kLoop, calls=fused
+... ROOT t = (f32[8], f32[8]) tuple(f, x) }'''
 >>> found = module_buffers(HloModule.parse(text))
 >>> [str(buffer) for buffer in found.buffers], dict(found.shared), found.without_memory
 (['x', 'f'], {'tuple': 1}, 2)
 
-- An instruction of the entry computation, or of a computation that is executed instruction by instruction (the bodies and conditions of loops,
-  branches, calls), has a buffer for each array of its result.
+- An instruction of the entry computation, or of a computation that is executed instruction by instruction (the bodies
+  and conditions of loops, branches, calls), has a buffer for each array of its result.
 - Instructions that are fused or applied to elements (the computations of fusions, reductions, sorts, …) have none.
-- Tuples and their elements, bitcasts, barriers, loops, branches, calls, and the ends of asynchronous operations share buffers: with their
-  operands, or with the roots of what they call. Parameters of called computations share those of the caller. Outputs that the module says
-  alias an operand share it.
-- Outputs that take over the buffers of parameters, as `input_output_alias` says (JAX writes it for donated arguments), share those of the parameters.
-  The result that is the output is followed back through tuples, bitcasts and loops to where it is computed.
+- Tuples and their elements, bitcasts, barriers, loops, branches, calls, and the ends of asynchronous operations share
+  buffers: with their operands, or with the roots of what they call. Parameters of called computations share those of
+  the caller. Outputs that the module says alias an operand share it.
+- Outputs that take over the buffers of parameters, as `input_output_alias` says (JAX writes it for donated arguments),
+  share those of the parameters. The result that is the output is followed back through tuples, bitcasts and loops to
+  where it is computed.
 
-The compiler shares more: buffers that are not live at the same time, results that are computed in place, branches of which one runs. So the sum
-of all buffers is an upper bound, and not the peak.
+The compiler shares more: buffers that are not live at the same time, results that are computed in place, branches of
+which one runs. So the sum of all buffers is an upper bound, and not the peak.
 """
 
 from __future__ import annotations
@@ -64,11 +66,16 @@ class DonatedBuffer(NamedTuple):
 
 
 def donated_buffers(module: HloModule) -> tuple[DonatedBuffer, ...]:
-    """The outputs that take over parameters, in the order of the module. What names no parameter, which XLA refuses, is left out.
+    """The outputs that take over parameters, in the order of the module. What names no parameter, which XLA refuses, is
+    left out.
 
     >>> text = '''HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
-    ... ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p) a = f32[8] abs(p) ROOT t = (f32[8], f32[8]) tuple(n, a) }'''
-    >>> [(str(each.output_index), each.instruction.name, each.parameter_text) for each in donated_buffers(HloModule.parse(text))]
+    ... ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p) a = f32[8] abs(p)
+    ... ROOT t = (f32[8], f32[8]) tuple(n, a) }'''
+    >>> [
+    ...     (str(each.output_index), each.instruction.name, each.parameter_text)
+    ...     for each in donated_buffers(HloModule.parse(text))
+    ... ]
     [('{0}', 'n', 'p')]
     """
     return tuple(_donated(module))
@@ -91,7 +98,8 @@ def _donated(module: HloModule) -> Iterator[DonatedBuffer]:
 
 
 def source_of(instruction: HloInstruction, index: tuple[int, ...]) -> tuple[HloInstruction, tuple[int, ...]]:
-    """The instruction whose result is the memory of the array at `index` of an instruction's result, and the array's index there.
+    """The instruction whose result is the memory of the array at `index` of an instruction's result, and the array's
+    index there.
 
     Instructions that choose (conditionals), call, or end other asynchronous operations are not looked through.
 
@@ -161,13 +169,15 @@ class ModuleBuffers(NamedTuple):
     buffers: tuple[InstructionBuffer, ...]
     """In the order of the module."""
     shared: dict[str, int]
-    """By opcode, the executed instructions whose result shares the buffers of others, wholly or in part. The parameters of called
-    computations are under "parameter"."""
+    """By opcode, the executed instructions whose result shares the buffers of others, wholly or in part. The parameters
+    of called computations are under "parameter".
+    """
     without_memory: int
     """Instructions that are fused or applied to elements."""
     donated: tuple[tuple[DonatedBuffer, Shape | None], ...] = ()
-    """The outputs in the memory of parameters, each with the array that has no buffer for that reason. None where no array would have one: the
-    output is the parameter, or the result of a loop that begins with it."""
+    """The outputs in the memory of parameters, each with the array that has no buffer for that reason. None where no
+    array would have one: the output is the parameter, or the result of a loop that begins with it.
+    """
 
 
 def executed_computations(module: HloModule) -> tuple[HloComputation, ...]:
@@ -185,10 +195,11 @@ def executed_computations(module: HloModule) -> tuple[HloComputation, ...]:
 
 
 def instruction_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
-    """The arrays of an instruction's result that have memory of their own, if the instruction's computation is executed.
+    """The arrays of an instruction's result that have memory of their own, if the instruction's computation is
+    executed.
 
-    Tokens and opaques are left out, and so are results in the memory of parameters of the module. Of the parameters only those of the entry
-    computation have buffers.
+    Tokens and opaques are left out, and so are results in the memory of parameters of the module. Of the parameters
+    only those of the entry computation have buffers.
     """
     own = _own_buffers(instruction)
     taken = taken_over(instruction.computation.module)

@@ -1,7 +1,8 @@
 """Constants in canonical form: equal for equal elements in the same shape, in whichever order a layout has them.
 
-An elided constant, `constant({...})`, is equal to any other of its shape: text does not have the values. The values that the reader of text makes up
-for elided constants (`xlashape.hlo.literal.parse`) are recognised: a constant of more than ten elements that consists of consecutive 32-bit words.
+An elided constant, `constant({...})`, is equal to any other of its shape: text does not have the values. The values
+that the reader of text makes up for elided constants (`xlashape.hlo.literal.parse`) are recognised: a constant of more
+than ten elements that consists of consecutive 32-bit words.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _DIGEST: Final = 16
 
 
 def constant_key(data: bytes, *, large: bool = True) -> str:
-    """The canonical text of a serialized literal: its type, sizes and a hash of its elements, or `{...}` where the values are elided or made up.
+    """The canonical text of a serialized literal: its type, sizes and a hash of its elements, or `{...}` where the
+    values are elided or made up.
 
     Without `large`, constants of more than ten elements are `{...}` too.
     """

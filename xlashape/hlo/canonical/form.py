@@ -1,11 +1,14 @@
-"""Modules in canonical form: the text of each instruction without what does not count, and hashes of instructions, computations and the module.
+"""Modules in canonical form: the text of each instruction without what does not count, and hashes of instructions,
+computations and the module.
 
 `xlashape.hlo.canonical` says what counts.
 
-Each instruction has a local text without operands: opcode, shape, attributes in canonical form. `up` is a hash of that text and of the `up` of operands,
-control predecessors and called computations; `down` is a hash of `up` and of the `down` of all users, with the numbers of their operands. The hash of a
-computation is that of the sorted `down` of its instructions. So an instruction is known by what it computes and by what uses it; instructions that are
-alike in both are counted, and not told apart. Time and memory are linear in instructions and operands, apart from sorting; nothing is recursive.
+Each instruction has a local text without operands: opcode, shape, attributes in canonical form. `up` is a hash of that
+text and of the `up` of operands, control predecessors and called computations; `down` is a hash of `up` and of the
+`down` of all users, with the numbers of their operands. The hash of a computation is that of the sorted `down` of its
+instructions. So an instruction is known by what it computes and by what uses it; instructions that are alike in both
+are counted, and not told apart. Time and memory are linear in instructions and operands, apart from sorting; nothing is
+recursive.
 """
 
 from __future__ import annotations
@@ -59,7 +62,8 @@ class Counted(NamedTuple):
 
     @staticmethod
     def of(chosen: Mapping[str, bool] | Counted) -> Counted:
-        """What callers chose, and the defaults. Raises InvalidArgumentError for another name, and for a value that is not true or false.
+        """What callers chose, and the defaults. Raises InvalidArgumentError for another name, and for a value that is
+        not true or false.
 
         >>> Counted.of({"layouts": False})
         Counted(layouts=False, sharding=True, schedule=False, constants=True)
@@ -77,7 +81,9 @@ class Counted(NamedTuple):
 
 _IOTA: Final = re.compile(r"<=\[([0-9,]+)\](?:T\(([0-9,]+)\))?")
 _MAX_LISTED: Final = 1 << 12
-"""A sharding of so many devices at most is compared by the list of its devices: older versions of XLA wrote the list of an iota."""
+"""A sharding of so many devices at most is compared by the list of its devices: older versions of XLA wrote the list of
+an iota.
+"""
 
 
 def _listed(iota: re.Match[str]) -> str:
@@ -177,8 +183,8 @@ class CanonicalComputation:
 class Canonical:
     """A module in canonical form.
 
-    `proto` is an HloModuleProto that `xlashape.hlo.structure.check_module` has accepted. Raises InvalidModuleError for shapes and attributes
-    that are invalid.
+    `proto` is an HloModuleProto that `xlashape.hlo.structure.check_module` has accepted. Raises InvalidModuleError for
+    shapes and attributes that are invalid.
     """
 
     __slots__ = ("_context", "_locals", "_shapes", "computations", "counted", "order", "proto")

@@ -1,13 +1,15 @@
-r"""Backend configurations in canonical form, and in them kernels that a compiler carries as bytes: Mosaic's and Triton's.
+r"""Backend configurations in canonical form, and in them kernels that a compiler carries as bytes: Mosaic's and
+Triton's.
 
-A configuration is JSON, text, or bytes. Of JSON, keys are sorted and what has the default value of its type is left out, as protobuf's JSON
-leaves it out: false, 0, "0", "", [], {} and null. Of kernels, directories in the paths of files do not count: they say where a library was installed.
+A configuration is JSON, text, or bytes. Of JSON, keys are sorted and what has the default value of its type is left
+out, as protobuf's JSON leaves it out: false, 0, "0", "", [], {} and null. Of kernels, directories in the paths of files
+do not count: they say where a library was installed.
 
     kernel  := MLIR's bytecode, as it is, in base64, or escaped in text as "ML\EFR…"; or MLIR's text, with loc("/…/file.py":…)
 
-The bytecode begins with ML\xefR, a version and the name of the producer, then has sections; the one with number 0 holds all strings of the
-program, and others name them by number. So paths are replaced in that section alone. Source: https://mlir.llvm.org/docs/BytecodeFormat/.
-What is not as described there is taken as it is.
+The bytecode begins with ML\xefR, a version and the name of the producer, then has sections; the one with number 0 holds
+all strings of the program, and others name them by number. So paths are replaced in that section alone. Source:
+https://mlir.llvm.org/docs/BytecodeFormat/. What is not as described there is taken as it is.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ def parsed_config(text: str) -> Mapping[str, Any] | None:
 
 
 def _without_defaults(value: Any, level: int) -> Any:
-    """A value of JSON without defaults. Raises ValueError for one that nests deeper than `_MAX_LEVELS`: it counts as text."""
+    """A value of JSON without defaults. Raises ValueError for one that nests deeper than `_MAX_LEVELS`: it counts as
+    text.
+    """
     if isinstance(value, str):
         return _canonical_text(value) if len(value) > 8 else value
     if level > _MAX_LEVELS and isinstance(value, (dict, list)):
@@ -180,7 +184,9 @@ def _strings(section: bytes) -> Iterator[bytes]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """An integer of variable length and the offset behind it: the number of zeros at the low end of its first byte says how many bytes follow."""
+    """An integer of variable length and the offset behind it: the number of zeros at the low end of its first byte says
+    how many bytes follow.
+    """
     first = data[at]
     if first == 0:
         return int.from_bytes(data[at + 1 : at + 9], "little"), at + 9

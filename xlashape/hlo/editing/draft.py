@@ -26,7 +26,9 @@ _Entry = tuple[xla.HloComputationProto, xla.HloInstructionProto]
 
 
 class Draft:
-    """A copy of a module. `proto` may be changed; `forget_names` is called after a change of names or of the list of instructions."""
+    """A copy of a module. `proto` may be changed; `forget_names` is called after a change of names or of the list of
+    instructions.
+    """
 
     def __init__(self, module: HloModule) -> None:
         self.hlo_proto = xla.HloProto()
@@ -74,7 +76,9 @@ class Draft:
         return entry
 
     def find_in(self, computation: xla.HloComputationProto, name: str) -> xla.HloInstructionProto:
-        """The instruction called `name`, which must be in the computation. Raises NotFoundError or InvalidArgumentError."""
+        """The instruction called `name`, which must be in the computation. Raises NotFoundError or
+        InvalidArgumentError.
+        """
         owner, instruction = self.find(name)
         if local(owner) != local(computation):
             raise InvalidArgumentError(f"{name!r} is in computation {owner.name!r}, not in {computation.name!r}")
@@ -134,7 +138,9 @@ class Draft:
         return free
 
     def new_instruction_id(self, computation: xla.HloComputationProto) -> int:
-        """An id that no instruction of the module has in its low half, which is unique within a computation, in older modules everywhere."""
+        """An id that no instruction of the module has in its low half, which is unique within a computation, in older
+        modules everywhere.
+        """
         if self._highest is None:
             ids = [local(instruction) for each in self.proto.computations for instruction in each.instructions]
             self._highest = max(ids, default=0)
@@ -367,7 +373,8 @@ def dead_instructions(module: xla.HloModuleProto) -> dict[int, set[int]]:
     """By local id of each computation that has some: the local ids of instructions whose results nothing needs.
 
     What stays: the root and what it needs, parameters, instructions with an effect, those that exchange data with other
-    replicas, asynchronous ones, those of unknown opcodes, those that a control dependency begins or ends at, and all that these need.
+    replicas, asynchronous ones, those of unknown opcodes, those that a control dependency begins or ends at, and all
+    that these need.
     """
     with_effects = _computations_with_effects(module)
     dead: dict[int, set[int]] = {}

@@ -10,7 +10,8 @@
     )
     edited.save("edited.hlo")
 
-The editor works on a copy. Text is HLO text, in which the shape of a result may be left out where it follows from the operands.
+The editor works on a copy. Text is HLO text, in which the shape of a result may be left out where it follows from the
+operands.
 """
 
 from __future__ import annotations
@@ -55,10 +56,11 @@ _SHOWN = 20  # problems in an error
 
 
 class Editor:
-    """Edits a copy of a module. Methods return the editor, so that they chain; a method that raises has changed nothing.
+    """Edits a copy of a module. Methods return the editor, so that they chain; a method that raises has changed
+    nothing.
 
-    Instructions and computations are named by name, with or without `%`. Every edit of instructions removes a buffer assignment,
-    because it no longer fits, and keeps schedule, control dependencies and signatures consistent.
+    Instructions and computations are named by name, with or without `%`. Every edit of instructions removes a buffer
+    assignment, because it no longer fits, and keeps schedule, control dependencies and signatures consistent.
 
     >>> module = HloModule.parse("ENTRY e { p = f32[4] parameter(0)  c = f32[4] copy(p)  ROOT n = f32[4] negate(c) }")
     >>> edited = Editor(module).rewrite("n", "add(c, p)").delete("c", replace_with="p").rename("n", "sum").module()
@@ -78,7 +80,8 @@ class Editor:
         return verify(self._draft.proto)
 
     def module(self, *, check: bool = True) -> HloModule:
-        """The edited module, a copy. Raises InvalidModuleError with the rules that the edits broke, and not for those that were broken before.
+        """The edited module, a copy. Raises InvalidModuleError with the rules that the edits broke, and not for those
+        that were broken before.
 
         `check=False` checks no more than that its ids are consistent.
         """
@@ -94,11 +97,13 @@ class Editor:
     # -- instructions --------------------------------------------------------------------------
 
     def rewrite(self, name: str, text: str) -> Editor:
-        """Gives an instruction another opcode, other operands, attributes and shape, all of which `text` says: `multiply(p, q)`.
+        """Gives an instruction another opcode, other operands, attributes and shape, all of which `text` says:
+        `multiply(p, q)`.
 
-        Its name, users, control predecessors and, where the text says none, its metadata, frontend attributes and, if the dimensions
-        stay, its sharding are kept. `text` may begin with a shape, and with the name and `=`. Raises ParseError with lines and columns of
-        `text`, InvalidArgumentError for a parameter, and for operands that need the instruction itself.
+        Its name, users, control predecessors and, where the text says none, its metadata, frontend attributes and, if
+        the dimensions stay, its sharding are kept. `text` may begin with a shape, and with the name and `=`. Raises
+        ParseError with lines and columns of `text`, InvalidArgumentError for a parameter, and for operands that need
+        the instruction itself.
         """
         computation, instruction = self._draft.find(name)
         if instruction.opcode == Opcode.PARAMETER:
@@ -119,11 +124,13 @@ class Editor:
         return self
 
     def insert(self, text: str, *, before: str | None = None, computation: str | None = None) -> Editor:
-        """Adds an instruction, a line of HLO text: `n = f32[4] negate(p)`. With ROOT its result becomes that of the computation.
+        """Adds an instruction, a line of HLO text: `n = f32[4] negate(p)`. With ROOT its result becomes that of the
+        computation.
 
-        It goes before the instruction `before`, else behind its last operand, into the computation of either, else into `computation`,
-        which is the entry unless given. Raises ParseError with lines and columns of `text`, InvalidArgumentError for a name that is
-        taken or missing, for a parameter, or for operands of several computations.
+        It goes before the instruction `before`, else behind its last operand, into the computation of either, else into
+        `computation`, which is the entry unless given. Raises ParseError with lines and columns of `text`,
+        InvalidArgumentError for a name that is taken or missing, for a parameter, or for operands of several
+        computations.
         """
         line = split_line(text)
         if not line.name:
@@ -147,8 +154,8 @@ class Editor:
     def set_opcode(self, name: str, opcode: Opcode | str) -> Editor:
         """Gives an instruction another opcode, with the same operands, attributes and shape: `subtract` for `add`.
 
-        Raises InvalidArgumentError if the opcode does not take these operands or attributes, for an unknown opcode, for a parameter, a constant and
-        a step of an asynchronous operation.
+        Raises InvalidArgumentError if the opcode does not take these operands or attributes, for an unknown opcode, for
+        a parameter, a constant and a step of an asynchronous operation.
         """
         computation, instruction = self._draft.find(name)
         if instruction.opcode == Opcode.PARAMETER:
@@ -159,13 +166,17 @@ class Editor:
         return self
 
     def set_attribute(self, name: str, attribute: str, value: Any) -> Editor:
-        """Gives an instruction another value of an attribute, or none for None: `set_attribute("t", "dimensions", (1, 0))`.
+        """Gives an instruction another value of an attribute, or none for None: `set_attribute("t", "dimensions", (1,
+        0))`.
 
-        The attribute is named as in `HloInstruction.attributes`, and the value is one as that has, or its HLO text: `"{size=3x3}"` for a window. Of an
-        attribute that names computations, such as `to_apply`, it is the name of a computation, or a list of names. The shape stays: `set_shape`
-        changes it. Raises InvalidArgumentError for an attribute that the opcode has not, or needs; and for anything that is no such value.
+        The attribute is named as in `HloInstruction.attributes`, and the value is one as that has, or its HLO text:
+        `"{size=3x3}"` for a window. Of an attribute that names computations, such as `to_apply`, it is the name of a
+        computation, or a list of names. The shape stays: `set_shape` changes it. Raises InvalidArgumentError for an
+        attribute that the opcode has not, or needs; and for anything that is no such value.
 
-        >>> module = HloModule.parse("ENTRY e { p = f32[4,4] parameter(0)  ROOT t = f32[4,4] transpose(p), dimensions={1,0} }")
+        >>> module = HloModule.parse(
+        ...     "ENTRY e { p = f32[4,4] parameter(0)  ROOT t = f32[4,4] transpose(p), dimensions={1,0} }"
+        ... )
         >>> Editor(module).set_attribute("t", "dimensions", (0, 1)).module().entry.root.attributes.dimensions
         (0, 1)
         """
@@ -186,13 +197,20 @@ class Editor:
         before: str | None = None,
         computation: str | None = None,
     ) -> Editor:
-        """Adds an instruction as `insert` does, from its parts. The shape is inferred from the operands unless it is given.
+        """Adds an instruction as `insert` does, from its parts. The shape is inferred from the operands unless it is
+        given.
 
-        `attributes` are values by name, as for `set_attribute`. The instruction goes into the computation of its first operand, unless `before` or
-        `computation` says another one. Raises InvalidArgumentError for operands or attributes that do not fit the opcode.
+        `attributes` are values by name, as for `set_attribute`. The instruction goes into the computation of its first
+        operand, unless `before` or `computation` says another one. Raises InvalidArgumentError for operands or
+        attributes that do not fit the opcode.
 
         >>> module = HloModule.parse("ENTRY e { p = f32[4,8] parameter(0)  ROOT n = f32[4,8] negate(p) }")
-        >>> edited = Editor(module).insert_instruction("t", "transpose", ["n"], attributes={"dimensions": (1, 0)}).set_root("t").module()
+        >>> edited = (
+        ...     Editor(module)
+        ...     .insert_instruction("t", "transpose", ["n"], attributes={"dimensions": (1, 0)})
+        ...     .set_root("t")
+        ...     .module()
+        ... )
         >>> edited.entry.root.to_text(print_percent=False)
         't = f32[8,4]{0,1} transpose(n), dimensions={1,0}'
         """
@@ -214,8 +232,8 @@ class Editor:
     def set_operands(self, name: str, operands: Iterable[str]) -> Editor:
         """Gives an instruction other operands, in order. The shape stays: `rewrite` and `set_shape` change it.
 
-        Raises InvalidArgumentError for too many or too few, for instructions of other computations, and for operands that need the
-        instruction itself.
+        Raises InvalidArgumentError for too many or too few, for instructions of other computations, and for operands
+        that need the instruction itself.
         """
         if isinstance(operands, str):
             raise InvalidArgumentError("operands takes a list of names, not text", field="operands")
@@ -252,10 +270,12 @@ class Editor:
         return self
 
     def replace_uses(self, name: str, replacement: str, *, users: Iterable[str] | None = None) -> Editor:
-        """Lets users take the result of `replacement` instead: those named, or all, and the computation if `name` is its root.
+        """Lets users take the result of `replacement` instead: those named, or all, and the computation if `name` is
+        its root.
 
-        What `replacement` itself is computed from keeps its operands, so that it may be computed from `name`. Raises InvalidArgumentError
-        for a replacement of another shape or computation, and for a named user that the replacement needs.
+        What `replacement` itself is computed from keeps its operands, so that it may be computed from `name`. Raises
+        InvalidArgumentError for a replacement of another shape or computation, and for a named user that the
+        replacement needs.
         """
         computation, instruction = self._draft.find(name)
         target = self._replacement(computation, instruction, replacement)
@@ -271,10 +291,11 @@ class Editor:
         return self
 
     def remove_dead(self) -> Editor:
-        """Removes the instructions whose results nothing needs, and the computations that the entry does not call, directly or not.
+        """Removes the instructions whose results nothing needs, and the computations that the entry does not call,
+        directly or not.
 
-        Parameters stay, and instructions that do more than give a result: they have a side effect, exchange data with other replicas,
-        are asynchronous, of an unknown opcode, or begin or end a control dependency.
+        Parameters stay, and instructions that do more than give a result: they have a side effect, exchange data with
+        other replicas, are asynchronous, of an unknown opcode, or begin or end a control dependency.
         """
         draft = self._draft
         draft.remove_computations(uncalled_computations(draft.proto))
@@ -290,10 +311,10 @@ class Editor:
     # -- computations --------------------------------------------------------------------------
 
     def add_computations(self, text: str) -> Editor:
-        """Adds computations, which HLO text says: `sum { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }`.
+        """Adds computations, which HLO text says: `sum { a = f32[] parameter(0) ROOT c = f32[] negate(a) }`.
 
-        They may call those of the module. Their instructions are renamed where the module has the name. Raises ParseError with lines
-        and columns of `text`, InvalidArgumentError for a computation whose name the module has.
+        They may call those of the module. Their instructions are renamed where the module has the name. Raises
+        ParseError with lines and columns of `text`, InvalidArgumentError for a computation whose name the module has.
         """
         computations, fused = parse_computations(self._draft, text)
         if not computations:
@@ -304,7 +325,8 @@ class Editor:
         return self
 
     def replace_calls(self, name: str, replacement: str) -> Editor:
-        """Lets every instruction that calls a computation call another one instead. InvalidArgumentError for the entry."""
+        """Lets every instruction that calls a computation call another one instead. InvalidArgumentError for the
+        entry."""
         old, new = self._draft.computation(name), self._draft.computation(replacement)
         if self._draft.is_entry(new):
             raise InvalidArgumentError(f"{replacement!r} is the entry, which nothing may call")
@@ -326,7 +348,8 @@ class Editor:
     def rename(self, name: str, new: str) -> Editor:
         """Renames an instruction, also in signatures and the buffer assignment.
 
-        Raises NotFoundError if no instruction is called `name`, InvalidArgumentError if `new` is taken or is not a valid name.
+        Raises NotFoundError if no instruction is called `name`, InvalidArgumentError if `new` is taken or is not a
+        valid name.
         """
         computation, instruction = self._draft.find(name)
         check_name(new)
@@ -387,12 +410,12 @@ class Editor:
     def delete(self, name: str, replace_with: str | None = None) -> Editor:
         """Removes an instruction from its computation, its schedule and control dependencies.
 
-        The instructions that had it as control predecessor get its control predecessors. `replace_with` is an instruction of the same
-        computation and shape: the users take its result instead, and it becomes the root if the removed instruction was the root.
-        Computations that are no longer called are removed too.
+        The instructions that had it as control predecessor get its control predecessors. `replace_with` is an
+        instruction of the same computation and shape: the users take its result instead, and it becomes the root if the
+        removed instruction was the root. Computations that are no longer called are removed too.
 
-        Raises InvalidArgumentError for a parameter, for an instruction with users or a root without `replace_with`, and for a
-        replacement that does not fit or depends on the instruction.
+        Raises InvalidArgumentError for a parameter, for an instruction with users or a root without `replace_with`, and
+        for a replacement that does not fit or depends on the instruction.
         """
         draft = self._draft
         computation, instruction = draft.find(name)
@@ -420,7 +443,9 @@ class Editor:
     def _replacement(
         self, computation: xla.HloComputationProto, instruction: xla.HloInstructionProto, name: str
     ) -> xla.HloInstructionProto:
-        """The instruction called `name`, which is to replace `instruction`. Raises InvalidArgumentError if it does not fit."""
+        """The instruction called `name`, which is to replace `instruction`. Raises InvalidArgumentError if it does not
+        fit.
+        """
         target = self._draft.find_in(computation, name)
         old_shape, new_shape = Shape.from_proto(instruction.shape), Shape.from_proto(target.shape)
         if not compatible_shapes(old_shape, new_shape):

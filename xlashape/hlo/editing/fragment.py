@@ -5,8 +5,8 @@ Instructions and computations that are written as HLO text, read as parts of a m
     line        := 'ROOT'? (name '=')? shape? opcode '(' operands ')' attributes         what a line of HLO text is
     computation := name '{' line+ '}'                                                    one or several; no ENTRY, no HloModule
 
-The text is read where it stands by the reader of modules, which is told the instructions and computations that the text may name. What it makes gets
-the ids and names of the module here.
+The text is read where it stands by the reader of modules, which is told the instructions and computations that the text
+may name. What it makes gets the ids and names of the module here.
 
 Other layouts of shapes and literals.
 """
@@ -47,7 +47,9 @@ class Line(NamedTuple):
 
 
 class Fragment(NamedTuple):
-    """An instruction that was read, and the computations that it brought along, such as what an asynchronous instruction wraps."""
+    """An instruction that was read, and the computations that it brought along, such as what an asynchronous
+    instruction wraps.
+    """
 
     instruction: xla.HloInstructionProto
     """Its operands, control predecessors and calls are those of the module."""
@@ -81,8 +83,8 @@ def words_of(text: str) -> set[str]:
 def parse_instruction(draft: Draft, computation: xla.HloComputationProto, name: str, line: Line) -> Fragment:
     """The instruction `name` of a computation, of which `line.rest` says shape, opcode, operands and attributes.
 
-    It has no id, and may refer to every other instruction of the computation. Raises ParseError with lines and columns of `line.text`,
-    InvalidArgumentError for a parameter.
+    It has no id, and may refer to every other instruction of the computation. Raises ParseError with lines and columns
+    of `line.text`, InvalidArgumentError for a parameter.
     """
     words = words_of(line.rest)
     operands = [each for each in computation.instructions if each.name in words and each.name != name]
@@ -115,8 +117,8 @@ def parse_instruction(draft: Draft, computation: xla.HloComputationProto, name: 
 def parse_computations(draft: Draft, text: str) -> tuple[tuple[xla.HloComputationProto, ...], frozenset[int]]:
     """The computations of a text, with ids of the module; and the local ids of all computations that they fuse.
 
-    Names of their instructions that the module has get a number. Raises ParseError with lines and columns of `text`, and
-    InvalidArgumentError for a computation whose name the module has.
+    Names of their instructions that the module has get a number. Raises ParseError with lines and columns of `text`,
+    and InvalidArgumentError for a computation whose name the module has.
     """
     if _HEADS.search(text):
         raise InvalidArgumentError("computations are added without HloModule and ENTRY before them", field="text")
@@ -135,7 +137,9 @@ def parse_computations(draft: Draft, text: str) -> tuple[tuple[xla.HloComputatio
 
 
 def _fused(proto: xla.HloModuleProto, ids: Mapping[int, int]) -> frozenset[int]:
-    """The local ids, in the module, of the computations that are fused. `ids` has the ids in the module by the ids in what was read."""
+    """The local ids, in the module, of the computations that are fused. `ids` has the ids in the module by the ids in
+    what was read.
+    """
     return frozenset([ids[local(each)] & LOCAL_ID for each in proto.computations if each.is_fusion_computation])
 
 
@@ -171,7 +175,9 @@ def _brought(
     called: Sequence[xla.HloComputationProto],
     new: Sequence[xla.HloComputationProto],
 ) -> tuple[tuple[xla.HloComputationProto, ...], dict[int, int]]:
-    """The computations that a fragment adds, with ids and names for the module; and the ids in the module by the ids in the fragment."""
+    """The computations that a fragment adds, with ids and names for the module; and the ids in the module by the ids in
+    the fragment.
+    """
     ids: dict[int, int] = {local(each): real.id for each, real in zip(proto.computations, called, strict=False)}
     first = draft.new_computation_id() if new else 0
     ids.update({local(each): first + number for number, each in enumerate(new)})
@@ -219,7 +225,9 @@ def _unused(name: str, names: set[str]) -> str:
 
 
 def shape_with_layout(shape: Shape, layout: Layout, index: tuple[int, ...]) -> Shape:
-    """The shape with another layout of the array at `index`. Raises InvalidShapeError if there is not an array at `index`."""
+    """The shape with another layout of the array at `index`. Raises InvalidShapeError if there is not an array at
+    `index`.
+    """
     if not index:
         if not shape.is_array:
             raise InvalidShapeError(f"{shape} has no layout of its own; `index` names an array within a tuple")

@@ -1,6 +1,8 @@
-"""Edits of an instruction's message by the typed values of its attributes: another opcode, another attribute, a new instruction.
+"""Edits of an instruction's message by the typed values of its attributes: another opcode, another attribute, a new
+instruction.
 
-What the row of an opcode says of text holds here too: which attributes it has and needs, what is filled in, what must fit together, and the shape.
+What the row of an opcode says of text holds here too: which attributes it has and needs, what is filled in, what must
+fit together, and the shape.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ def row_of(opcode: Opcode | str) -> Operation:
 def with_opcode(
     draft: Draft, computation: xla.HloComputationProto, instruction: xla.HloInstructionProto, opcode: Opcode | str
 ) -> xla.HloInstructionProto:
-    """A copy of an instruction with another opcode and the same operands, attributes and calls. InvalidArgumentError where they do not fit the opcode."""
+    """A copy of an instruction with another opcode and the same operands, attributes and calls. InvalidArgumentError
+    where they do not fit the opcode.
+    """
     old, new = operation_of(instruction.opcode), row_of(opcode)
     if old.contents is not Contents.OPERANDS or old.async_step is not None:
         raise InvalidArgumentError(
@@ -73,8 +77,8 @@ def with_attribute(
 ) -> xla.HloInstructionProto:
     """A copy of an instruction with another value of an attribute, or without the attribute for None.
 
-    The value is a typed value as in `HloInstruction.attributes`, or its HLO text. An attribute that names computations takes
-    their name, or a list of names.
+    The value is a typed value as in `HloInstruction.attributes`, or its HLO text. An attribute that names computations
+    takes their name, or a list of names.
     """
     row = operation_of(instruction.opcode)
     result = xla.HloInstructionProto()
@@ -187,7 +191,8 @@ def _built(
     values: Mapping[str, Any],
     shape: Shape | None,
 ) -> xla.HloInstructionProto:
-    """An instruction with these attributes, filled in, checked, and with its shape; without name, ids and references."""
+    """An instruction with these attributes, filled in, checked, and with its shape; without name, ids and
+    references."""
     least, most = row.operands
     if not least <= len(operands) <= most:
         raise InvalidArgumentError(f"{row.opcode} takes {row.operands} operands, not {len(operands)}", field="operands")

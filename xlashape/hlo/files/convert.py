@@ -1,4 +1,5 @@
-"""Modules in files and streams: HLO text, binary protos, protobuf text and JSON, each compressed or not, recognised by content.
+"""Modules in files and streams: HLO text, binary protos, protobuf text and JSON, each compressed or not, recognised by
+content.
 
     kind      suffix         content
     hlo       .hlo .txt      HLO text
@@ -8,11 +9,14 @@
     json      .json          protobuf JSON of either message
     … and each of them with .gz appended
 
-Snapshots and profiles hold modules too (xlashape.hlo.files.dumps): `FILE#NAME` names one of several, `modules` goes through all of them.
+Snapshots and profiles hold modules too (xlashape.hlo.files.dumps): `FILE#NAME` names one of several, `modules` goes
+through all of them.
 
-`decode` and `read` accept every format; `encode` and `write` produce each. LossyConversionError says that a format cannot hold
-everything, unless `lossy=True`: pbtxt and json cannot hold fields unknown to this schema and nan payloads, pb cannot hold a buffer
-assignment, and none but hlo holds replica_count, num_partitions and the rest of a ModuleConfig. HLO text is a view of a module (it has no ids, no buffer assignment, …) and is never refused; it contains large constants.
+`decode` and `read` accept every format; `encode` and `write` produce each. LossyConversionError says that a format
+cannot hold everything, unless `lossy=True`: pbtxt and json cannot hold fields unknown to this schema and nan payloads,
+pb cannot hold a buffer assignment, and none but hlo holds replica_count, num_partitions and the rest of a ModuleConfig.
+HLO text is a view of a module (it has no ids, no buffer assignment, …) and is never refused; it contains large
+constants.
 """
 
 from __future__ import annotations
@@ -35,7 +39,6 @@ from xlashape.errors import (
     LimitExceededError,
     LossyConversionError,
     NotFoundError,
-    ParseError,
 )
 from xlashape.hlo.files import dumps
 from xlashape.hlo.files.detect_format import holds_hlo_proto, holds_text
@@ -44,6 +47,7 @@ from xlashape.hlo.module_proto import schema_compat
 from xlashape.hlo.module_proto.module_config import ModuleConfig
 from xlashape.hlo.module_proto.schema_compat import Original
 from xlashape.hlo.module_proto.structure import needs_small_ids, with_small_ids
+from xlashape.hlo.module_proto.undecoded import undecoded_module, undecoded_program
 from xlashape.proto import xla
 from xlashape.similar import did_you_mean, similar
 from xlashape.whole_file import replace_file
@@ -118,7 +122,8 @@ def format_of_name(name: str | os.PathLike[str]) -> Format | None:
 
 
 def detect(data: bytes) -> Format:
-    """The format of the content of a file. Content of no recognised kind counts as HLO text or, if it is not text, as a binary module.
+    """The format of the content of a file. Content of no recognised kind counts as HLO text or, if it is not text, as a
+    binary module.
 
     >>> str(detect(b"HloModule m")), str(detect(b'{"name": "m"}')), str(detect(b'name: "m"'))
     ('hlo', 'json', 'pbtxt')
@@ -137,25 +142,42 @@ def _kind(data: bytes) -> FileKind:
     return FileKind.HLO_PB if holds_hlo_proto(data) else FileKind.PB
 
 
-def decode(data: bytes, name: str | None = None, *, choice: str | None = None) -> Document:
+def decode(
+    data: bytes, name: str | None = None, *, choice: str | None = None, most_decoded: int = MAX_BYTES
+) -> Document:
     """The module in the content of a file of any format. Error messages name the file `name`.
 
-    A snapshot or a profile gives the module in it; `choice` names one of several. Raises ParseError or DecodeError for a mistake in the
-    content, InvalidArgumentError for several modules without a choice, LimitExceededError if it decompresses to more than MAX_BYTES.
+    A snapshot or a profile gives the module in it; `choice` names one of several. Of a module of more than
+    `most_decoded` bytes an instruction is decoded when it is asked for: it can be read, and neither changed nor
+    written, and broken bytes in it are found then. Raises ParseError or DecodeError for a mistake in the content,
+    InvalidArgumentError for several modules without a choice, LimitExceededError if it decompresses to more than
+    MAX_BYTES.
     """
+    try:
+        return _decoded(data, name, choice, most_decoded)
+    except DecodeError as error:
+        raise (error if name is None else no_module(error, name)) from None
+
+
+def _decoded(data: bytes, name: str | None, choice: str | None, most_decoded: int) -> Document:
     compressed = data.startswith(_GZIP)
     if compressed:
         data = _decompress(data)
     if not data:
-        raise ParseError(f"{name or 'the content'} is empty")
+        raise DecodeError(f"{name or 'the content'} is empty")
     data = dumps.content_of_module(data, name, choice)
     kind = _kind(data)
     form = Format(kind, compressed)
     if kind is FileKind.HLO:
         from xlashape.hlo.text.reader.module import decode_text, parse_text  # start-up time: 30 ms
 
-        module, config = parse_text(decode_text(data, name))
+        is_decoded = len(data) <= most_decoded
+        text = decode_text(data, name)
+        del data
+        module, config = parse_text(text, is_decoded=is_decoded)
         return Document(module, None, form, config)
+    if kind in (FileKind.PB, FileKind.HLO_PB) and len(data) > most_decoded:
+        return _undecoded(kind, data, form)
     if kind is FileKind.PB:
         module, original = schema_compat.decode(xla.HloModuleProto, data)
         return Document(module, None, form, original=original)
@@ -163,13 +185,34 @@ def decode(data: bytes, name: str | None = None, *, choice: str | None = None) -
         hlo_proto, original = schema_compat.decode(xla.HloProto, data)
         return Document(hlo_proto.hlo_module, hlo_proto, form, original=original)
     message = from_json(data, name) if kind is FileKind.JSON else from_pbtxt(data, name)
+    if message.ByteSize() > most_decoded:
+        kind = FileKind.HLO_PB if isinstance(message, xla.HloProto) else FileKind.PB
+        return _undecoded(kind, message.SerializeToString(), form)
     if isinstance(message, xla.HloProto):
         return Document(message.hlo_module, message, form)
     return Document(message, None, form)
 
 
+def _undecoded(kind: FileKind, data: bytes, form: Format) -> Document:
+    if kind is FileKind.PB:
+        return Document(undecoded_module(data), None, form)
+    program = undecoded_program(data)
+    return Document(program.hlo_module, program, form)
+
+
+def no_module(error: DecodeError, name: str) -> DecodeError:
+    """The error about content, as one about the file that holds it."""
+    if error.message.startswith((f"{name} ", f"{name}:")):
+        return error
+    # Both readers of protos tell a broken one; where in the bytes is of no use to people.
+    broken = "the wire format is broken"
+    reason = broken if broken in error.message else error.message
+    return DecodeError(f"{name} holds no HLO module: {reason}", field=error.path)
+
+
 def text_or_proto(data: bytes, name: str | None = None, *, choice: str | None = None) -> bytes:
-    """The content of a file as the service takes it: HLO text or a serialized proto, without gzip. Raises as `decode` does.
+    """The content of a file as the service takes it: HLO text or a serialized proto, without gzip. Raises as `decode`
+    does.
 
     >>> text_or_proto(gzip.compress(b"HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }"))[:11]
     b'HloModule m'
@@ -177,7 +220,7 @@ def text_or_proto(data: bytes, name: str | None = None, *, choice: str | None = 
     if data.startswith(_GZIP):
         data = _decompress(data)
     if not data:
-        raise ParseError(f"{name or 'the content'} is empty")
+        raise DecodeError(f"{name or 'the content'} is empty")
     data = dumps.content_of_module(data, name, choice)
     if _kind(data) not in (FileKind.JSON, FileKind.PBTXT):
         return data
@@ -209,11 +252,12 @@ def encode(
     style: str | PrintOptions = "default",
     **options: Any,
 ) -> bytes:
-    r"""The bytes of a module in a format. HLO text takes the `style` and `options` of `module_text`; it contains large constants.
+    r"""The bytes of a module in a format. HLO text takes the `style` and `options` of `module_text`; it contains large
+    constants.
 
-    `for_version` is a version of jaxlib that is to load the proto, as for `HloModule.to_proto`.
-    Raises LossyConversionError if the format cannot hold all of the module, unless `lossy`; InvalidModuleError if HLO text cannot
-    express it.
+    `for_version` is a version of jaxlib that is to load the proto, as for `HloModule.to_proto`. Raises
+    LossyConversionError if the format cannot hold all of the module, unless `lossy`; InvalidModuleError if HLO text
+    cannot express it.
 
     >>> encode(xla.HloModuleProto(name="m"), "json")
     b'{\n  "name": "m"\n}\n'
@@ -287,7 +331,8 @@ def _has_assignment(message: xla.HloModuleProto | xla.HloProto) -> bool:
 
 
 def left_out_of_text(document: Document) -> tuple[str, ...]:
-    """What HLO text, which is a view of a module and never refused, does not hold of this document, beside the numbers of ids.
+    """What HLO text, which is a view of a module and never refused, does not hold of this document, beside the numbers
+    of ids.
 
     >>> left_out_of_text(decode(b"HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }"))
     ()
@@ -328,13 +373,16 @@ def read_file(path: str | os.PathLike[str], *, progress: Progress | None = None)
 
 
 def modules(path: str | os.PathLike[str]) -> Iterator[tuple[str, Document]]:
-    """Every module in a file or in a dump directory, with its name; lazily. Files of a directory that hold no module are left out.
+    """Every module in a file or in a dump directory, with its name; lazily. Files of a directory that hold no module
+    are left out.
 
-    The name is that of the file, followed by `#` and the module's own name in a profile of several modules: what `read` takes.
+    The name is that of the file, followed by `#` and the module's own name in a profile of several modules: what `read`
+    takes.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as directory:
-    ...     for name in ("a.hlo", "b.hlo", "b.dot"): _ = Path(directory, name).write_text("HloModule m ENTRY e { ROOT p = f32[] parameter(0) }")
+    ...     for name in ("a.hlo", "b.hlo", "b.dot"):
+    ...         _ = Path(directory, name).write_text("HloModule m ENTRY e { ROOT p = f32[] parameter(0) }")
     ...     [Path(name).name for name, _ in modules(directory)]
     ['a.hlo', 'b.hlo']
     """
@@ -343,14 +391,15 @@ def modules(path: str | os.PathLike[str]) -> Iterator[tuple[str, Document]]:
         yield from decode_all(_file_content(file, None), file)
 
 
-def decode_all(data: bytes, name: str) -> Iterator[tuple[str, Document]]:
-    """Every module in the content of a file, each with its name as `modules` gives it; lazily. Raises as `decode` does."""
+def decode_all(data: bytes, name: str, *, most_decoded: int = MAX_BYTES) -> Iterator[tuple[str, Document]]:
+    """Every module in the content of a file, each with its name as `modules` gives it; lazily. Raises as `decode`
+    does."""
     held = dumps.modules_in(_decompress(data) if data.startswith(_GZIP) else data)
     if held is None:
-        yield name, decode(data, name)
+        yield name, decode(data, name, most_decoded=most_decoded)
         return
     for module in held:
-        yield (f"{name}#{module.name}" if len(held) > 1 else name), decode(module.data, name)
+        yield (f"{name}#{module.name}" if len(held) > 1 else name), decode(module.data, name, most_decoded=most_decoded)
 
 
 def _file_content(name: str, progress: Progress | None) -> bytes:
@@ -400,10 +449,11 @@ def write(
     style: str | PrintOptions = "default",
     **options: Any,
 ) -> Format:
-    """Writes a module to a file or a stream in the format `form`, or else the one of the file's suffix. The path `-` is standard output.
+    """Writes a module to a file or a stream in the format `form`, or else the one of the file's suffix. The path `-` is
+    standard output.
 
-    Returns the format. Raises InvalidArgumentError if there is neither a `form` nor a known suffix or if the file cannot be written,
-    and what `encode` raises. A file is replaced as a whole, after its content has been computed.
+    Returns the format. Raises InvalidArgumentError if there is neither a `form` nor a known suffix or if the file
+    cannot be written, and what `encode` raises. A file is replaced as a whole, after its content has been computed.
     """
     is_path = isinstance(target, (str, os.PathLike))
     if form is None:

@@ -3,11 +3,12 @@
     HloModuleProto   1 name (string)              3 computations, each an HloComputationProto      and 2, 4, 5, …
     HloProto         1 hlo_module (a message)     3 buffer_assignment                              2 hlo_ordering, no longer written
 
-Fields 1 and 3 are length-delimited in both. An HloProto has no field beyond 3, and its field 1 holds an HloModuleProto, whose
-computations begin with the byte 0x1A (field 3, length-delimited). An HloModuleProto would be mistaken for an HloProto only if it had
-no fields beyond 3, so neither an id nor an entry computation other than 0, and if its name were itself a well-formed message
-with the control character 0x1A as one of its tags. XLA makes names of letters, digits, '.', '_' and '-'. Without any computation
-the two cannot always be distinguished; both are then refused because they have no entry computation.
+Fields 1 and 3 are length-delimited in both. An HloProto has no field beyond 3, and its field 1 holds an HloModuleProto,
+whose computations begin with the byte 0x1A (field 3, length-delimited). An HloModuleProto would be mistaken for an
+HloProto only if it had no fields beyond 3, so neither an id nor an entry computation other than 0, and if its name were
+itself a well-formed message with the control character 0x1A as one of its tags. XLA makes names of letters, digits,
+'.', '_' and '-'. Without any computation the two cannot always be distinguished; both are then refused because they
+have no entry computation.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ def holds_hlo_proto(data: bytes) -> bool:
 
     >>> from xlashape.proto import xla
     >>> module = xla.HloModuleProto(name="m", computations=[xla.HloComputationProto(name="e")])
-    >>> holds_hlo_proto(module.SerializeToString()), holds_hlo_proto(xla.HloProto(hlo_module=module).SerializeToString())
+    >>> (
+    ...     holds_hlo_proto(module.SerializeToString()),
+    ...     holds_hlo_proto(xla.HloProto(hlo_module=module).SerializeToString()),
+    ... )
     (False, True)
     """
     view = memoryview(data)
@@ -70,9 +74,9 @@ def _outermost_fields(data: bytes | memoryview) -> Iterator[tuple[int, int, int,
 def holds_text(data: bytes) -> bool:
     r"""Whether `data` is HLO text or was meant to be, so that a mistake in it is reported as a mistake in text.
 
-    A well-formed message with fields is a proto. Other bytes are text if they look like text: within the first 4096 bytes they begin
-    with a word that starts a module, or have no control characters and are UTF-8 or have a name with a value. A truncated proto begins with the tag 0x0A, a length and a name,
-    and goes on with the tag 0x1A or 0x12.
+    A well-formed message with fields is a proto. Other bytes are text if they look like text: within the first 4096
+    bytes they begin with a word that starts a module, or have no control characters and are UTF-8 or have a name with a
+    value. A truncated proto begins with the tag 0x0A, a length and a name, and goes on with the tag 0x1A or 0x12.
 
     >>> holds_text(b"HloModule m\n"), holds_text(b"\n\x01m\x1a\x03\n\x01e")
     (True, False)

@@ -4,8 +4,9 @@
     HloUnoptimizedSnapshot     a module with the arguments of each partition
     XSpace, `*.xplane.pb`      a profile: the modules that ran, each an HloProto in the metadata of an event
 
-These are read by their field numbers; the schema of the profiler is not needed. `modules_in` gives the modules that some bytes hold,
-`content_of_module` the bytes of one of them. Text and files that hold no module are named for what they are, with what to open instead.
+These are read by their field numbers; the schema of the profiler is not needed. `modules_in` gives the modules that
+some bytes hold, `content_of_module` the bytes of one of them. Text and files that hold no module are named for what
+they are, with what to open instead.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ _CONTENTS: Final = (
         re.compile(rb"(?:\s|//[^\n]*\n|#\w+\s*=[^\n]*\n)*(?:module(?:\s+@|\s+attributes|\s*\{)|func\.func\s|\"?builtin\.module)"),
         f"MLIR, such as StableHLO, not HLO: {_GET_HLO}",
     ),
+    (re.compile(rb"\s*\{\s*lambda\b"), f"a jaxpr, not HLO: {_GET_HLO}"),
     (re.compile(rb"\s*(?:strict\s+)?digraph\b"), f"a drawing of a module for Graphviz; {_OPEN_MODULE}"),
     (re.compile(rb"\s*(?:; ModuleID|source_filename\s*=|target (?:datalayout|triple)\s*=)"), f"LLVM's code of a module; {_OPEN_MODULE}"),
     (re.compile(rb"\s*BufferAssignment:|\s*allocation 0: "), f"the buffer assignment of a module as text; {_OPEN_MODULE}"),
@@ -124,7 +126,9 @@ def modules_in(data: bytes) -> list[HeldModule] | None:
 
 
 def _first(data: bytes) -> Iterator[tuple[int, int, int, int, int]]:
-    """The outermost fields of a message; none if it has other fields than a profile or a snapshot, so that modules are not walked."""
+    """The outermost fields of a message; none if it has other fields than a profile or a snapshot, so that modules are
+    not walked.
+    """
     found: list[tuple[int, int, int, int, int]] = []
     for field in fields(memoryview(data)):
         if field[0] > 4:
@@ -168,12 +172,12 @@ def _modules_of_plane(plane: bytes) -> Iterator[HeldModule]:
 def content_of_module(data: bytes, name: str | None = None, choice: str | None = None) -> bytes:
     """The bytes of the module in the content of a file: the content itself unless it is a profile or a snapshot.
 
-    `choice` names the module of a profile of several. InvalidArgumentError without it, NotFoundError for a name that the file does not
-    have, DecodeError for content that is known and holds no module.
+    `choice` names the module of a profile of several. InvalidArgumentError without it, NotFoundError for a name that
+    the file does not have, DecodeError for content that is known and holds no module.
     """
     held = modules_in(data)
     if held is None:
-        what = _what_else(data, name)
+        what = what_else(data, name)
         if what is not None:
             raise DecodeError(f"{'this' if name is None else name} is {what}")
         if choice is not None:
@@ -201,8 +205,10 @@ def content_of_module(data: bytes, name: str | None = None, choice: str | None =
     return found[0].data
 
 
-def _what_else(data: bytes, name: str | None) -> str | None:
-    """What a file is that holds no module; None where it may be one. HLO text is recognised whatever the name is."""
+def what_else(data: bytes, name: str | None = None) -> str | None:
+    """What a file is that holds no module, with what to open instead; None where it may be one. HLO text is
+    recognised whatever the name is.
+    """
     what = next((what for pattern, what in _CONTENTS if pattern.match(data)), None)
     if what is None and name is not None and data.lstrip()[:9] != b"HloModule":
         what = _what_by_name(name)
@@ -210,7 +216,9 @@ def _what_else(data: bytes, name: str | None) -> str | None:
 
 
 def _is_memory_usage(data: bytes) -> bool:
-    """Whether the bytes are a memory usage report: only fields 1, which hold messages whose own first field is a number."""
+    """Whether the bytes are a memory usage report: only fields 1, which hold messages whose own first field is a
+    number.
+    """
     if data[:1] != b"\x0a":
         return False
     try:
@@ -233,7 +241,9 @@ def _list(names: list[str]) -> str:
 
 
 def split_choice(path: str) -> tuple[str, str | None]:
-    """The file that a path names, and the name of a module in it after `#`; None where the path has no such part or is a file."""
+    """The file that a path names, and the name of a module in it after `#`; None where the path has no such part or is
+    a file.
+    """
     file, mark, choice = path.rpartition("#")
     try:
         if not mark or not file or Path(path).exists() or not Path(file).is_file():

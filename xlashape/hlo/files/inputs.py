@@ -1,8 +1,9 @@
 """The files of a command or a scan: files, directories, patterns such as `dumps/**/*.hlo.pb`, and prefixes of buckets.
 
-A directory of `--xla_dump_to` has many files for each module. Of each module the last stage is taken, as a proto where there is one, since only protos hold
-buffer assignments; a `stage` takes others. Of a directory without names of such dumps, every file whose name is that of a module is taken. The store of
-a server, as a directory or in a bucket, gives all its modules.
+A directory of `--xla_dump_to` has many files for each module. Of each module the last stage is taken, as a proto where
+there is one, since only protos hold buffer assignments; a `stage` takes others. Of a directory without names of such
+dumps, every file whose name is that of a module is taken. The store of a server, as a directory or in a bucket, gives
+all its modules.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import hashlib
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -54,7 +55,8 @@ def is_many(names: Sequence[str]) -> bool:
 def inputs(names: Sequence[str], stage: str) -> Iterator[Input]:
     """The inputs that the arguments stand for. Raises NotFoundError for an argument that stands for none.
 
-    stage: "last", "before", "after", "all", or the name of a pass: its dumps after that pass. Files of folders without dumps are taken whatever the stage is.
+    stage: "last", "before", "after", "all", or the name of a pass: its dumps after that pass. Files of folders without
+    dumps are taken whatever the stage is.
     """
     for name in names:
         count = 0
@@ -111,8 +113,12 @@ def _of_bucket(name: str, stage: str) -> Iterator[Input]:
         name += "/"
     root, _, last = name.rpartition("/")
     with _bucket(f"{root}/") as store:
-        entries = {entry["path"]: entry for page in store.list() for entry in page}
-    keys = [key for key in entries if not last or key == last or key.startswith(f"{last}/")]
+        # What lies below whole segments of names alone, and not all of the bucket.
+        entries = {entry["path"]: entry for page in store.list(last or None) for entry in page}
+        if last and not entries:
+            with suppress(FileNotFoundError):
+                entries = {last: import_module("obstore").head(store, last)}
+    keys = list(entries)
     whole = {key for key in keys if key.removesuffix(".gz").endswith(_ENDS) or STORED.search(key)}
     if keys == [last]:
         whole = {last}
@@ -129,8 +135,8 @@ def absolute(each: Input) -> Input:
 
 def content_of_stored(data: bytes, sha256: str) -> bytes:
     """The module in a file of a server's store: content, then facts of as many bytes as the footer says, then the
-    footer: that number as 4 bytes, a digest of 32, and 12 bytes that name the format. Raises DecodeError for bytes whose
-    content does not have this digest.
+    footer: that number as 4 bytes, a digest of 32, and 12 bytes that name the format. Raises DecodeError for bytes
+    whose content does not have this digest.
     """
     facts_size = int.from_bytes(data[-_FOOTER_BYTES:][:4], "little")
     found = data[: max(len(data) - _FOOTER_BYTES - facts_size, 0)]
@@ -165,7 +171,9 @@ def _unreadable(name: str, error: Exception) -> NotFoundError:
 
 
 def _chosen(names: Iterable[str], whole: Iterable[str], stage: str) -> list[tuple[str, str]]:
-    """The names of a directory that are taken, each with its module: those of dumps, and `whole` of folders that have no dumps."""
+    """The names of a directory that are taken, each with its module: those of dumps, and `whole` of folders that have
+    no dumps.
+    """
     by_module: dict[tuple[str, str], list[tuple[str, str, int, str]]] = {}
     for name in sorted(names):
         folder, _, file = name.rpartition("/")
@@ -192,7 +200,8 @@ def _chosen(names: Iterable[str], whole: Iterable[str], stage: str) -> list[tupl
 
 
 def _stage_of(file: str) -> tuple[str, str, int] | None:
-    """(module, "before" | "after" | the pass after which it was dumped, number of the dump) by the name of a file; None for the name of another file.
+    """(module, "before" | "after" | the pass after which it was dumped, number of the dump) by the name of a file; None
+    for the name of another file.
 
     >>> _stage_of("module_0001.jit_f.cpu_after_optimizations.hlo.pb.gz")
     ('module_0001.jit_f', 'after', 0)

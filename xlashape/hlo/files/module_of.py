@@ -33,7 +33,9 @@ _TAKEN = "pass a Lowered or Compiled of JAX, an HloModule or XlaComputation of j
 
 
 def document_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Document:
-    """The module that an object holds. `args` and `kwargs` are what a jitted function is lowered with. Raises as `HloModule.of` does."""
+    """The module that an object holds. `args` and `kwargs` are what a jitted function is lowered with. Raises as
+    `HloModule.of` does.
+    """
     lower = None if isinstance(value, type) or hasattr(value, "compiler_ir") else getattr(value, "lower", None)
     if callable(lower) and not isinstance(value, (str, bytes, bytearray)):
         return _lowered(_lower(value, lower, args, kwargs or {}))
@@ -65,7 +67,9 @@ def document_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] 
 
 
 def documents_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Iterator[Document]:
-    """All modules that an object holds: an executable's, those of a file or a directory; of anything else the one of `document_of`."""
+    """All modules that an object holds: an executable's, those of a file or a directory; of anything else the one of
+    `document_of`.
+    """
     is_class = isinstance(value, type)
     if isinstance(value, os.PathLike) or (isinstance(value, str) and value and _is_path(value)):
         if args or kwargs:
@@ -98,9 +102,11 @@ def _has_modules(value: Any) -> bool:
 
 
 def compiled(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
-    """What XLA makes of a jitted function, a Traced or a Lowered: a Compiled. Anything else is given back, for `document_of`.
+    """What XLA makes of a jitted function, a Traced or a Lowered: a Compiled. Anything else is given back, for
+    `document_of`.
 
-    Errors of the function and of the compiler are raised as they are. InvalidArgumentError for arguments beside a value that is not a function.
+    Errors of the function and of the compiler are raised as they are. InvalidArgumentError for arguments beside a value
+    that is not a function.
     """
     lower = (
         None
@@ -123,7 +129,9 @@ def _no_arguments(value: object) -> InvalidArgumentError:
 
 
 def _is_path(text: str) -> bool:
-    """Whether text names a file rather than being a module: text that cannot be HLO does, even where there is no such file."""
+    """Whether text names a file rather than being a module: text that cannot be HLO does, even where there is no such
+    file.
+    """
     if _TEXT.search(text) is None:
         return True
     try:

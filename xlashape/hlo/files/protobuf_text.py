@@ -43,10 +43,14 @@ def from_json(data: bytes, name: str | None) -> xla.HloModuleProto | xla.HloProt
         return json_format.ParseDict(value, message, descriptor_pool=pool)  # pyright: ignore[reportUnknownArgumentType] # JSON
     except (json_format.Error, RecursionError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DecodeError(f"not the JSON of a {message.DESCRIPTOR.full_name}: {_first_line(error)}") from error
+    except SystemError as error:  # upb looks such a name up, and fails
+        reason = "the name of a field has half of a surrogate pair, which is not text"
+        raise DecodeError(f"not the JSON of a {message.DESCRIPTOR.full_name}: {reason}") from error
 
 
 def _json_float(text: str) -> float | str:
-    """A number of JSON. Those that round down to the largest f32 stay text: json_format refuses them as floats, and reads them as text.
+    """A number of JSON. Those that round down to the largest f32 stay text: json_format refuses them as floats, and
+    reads them as text.
 
     >>> _json_float("1.5"), _json_float("3.4028235e+38")
     (1.5, '3.4028235e+38')

@@ -1,4 +1,5 @@
-"""Literals: LiteralProto ↔ text, LiteralProto ↔ NumPy arrays. Matches XLA's Literal and what its printer and parser do with one.
+"""Literals: LiteralProto ↔ text, LiteralProto ↔ NumPy arrays. Matches XLA's Literal and what its printer and parser do
+with one.
 
     from xlashape.hlo.literal import from_numpy, literal_text, parse_literal, to_numpy
 

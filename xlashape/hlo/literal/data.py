@@ -42,7 +42,9 @@ def _type_name(number: int) -> str:
 
 
 def element_count(shape: xla.ShapeProto) -> int:
-    """The number of elements of a literal's array. Raises InvalidModuleError for a negative size, which also means unbounded."""
+    """The number of elements of a literal's array. Raises InvalidModuleError for a negative size, which also means
+    unbounded.
+    """
     if any(size < 0 for size in shape.dimensions):
         raise InvalidModuleError("a literal cannot have an unbounded or negative dimension")
     return product(shape.dimensions)
@@ -110,7 +112,8 @@ def _field_content(literal: xla.LiteralProto, number: int) -> bytes:
 
 
 def from_raw(shape: xla.ShapeProto, data: bytes) -> xla.LiteralProto:
-    """The array literal of a shape whose raw elements are `data`. Raises InvalidArgumentError if their number is not the shape's.
+    """The array literal of a shape whose raw elements are `data`. Raises InvalidArgumentError if their number is not
+    the shape's.
 
     >>> from_raw(xla.ShapeProto(element_type=xla.U8, dimensions=[2]), b"ab").u8s
     b'ab'
@@ -140,7 +143,8 @@ def from_raw(shape: xla.ShapeProto, data: bytes) -> xla.LiteralProto:
 def to_numpy(literal: xla.LiteralProto | bytes) -> np.ndarray[Any, Any] | tuple[Any, ...]:
     r"""The elements as a new NumPy array of the logical shape, with the same bits; a tuple of arrays for a tuple.
 
-    Types that NumPy lacks (bf16, f8…, s4, …) come from ml_dtypes. Raises UnavailableError if NumPy or ml_dtypes is not installed.
+    Types that NumPy lacks (bf16, f8…, s4, …) come from ml_dtypes. Raises UnavailableError if NumPy or ml_dtypes is not
+    installed.
 
     >>> to_numpy(xla.LiteralProto(shape={"element_type": xla.S8, "dimensions": [2]}, s8s=b"\x01\xff"))
     array([ 1, -1], dtype=int8)
@@ -176,7 +180,8 @@ def to_numpy(literal: xla.LiteralProto | bytes) -> np.ndarray[Any, Any] | tuple[
 
 
 def from_numpy(value: Any, shape: xla.ShapeProto | None = None) -> xla.LiteralProto:
-    """The literal of a NumPy array (or of a value that `numpy.asarray` takes), or of a tuple of them, with the same bits.
+    """The literal of a NumPy array (or of a value that `numpy.asarray` takes), or of a tuple of them, with the same
+    bits.
 
     `shape` gives the element type and the layout. By default the type is the array's and the layout is row-major.
     Raises InvalidArgumentError for a type that XLA lacks or an array that does not fit `shape`.

@@ -2,16 +2,18 @@
 
 Floating point formats: bits ↔ number ↔ text, as XLA reads and prints the elements of literals.
 
-How XLA prints floats, found by experiment: f32 with 6 digits if they read back to the same value, else with 9; f64 with 15, else 17;
-all narrower formats with as many digits as they may need (f16 5, bf16 4, f8e4m3 3, f8e5m2 2, …). A nan shows its sign, and its payload
-unless only the quiet bit is set: nan, -nan, nan(0x1).
+How XLA prints floats, found by experiment: f32 with 6 digits if they read back to the same value, else with 9; f64 with
+15, else 17; all narrower formats with as many digits as they may need (f16 5, bf16 4, f8e4m3 3, f8e5m2 2, …). A nan
+shows its sign, and its payload unless only the quiet bit is set: nan, -nan, nan(0x1).
 
 How the elements of each array type lie in a LiteralProto and in text. Matches XLA's literal text (xla/literal.cc).
 
-A LiteralProto holds its elements in the order of its layout, the most minor dimension first, as bytes, varints or fixed-width numbers.
-Here they are always *raw*: little-endian bytes of a fixed width each, types below 8 bits in a byte each.
+A LiteralProto holds its elements in the order of its layout, the most minor dimension first, as bytes, varints or
+fixed-width numbers. Here they are always *raw*: little-endian bytes of a fixed width each, types below 8 bits in a byte
+each.
 
-One number of a literal's text → its raw bits. `xlashape.hlo.literal.parse` has the grammar and says what XLA makes of it.
+One number of a literal's text → its raw bits. `xlashape.hlo.literal.parse` has the grammar and says what XLA makes of
+it.
 """
 
 from __future__ import annotations
@@ -82,10 +84,11 @@ def _magnitudes(float_format: FloatFormat) -> tuple[float, ...]:
 
 
 def encode_float(float_format: FloatFormat, value: float) -> int | None:
-    """The bits of a number or infinity in a format, rounded as XLA rounds a literal; None for a number out of the format's range.
+    """The bits of a number or infinity in a format, rounded as XLA rounds a literal; None for a number out of the
+    format's range.
 
-    Rounds to nearest, ties to even; f16 and bf16 by way of f32; f8e8m0fnu rounds ties up. Infinity becomes nan in a format that has
-    no infinity, and the largest number in a format that has neither.
+    Rounds to nearest, ties to even; f16 and bf16 by way of f32; f8e8m0fnu rounds ties up. Infinity becomes nan in a
+    format that has no infinity, and the largest number in a format that has neither.
 
     >>> encode_float(float_format_of("bf16"), 1.0) == 0x3F80, encode_float(float_format_of("f4e2m1fn"), 100.0)
     (True, 7)

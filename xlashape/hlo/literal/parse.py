@@ -7,12 +7,12 @@
              | number                                     of any rank, not complex: its first element, the others are 0
     number  := 1 | -0.5 | 1e+10 | inf | nan | -nan(0x1) | true | '(' number ',' number ')'
 
-Accepts what XLA accepts and makes the same elements of it: `-0` is the integer 0 (although -0.0 prints as -0), an integer from 2^63 to
-2^64-1 wraps to a negative one, a complex number whose real part is nan has that nan as both parts, and an elided constant is filled
-with the 32-bit words 0, 1, 2, … in row-major order.
+Accepts what XLA accepts and makes the same elements of it: `-0` is the integer 0 (although -0.0 prints as -0), an
+integer from 2^63 to 2^64-1 wraps to a negative one, a complex number whose real part is nan has that nan as both parts,
+and an elided constant is filled with the 32-bit words 0, 1, 2, … in row-major order.
 
-Braces are read token by token. The plain decimal numbers within the innermost braces are converted in bulk, which takes 0.25 µs an
-element instead of 7; every other number, mistakes included, is read on its own.
+Braces are read token by token. The plain decimal numbers within the innermost braces are converted in bulk, which takes
+0.25 µs an element instead of 7; every other number, mistakes included, is read on its own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ from xlashape.shape.parts.primitive_type import FloatFormat
 from xlashape.text import Source
 
 MAX_ELIDED_BYTES: Final = 1 << 28
-"""The most bytes that the elided constants of one text may stand for: a few characters of text must not take all memory."""
+"""The most bytes that the elided constants of one text may stand for: a few characters of text must not take all
+memory.
+"""
 
 # of constants of which the text has some elements only, where elided constants are left out
 _MAX_PADDED_BYTES: Final = 1 << 22
@@ -53,11 +55,13 @@ _UNUSUAL_FLOAT = re.compile(r"(?<![0-9.eE])[+.]|-0(?![0-9.eE])|-00")
 
 
 class Elided:
-    """The elements of elided constants, `constant({...})`: numbers that continue from one constant of a text to the next, as XLA's do.
+    """The elements of elided constants, `constant({...})`: numbers that continue from one constant of a text to the
+    next, as XLA's do.
 
-    XLA fills the array, in row-major order, with successive 32-bit words. If the size is not a multiple of 4, some bytes get numbers of a
-    second series instead: as many as remain after the words, beginning at the byte whose offset is the number of words. In XLA both
-    series also continue from one text to the next within a process; here they start again with each text.
+    XLA fills the array, in row-major order, with successive 32-bit words. If the size is not a multiple of 4, some
+    bytes get numbers of a second series instead: as many as remain after the words, beginning at the byte whose offset
+    is the number of words. In XLA both series also continue from one text to the next within a process; here they start
+    again with each text.
     """
 
     __slots__ = ("_next_byte", "_next_word", "_total", "is_filled", "left_out")
@@ -72,7 +76,9 @@ class Elided:
         self._total = 0
 
     def count(self, size: int) -> None:
-        """Counts `size` bytes that the text does not contain. Raises LimitExceededError if one text has more than MAX_ELIDED_BYTES."""
+        """Counts `size` bytes that the text does not contain. Raises LimitExceededError if one text has more than
+        MAX_ELIDED_BYTES.
+        """
         self._total += size
         maximum = MAX_ELIDED_BYTES if self.is_filled else _MAX_PADDED_BYTES
         if self._total > maximum:
@@ -101,11 +107,12 @@ class Elided:
 def parse_literal(
     source: Source, at: int, shape: xla.ShapeProto, elided: Elided | None = None
 ) -> tuple[xla.LiteralProto, int]:
-    """The literal whose text begins at offset `at`, perhaps with spaces and comments before it, and the offset after it.
+    """The literal whose text begins at offset `at`, perhaps with spaces and comments before it, and the offset after
+    it.
 
-    `shape` is the declared shape of the constant. The literal's own shape has no dynamic dimensions and no element_size_in_bits, as in XLA,
-    where an instruction's shape becomes the same. The elided constants of one text share `elided`, which says whether they have elements and
-    counts those that have none. Raises ParseError, or
+    `shape` is the declared shape of the constant. The literal's own shape has no dynamic dimensions and no
+    element_size_in_bits, as in XLA, where an instruction's shape becomes the same. The elided constants of one text
+    share `elided`, which says whether they have elements and counts those that have none. Raises ParseError, or
     LimitExceededError for elided constants of more than MAX_ELIDED_BYTES.
 
     >>> from xlashape.text import Source
@@ -219,8 +226,8 @@ def _has_plain_numbers(element: ElementType) -> bool:
 def _convert_piece(text: str, at: int, element: ElementType, most: int) -> tuple[bytes | None, int, int]:
     """The plain numbers in about _PIECE characters from `at` on: (raw elements, their count, the offset after them).
 
-    The first is None if some number is not plain or wrong, or if there are more than `most`: then the text up to the offset has to be
-    read token by token.
+    The first is None if some number is not plain or wrong, or if there are more than `most`: then the text up to the
+    offset has to be read token by token.
     """
     allowed = _PLAIN_INTEGERS if element.kind in ("int", "pred") else _PLAIN_FLOATS
     match = allowed.match(text, at, at + _PIECE)

@@ -1,7 +1,8 @@
 """ModuleConfig: what a module's text says about its compilation and HloModuleProto has no field for.
 
-XLA keeps these values in the module's configuration: its parser reads them, its printer writes them, its protos lose them. Here an
-HloModule made from text keeps them, so that it prints as XLA prints the module that it made from the same text.
+XLA keeps these values in the module's configuration: its parser reads them, its printer writes them, its protos lose
+them. Here an HloModule made from text keeps them, so that it prints as XLA prints the module that it made from the same
+text.
 """
 
 from __future__ import annotations

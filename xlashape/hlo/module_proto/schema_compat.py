@@ -1,4 +1,5 @@
-r"""What older versions of XLA wrote and the schema, which is that of jaxlib 0.12, no longer has: all of it is read here and nowhere else.
+r"""What older versions of XLA wrote and the schema, which is that of jaxlib 0.12, no longer has: all of it is read here
+and nowhere else.
 
     what                                  who wrote it                          where
     iota replica groups                   jaxlib 0.4.35–0.8.3, TF 2.19–2.21     CollectiveDeviceListProto, field 2
@@ -7,12 +8,13 @@ r"""What older versions of XLA wrote and the schema, which is that of jaxlib 0.1
     sparse operands of a dot              jaxlib 0.4.20–0.6, TF 2.16–2.19       HloInstructionProto, field 86
     the precision PACKED_NIBBLE           jaxlib 0.4.13–0.5.3, TF 2.19          PrecisionConfig.Precision, value 3
 
-A message that holds such fields stays as it is: protobuf keeps what the schema does not name, so the module is written back byte for
-byte. Who needs the meaning (the writer of text, the indexing maps) asks the functions below.
+A message that holds such fields stays as it is: protobuf keeps what the schema does not name, so the module is written
+back byte for byte. Who needs the meaning (the writer of text, the indexing maps) asks the functions below.
 
-There is one exception. Field numbers of the first kind of origins were used again with other types, so that protobuf refuses the
-module: the name of an instruction stands where the schema has a message. `decode` reads such a module by rewriting its origins to
-today's form; the bytes of the file are kept beside it (`Original`) and are written back as long as the module is not changed.
+There is one exception. Field numbers of the first kind of origins were used again with other types, so that protobuf
+refuses the module: the name of an instruction stands where the schema has a message. `decode` reads such a module by
+rewriting its origins to today's form; the bytes of the file are kept beside it (`Original`) and are written back as
+long as the module is not changed.
 
 `modernized` gives the module in today's schema, for formats that cannot hold fields that the schema does not name.
 """
@@ -75,7 +77,8 @@ def _submessages(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def original_value(data: bytes) -> xla.OriginalValueProto:
-    r"""The origin of a value from the bytes of an OriginalValueProto, whichever version wrote them. DecodeError if none did.
+    r"""The origin of a value from the bytes of an OriginalValueProto, whichever version wrote them. DecodeError if none
+    did.
 
     >>> original_value(b"\x0a\x04\x12\x02v1").elements[0].original_array.instruction_name
     'v1'
@@ -99,16 +102,19 @@ def _older_origin(data: bytes) -> xla.OriginalValueProto | None:
 
 
 def _is_older_leaf(leaf: bytes) -> bool:
-    """Whether an element of an origin is an older leaf, whose field 2 is a name, rather than an element whose field 2 is an array.
+    """Whether an element of an origin is an older leaf, whose field 2 is a name, rather than an element whose field 2
+    is an array.
 
-    An array begins with the tag of its own field 1 or 2, which are control characters; a name does not. Field 3 is of older leaves.
+    An array begins with the tag of its own field 1 or 2, which are control characters; a name does not. Field 3 is of
+    older leaves.
     """
     parts = dict(_submessages(leaf))
     return 3 in parts or parts.get(2, b"")[:1] >= b" "
 
 
 def _origin_of_leaves(leaves: list[bytes], shape: xla.ShapeProto | None) -> xla.OriginalValueProto:
-    """An origin made of the older leaves. Leaves of the `shape` that have no origin become elements without an array."""
+    """An origin made of the older leaves. Leaves of the `shape` that have no origin become elements without an
+    array."""
     value = xla.OriginalValueProto()
     arrays: dict[tuple[int, ...], xla.OriginalArrayProto] = {}
     for leaf in leaves:
@@ -179,7 +185,8 @@ class SparseOperand(NamedTuple):
 
 
 def sparse_operands(instruction: xla.HloInstructionProto) -> tuple[SparseOperand, ...]:
-    """The sparse operands of a dot, which then has an operand after lhs and rhs for each of them. Ask only where there are more than two."""
+    """The sparse operands of a dot, which then has an operand after lhs and rhs for each of them. Ask only where there
+    are more than two."""
     parts = _submessages(instruction.SerializePartialToString())
     return tuple(SparseOperand.of(content) for number, content in parts if number == DOT_SPARSITY)
 
@@ -197,10 +204,11 @@ class Original(NamedTuple):
 
 
 def decode(message_class: type[Modules], value: object) -> tuple[Modules, Original | None]:
-    """The HloModuleProto or HloProto in bytes, or in a message of any package's classes, as `coerce` reads it. Raises as `coerce` does.
+    """The HloModuleProto or HloProto in bytes, or in a message of any package's classes, as `coerce` reads it. Raises
+    as `coerce` does.
 
-    Where older origins keep protobuf from reading it, they are rewritten first. The second value holds the bytes as they came; it is None
-    where the message holds all that they held.
+    Where older origins keep protobuf from reading it, they are rewritten first. The second value holds the bytes as
+    they came; it is None where the message holds all that they held.
     """
     try:
         return coerce(message_class, value), None
@@ -219,7 +227,8 @@ def decode(message_class: type[Modules], value: object) -> tuple[Modules, Origin
 
 
 def original_bytes(message: xla.HloModuleProto | xla.HloProto, original: Original | None) -> bytes | None:
-    """The bytes that `message` was read from, if `decode` had to rewrite them and the message was not changed since; else None."""
+    """The bytes that `message` was read from, if `decode` had to rewrite them and the message was not changed since;
+    else None."""
     if original is None or message.SerializeToString(deterministic=True) != original.rewritten:
         return None
     return original.data
@@ -245,7 +254,8 @@ def _with_todays_origins(data: bytes, path: tuple[int, ...]) -> bytes:
 
 
 def modernized(message: xla.HloModuleProto | xla.HloProto) -> xla.HloModuleProto | xla.HloProto:
-    """The module in today's schema as far as that has a place for what the module holds: a copy, or the message itself if nothing changes.
+    """The module in today's schema as far as that has a place for what the module holds: a copy, or the message itself
+    if nothing changes.
 
     Replica groups and origins are moved. Sparse operands of a dot have no place today: they stay in their field.
     """

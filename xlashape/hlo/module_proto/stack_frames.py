@@ -1,8 +1,9 @@
 """Stack frames: the lines of a program that an instruction comes from, and which of them are the user's own.
 
-A module has tables of file names, function names, locations and frames (StackFrameIndexProto). An instruction names its innermost frame by a
-number, and each frame names the one that called it; numbers begin with 1, and 0 is none. Tables may be broken: a number that is in no table and
-frames that call each other in a circle end the frames there, and a frame without a file name is left out.
+A module has tables of file names, function names, locations and frames (StackFrameIndexProto). An instruction names its
+innermost frame by a number, and each frame names the one that called it; numbers begin with 1, and 0 is none. Tables
+may be broken: a number that is in no table and frames that call each other in a circle end the frames there, and a
+frame without a file name is left out.
 
 The kind of a frame follows from its file alone:
 
@@ -47,7 +48,14 @@ _STANDARD_LIBRARY: Final = re.compile(
 def kind_of(file: str) -> FrameKind:
     """Whose code a file is, by its path.
 
-    >>> [kind_of(file).name for file in ("train.py", "/venv/lib/python3.12/site-packages/flax/linen.py", "/usr/lib/python3.12/functools.py")]
+    >>> [
+    ...     kind_of(file).name
+    ...     for file in (
+    ...         "train.py",
+    ...         "/venv/lib/python3.12/site-packages/flax/linen.py",
+    ...         "/usr/lib/python3.12/functools.py",
+    ...     )
+    ... ]
     ['OWN', 'LIBRARY', 'INTERNAL']
     """
     path = file.replace("\\", "/")
@@ -79,7 +87,8 @@ class Frame(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The last part of the path, and the line if it is known. Files that many packages have are shown with their folder: `flax/__init__.py:3`."""
+        """The last part of the path, and the line if it is known. Files that many packages have are shown with their
+        folder: `flax/__init__.py:3`."""
         parts = self.file.replace("\\", "/").rsplit("/", 2)
         name = "/".join(parts[-2:]) if parts[-1].startswith("__") else parts[-1] or self.file
         return f"{name}:{self.line}" if self.line > 0 else name
@@ -131,7 +140,8 @@ class ModuleFrames:
         return tuple(found)
 
     def most_telling(self, number: int) -> Frame | None:
-        """The innermost frame of the user's own code; without one the innermost of a library, else the innermost. None if there is none.
+        """The innermost frame of the user's own code; without one the innermost of a library, else the innermost. None
+        if there is none.
 
         All questions about a module together take time in proportion to its table.
         """
@@ -171,7 +181,10 @@ class ModuleFrames:
 class Metadata(FrozenValue):
     """Which operation of a program an instruction comes from, and which of its lines.
 
-    >>> frames = [Frame("/venv/lib/python3.12/site-packages/flax/linen.py", "__call__", 40), Frame("/home/user/train.py", "step", 73)]
+    >>> frames = [
+    ...     Frame("/venv/lib/python3.12/site-packages/flax/linen.py", "__call__", 40),
+    ...     Frame("/home/user/train.py", "step", 73),
+    ... ]
     >>> metadata = Metadata("jit(step)/dense/dot_general", frames=frames)
     >>> metadata.source, metadata.source_line, metadata.source_text("all")
     ('train.py:73', 73, 'linen.py:40 < train.py:73')
@@ -181,7 +194,8 @@ class Metadata(FrozenValue):
     _fields = ("op_name", "op_type", "frames", "deduplicated_name", "scheduling_name")
 
     op_name: str
-    """The operation of the program, as `jit(step)/dense/dot_general`; empty where the module does not say, as all texts here."""
+    """The operation of the program, as `jit(step)/dense/dot_general`; empty where the module does not say, as all texts
+    here."""
     op_type: str
     """The kind of operation, in modules of TensorFlow."""
     deduplicated_name: str
@@ -192,7 +206,8 @@ class Metadata(FrozenValue):
     _table: ModuleFrames
     _number: int
     frame: Frame | None
-    """The innermost frame of the user's own code; without one the innermost of an installed package, else the innermost. None if there is none."""
+    """The innermost frame of the user's own code; without one the innermost of an installed package, else the
+    innermost. None if there is none."""
 
     def __init__(
         self,
@@ -216,9 +231,11 @@ class Metadata(FrozenValue):
 
     @classmethod
     def of_proto(cls, proto: xla.OpMetadata, table: ModuleFrames) -> Metadata:
-        """The metadata of an instruction whose module has these stack frames. Broken tables give fewer frames, never an error.
+        """The metadata of an instruction whose module has these stack frames. Broken tables give fewer frames, never an
+        error.
 
-        The file and line of the message itself, which JAX before 0.8 writes, count where the tables have no frame, or none of the user's own.
+        The file and line of the message itself, which JAX before 0.8 writes, count where the tables have no frame, or
+        none of the user's own.
         """
         said: tuple[Frame, ...] = ()
         if proto.source_file:
@@ -259,10 +276,9 @@ class Metadata(FrozenValue):
         return 0 if self.frame is None else self.frame.line
 
     def source_text(self, frames: str = "own") -> str:
-        """`source` for "own"; for "all" file and line of every frame, the innermost first. Raises InvalidArgumentError for another word."""
-        if frames not in ("own", "all"):
-            raise InvalidArgumentError(f"expected own or all, found {frames!r}", field="frames")
-        if frames == "own":
+        """`source` for "own"; for "all" file and line of every frame, the innermost first. Raises InvalidArgumentError
+        for another word."""
+        if _checked(frames) == "own":
             return "" if self.frame is None else self.frame.source
         return " < ".join([each.source for each in self.frames])
 
@@ -271,13 +287,23 @@ class Metadata(FrozenValue):
         return f"<Metadata {' '.join(parts)}>"
 
 
+def _checked(frames: str) -> str:
+    if frames not in ("own", "all"):
+        raise InvalidArgumentError(f"expected own or all, found {frames!r}", field="frames")
+    return frames
+
+
 _shown: Final = ContextVar("frames that are shown", default="own")
 
 
 @contextmanager
-def showing_frames(frames: str) -> Generator[None, None, None]:
-    """What `Metadata.source` is meanwhile, in this thread or task: "own", or "all" for every frame. Columns of reports are made of it."""
-    token = _shown.set(frames)
+def showing_frames(frames: str | None) -> Generator[None, None, None]:
+    """What `Metadata.source` is meanwhile, in this thread or task: "own", or "all" for every frame; None leaves it as
+    it is.
+
+    Columns of reports are made of it. Raises InvalidArgumentError for another word.
+    """
+    token = _shown.set(_shown.get() if frames is None else _checked(frames))
     try:
         yield
     finally:
@@ -285,7 +311,8 @@ def showing_frames(frames: str) -> Generator[None, None, None]:
 
 
 def short_op_name(op_name: str, width: int) -> str:
-    """The name in at most `width` characters: cut from the left at a `/` where the last part fits, else within it. `…` stands for what is left out.
+    """The name in at most `width` characters: cut from the left at a `/` where the last part fits, else within it. `…`
+    stands for what is left out.
 
     Raises InvalidArgumentError for a width below 1.
 

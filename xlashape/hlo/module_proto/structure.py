@@ -1,22 +1,26 @@
 """The structure of a module: ids, operands, calls and order.
 
-The rules that an HloModuleProto must follow to be viewed at all: every id it refers to exists, and nothing refers to itself in a cycle.
+The rules that an HloModuleProto must follow to be viewed at all: every id it refers to exists, and nothing refers to
+itself in a cycle.
 
 The verifier checks the other rules: whether shapes fit operands, and attributes their opcode.
 
-Ids. XLA looks at the low 32 bits of an id only, within the computation for instructions, within the module for computations.
-Newer XLA writes (computation id << 32) | number, older XLA numbers that are unique in the module; both follow this rule.
-XLA also requires operands before their users and called computations before their callers; here any order without a cycle is accepted.
+Ids. XLA looks at the low 32 bits of an id only, within the computation for instructions, within the module for
+computations. Newer XLA writes (computation id << 32) | number, older XLA numbers that are unique in the module; both
+follow this rule. XLA also requires operands before their users and called computations before their callers; here any
+order without a cycle is accepted.
 
-`with_small_ids` gives a module ids that every version of XLA loads: jaxlib 0.4.30 and 0.4.35 refuse a module with ids of the newer form in more than
-one computation; jaxlib 0.10.2 and 0.12 load both kinds.
+`with_small_ids` gives a module ids that every version of XLA loads: jaxlib 0.4.30 and 0.4.35 refuse a module with ids
+of the newer form in more than one computation; jaxlib 0.10.2 and 0.12 load both kinds.
 
 The order in which XLA prints and numbers: operands before their users, called computations before their callers.
 
-XLA sorts instructions by id when it reads a proto and walks them depth first. The walk starts at each instruction that is not an operand
-of another, in the order of ids. It enters an instruction's control predecessors last to first, then its operands first to last.
-Computations: the walk starts at each that no other calls, in the order of the list, and follows the calls of its instructions in the
-order of their ids. What one instruction calls is seen at once: a condition that a loop shares with a loop in its body follows that body. (A scheduled computation is printed in the order of its schedule instead.)
+XLA sorts instructions by id when it reads a proto and walks them depth first. The walk starts at each instruction that
+is not an operand of another, in the order of ids. It enters an instruction's control predecessors last to first, then
+its operands first to last. Computations: the walk starts at each that no other calls, in the order of the list, and
+follows the calls of its instructions in the order of their ids. What one instruction calls is seen at once: a condition
+that a loop shares with a loop in its body follows that body. (A scheduled computation is printed in the order of its
+schedule instead.)
 
 The table of a module's instructions, made of their protos.
 """
@@ -24,7 +28,7 @@ The table of a module's instructions, made of their protos.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError
@@ -41,7 +45,8 @@ LOCAL_ID = 0xFFFFFFFF
 def check_module(module: xla.HloModuleProto) -> dict[int, int]:
     """The index of each computation by its local id.
 
-    Raises InvalidModuleError that names the rule that is broken and where. Time is linear in instructions, operands and calls.
+    Raises InvalidModuleError that names the rule that is broken and where. Time is linear in instructions, operands and
+    calls.
     """
     prefix = f"module {module.name!r}: "
     computations = module.computations
@@ -183,7 +188,8 @@ _VERSION: Final = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 
 
 def needs_small_ids(version: str) -> bool:
-    """Whether a version of jaxlib, "0.4.35", may refuse ids beyond 32 bits. InvalidArgumentError for text that is not a version.
+    """Whether a version of jaxlib, "0.4.35", may refuse ids beyond 32 bits. InvalidArgumentError for text that is not a
+    version.
 
     >>> needs_small_ids("0.4.35"), needs_small_ids("0.12")
     (True, False)
@@ -196,7 +202,8 @@ def needs_small_ids(version: str) -> bool:
 def with_small_ids(message: xla.HloModuleProto | xla.HloProto) -> xla.HloModuleProto | xla.HloProto:
     """A copy whose instructions are numbered from 1 through all computations; the computations' ids follow.
 
-    InvalidModuleError if an id names nothing. The order of the ids within a computation, which decides the order in which XLA prints, stays.
+    InvalidModuleError if an id names nothing. The order of the ids within a computation, which decides the order in
+    which XLA prints, stays.
     """
     copy = type(message).FromString(message.SerializeToString())
     module = copy.hlo_module if isinstance(copy, xla.HloProto) else copy
@@ -245,7 +252,8 @@ def with_small_ids(message: xla.HloModuleProto | xla.HloProto) -> xla.HloModuleP
 
 
 def post_order(predecessors: Sequence[Sequence[int]], roots: Iterable[int]) -> list[int]:
-    """The nodes that can be reached from `roots`, each after its predecessors, which are walked first to last. No recursion.
+    """The nodes that can be reached from `roots`, each after its predecessors, which are walked first to last. No
+    recursion.
 
     The walk ends on a graph with a cycle too; some node of the cycle is then before one of its predecessors.
 
@@ -343,10 +351,18 @@ def instruction_table(
     shape_of: Callable[[xla.ShapeProto], Shape],
 ) -> Table:
     """A row for each instruction of these computations of a module, in their order."""
+    return Table(INSTRUCTION_COLUMNS, instruction_rows(module, computations, shape_of))
+
+
+def instruction_rows(
+    module: xla.HloModuleProto,
+    computations: Iterable[xla.HloComputationProto],
+    shape_of: Callable[[xla.ShapeProto], Shape],
+) -> Iterator[tuple[Any, ...]]:
+    """The rows of that table, one after the other: all of them take a kilobyte an instruction."""
     names = {computation.id & LOCAL_ID: computation.name for computation in module.computations}
     sizes: dict[Shape, int | None] = {}
     frames = ModuleFrames(module.stack_frame_index)
-    rows: list[tuple[Any, ...]] = []
     for computation in computations:
         instructions = {instruction.id & LOCAL_ID: instruction.name for instruction in computation.instructions}
         for each in computation.instructions:
@@ -354,23 +370,20 @@ def instruction_table(
             if shape not in sizes:
                 sizes[shape] = _bytes(shape)
             metadata = Metadata.of_proto(each.metadata, frames)
-            rows.append(
-                (
-                    each.name,
-                    computation.name,
-                    each.opcode,
-                    str(shape),
-                    sizes[shape],
-                    [instructions[number & LOCAL_ID] for number in each.operand_ids],
-                    [names[number & LOCAL_ID] for number in each.called_computation_ids],
-                    each.id & LOCAL_ID == computation.root_id & LOCAL_ID,
-                    metadata.op_name or None,
-                    metadata.source or None,
-                    metadata.source_file or None,
-                    metadata.source_line or None,
-                )
+            yield (
+                each.name,
+                computation.name,
+                each.opcode,
+                str(shape),
+                sizes[shape],
+                [instructions[number & LOCAL_ID] for number in each.operand_ids],
+                [names[number & LOCAL_ID] for number in each.called_computation_ids],
+                each.id & LOCAL_ID == computation.root_id & LOCAL_ID,
+                metadata.op_name or None,
+                metadata.source or None,
+                metadata.source_file or None,
+                metadata.source_line or None,
             )
-    return Table(INSTRUCTION_COLUMNS, rows)
 
 
 def _bytes(shape: Shape) -> int | None:

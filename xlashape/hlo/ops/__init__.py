@@ -6,9 +6,8 @@
 The row:
     opcode            Opcode, every opcode by name; UnknownOpcode
     operation         Operation, the row
-    attributes        an attribute as an operation has it: required or optional, its default
+    attributes        an attribute as an operation has it: required or optional, its default; those that any may have
     calls             how called computations are named, ordered and given arguments
-    common            attributes that any instruction may have
     instruction_attributes  Attributes: typed values of an instruction's attributes by name
     registry          all rows by opcode; `operation_of` finds one, `register` adds one
 

@@ -1,6 +1,7 @@
 """Where an asynchronous operation was started: the async-start whose state an async-update or async-done takes.
 
-The state may go through copies, tuples and loops on the way. XLA looks for the start against the flow of data, depth first:
+The state may go through copies, tuples and loops on the way. XLA looks for the start against the flow of data, depth
+first:
 
     copy, opt-barrier, async-update     the first operand
     get-tuple-element                   the tuple; the element's index is kept until a tuple is reached
@@ -63,9 +64,11 @@ class _Index(NamedTuple):
 
 
 def find_origin(graph: Graph[NodeT], node: NodeT, known: dict[NodeT, NodeT | None]) -> NodeT | None:
-    """The asynchronous instruction, from `node` on against the flow of data, that names the computation that runs; None if there is none.
+    """The asynchronous instruction, from `node` on against the flow of data, that names the computation that runs; None
+    if there is none.
 
-    `known` are answers for earlier nodes of the same graph, which are used and added to: the ends of a chain then take a step each.
+    `known` are answers for earlier nodes of the same graph, which are used and added to: the ends of a chain then take
+    a step each.
     """
     chain: list[NodeT] = []
     while node not in known and not graph.is_origin(node) and graph.opcode(node) in _PASSED_ON and graph.operands(node):

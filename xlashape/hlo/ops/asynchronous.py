@@ -45,12 +45,15 @@ ASYNC_EXECUTION_THREAD = Attribute(
 
 
 def is_state(shape: Shape) -> bool:
-    """Whether a shape is that of an async-start or async-update: the operands, the result, and any number of contexts."""
+    """Whether a shape is that of an async-start or async-update: the operands, the result, and any number of
+    contexts."""
     return len(shape.tuple_shapes) > 1 and shape.tuple_shapes[0].is_tuple
 
 
 def is_begun(part: Shape, whole: Shape) -> bool:
-    """Whether `whole` is `part` with what later steps add: an empty tuple becomes anything, any other tuple may get further elements."""
+    """Whether `whole` is `part` with what later steps add: an empty tuple becomes anything, any other tuple may get
+    further elements.
+    """
     if not part.is_tuple or not whole.is_tuple:
         return (part.is_tuple and not part.tuple_shapes) or compatible_shapes(part, whole)
     parts, wholes = part.tuple_shapes, whole.tuple_shapes

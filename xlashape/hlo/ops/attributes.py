@@ -1,15 +1,19 @@
 """Attributes as one operation has them: whether text must have them, and what XLA fills in where text has none.
 
-An attribute itself, its name and how its value is read and written, is defined in xlashape.hlo.values.
+An attribute itself, its name and how its value is read and written, is defined in xlashape.hlo.values. `COMMON` has
+those that any instruction may have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from xlashape.hlo.values.attribute import Attribute
+from xlashape.hlo.values.attribute import Attribute, not_written
+from xlashape.hlo.values.metadata import ORIGIN, STATISTICS
+from xlashape.hlo.values.plain import BACKEND_CONFIG, FRONTEND_ATTRIBUTES, PARAMETER_REPLICATION
+from xlashape.hlo.values.sharding import SHARDING
 from xlashape.shape import Shape
 
 
@@ -44,12 +48,15 @@ class Written(Protocol):
         ...
 
     def called_parameters(self, name: str) -> Sequence[int]:
-        """For each computation that the attribute names, how many parameters it has; -1 for one that could not be read."""
+        """For each computation that the attribute names, how many parameters it has; -1 for one that could not be
+        read."""
         ...
 
 
 Fill = Callable[[Written, "bytes | None"], bytes]
-"""The fields that an attribute becomes, from the fields its written value gave, None where it is not written. Raises CannotComplete."""
+"""The fields that an attribute becomes, from the fields its written value gave, None where it is not written. Raises
+CannotComplete.
+"""
 
 
 class Presence(Enum):
@@ -87,3 +94,28 @@ def _default(missing: bytes) -> Fill:
 def written_only(attribute: Attribute) -> Use:
     """An attribute that only the writer knows for this operation."""
     return Use(attribute, Presence.WRITTEN_ONLY)
+
+
+# -- attributes that any instruction may have ----------------------------------------------------
+
+# The reader reads these itself, and the writer writes them: they belong to a computation's instructions and to a
+# module's tables.
+CONTROL_PREDECESSORS: Final = Attribute("control-predecessors", None, not_written)
+METADATA: Final = Attribute("metadata", None, not_written)
+
+COMMON: Final = {
+    attribute.name: attribute
+    for attribute in (
+        SHARDING,
+        FRONTEND_ATTRIBUTES,
+        CONTROL_PREDECESSORS,
+        STATISTICS,
+        ORIGIN,
+        METADATA,
+        BACKEND_CONFIG,
+        PARAMETER_REPLICATION,
+    )
+}
+"""The attributes by name, in the order in which they are written. Only a parameter's PARAMETER_REPLICATION is written,
+as its own.
+"""

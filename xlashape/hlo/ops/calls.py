@@ -1,6 +1,8 @@
-"""How an operation names the computations it calls: by which attributes, in which order the proto lists them, and what they are given.
+"""How an operation names the computations it calls: by which attributes, in which order the proto lists them, and what
+they are given.
 
-Text and proto order the computations differently. A `while` is written `condition=…, body=…`; its proto lists the body first.
+Text and proto order the computations differently. A `while` is written `condition=…, body=…`; its proto lists the body
+first.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class Calls(NamedTuple):
     """The attributes that name called computations."""
 
     label: str
-    """The attribute that names any number of computations. An instruction whose number of calls does not fit `parts` is written with it."""
+    """The attribute that names any number of computations. An instruction whose number of calls does not fit `parts` is
+    written with it.
+    """
     presence: Presence = Presence.REQUIRED
     """Whether text has the attributes."""
     parts: tuple[tuple[str, int], ...] = ()

@@ -1,4 +1,6 @@
-"""What must hold of collectives: their groups, pairs and shapes, and how many replicas and partitions they need. The rows are in `collective`."""
+"""What must hold of collectives: their groups, pairs and shapes, and how many replicas and partitions they need. The
+rows are in `collective`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class _Groups(NamedTuple):
 
 
 def _groups_of(message: xla.HloInstructionProto) -> _Groups:
-    """The groups in any of their forms; no groups stand for one of all devices. InvalidModuleError for groups that contradict themselves."""
+    """The groups in any of their forms; no groups stand for one of all devices. InvalidModuleError for groups that
+    contradict themselves.
+    """
     if message.HasField("iota_collective_device_list"):
         iota = message.iota_collective_device_list
         return _Groups(iota.num_replica_groups, iota.num_devices_per_group)
@@ -83,7 +87,9 @@ def check_all_reduce(result: Result) -> str | None:
 
 
 def check_collective_reduce(result: Result) -> str | None:
-    """The rule of collective-reduce. With a dynamic root the last operand has the number of the receiving device for each other operand."""
+    """The rule of collective-reduce. With a dynamic root the last operand has the number of the receiving device for
+    each other operand.
+    """
     operands = result.operands
     problem = _check_groups(result.message, uniform=False)
     if not problem and result.message.has_dynamic_root:
@@ -96,7 +102,9 @@ def check_collective_reduce(result: Result) -> str | None:
 
 
 def check_ragged(result: Result) -> str | None:
-    """The rule of ragged-all-to-all: the result is as the output that is given; offsets and sizes are alike, of one or two dimensions."""
+    """The rule of ragged-all-to-all: the result is as the output that is given; offsets and sizes are alike, of one or
+    two dimensions.
+    """
     message, operands = result.message, result.operands
     if len(operands) != 6:
         return f"{message.opcode} takes 6 operands, found {len(operands)}"
@@ -169,7 +177,8 @@ _MEMORY: Final = frozenset(("memory_space",))
 def _same_but_memory(lhs: Shape, rhs: Shape) -> bool:
     if not (lhs.is_array and rhs.is_array):
         return compatible_shapes(lhs, rhs)
-    return compatible_shapes(lhs, rhs) and equal_layouts(lhs.layout, rhs.layout, _MEMORY)
+    is_same = lhs.dynamic_dimensions == rhs.dynamic_dimensions and compatible_shapes(lhs, rhs)
+    return is_same and equal_layouts(lhs.layout, rhs.layout, _MEMORY)
 
 
 def check_all_to_all(result: Result) -> str | None:
@@ -224,7 +233,8 @@ def check_permute(result: Result) -> str | None:
 
 
 def check_permute_start(result: Result) -> str | None:
-    """The rule of collective-permute-start, which gives its operands, its results and, in older modules, two counters."""
+    """The rule of collective-permute-start, which gives its operands, its results and, in older modules, two
+    counters."""
     shape, operands = result.shape, result.operands
     in_place = _is_in_place(result)
     problem = _check_pairs(result.message) or (_check_offsets(operands) if in_place else None)
@@ -271,7 +281,9 @@ _BY_REPLICA_OR_PARTITION: Final = frozenset(
         Opcode.COLLECTIVE_PERMUTE_START,
     )
 )
-"""Operations that a channel makes ones of partitions. The others that have groups become ones of replicas and all their partitions."""
+"""Operations that a channel makes ones of partitions. The others that have groups become ones of replicas and all their
+partitions.
+"""
 _WITH_GROUPS: Final = frozenset(
     (
         Opcode.ALL_GATHER,
@@ -291,7 +303,8 @@ def check_devices(
 ) -> str | None:
     """What is wrong with a collective in a module for as many devices; None stands for numbers that are not known.
 
-    XLA leaves out the rules of a number that is 1, since a module for any number of replicas says so before it is compiled for them.
+    XLA leaves out the rules of a number that is 1, since a module for any number of replicas says so before it is
+    compiled for them.
     """
     opcode = message.opcode
     if message.source_target_pairs and opcode in _BY_REPLICA_OR_PARTITION:

@@ -153,30 +153,56 @@ def _verify_ragged_dot(result: Result) -> str | None:
 def _ragged_dot_shape(
     message: xla.HloInstructionProto, operands: Sequence[Shape], element_type: PrimitiveType
 ) -> Shape:
-    """A dot whose groups are a dimension of the right side, and lie one after the other along a ragged dimension of the left."""
+    """A dot whose groups are a dimension of the right side, and lie one after the other along a ragged dimension of the
+    left.
+    """
     numbers = RaggedDotDimensionNumbers.of_proto(message.ragged_dot_dimension_numbers)
-    lhs, rhs = array(operands[0]), array(operands[1])
+    lhs, rhs, group_sizes = map(array, operands)
     if len(numbers.lhs_ragged_dimensions) != 1:
         raise CannotInfer("exactly one dimension of the left side must be ragged")
     dims, ragged = numbers.dot_dimension_numbers, numbers.lhs_ragged_dimensions[0]
     _check_dimensions([ragged], lhs)
     groups = list(numbers.rhs_group_dimensions)
     _check_dimensions(groups, rhs)
-    if ragged in dims.lhs_batch_dimensions:
-        return _dot_shape(dims, lhs, rhs, element_type)
     lhs_used = [*dims.lhs_batch_dimensions, *dims.lhs_contracting_dimensions]
     rhs_used = [*dims.rhs_batch_dimensions, *dims.rhs_contracting_dimensions, *groups]
     _check_dimensions(lhs_used, lhs)
     _check_dimensions(rhs_used, rhs)
+    left = [dim for dim in range(lhs.rank) if dim not in lhs_used]
+    _check_group_sizes(group_sizes, [lhs.dimensions[dim] for dim in _before_ragged(dims, left, ragged)])
+    if ragged in left and [rhs.dimensions[dim] for dim in groups] != [group_sizes.dimensions[-1]]:
+        raise CannotInfer(f"{rhs} must have a dimension of groups, and as many of them as {group_sizes} has sizes")
+    if ragged not in left and groups:
+        raise CannotInfer(f"{rhs} has a dimension of groups, though no dimension of the result is ragged")
+    if ragged in dims.lhs_batch_dimensions:
+        return _dot_shape(dims, lhs, rhs, element_type)
     pairs = zip(lhs_used, rhs_used, strict=False)
     if any(lhs.dimensions[left] != rhs.dimensions[right] for left, right in pairs):
         raise CannotInfer(f"contracted or batch dimensions of {lhs} and {rhs} differ")
     sizes = [lhs.dimensions[dim] for dim in dims.lhs_batch_dimensions]
     if ragged in dims.lhs_contracting_dimensions:
-        sizes.insert(0, array(operands[2]).dimensions[-1])
-    sizes += [size for dim, size in enumerate(lhs.dimensions) if dim not in lhs_used]
+        sizes.insert(0, group_sizes.dimensions[-1])
+    sizes += [lhs.dimensions[dim] for dim in left]
     sizes += [size for dim, size in enumerate(rhs.dimensions) if dim not in rhs_used]
     return Shape(element_type, sizes).with_default_layout()
+
+
+def _before_ragged(dims: DotDimensionNumbers, left: Sequence[int], ragged: int) -> list[int]:
+    """The dimensions of the left side for each index of which there may be sizes of groups of their own."""
+    batch, contracting = list(dims.lhs_batch_dimensions), list(dims.lhs_contracting_dimensions)
+    if ragged in batch:
+        return batch[: batch.index(ragged)]
+    if ragged in contracting:
+        return batch + contracting[: contracting.index(ragged)]
+    return batch + [dim for dim in left if dim < ragged]
+
+
+def _check_group_sizes(group_sizes: Shape, before: Sequence[int]) -> None:
+    """The sizes of groups are a list, or a list for each index of the sizes `before`."""
+    if group_sizes.rank != 1 and (not group_sizes.rank or list(group_sizes.dimensions[:-1]) != list(before)):
+        raise CannotInfer(
+            f"the sizes of groups must have one dimension, or {list(before)} and one, found {group_sizes}"
+        )
 
 
 _TWO_PRECISIONS = FIELDS.message(

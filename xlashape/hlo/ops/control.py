@@ -1,4 +1,6 @@
-"""Control flow, and what orders and bundles instructions: calls, loops, branches, fusions, dependencies, barriers, domains, tuples."""
+"""Control flow, and what orders and bundles instructions: calls, loops, branches, fusions, dependencies, barriers,
+domains, tuples.
+"""
 
 from __future__ import annotations
 

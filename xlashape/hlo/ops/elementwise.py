@@ -135,7 +135,9 @@ def _verify_stochastic_convert(result: Result) -> str | None:
 
 
 def _broadcast_together(a: Shape, b: Shape, element_type: PrimitiveType) -> Shape:
-    """The dimensions of two operands together: equal, or one operand a scalar, or a size of 1 where the other's is more."""
+    """The dimensions of two operands together: equal, or one operand a scalar, or a size of 1 where the other's is
+    more.
+    """
     if a.dimensions == b.dimensions:
         dynamic = tuple(x or y for x, y in zip(a.dynamic_dimensions, b.dynamic_dimensions, strict=True))
         shape = Shape(element_type, a.dimensions, dynamic, a.layout)

@@ -1,4 +1,5 @@
-"""What the inferences of several families share: operands that must be arrays, element types of two operands, steps of windows.
+"""What the inferences of several families share: operands that must be arrays, element types of two operands, steps of
+windows.
 
 And what their completions share: checks of `dimensions`, fields of attributes that text leaves out, counts of operands.
 """
@@ -55,7 +56,9 @@ def is_number(element_type: PrimitiveType) -> bool:
 
 
 def wider_type(a: Shape, b: Shape) -> PrimitiveType:
-    """The element type of both operands, or the more precise of two floating ones. Raises CannotInfer for any other pair."""
+    """The element type of both operands, or the more precise of two floating ones. Raises CannotInfer for any other
+    pair.
+    """
     x, y = a.element_type, b.element_type
     if x != y and not (x.is_floating and y.is_floating):
         raise CannotInfer(f"the operand types {x} and {y} do not fit together")

@@ -1,4 +1,6 @@
-"""The attributes of an instruction as typed values, by the names that HLO text has for them: what `HloInstruction.attributes` returns."""
+"""The attributes of an instruction as typed values, by the names that HLO text has for them: what
+`HloInstruction.attributes` returns.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,7 @@ from typing import Any, Final, Protocol
 from xlashape.caches import cached
 from xlashape.errors import InvalidModuleError, XlashapeError
 from xlashape.frozen import Frozen, set_field
-from xlashape.hlo.ops.attributes import Presence
-from xlashape.hlo.ops.common import COMMON, CONTROL_PREDECESSORS, METADATA
+from xlashape.hlo.ops.attributes import COMMON, CONTROL_PREDECESSORS, METADATA, Presence
 from xlashape.hlo.ops.operation import Operation
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.hlo.values.attribute import Attribute, Codec
@@ -68,15 +69,19 @@ class HasAttributes(Protocol):
 
 
 class Attributes(Frozen, Mapping[str, Any]):
-    """The attributes of an instruction, each by `attributes.window`, `attributes["window"]` or `attributes.get("window")`.
+    """The attributes of an instruction, each by `attributes.window`, `attributes["window"]` or
+    `attributes.get("window")`.
 
-    Names are those of HLO text, with `_` for `-`, and those of the fields of dimension numbers. Values are numbers, texts, tuples, and the frozen
-    types of `xlashape.hlo.values`; attributes that name computations have HloComputations. As a mapping it has the attributes that the instruction
-    must have and those that are set. By name there is also each that its opcode may have: None, False, 0 or empty where it is not set. Any other name
-    is an AttributeError, or a KeyError.
+    Names are those of HLO text, with `_` for `-`, and those of the fields of dimension numbers. Values are numbers,
+    texts, tuples, and the frozen types of `xlashape.hlo.values`; attributes that name computations have
+    HloComputations. As a mapping it has the attributes that the instruction must have and those that are set. By name
+    there is also each that its opcode may have: None, False, 0 or empty where it is not set. Any other name is an
+    AttributeError, or a KeyError.
 
     >>> from xlashape.hlo import HloModule
-    >>> root = HloModule.parse("HloModule m ENTRY e { p = f32[8] parameter(0) ROOT s = f32[2] slice(p), slice={[1:5:2]} }").entry.root
+    >>> root = HloModule.parse(
+    ...     "HloModule m ENTRY e { p = f32[8] parameter(0) ROOT s = f32[2] slice(p), slice={[1:5:2]} }"
+    ... ).entry.root
     >>> root.attributes.slice, list(root.attributes), root.attributes.sharding
     ((SliceDimension(start=1, limit=5, stride=2),), ['slice'], None)
     >>> root.attributes.slices
@@ -177,7 +182,8 @@ class Attributes(Frozen, Mapping[str, Any]):
 
 @cached(max_bytes=1 << 19, entry_bytes=2048)
 def attributes_by_name(operation: Operation) -> Mapping[str, Attribute]:
-    """The attributes of an opcode that have a value, its own and then COMMON, in the order in which they are written."""
+    """The attributes of an opcode that have a value, its own and then COMMON, in the order in which they are
+    written."""
     uses = (*operation.attributes, *operation.attributes_after_calls)
     own = [use.attribute for use in sorted(uses, key=lambda use: use.presence is Presence.WRITTEN_ONLY)]
     common = [each for each in COMMON.values() if each not in (CONTROL_PREDECESSORS, METADATA)]
@@ -190,7 +196,9 @@ def attributes_by_name(operation: Operation) -> Mapping[str, Attribute]:
 
 
 def call_names(operation: Operation, instruction: xla.HloInstructionProto, on_predicate: bool) -> tuple[str, ...]:
-    """The attributes that name the computations that an instruction calls. `on_predicate` says whether its first operand is a predicate."""
+    """The attributes that name the computations that an instruction calls. `on_predicate` says whether its first
+    operand is a predicate.
+    """
     called, calls = instruction.called_computation_ids, operation.calls
     if called and len(called) == len(calls.parts) and (on_predicate or not calls.parts_need_predicate):
         return tuple([name for name, _ in calls.parts])
@@ -198,14 +206,17 @@ def call_names(operation: Operation, instruction: xla.HloInstructionProto, on_pr
 
 
 def said_attributes(instruction: xla.HloInstructionProto) -> dict[str, Any]:
-    """The values of the attributes that an instruction must have or that are set, without those that name other parts of the module."""
+    """The values of the attributes that an instruction must have or that are set, without those that name other parts
+    of the module.
+    """
     operation = operation_of(instruction.opcode)
     values = {name: (each, each.of(instruction)) for name, each in attributes_by_name(operation).items()}
     return {name: value for name, (each, value) in values.items() if _is_said(operation, each, value)}
 
 
 def _is_said(operation: Operation, attribute: Attribute, value: Any) -> bool:
-    """Whether an instruction must have an attribute, or has a value that is not the one of an instruction without it."""
+    """Whether an instruction must have an attribute, or has a value that is not the one of an instruction without
+    it."""
     assert attribute.value is not None  # as all attributes by name have one
     if attribute.name in operation.required:
         return True

@@ -1,5 +1,6 @@
-"""Operations that move elements and change none: broadcasts, reshapes, transposes, concatenations, paddings, copies. And
-the sizes of dynamic dimensions."""
+"""Operations that move elements and change none: broadcasts, reshapes, transposes, concatenations, paddings, copies.
+And the sizes of dynamic dimensions.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ Opcode.GET_TUPLE_ELEMENT
 >>> Opcode.FUSION == "fusion"
 True
 
-Source of the names: what XLA prints as opcodes, in alphabetic order of its own list. Schema and list are of August 2026.
+Source of the names: what XLA prints as opcodes, in alphabetic order of its own list. Schema and list are of August
+2026.
 """
 
 from __future__ import annotations

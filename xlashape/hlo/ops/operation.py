@@ -1,5 +1,5 @@
-"""Operation: the row of one opcode, which holds everything that is true of the opcode. The reader, the writer, the verifier and the
-analyses of xlashape.indexing ask the row; none of them has a list of opcodes of its own.
+"""Operation: the row of one opcode, which holds everything that is true of the opcode. The reader, the writer, the
+verifier and the analyses of xlashape.indexing ask the row; none of them has a list of opcodes of its own.
 
     Operation(
         Opcode.REVERSE,
@@ -20,9 +20,8 @@ from typing import Any, Final, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.frozen import set_field
-from xlashape.hlo.ops.attributes import Fill, Presence, Use, Written
+from xlashape.hlo.ops.attributes import COMMON, Fill, Presence, Use, Written
 from xlashape.hlo.ops.calls import CALLED, NO_CALLS, Calls
-from xlashape.hlo.ops.common import COMMON
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.hlo.values.attribute import Attribute
 from xlashape.proto import xla
@@ -72,7 +71,9 @@ class Contents(Enum):
 
 
 class CannotInfer(Exception):
-    """The shape of a result does not follow from its operands, or the operands do not fit their operation. The message says why."""
+    """The shape of a result does not follow from its operands, or the operands do not fit their operation. The message
+    says why.
+    """
 
 
 @dataclass(slots=True)
@@ -99,7 +100,9 @@ Infer = Callable[[Given], Shape]
 """The shape of the result. Raises CannotInfer."""
 
 Verify = Callable[[Result], "str | None"]
-"""What is wrong with the shape of a result, or with the computations that an instruction calls, or None. Layouts are ignored."""
+"""What is wrong with the shape of a result, or with the computations that an instruction calls, or None. Layouts are
+ignored.
+"""
 
 FixedShape = Callable[[Shape, Sequence[Shape]], Shape]
 """The shape of a result from (the shape that text has, the operands' shapes). Raises CannotInfer."""
@@ -124,8 +127,9 @@ class Operation:
     operands: Count
     """How many operands it takes."""
     arity: int | None = None
-    """How many operands an operation has that is started before they are known; None where it may have any number. Follows from `operands` where
-    those are a fixed number."""
+    """How many operands an operation has that is started before they are known; None where it may have any number.
+    Follows from `operands` where those are a fixed number.
+    """
     contents: Contents = Contents.OPERANDS
     """What its parentheses hold."""
     attributes: tuple[Use, ...] = ()
@@ -144,14 +148,18 @@ class Operation:
     infer: Infer | None = None
     """The shape of a result that text leaves out. None where text must have it."""
     verify: Verify | None = None
-    """The rule of its shape. Without a rule the shape must be what `infer` gives; without `infer`, too, it may be anything."""
+    """The rule of its shape. Without a rule the shape must be what `infer` gives; without `infer`, too, it may be
+    anything.
+    """
     verify_calls: Verify | None = None
     """The rule of the computations it calls, if there is one."""
 
     one_precision: bool = False
     """All floating operands must have the same element type, except in modules of compilers that mix precisions."""
     operands_of_equal_sizes: bool = False
-    """All operands must have the same dimensions. Text may leave out shapes where one is a scalar; such a module is not valid."""
+    """All operands must have the same dimensions. Text may leave out shapes where one is a scalar; such a module is not
+    valid.
+    """
 
     async_step: AsyncStep | None = None
     """Set for async-start, async-update and async-done. They are written as the operation that they wrap."""
@@ -169,7 +177,9 @@ class Operation:
     """The text of its attributes depends on the shapes of its operands, or on the instructions that they are."""
 
     base: bytes = field(init=False)
-    """The fields of HloInstructionProto that every instruction of this opcode has when it is read from text, the opcode's own among them."""
+    """The fields of HloInstructionProto that every instruction of this opcode has when it is read from text, the
+    opcode's own among them.
+    """
     required: tuple[str, ...] = field(init=False)
     """The names of the attributes that text must have."""
     readable: Mapping[str, Attribute] = field(init=False)

@@ -127,10 +127,9 @@ def _infer_reduce(given: Given) -> Shape:
 
 def _map_dimensions(written: Written, value: bytes | None) -> bytes:
     # XLA takes all dimensions, whichever text names. Where the shape is inferred they are checked, so they are kept.
-    if written.shape is None and value is not None:
-        return value
-    shape = written.operands[0] if written.operands else written.shape
-    return b"" if shape is None else FIELDS.integers("dimensions", range(shape.rank))
+    if written.shape is None:
+        return value or b""
+    return FIELDS.integers("dimensions", range(written.shape.rank))
 
 
 def _check_map(written: Written) -> None:
@@ -142,10 +141,12 @@ def _infer_map(given: Given) -> Shape:
     operands = given.operands
     if not operands or not given.results:
         raise CannotInfer("it needs operands")
-    shape = array(operands[0])
+    # A scalar counts for every element.
+    arrays = [operand for operand in operands if array(operand).rank] or operands
+    shape = array(arrays[0])
     if list(given.message.dimensions) != list(range(shape.rank)):
         raise CannotInfer(f"its dimensions must be all those of {shape}, found {list(given.message.dimensions)}")
-    if any(array(operand).dimensions != shape.dimensions for operand in operands):
+    if any(operand.dimensions != shape.dimensions for operand in arrays):
         raise CannotInfer(f"its operands must have equal dimensions, found {', '.join(map(str, operands))}")
     return Shape(given.results[0].element_type, shape.dimensions, shape.dynamic_dimensions).with_default_layout()
 

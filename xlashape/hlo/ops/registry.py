@@ -38,8 +38,9 @@ _FAMILIES = (
 )
 
 OPERATIONS: Final[dict[str, Operation]] = {}
-"""The row of every opcode, by name. An Opcode finds it too, because it equals its name. (Keys are plain strings because a look-up by the
-string that a proto has takes twice as long among keys of a subclass.)"""
+"""The row of every opcode, by name. An Opcode finds it too, because it equals its name. (Keys are plain strings because
+a look-up by the string that a proto has takes twice as long among keys of a subclass.)
+"""
 
 
 def register(row: Operation) -> None:

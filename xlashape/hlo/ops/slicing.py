@@ -204,7 +204,8 @@ def _infer_gather(given: Given) -> Shape:
 
 
 def _infer_scatter(given: Given) -> Shape:
-    """The operand's shape; of several operands a tuple of theirs. The indices and as many updates follow the operands."""
+    """The operand's shape; of several operands a tuple of theirs. The indices and as many updates follow the
+    operands."""
     operands = given.operands
     count = len(operands) // 2
     return operands[0] if count <= 1 else Shape.tuple(operands[:count])

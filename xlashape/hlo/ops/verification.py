@@ -1,4 +1,6 @@
-"""What the verification rules of several families share. Each function gives a sentence that says what is wrong, or None."""
+"""What the verification rules of several families share. Each function gives a sentence that says what is wrong, or
+None.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,8 @@ def check_parameters(
     what: str = "operand",
     compare: Callable[[Shape, Shape], bool] = same_type,
 ) -> str | None:
-    """The parameters of a called computation must have the shapes `expected`; `compare` compares their element types."""
+    """The parameters of a called computation must have the shapes `expected`; `compare` compares their element
+    types."""
     if len(expected) != len(parameters):
         return f"calls a computation of {len(parameters)} parameters with {len(expected)}"
     for index, (given, parameter) in enumerate(zip(expected, parameters, strict=True)):
@@ -146,7 +149,9 @@ def check_token(operands: Sequence[Shape], number: int) -> str | None:
 def check_reducer(
     inputs: Sequence[Shape], initial: Sequence[Shape], parameters: Sequence[Shape], result: Shape
 ) -> str | None:
-    """A called computation must combine accumulators, which begin as `initial`, with elements of `inputs`, and give accumulators."""
+    """A called computation must combine accumulators, which begin as `initial`, with elements of `inputs`, and give
+    accumulators.
+    """
     if len(parameters) != 2 * len(inputs):
         return f"calls a computation of {len(parameters)} parameters for {len(inputs)} inputs, it needs two for each"
     results = result.tuple_shapes if result.is_tuple else (result,)
@@ -166,7 +171,9 @@ def check_reducer(
 
 
 def check_reduction(result: Result) -> str | None:
-    """The rule of an operation whose operands are inputs and as many initial values: one computation, which combines them."""
+    """The rule of an operation whose operands are inputs and as many initial values: one computation, which combines
+    them.
+    """
     return reduction_problem(result.operands, result.parameters, result.results)
 
 

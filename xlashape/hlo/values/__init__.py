@@ -1,4 +1,5 @@
-"""The values of attributes: one file for each kind of value, which reads it from text, writes it as text, and takes it from a proto and puts it there.
+"""The values of attributes: one file for each kind of value, which reads it from text, writes it as text, and takes it
+from a proto and puts it there.
 
 attribute          Attribute, its Codec and its Context: what an attribute is, and what it may ask the writer; constructors of plain attributes
 plain              numbers, flags, strings and lists of numbers; backend_config and frontend_attributes: strings, or JSON as it is

@@ -1,15 +1,19 @@
-"""What an attribute of an instruction is: its name in HLO text, how its value is read and written, and its value as a Python object.
+"""What an attribute of an instruction is: its name in HLO text, how its value is read and written, and its value as a
+Python object.
 
-Reading gives bytes: fields of HloInstructionProto on the wire. The reader concatenates the bytes of all attributes of an instruction, and
-protobuf merges them: two parts of one submessage become one, repeated fields append. So every attribute can be read on its own.
+Reading gives bytes: fields of HloInstructionProto on the wire. The reader concatenates the bytes of all attributes of
+an instruction, and protobuf merges them: two parts of one submessage become one, repeated fields append. So every
+attribute can be read on its own.
 
-Writing takes the instruction as the writer holds it, a message with the fields of HloInstructionProto whose submessages are left as
-bytes. A submessage that is not set is ABSENT.
+Writing takes the instruction as the writer holds it, a message with the fields of HloInstructionProto whose submessages
+are left as bytes. A submessage that is not set is ABSENT.
 
-Values are what users, rules and the editor hold: numbers, texts and tuples, and a frozen type for each value that has a structure of its own,
-such as `Window`. Such a type has four methods side by side: `read` from a cursor and `write` to text, `of_proto` and `to_proto`.
+Values are what users, rules and the editor hold: numbers, texts and tuples, and a frozen type for each value that has a
+structure of its own, such as `Window`. Such a type has four methods side by side: `read` from a cursor and `write` to
+text, `of_proto` and `to_proto`.
 
-The constructors below make the attributes that are plain numbers, flags, strings or lists of numbers, and those of such a type.
+The constructors below make the attributes that are plain numbers, flags, strings or lists of numbers, and those of such
+a type.
 """
 
 from __future__ import annotations
@@ -30,7 +34,9 @@ _P = TypeVar("_P", bound="InProto")
 _V = TypeVar("_V", bound="Structured")
 
 ABSENT: Final = b"?"
-"""The bytes of a submessage that is not set. 0x3f is a tag of wire type 7, which does not exist, so no message has these bytes."""
+"""The bytes of a submessage that is not set. 0x3f is a tag of wire type 7, which does not exist, so no message has
+these bytes.
+"""
 
 FIELDS: Final = Fields(xla.HloInstructionProto)
 """Encodes fields of an instruction, by name."""
@@ -54,7 +60,8 @@ class Context(Protocol):
 
     @property
     def is_fingerprint(self) -> bool:
-        """Whether only what decides the program is written: device lists in full, no infeed and outfeed configurations."""
+        """Whether only what decides the program is written: device lists in full, no infeed and outfeed
+        configurations."""
         ...
 
     @property
@@ -105,27 +112,34 @@ class Codec(NamedTuple):
     get: Callable[[xla.HloInstructionProto], Any]
     """The value that an instruction has; None where it has none, and its proto says so."""
     put: Callable[[xla.HloInstructionProto, Any], None]
-    """Gives an instruction a value, or none for None. Fields that the schema does not know stay. Raises TypeError, ValueError or AttributeError for
-    something that is no such value."""
+    """Gives an instruction a value, or none for None. Fields that the schema does not know stay. Raises TypeError,
+    ValueError or AttributeError for something that is no such value.
+    """
     what: str
     """What a value is, in a few words, for errors."""
     is_said: Callable[[Any], bool] | None = None
-    """Whether a value says something: XLA writes others not at all. None where that is each but the value of an instruction without the attribute."""
+    """Whether a value says something: XLA writes others not at all. None where that is each but the value of an
+    instruction without the attribute.
+    """
 
 
 class Attribute(NamedTuple):
-    """An attribute: its name and how its value is read and written. A name that means different fields for different opcodes has an
-    Attribute for each meaning."""
+    """An attribute: its name and how its value is read and written. A name that means different fields for different
+    opcodes has an Attribute for each meaning.
+    """
 
     name: str
     """The name in HLO text, before the '='."""
     read: Callable[[HloCursor], bytes] | None
-    """Reads the value and returns fields of HloInstructionProto. None where the reader of instructions reads the value itself,
-    because it names computations or instructions, or belongs to a table of the module."""
+    """Reads the value and returns fields of HloInstructionProto. None where the reader of instructions reads the value
+    itself, because it names computations or instructions, or belongs to a table of the module.
+    """
     write: Callable[[Any, Context], str]
     """The attribute as text with `, ` before it, such as `, dimensions={1}`; "" where XLA writes none."""
     value: Codec | None = None
-    """Its value as a Python object. None where that names computations or instructions, or belongs to a table of the module."""
+    """Its value as a Python object. None where that names computations or instructions, or belongs to a table of the
+    module.
+    """
 
     def of(self, instruction: xla.HloInstructionProto) -> Any:
         """The value that an instruction has. Only for attributes that have a `value`."""
@@ -172,7 +186,9 @@ def replace_known(target: Message, new: Message) -> None:
 
 
 def scalar_value(field: str, what: str, *, owner: str = "") -> Codec:
-    """The value of a field that is a number, a flag or a string; `owner` is the submessage that it is in, if it is in one."""
+    """The value of a field that is a number, a flag or a string; `owner` is the submessage that it is in, if it is in
+    one.
+    """
 
     def get(instruction: Any) -> Any:
         return getattr(getattr(instruction, owner) if owner else instruction, field)
@@ -189,7 +205,9 @@ def scalar_value(field: str, what: str, *, owner: str = "") -> Codec:
 
 
 def list_value(field: str, what: str = "a list of integers", *, owners: Sequence[str] = ()) -> Codec:
-    """The value of a repeated field of numbers or flags: a tuple. `owners` are the submessages that it is in, the outermost first."""
+    """The value of a repeated field of numbers or flags: a tuple. `owners` are the submessages that it is in, the
+    outermost first.
+    """
 
     def message_of(instruction: Any) -> Any:
         message: Any = instruction
@@ -211,7 +229,9 @@ def list_value(field: str, what: str = "a list of integers", *, owners: Sequence
 
 
 def message_value(field: str, kind: type[InProto], *, is_optional: bool = True) -> Codec:
-    """The value of a field that is a message, for which there is a frozen type. Unless `is_optional`, a field that is not set counts as empty."""
+    """The value of a field that is a message, for which there is a frozen type. Unless `is_optional`, a field that is
+    not set counts as empty.
+    """
 
     def get(instruction: Any) -> Any:
         is_there = not is_optional or instruction.HasField(field)
@@ -247,7 +267,9 @@ def messages_value(field: str, kind: type[InProto]) -> Codec:
 
 
 def integer(name: str, field: str = "", *, defaults: tuple[int, ...] = ()) -> Attribute:
-    """An attribute that is an int64. `field` is its field, where that has another name; a value of `defaults` is not written."""
+    """An attribute that is an int64. `field` is its field, where that has another name; a value of `defaults` is not
+    written.
+    """
     field = field or name
 
     def read(cursor: HloCursor) -> bytes:
@@ -289,7 +311,9 @@ def flag(name: str, *, write_false: bool = False) -> Attribute:
 
 
 def integers(name: str, field: str = "", *, write_empty: bool = True) -> Attribute:
-    """An attribute that is a list of int64: `{1,2}`. An empty list is written as `{}` if `write_empty`, else not at all."""
+    """An attribute that is a list of int64: `{1,2}`. An empty list is written as `{}` if `write_empty`, else not at
+    all.
+    """
     field = field or name
 
     def read(cursor: HloCursor) -> bytes:
@@ -335,7 +359,9 @@ def integers_of(
 def structured(
     name: str, kind: type[Structured], write: Callable[[Any, Context], str], *, field: str = ""
 ) -> Attribute:
-    """An attribute whose value is a message in field `field` of an instruction, which is called as the attribute unless given."""
+    """An attribute whose value is a message in field `field` of an instruction, which is called as the attribute unless
+    given.
+    """
     field = field or name
 
     def read(cursor: HloCursor) -> bytes:

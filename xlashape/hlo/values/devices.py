@@ -4,13 +4,15 @@ Lists of devices that are an iota: 0, 1, 2, … reshaped and transposed, then re
 
 iota        := '[' INT (',' INT)* ']' ('T(' INT (',' INT)* ')')?        the transposition where there are several dimensions
 
-`[4,2]T(1,0)` is 0, 2, 4, 6, 1, 3, 5, 7. The canonical form of an iota has the fewest dimensions that give the same order.
+`[4,2]T(1,0)` is 0, 2, 4, 6, 1, 3, 5, 7. The canonical form of an iota has the fewest dimensions that give the same
+order.
 
 Meshes of devices with named axes.
 
 mesh        := 'mesh' '[' (string '=' INT (',' …)*)? ']' (',' 'device_ids=' '(' (iota | INT (',' INT)*) ')')?
 axis        := string (':' '(' pre ')' size)?       an axis, or a part of one: an axis of 8 split into 2 x 4 has the parts
-                                                    (1)2 and (2)4, where `pre` is the product of the sizes before the part
+                                                    (1)2 and (2)4, where `pre` is the product of the sizes before the
+                                                    part
 
 The devices are written where they are not 0, 1, 2, …
 """
@@ -82,7 +84,9 @@ class Iota(NamedTuple):
         return product(self.sizes)
 
     def canonical(self) -> Iota:
-        """The same devices in the fewest dimensions: those of size 1 are dropped, neighbours that stay neighbours merged."""
+        """The same devices in the fewest dimensions: those of size 1 are dropped, neighbours that stay neighbours
+        merged.
+        """
         kept = [dim for dim in self.order if self.sizes[dim] != 1]
         position = {dim: index for index, dim in enumerate(sorted(kept))}
         runs: list[list[int]] = []
@@ -103,10 +107,11 @@ class Iota(NamedTuple):
         return transposed(list(range(self.device_count)), self.sizes, self.order)
 
     def split_along(self, tiles: Sequence[int]) -> list[list[tuple[int, int, int]]] | None:
-        """Splits the iota's dimensions so that each part lies in one of `tiles`, whose product is the number of devices.
+        """Splits the iota's dimensions so that each part lies in one of `tiles`, whose product is the number of
+        devices.
 
-        For each tile its parts, most major first: (dimension of the iota, number of the part in that dimension, size). None where
-        the sizes do not divide each other.
+        For each tile its parts, most major first: (dimension of the iota, number of the part in that dimension, size).
+        None where the sizes do not divide each other.
 
         >>> Iota([8], [0]).split_along([2, 4]), Iota([2, 3], [1, 0]).split_along([2, 3])
         ([[(0, 0, 2)], [(0, 1, 4)]], None)
@@ -163,7 +168,8 @@ def _iota_of_parts(parts: list[tuple[int, int, int]]) -> Iota:
 
 
 def transposed(values: Sequence[int], sizes: Sequence[int], order: Iterable[int]) -> list[int]:
-    """The values of a row-major array of `sizes`, its dimensions reordered; dimensions that `order` leaves out have size 1.
+    """The values of a row-major array of `sizes`, its dimensions reordered; dimensions that `order` leaves out have
+    size 1.
 
     >>> transposed([0, 1, 2, 3, 4, 5], [2, 3], [1, 0])
     [0, 3, 1, 4, 2, 5]
@@ -249,7 +255,9 @@ def parse_mesh(cursor: HloCursor) -> Mesh:
 
 
 def accept_single_device(cursor: HloCursor) -> bool:
-    """Consumes the word for a mesh of one device, `single_device` or, until jaxlib 0.10.2, `maximal_mesh`, if it comes next."""
+    """Consumes the word for a mesh of one device, `single_device` or, until jaxlib 0.10.2, `maximal_mesh`, if it comes
+    next.
+    """
     return cursor.accept("single_device") or cursor.accept("maximal_mesh")
 
 
@@ -263,7 +271,9 @@ def parse_device_id(cursor: HloCursor) -> int:
 
 
 def mesh_text(mesh: xla.MeshProto) -> str:
-    """`mesh['a'=2,'b'=4]` and its devices where they are not 0, 1, 2, …; `single_device[device_id=3]` for a mesh without axes that has a device."""
+    """`mesh['a'=2,'b'=4]` and its devices where they are not 0, 1, 2, …; `single_device[device_id=3]` for a mesh
+    without axes that has a device.
+    """
     if not mesh.axes and len(mesh.device_ids) == 1:
         return f"single_device[device_id={mesh.device_ids[0]}]"
     axes = ",".join([f"'{axis.name}'={axis.size}" for axis in mesh.axes])
@@ -311,7 +321,8 @@ def mesh_device_ids(mesh: xla.MeshProto, most: int = MAX_DEVICES) -> list[int]:
 def mesh_devices_along(
     mesh: xla.MeshProto, axes: Sequence[xla.AxisRefProto], most: int = MAX_DEVICES
 ) -> tuple[list[int], list[int]]:
-    """The devices of a mesh with these axes, or parts of axes, as the most minor dimensions in their order; and the sizes of these.
+    """The devices of a mesh with these axes, or parts of axes, as the most minor dimensions in their order; and the
+    sizes of these.
 
     >>> cross = xla.MeshProto(axes=[xla.MeshProto.MeshAxis(name="a", size=2), xla.MeshProto.MeshAxis(name="b", size=3)])
     >>> mesh_devices_along(cross, [xla.AxisRefProto(mesh_axis_index=0)])

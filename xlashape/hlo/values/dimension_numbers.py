@@ -4,14 +4,15 @@ The dimension numbers of a dot and of a ragged dot: lists of dimensions, each an
 
     lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1}
 
-They are lists of DotDimensionNumbers. A ragged dot has these within its RaggedDotDimensionNumbers, beside lists of its own.
+They are lists of DotDimensionNumbers. A ragged dot has these within its RaggedDotDimensionNumbers, beside lists of its
+own.
 
 The dimension numbers of a convolution: `dim_labels=b01f_01io->b01f`.
 
 labels      := input '_' kernel '->' output
 
-Each side has a label for each dimension, most major first: `b` batch and `f` feature of input and output, `i` input feature and `o` output
-feature of the kernel, `0`, `1`, … the spatial dimensions, '?' a dimension without a meaning.
+Each side has a label for each dimension, most major first: `b` batch and `f` feature of input and output, `i` input
+feature and `o` output feature of the kernel, `0`, `1`, … the spatial dimensions, '?' a dimension without a meaning.
 
 The dimension numbers of a gather, each an attribute of its own.
 
@@ -75,7 +76,9 @@ class DotDimensionNumbers(NamedTuple):
 
 
 class RaggedDotDimensionNumbers(NamedTuple):
-    """The dimension numbers of a ragged dot: those of a dot, the ragged dimensions of its lhs, and the dimensions of groups of its rhs."""
+    """The dimension numbers of a ragged dot: those of a dot, the ragged dimensions of its lhs, and the dimensions of
+    groups of its rhs.
+    """
 
     dot_dimension_numbers: DotDimensionNumbers = DotDimensionNumbers()
     lhs_ragged_dimensions: tuple[int, ...] = ()
@@ -161,7 +164,8 @@ _LABELS = re.compile(r"([0-9bf?]{2,})_([0-9io?]{2,})->([0-9bf?]{2,})")
 
 
 class ConvolutionDimensionNumbers(NamedTuple):
-    """Which dimension of a convolution's input, kernel and output means what, as `xla.ConvolutionDimensionNumbers` and text have it.
+    """Which dimension of a convolution's input, kernel and output means what, as `xla.ConvolutionDimensionNumbers` and
+    text have it.
 
     >>> numbers = ConvolutionDimensionNumbers.parse("b01f_01io->b01f")
     >>> numbers.input_feature_dimension, numbers.kernel_spatial_dimensions, str(numbers)

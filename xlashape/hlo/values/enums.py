@@ -4,7 +4,8 @@ Attributes that are a value of an enum: `fft_type=RFFT`, `distribution=rng_unifo
 
     word := name of a value | 'unknown_' INT
 
-A number that the schema has no name for, because a newer XLA gave it one, is written as `unknown_77` and read back as that number.
+A number that the schema has no name for, because a newer XLA gave it one, is written as `unknown_77` and read back as
+that number.
 
 What a compare asks: `direction=LT`, and `order=TOTAL` where the element type does not say it.
 
@@ -53,8 +54,8 @@ _UNKNOWN = re.compile(r"[uU][nN][kK][nN][oO][wW][nN]_(-?[0-9]{1,10})(?![A-Za-z0-
 class EnumWords:
     """The words that HLO text has for the numbers of an enum.
 
-    `items` are names and numbers; `what` names a value of the enum in errors, with its article. With `any_case` the words are written in
-    the case given and read in any case.
+    `items` are names and numbers; `what` names a value of the enum in errors, with its article. With `any_case` the
+    words are written in the case given and read in any case.
 
     >>> words = EnumWords([("DEFAULT", 0), ("HIGH", 1)], "a precision")
     >>> words.text(1), words.text(77), words.parse(HloCursor("HIGH")), words.parse(HloCursor("unknown_77"))
@@ -78,7 +79,8 @@ class EnumWords:
         return self._numbers[word]
 
     def number_of(self, word: Any) -> int:
-        """The number of a word that a program gives, `unknown_77` among them. InvalidArgumentError for anything else."""
+        """The number of a word that a program gives, `unknown_77` among them. InvalidArgumentError for anything
+        else."""
         if isinstance(word, str):
             found = self._numbers.get(word.lower() if self._any_case else word)
             unknown = _UNKNOWN.fullmatch(word)
@@ -121,7 +123,9 @@ def parse_unknown(cursor: HloCursor) -> int | None:
 
 
 def enum_value(field: str, words: EnumWords, *, absent: tuple[int, ...] = (), owner: str = "") -> Codec:
-    """The value of an enum field, its word; None for a number of `absent`. `owner` is the submessage that the field is in, if it is in one."""
+    """The value of an enum field, its word; None for a number of `absent`. `owner` is the submessage that the field is
+    in, if it is in one.
+    """
     number = scalar_value(field, "", owner=owner)
 
     def get(instruction: xla.HloInstructionProto) -> str | None:
@@ -276,7 +280,10 @@ _TYPES: Final = ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")
 def default_comparison_order(element_type: PrimitiveType) -> str:
     """How operands of an element type are ordered where nothing is written.
 
-    >>> [default_comparison_order(element_type) for element_type in (PrimitiveType.F32, PrimitiveType.S8, PrimitiveType.PRED)]
+    >>> [
+    ...     default_comparison_order(element_type)
+    ...     for element_type in (PrimitiveType.F32, PrimitiveType.S8, PrimitiveType.PRED)
+    ... ]
     ['PARTIAL', 'TOTAL', 'TOTAL']
     """
     return "PARTIAL" if element_type.is_floating or element_type.is_complex else "TOTAL"

@@ -5,8 +5,8 @@ Where an instruction came from: `metadata={op_name="jit(f)/add" source_file="a.p
 metadata    := '{' (field (','? field)*)? '}'       field := name '=' (string | INT | '{' INT '}')
 several     := metadata | '{' metadata (',' metadata)* '}'                  as shardings carry them
 
-The proto keeps two fields as numbers into tables of the module: stack_frame_id and the id of metadata_payload. XLA writes nothing at all
-of a message that has only lines, columns and profile types.
+The proto keeps two fields as numbers into tables of the module: stack_frame_id and the id of metadata_payload. XLA
+writes nothing at all of a message that has only lines, columns and profile types.
 
 The arrays of the unoptimized program that a value was made from: `origin={({"a"}, {"b" {1}})}`.
 
@@ -127,7 +127,8 @@ _fields = attrgetter(
 def metadata_text(metadata: xla.OpMetadata, frame: int = 0, payloads: Sequence[bytes] = ()) -> str:
     r"""`op_name="x" source_line=3`, without braces; "" where XLA writes nothing.
 
-    `frame` is the number of the stack frame in the tables that are written, 0 for none; `payloads` is the module's table.
+    `frame` is the number of the stack frame in the tables that are written, 0 for none; `payloads` is the module's
+    table.
 
     >>> metadata_text(xla.OpMetadata(op_name="a\nb", source_line=3))
     'op_name="a\\nb" source_line=3'
@@ -168,7 +169,9 @@ def metadata_texts(messages: Iterable[xla.OpMetadata]) -> list[str]:
 
 
 def payload_bytes(payload: xla.Payload, payloads: Sequence[bytes]) -> bytes:
-    """The bytes of a payload, which may be in the module's table `payloads`. InvalidModuleError if the table does not have it."""
+    """The bytes of a payload, which may be in the module's table `payloads`. InvalidModuleError if the table does not
+    have it.
+    """
     if not payload.HasField("id"):
         return payload.value
     if not 0 <= payload.id < len(payloads):
@@ -264,7 +267,9 @@ class OriginalValue(NamedTuple):
     """
 
     elements: tuple[tuple[tuple[int, ...], OriginalArray | None], ...] = ()
-    """For each array of the value its index into the value's shape, and the original array; None where that is not known."""
+    """For each array of the value its index into the value's shape, and the original array; None where that is not
+    known.
+    """
     call_hierarchy: str | None = None
     """The calls of the original program that lead to the value."""
     is_synthetic_call: bool = False
@@ -395,7 +400,9 @@ _FIELDS: Final = ("log_mode", "callback_id", "partitioned", "op_id")
 
 
 def parse_debug_attributes(cursor: HloCursor) -> list[xla.DebugAttributeTableEntryProto]:
-    """The entries of a table, sorted by their arrays. Of several entries of an array the last counts. Raises ParseError."""
+    """The entries of a table, sorted by their arrays. Of several entries of an array the last counts. Raises
+    ParseError.
+    """
     entries: dict[tuple[str, tuple[int, ...]], xla.DebugAttributeTableEntryProto] = {}
     for entry in cursor.parse_list(lambda: _parse_entry(cursor)):
         entries[_key(entry)] = entry
@@ -434,7 +441,9 @@ def _parse_attributes(cursor: HloCursor, attributes: Any) -> None:
 
 
 def debug_attributes_text(module: xla.HloModuleProto) -> list[str]:
-    """The lines of a module's table, from `debug_attributes={` to the closing brace; none where the module has no table."""
+    """The lines of a module's table, from `debug_attributes={` to the closing brace; none where the module has no
+    table.
+    """
     entries: dict[tuple[str, tuple[int, ...]], tuple[str, list[str]]] = {}
     for entry in module.debug_attributes:
         array = original_array_text(entry.original_array)

@@ -5,7 +5,8 @@ How exactly a dot or convolution computes: `operand_precision={high,highest}` an
 precisions  := '{' (precision (',' precision)*)? '}'        precision := 'default' | 'high' | 'highest' | 'packed_nibble', in any case
 algorithm   := 'dot_…' | 'unset', in any case
 
-Both are fields of PrecisionConfig. Precisions are written for as many operands as there are, where one of them is not the default.
+Both are fields of PrecisionConfig. Precisions are written for as many operands as there are, where one of them is not
+the default.
 
 How exact the result of an elementary function must be.
 

@@ -4,8 +4,8 @@ Which replicas or devices a collective exchanges data between: `replica_groups={
 
 groups      := '{' ('{' ints '}' (',' …)*)? '}' | '[' groups ',' size ']' '<=' iota | (mesh | single_device) '{' axis (',' axis)* '}'
 
-The three forms are three fields. A fourth field, a plain list of groups, is what protos had first; it is written as the first form.
-The second form in an older field (xlashape.hlo.module_proto.schema_compat) is written as the second form.
+The three forms are three fields. A fourth field, a plain list of groups, is what protos had first; it is written as the
+first form. The second form in an older field (xlashape.hlo.module_proto.schema_compat) is written as the second form.
 In a fingerprint all devices are listed.
 
 Which device sends to which in a collective-permute: `source_target_pairs={{0,1},{1,0}}`.
@@ -131,7 +131,8 @@ def _mesh_groups(groups: xla.MeshAxesReplicaGroupListProto, most: int = MAX_DEVI
 def _groups_of(instruction: xla.HloInstructionProto, most: int = MAX_DEVICES) -> list[list[int]]:
     """The groups of an instruction in any of their forms.
 
-    InvalidModuleError for devices that do not make these groups, LimitExceededError for a short form of more than `most` devices.
+    InvalidModuleError for devices that do not make these groups, LimitExceededError for a short form of more than
+    `most` devices.
     """
     if instruction.HasField("iota_collective_device_list"):
         return _iota_groups(instruction.iota_collective_device_list, most)
@@ -240,7 +241,9 @@ class ReplicaGroups(FrozenValue):
         return self.expand()
 
     def expand(self, most: int = MAX_DEVICES) -> tuple[tuple[int, ...], ...]:
-        """`groups`; LimitExceededError for a short form of more than `most` devices, InvalidModuleError for devices that do not make these groups."""
+        """`groups`; LimitExceededError for a short form of more than `most` devices, InvalidModuleError for devices
+        that do not make these groups.
+        """
         expanded = self._expanded
         if expanded is None:
             expanded = tuple([tuple(group) for group in _groups_of(self.to_proto(), most)])

@@ -5,8 +5,9 @@ single      := (kind | 'maximal device=' INT | tiled | named) (' shard_as ' INT 
 kind        := 'replicated' | 'manual' | 'unreduced' | 'unknown' | 'unknown_' INT
 domain      := '{' 'kind="sharding"' ',' 'entry=' sharding ',' 'exit=' sharding '}'
 
-The grammars of `tiled` and `named` are in tiled_sharding and named_sharding. A list of shardings is the sharding of a tuple; comments
-number every fifth element: `/*index=5*/`. `Tiles.canonical` makes tiled shardings canonical when they are read and when they are written.
+The grammars of `tiled` and `named` are in tiled_sharding and named_sharding. A list of shardings is the sharding of a
+tuple; comments number every fifth element: `/*index=5*/`. `Tiles.canonical` makes tiled shardings canonical when they
+are read and when they are written.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def _is_unreduced(sharding: xla.OpSharding) -> bool:
 
 
 def _reduction(sharding: xla.OpSharding) -> str:
-    """How the devices' values are to be combined, as the metadata of an unreduced sharding says; SUM where it does not."""
+    """How the devices' values are to be combined, as the metadata of an unreduced sharding says; SUM where it does
+    not."""
     words = [each.op_name for each in sharding.metadata if each.op_type == _REDUCTION]
     return next((word for word in reversed(words) if word in _REDUCTIONS), "SUM")
 
@@ -190,7 +192,9 @@ def _read_domain(cursor: HloCursor) -> bytes:
 def sharding_text(sharding: xla.OpSharding, *, metadata: bool = True, depth: int = 0) -> str:
     """The text of a sharding, braces included. InvalidModuleError for tiles that contradict themselves.
 
-    >>> tiled = xla.OpSharding(type=xla.OpSharding.OTHER, tile_assignment_dimensions=[2, 1], tile_assignment_devices=[1, 0])
+    >>> tiled = xla.OpSharding(
+    ...     type=xla.OpSharding.OTHER, tile_assignment_dimensions=[2, 1], tile_assignment_devices=[1, 0]
+    ... )
     >>> sharding_text(tiled)
     '{devices=[2,1]1,0}'
     """
@@ -274,7 +278,8 @@ class Sharding(FrozenValue):
 
     A dimension of n elements in k tiles has tiles of n / k elements, rounded up; the last ones are smaller, or empty.
 
-    - `serialized`: the `xla.OpSharding` as bytes. `parse` gives the canonical form; `from_proto` keeps the message as it is.
+    - `serialized`: the `xla.OpSharding` as bytes. `parse` gives the canonical form; `from_proto` keeps the message as
+      it is.
     """
 
     __slots__ = ("_assigned", "serialized")
@@ -341,7 +346,9 @@ class Sharding(FrozenValue):
 
     @property
     def devices(self) -> tuple[int, ...] | None:
-        """The devices that hold a tile, ascending; None where the sharding does not name them. Errors as for `tile_counts`."""
+        """The devices that hold a tile, ascending; None where the sharding does not name them. Errors as for
+        `tile_counts`.
+        """
         holders = self._assignment.holders
         return None if holders is None else tuple(sorted({device for group in holders for device in group}))
 
@@ -380,8 +387,9 @@ class Sharding(FrozenValue):
     def tile_of(self, device: int, shape: Shape) -> Shard | None:
         """The part of an array that a device holds, None for a device that holds nothing.
 
-        A manual or unreduced sharding leaves the whole array on every device: what the program calls the array is one device's part or
-        summand. InvalidArgumentError unless `shape` is an array of static or bounded sizes and of the sharding's rank.
+        A manual or unreduced sharding leaves the whole array on every device: what the program calls the array is one
+        device's part or summand. InvalidArgumentError unless `shape` is an array of static or bounded sizes and of the
+        sharding's rank.
         """
         counts = self._counts_for(shape)
         _require_bounded(shape)
@@ -400,7 +408,8 @@ class Sharding(FrozenValue):
         return Shard(tuple(offset), tuple(sizes))
 
     def devices_of(self, index: tuple[int, ...], shape: Shape) -> tuple[int, ...] | None:
-        """The devices that hold the element at `index`, ascending; None where the sharding does not name its devices."""
+        """The devices that hold the element at `index`, ascending; None where the sharding does not name its
+        devices."""
         counts = self._counts_for(shape)
         _require_bounded(shape)
         inside = len(index) == shape.rank and all(0 <= i < n for i, n in zip(index, shape.dimensions, strict=True))

@@ -4,7 +4,8 @@ sparsity    := '{' (('lhs' | 'rhs') '=' operand)* '}'
 operand     := '{' ('sparsity=' INT 'x' INT | 'dimension=' INT | 'stride=' INT | 'idx=' INT)* '}'      non-zeros of a block 'x' its size
 scaling     := '{' (('lhs' | 'rhs') '=' '{' (('scale_idx=' | 'zero_idx=') INT | ('strides=' | 'steps=') INT ('x' INT)*)* '}')* '}'
 
-The attribute `sparsity` of a dot is older: XLA has had none since jaxlib 0.7 (xlashape.hlo.module_proto.schema_compat). Operands after lhs and rhs say which elements are there.
+The attribute `sparsity` of a dot is older: XLA has had none since jaxlib 0.7 (xlashape.hlo.module_proto.schema_compat).
+Operands after lhs and rhs say which elements are there.
 
 of a dot    := side '.' INT '@' INT ':' INT ('_' …)*          dimension '@' non-zeros of a block ':' its size; side := 'L' | 'R'
 """
@@ -69,7 +70,9 @@ def _if_said(attribute: Attribute) -> Attribute:
 
 
 class OperandSparsity(NamedTuple):
-    """Which elements of one operand are there: `num_non_zero` of each `block_size` along a dimension, which the operand `idx` names."""
+    """Which elements of one operand are there: `num_non_zero` of each `block_size` along a dimension, which the operand
+    `idx` names.
+    """
 
     num_non_zero: int = 0
     block_size: int = 0

@@ -1,22 +1,25 @@
-r"""Shardings that tile an array: how many tiles each dimension has, which device holds each tile, and what the last tile dimensions mean.
+r"""Shardings that tile an array: how many tiles each dimension has, which device holds each tile, and what the last
+tile dimensions mean.
 
 tiled       := 'devices=[' INT (',' INT)* ']' devices last?
 devices     := INT (',' INT)* | '<=' iota
 last        := 'last_tile_dim_replicate' | 'last_tile_dims={' kind (',' kind)* '}'
 kind        := 'maximal' | 'manual' | 'unreduced' | 'replicated' | 'unknown' | 'unknown_' INT
 
-The last tile dimensions do not divide the array: the devices along such a dimension form a subgroup that holds the same tile. XLA makes
-every sharding canonical when it reads text or a proto. `Tiles.canonical` does the same:
+The last tile dimensions do not divide the array: the devices along such a dimension form a subgroup that holds the same
+tile. XLA makes every sharding canonical when it reads text or a proto. `Tiles.canonical` does the same:
 
 1. subgroups are sorted by kind, the devices transposed with them, and neighbours of one kind merged;
-2. where one subgroup of kind manual, replicated or unreduced has all devices, nothing is tiled: the sharding is just that kind;
-3. subgroups of one device are dropped; where one subgroup of kind manual or replicated with all devices is left, the sharding is that kind;
+2. where one subgroup of kind manual, replicated or unreduced has all devices, nothing is tiled: the sharding is just
+   that kind;
+3. subgroups of one device are dropped; where one subgroup of kind manual or replicated with all devices is left, the
+   sharding is that kind;
 4. devices that hold the same data, those of a replicated subgroup that comes last, are sorted in each group;
-5. an iota has the fewest dimensions that give the same devices. It stays an iota where its dimensions can be split along the tiles that
-   are transposed or sorted, and becomes a list otherwise.
+5. an iota has the fewest dimensions that give the same devices. It stays an iota where its dimensions can be split
+   along the tiles that are transposed or sorted, and becomes a list otherwise.
 
-Source: what jaxlib 0.10.2 makes of shardings in text and in protos, recorded in tests/vectors/shardings.jsonl. jaxlib writes a
-subgroup of kind unknown as `error_type.` and does not read that back; here it is written as `unknown`.
+Source: what jaxlib 0.10.2 makes of shardings in text and in protos, recorded in tests/vectors/shardings.jsonl. jaxlib
+writes a subgroup of kind unknown as `error_type.` and does not read that back; here it is written as `unknown`.
 """
 
 from __future__ import annotations
@@ -67,7 +70,9 @@ class Tiles(NamedTuple):
 
     @staticmethod
     def of(sharding: xla.OpSharding) -> Tiles:
-        """The tiles of a sharding of type OTHER, as its fields have them. InvalidModuleError for fields that contradict each other."""
+        """The tiles of a sharding of type OTHER, as its fields have them. InvalidModuleError for fields that contradict
+        each other.
+        """
         dimensions = list(sharding.tile_assignment_dimensions)
         subgroups: list[int] = list(sharding.last_tile_dims)
         if not subgroups and sharding.replicate_on_last_tile_dim:
@@ -85,7 +90,9 @@ class Tiles(NamedTuple):
         return Tiles(dimensions, subgroups, devices)
 
     def canonical(self) -> Tiles | int:
-        """The canonical form: tiles, or a kind where nothing is tiled. LimitExceededError where too many devices would be listed."""
+        """The canonical form: tiles, or a kind where nothing is tiled. LimitExceededError where too many devices would
+        be listed.
+        """
         tiles = self._sorted()
         if tiles._is_one_subgroup() and tiles.subgroups[0] in _KINDS_OF_A_WHOLE:
             return tiles.subgroups[0]

@@ -4,15 +4,16 @@ The padding of a pad: how many elements are added before, behind and between tho
 
 padding     := dimension ('x' dimension)*       dimension := INT '_' INT ('_' INT)?      low, high, interior
 
-The padding of a scalar is written as nothing. Interior padding is written for all dimensions where it is not 0 for one of them.
+The padding of a scalar is written as nothing. Interior padding is written for all dimensions where it is not 0 for one
+of them.
 
 The window of a convolution, reduce-window or select-and-scatter.
 
 window      := '{' (list '=' INT ('x' INT)* | 'pad=' INT '_' INT ('x' INT '_' INT)*)* '}'        each at most once
 list        := 'size' | 'stride' | 'lhs_dilate' | 'rhs_dilate' | 'rhs_reversal'
 
-Each list has a number for each dimension; one that has its default in all dimensions is left out. Text of jaxlib 0.10 and older may
-have fewer numbers in rhs_reversal: the window is not reversed in the dimensions after them.
+Each list has a number for each dimension; one that has its default in all dimensions is left out. Text of jaxlib 0.10
+and older may have fewer numbers in rhs_reversal: the window is not reversed in the dimensions after them.
 
 What a slice takes of each dimension, and the sizes of slices.
 

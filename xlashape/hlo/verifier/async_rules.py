@@ -1,5 +1,5 @@
-"""The rules of asynchronous operations and transfers: each start is taken by one instruction, each end takes what its start has begun, and
-channels are used once. A part of `xlashape.hlo.verifier`.
+"""The rules of asynchronous operations and transfers: each start is taken by one instruction, each end takes what its
+start has begun, and channels are used once. A part of `xlashape.hlo.verifier`.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def _uses(start: HloInstruction, states: _States) -> Iterator[str]:
 
 
 def _state_uses(step: HloInstruction, states: _States) -> Iterator[str]:
-    """What is wrong with the users of an async-start or async-update: one step must follow it, in whatever way the state gets there."""
+    """What is wrong with the users of an async-start or async-update: one step must follow it, in whatever way the
+    state gets there.
+    """
     opcode = step.proto.opcode
     for user in step.users:
         if user.proto.opcode not in _STATE_USERS:

@@ -1,4 +1,5 @@
-"""The rules of buffers, `b(f32[2])`: which instructions may have them, custom calls that make and end them, and that each is written once.
+"""The rules of buffers, `b(f32[2])`: which instructions may have them, custom calls that make and end them, and that
+each is written once.
 
 A part of `xlashape.hlo.verifier`.
 """
@@ -11,7 +12,7 @@ from typing import Final
 from xlashape.errors import XlashapeError
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.verification import BufferTarget
+from xlashape.hlo.ops.verification import BufferTarget, held_array
 from xlashape.hlo.verifier.module_rules import Problem
 from xlashape.proto import xla
 from xlashape.shape import Shape
@@ -35,7 +36,9 @@ _STREAM: Final = "_xla_stream_annotation"
 _WRITERS: Final = frozenset((Opcode.CALL, Opcode.CUSTOM_CALL, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.WHILE))
 """The operations that write to the buffers that they take, or end them."""
 _MAKERS: Final = frozenset((Opcode.CUSTOM_CALL, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.PARAMETER, Opcode.WHILE))
-"""The operations whose buffers XLA follows. Tuples hand on what others have made; of calls and asynchronous operations it does not look."""
+"""The operations whose buffers XLA follows. Tuples hand on what others have made; of calls and asynchronous operations
+it does not look.
+"""
 _TARGETS: Final = frozenset(map(str, BufferTarget))
 
 
@@ -96,6 +99,9 @@ def _custom_call_problem(proto: xla.HloInstructionProto, shape: Shape, operands:
             return f"{target} takes {taken}, found {', '.join(map(str, operands)) or 'nothing'}"
         if not (shape.is_buffer if pins else shape.is_array):
             return f"the result of {target} must be {given}, found {shape}"
+        source, held = held_array(operands[0]), held_array(shape)
+        if (source.dimensions, source.dynamic_dimensions) != (held.dimensions, held.dynamic_dimensions):
+            return f"{target} must keep dimensions as they are, found {shape} of {operands[0]}"
         if len(proto.output_operand_aliasing) != 1:
             return f"the result of {target} must be aliased with its operand"
         return None
@@ -143,8 +149,8 @@ def _writers(
 def _writers_of(instruction: HloInstruction, index: tuple[int, ...], bodies: Set[int]) -> list[HloInstruction]:
     """The instructions that write the buffer of a result at an index, tuples looked through.
 
-    What the body of a loop returns is written by the next iteration: a root that hands the buffer on counts as an instruction that writes. Where a tuple
-    holds a buffer twice, XLA looks at the first.
+    What the body of a loop returns is written by the next iteration: a root that hands the buffer on counts as an
+    instruction that writes. Where a tuple holds a buffer twice, XLA looks at the first.
     """
     writers: dict[HloInstruction, None] = {}
     values = [(instruction, index)]

@@ -1,5 +1,6 @@
-"""The rules that several instructions keep together (fusions, threads, aliases of the entry), and those of what any instruction may be annotated
-with: shardings and origins."""
+"""The rules that several instructions keep together (fusions, threads, aliases of the entry), and those of what any
+instruction may be annotated with: shardings and origins.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +122,8 @@ def _constraints(module: HloModule) -> Iterator[Problem]:
 
 
 def _entry_shapes(module: HloModule) -> tuple[list[Shape], Shape]:
-    """The shapes of the entry's parameters and result, with the layouts that its entry_computation_layout gives them."""
+    """The shapes of the entry's parameters and result, with the layouts that its entry_computation_layout gives
+    them."""
     parameters = [parameter.shape for parameter in module.entry.parameters]
     result = module.entry.root.shape
     declared = module.proto.host_program_shape
@@ -215,10 +217,17 @@ def sharding_problem(instruction: xla.HloInstructionProto, shape: Shape, num_par
     return next((problem for problem in problems if problem), None)
 
 
+def _divides(mesh: xla.MeshProto, axis: xla.AxisRefProto) -> bool:
+    if axis.HasField("sub_axis_info"):
+        return axis.sub_axis_info.size > 1
+    index = axis.mesh_axis_index
+    return not 0 <= index < len(mesh.axes) or mesh.axes[index].size > 1
+
+
 def _devices_problem(sharding: xla.OpSharding, num_partitions: int) -> str | None:
     if sharding.HasField("named_sharding"):
         mesh = sharding.named_sharding.mesh
-        if not any(dim.axes for dim in sharding.named_sharding.dim_shardings):
+        if not any(_divides(mesh, axis) for dim in sharding.named_sharding.dim_shardings for axis in dim.axes):
             return None  # nothing is divided
         count = product([axis.size for axis in mesh.axes])
         if num_partitions > 1 and mesh.axes and count != num_partitions:
@@ -237,11 +246,10 @@ def _devices_problem(sharding: xla.OpSharding, num_partitions: int) -> str | Non
 
 def _array_sharding_problem(sharding: xla.OpSharding, shape: Shape) -> str | None:
     if sharding.HasField("named_sharding"):
-        dims = sharding.named_sharding.dim_shardings
-        count = len(dims)
-        if count != shape.rank and any(
-            dim.axes for dim in dims
-        ):  # XLA lets dimensions that are not divided be any number
+        named = sharding.named_sharding
+        count = len(named.dim_shardings)
+        # XLA lets dimensions be any number where nothing is divided and all devices do the same.
+        if count != shape.rank and (any(dim.axes for dim in named.dim_shardings) or _has_groups(named)):
             return f"its sharding divides {count} dimensions, {shape} has {shape.rank}"
         return None
     if sharding.type != xla.OpSharding.OTHER:
@@ -256,8 +264,25 @@ def _array_sharding_problem(sharding: xla.OpSharding, shape: Shape) -> str | Non
     return None
 
 
+def _has_groups(named: xla.NamedShardingProto) -> bool:
+    """Whether axes are manual or unreduced, but not all devices alike: then XLA counts dimensions, also undivided
+    ones."""
+    kinds = [axes for axes in (named.manual_axes, named.unreduced_axes) if axes]
+    if len(kinds) != 1:
+        return bool(kinds)
+    sizes = [axis.size for axis in named.mesh.axes]
+    devices = [
+        axis.sub_axis_info.size if axis.HasField("sub_axis_info") else sizes[axis.mesh_axis_index]
+        for axis in kinds[0]
+        if axis.HasField("sub_axis_info") or 0 <= axis.mesh_axis_index < len(sizes)
+    ]
+    return product(devices) != product(sizes)
+
+
 def origin_problem(instruction: xla.HloInstructionProto, shape: Shape) -> str | None:
-    """What is wrong with the original value of an instruction of that shape, or None: it has an element for each array of the shape."""
+    """What is wrong with the original value of an instruction of that shape, or None: it has an element for each array
+    of the shape.
+    """
     if not instruction.HasField("original_value"):
         return None
     origin = instruction.original_value

@@ -1,18 +1,20 @@
-"""Whether a module keeps XLA's rules beyond those it needs to be viewed: names, order, shapes, calls, layouts of the entry, schedule.
+"""Whether a module keeps XLA's rules beyond those it needs to be viewed: names, order, shapes, calls, layouts of the
+entry, schedule.
 
     for problem in verify(module):
         print(problem)                  # computation 'main': instruction 'add.3': its shape is f32[4], …
     check(module)                       # raises InvalidModuleError with all of them
 
-The rules of an instruction's operands, shape and calls are in the row of its opcode, in xlashape.hlo.ops. What an operation does to
-layouts is not checked, and an opcode whose row has no rule may have any shape. The rules of shardings and origins are in
-annotation_rules.py, those of several instructions together in
-module_rules.py, async_rules.py and buffer_rules.py. Matches the part of XLA's HloVerifier that needs no target.
+The rules of an instruction's operands, shape and calls are in the row of its opcode, in xlashape.hlo.ops. What an
+operation does to layouts is not checked, and an opcode whose row has no rule may have any shape. The rules of shardings
+and origins are in annotation_rules.py, those of several instructions together in module_rules.py, async_rules.py and
+buffer_rules.py. Matches the part of XLA's HloVerifier that needs no target.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError
@@ -49,7 +51,9 @@ def check(
     allow_unbounded_dimensions: bool = False,
     allow_mixed_precision: bool | None = None,
 ) -> None:
-    """Raises InvalidModuleError if a rule is broken, with up to 20 of the problems. The arguments are those of `verify`."""
+    """Raises InvalidModuleError if a rule is broken, with up to 20 of the problems. The arguments are those of
+    `verify`.
+    """
     problems = verify(
         module,
         replica_count=replica_count,
@@ -71,13 +75,15 @@ def verify(
     allow_unbounded_dimensions: bool = False,
     allow_mixed_precision: bool | None = None,
 ) -> tuple[Problem, ...]:
-    """All broken rules, in the order of the module. A module that cannot even be viewed has one problem, which says why.
+    """All broken rules, in the order of the module. A module that cannot even be viewed has one problem, which says
+    why.
 
-    `replica_count` and `num_partitions` say how many devices the module is for, which rules of collectives depend on. By default they are
-    those that the module's text or its device assignment says. A module from a proto without such an assignment does not say them, and the
-    rules that depend on them are left out. XLA refuses dimensions without a bound, `f32[?]`, unless it is told to allow them.
-    `allow_mixed_precision` says whether the floating-point types of operands and result may differ, as XLA's option of this name does. By default
-    they may in modules with tiled layouts, which compilers for TPUs make and verify so. Raises InvalidArgumentError for a number below 1.
+    `replica_count` and `num_partitions` say how many devices the module is for, which rules of collectives depend on.
+    By default they are those that the module's text or its device assignment says. A module from a proto without such
+    an assignment does not say them, and the rules that depend on them are left out. XLA refuses dimensions without a
+    bound, `f32[?]`, unless it is told to allow them. `allow_mixed_precision` says whether the floating-point types of
+    operands and result may differ, as XLA's option of this name does. By default they may in modules with tiled
+    layouts, which compilers for TPUs make and verify so. Raises InvalidArgumentError for a number below 1.
 
     >>> negate = xla.HloInstructionProto(name="n", opcode="negate", shape={"element_type": xla.F32})
     >>> main = xla.HloComputationProto(name="main", instructions=[negate])
@@ -97,8 +103,12 @@ def verify(
     except XlashapeError as error:
         return (Problem("", "", error.message),)
     devices = _devices(proto, config, replica_count, num_partitions)
-    mixed = _is_tiled(view) if allow_mixed_precision is None else allow_mixed_precision
-    rules = _Rules(mixed, allow_unbounded_dimensions, devices, frozenset(config.channels_0))
+    rules = _Rules(
+        _Precisions(view, allow_mixed_precision),
+        allow_unbounded_dimensions,
+        devices,
+        frozenset(config.channels_0),
+    )
     return tuple(_problems(view, rules))
 
 
@@ -107,11 +117,23 @@ def _check_count(value: int | None, name: str) -> None:
         raise InvalidArgumentError(f"{name} must be at least 1, found {value}", field=name)
 
 
+class _Precisions:
+    """Whether the precision of floating-point numbers may differ between operands and result of instructions."""
+
+    def __init__(self, module: HloModule, allowed: bool | None) -> None:
+        self._module = module
+        self._allowed = allowed
+
+    @cached_property
+    def may_mix(self) -> bool:
+        """It is asked where precisions differ, since the answer may take a look at the whole module."""
+        return _is_tiled(self._module) if self._allowed is None else self._allowed
+
+
 class _Rules(NamedTuple):
     """What decides which rules hold for a module."""
 
-    mixed_precision: bool
-    """The precision of floating-point numbers may differ between operands and result."""
+    precisions: _Precisions
     unbounded_dimensions: bool
     devices: Devices | None
     with_channel_0: Set[str]
@@ -169,8 +191,9 @@ def _problems(module: HloModule, rules: _Rules) -> Iterator[Problem]:
 def _is_tiled(module: HloModule) -> bool:
     """Whether a layout has tiles, as those of a module that a compiler for TPUs has worked on have.
 
-    Such a compiler drops conversions between floating-point types that its instructions make on their own: an f32 operand may have
-    a bf16 result. XLA's verifier allows that for TPUs and refuses it for other targets; the module itself does not name its target.
+    Such a compiler drops conversions between floating-point types that its instructions make on their own: an f32
+    operand may have a bf16 result. XLA's verifier allows that for TPUs and refuses it for other targets; the module
+    itself does not name its target.
     """
     return any(_has_tiles(instruction.proto.shape) for instruction in module.instructions())
 
@@ -219,13 +242,16 @@ def _instruction(instruction: HloInstruction, computation_index: int, rules: _Ru
         proto.channel_id = 1
     if not rules.unbounded_dimensions and shape.is_unbounded_dynamic:
         yield f"its shape must have bounded dimensions, found {shape}"
-    problem = _operands_problem(row, operands, mixed_precision=rules.mixed_precision)
+    problem = _layout_problem(shape)
+    if problem:
+        yield problem
+    problem = _operands_problem(row, operands, rules)
     if problem:
         yield problem
         return
     try:
         called = instruction.called_computations
-        problem = _shape_problem(proto, called, row, shape, operands, mixed_precision=rules.mixed_precision)
+        problem = _shape_problem(proto, called, row, shape, operands, rules)
         if problem is None and row.exchanges_with_replicas:
             problem = check_devices(proto, shape, operands, rules.devices)
     except XlashapeError as error:
@@ -234,16 +260,28 @@ def _instruction(instruction: HloInstruction, computation_index: int, rules: _Ru
         yield problem
 
 
-def _operands_problem(row: Operation, operands: Sequence[Shape], *, mixed_precision: bool) -> str | None:
-    """What is wrong with operands that must be alike."""
-    shown = ", ".join(map(str, operands[:_SHOWN]))
-    if row.operands_of_equal_sizes and len({operand.dimensions for operand in operands}) > 1:
-        return f"its operands must have equal dimensions, found {shown}"
-    if row.one_precision and not mixed_precision:
-        types = {operand.element_type for operand in operands if operand.is_array and operand.element_type.is_floating}
-        if len(types) > 1:
-            return f"its floating operands must have the same element type, found {shown}"
+def _layout_problem(shape: Shape) -> str | None:
+    """What of sparse arrays the layout of an array has: all arrays are dense."""
+    for leaf in shape.leaves():
+        layout = leaf.layout
+        if layout is not None and (layout.index_primitive_type or layout.pointer_primitive_type):
+            return f"only a sparse array's layout has a type of indices or pointers, found {leaf}"
     return None
+
+
+def _operands_problem(row: Operation, operands: Sequence[Shape], rules: _Rules) -> str | None:
+    """What is wrong with operands that must be alike."""
+    if row.operands_of_equal_sizes and len({operand.dimensions for operand in operands}) > 1:
+        return f"its operands must have equal dimensions, found {_shown(operands)}"
+    if row.one_precision:
+        types = {operand.element_type for operand in operands if operand.is_array and operand.element_type.is_floating}
+        if len(types) > 1 and not rules.precisions.may_mix:
+            return f"its floating operands must have the same element type, found {_shown(operands)}"
+    return None
+
+
+def _shown(shapes: Sequence[Shape]) -> str:
+    return ", ".join(map(str, shapes[:_SHOWN]))
 
 
 def _shape_problem(
@@ -252,21 +290,22 @@ def _shape_problem(
     row: Operation,
     shape: Shape,
     operands: Sequence[Shape],
-    *,
-    mixed_precision: bool,
+    rules: _Rules,
 ) -> str | None:
     result = Result(proto, operands, [computation.root.shape for computation in called], shape=shape)
     if row.verify_calls is not None:
         result.parameters = parameters = [[parameter.shape for parameter in each.parameters] for each in called]
         problem = row.verify_calls(result)
-        if problem is None and row.verify_calls is check_reduction and not mixed_precision:
+        if problem is None and row.verify_calls is check_reduction:
             problem = reduced_types_problem(operands, parameters[0])
+            if problem and rules.precisions.may_mix:
+                problem = None
         if problem:
             return problem
     try:
         if row.verify is not None:
             problem = row.verify(result)
-            if problem and mixed_precision and row.opcode not in _OF_ONE_PRECISION:
+            if problem and row.opcode not in _OF_ONE_PRECISION and rules.precisions.may_mix:
                 result.shape = _with_precisions(shape, operands)
                 problem = row.verify(result)
             return problem
@@ -279,10 +318,10 @@ def _shape_problem(
     except (ArithmeticError, LookupError):
         # Inference relies on what the parser has checked; a proto may hold anything.
         return "its attributes do not fit its operands"
-    mixed_precision = mixed_precision and row.opcode not in _OF_ONE_PRECISION
-    if mixed_precision and compatible_shapes(shape, inferred, same_type_or_both_floating):
-        return None
-    return check_shape(shape, inferred)
+    problem = check_shape(shape, inferred)
+    if problem and row.opcode not in _OF_ONE_PRECISION and rules.precisions.may_mix:
+        return None if compatible_shapes(shape, inferred, same_type_or_both_floating) else problem
+    return problem
 
 
 _OF_ONE_PRECISION: Final = frozenset((Opcode.TUPLE, Opcode.DYNAMIC_UPDATE_SLICE))
@@ -290,7 +329,9 @@ _OF_ONE_PRECISION: Final = frozenset((Opcode.TUPLE, Opcode.DYNAMIC_UPDATE_SLICE)
 
 
 def _with_precisions(shape: Shape, operands: Sequence[Shape]) -> Shape:
-    """A result with the floating-point types of the operands: of the first, or for a tuple of as many elements as operands, of each."""
+    """A result with the floating-point types of the operands: of the first, or for a tuple of as many elements as
+    operands, of each.
+    """
     if shape.is_tuple and len(shape.tuple_shapes) == len(operands):
         return Shape.tuple(
             [_with_precisions(part, [each]) for part, each in zip(shape.tuple_shapes, operands, strict=True)]

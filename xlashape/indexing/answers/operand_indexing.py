@@ -460,7 +460,9 @@ class SeveralMaps(tuple[IndexingMap, ...]):
 
     It is not an IndexingMap, and a type checker says so: go through its members to evaluate or compose them.
 
-    >>> maps = SeveralMaps(IndexingMap.parse(f"(d0) -> ({result}), domain: d0 in [0, 3]") for result in ("d0", "3 - d0"))
+    >>> maps = SeveralMaps(
+    ...     IndexingMap.parse(f"(d0) -> ({result}), domain: d0 in [0, 3]") for result in ("d0", "3 - d0")
+    ... )
     >>> [map.evaluate((1,)) for map in maps]
     [(1,), (2,)]
     >>> maps.evaluate((1,))
@@ -504,7 +506,8 @@ class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
     ... f { p = f32[2,2] parameter(0) t = f32[2,2] transpose(p), dimensions={1,0} ROOT r = f32[2,2] add(p, t) }
     ... ENTRY e { a = f32[2,2] parameter(0) ROOT s = f32[2,2] fusion(a), kind=kLoop, calls=f }''').entry.root
     >>> (reads,) = output_to_input(fusion)
-    >>> for access in reads: print(access)
+    >>> for access in reads:
+    ...     print(access)
     (d0, d1) -> (d0, d1), domain: d0 in [0, 1], d1 in [0, 1]
     (d0, d1) -> (d1, d0), domain: d0 in [0, 1], d1 in [0, 1]
     """

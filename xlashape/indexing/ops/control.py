@@ -63,7 +63,7 @@ def _passed_to(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ..
 
 
 # -- tuples
-# -----------------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------
 
 
 @output_to_input(Opcode.TUPLE)
@@ -110,7 +110,7 @@ def get_tuple_element_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 # -- arrays passed on unchanged
-# --------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------
 
 
 _PASSED_ON = (Opcode.COPY, Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ASYNC_UPDATE, Opcode.ALL_REDUCE_DONE)
@@ -162,7 +162,7 @@ def set_dimension_size_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 # -- asynchronous pairs
-# -----------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------
 
 
 def _opcode(instruction: xla.HloInstructionProto) -> str:
@@ -284,7 +284,7 @@ def send_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 # -- custom calls
-# -----------------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------------------
 
 
 @output_to_input(Opcode.CUSTOM_CALL)

@@ -5,6 +5,7 @@
 - `fusion_tiles`: the tile of every instruction of a fusion, for sizes that are chosen later.
 - `counting`: how many points a map has and how many elements it reaches.
 - `utilisation`: how much of an operand is read, and how often.
-- `coalescing`: how far apart in memory the elements lie that neighbouring outputs read, and the segments of memory that this touches.
+- `coalescing`: how far apart in memory the elements lie that neighbouring outputs read, and the segments of memory that
+  this touches.
 - `reads`: utilisation and coalescing of every operand, for one instruction or for all that a module executes.
 """

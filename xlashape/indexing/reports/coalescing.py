@@ -1,8 +1,10 @@
-"""Coalescing: how far apart in memory the elements lie that neighbouring outputs read, and how many segments of memory a group of them touches.
+"""Coalescing: how far apart in memory the elements lie that neighbouring outputs read, and how many segments of memory
+a group of them touches.
 
-Neighbours are successive elements of the output in the order of its buffer, as the threads of a GPU's warp compute them. A segment is what one
-transaction fetches, aligned to its size; every buffer is taken to begin at the start of a segment. Where an output combines several elements
-(reductions, contractions, windows), a warp may as well read the successive elements of one output: the better of the two orders counts.
+Neighbours are successive elements of the output in the order of its buffer, as the threads of a GPU's warp compute
+them. A segment is what one transaction fetches, aligned to its size; every buffer is taken to begin at the start of a
+segment. Where an output combines several elements (reductions, contractions, windows), a warp may as well read the
+successive elements of one output: the better of the two orders counts.
 """
 
 from __future__ import annotations
@@ -26,16 +28,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "MAX_WARP",
-    "OperandCoalescing",
-    "Sample",
-    "check_warp",
-    "coalescing",
-    "coalescing_of",
-    "positions_read",
-    "sampled",
-]
 
 MAX_WARP = 1 << 16
 MAX_SEGMENT_BYTES = 1 << 40
@@ -74,7 +66,9 @@ class OperandCoalescing(NamedTuple):
     segments: float | None
     """Segments that one read of a warp touches, on average. None where nothing is known or read."""
     ideal: float | None
-    """Segments that it would touch if the elements that it reads were contiguous, on average. Never more than `segments`."""
+    """Segments that it would touch if the elements that it reads were contiguous, on average. Never more than
+    `segments`.
+    """
 
     @property
     def efficiency(self) -> float | None:
@@ -87,9 +81,10 @@ def coalescing(
 ) -> tuple[OperandCoalescing, ...]:
     """How each operand is read: one result for each way in which it is read.
 
-    `warp` successive outputs read together; `segment_bytes` is what one transaction fetches. Up to 64 warps, spread over the output, and up to 64
-    values of the range variables are sampled, with runtime variables at their lower bounds; all of them where the sampled warps differ and there are
-    no more than 2¹⁶ reads. InvalidArgumentError for a warp or segment below 1, LimitExceededError for a warp beyond `MAX_WARP`, else errors as for
+    `warp` successive outputs read together; `segment_bytes` is what one transaction fetches. Up to 64 warps, spread
+    over the output, and up to 64 values of the range variables are sampled, with runtime variables at their lower
+    bounds; all of them where the sampled warps differ and there are no more than 2¹⁶ reads. InvalidArgumentError for a
+    warp or segment below 1, LimitExceededError for a warp beyond `MAX_WARP`, else errors as for
     `output_to_input_physical`.
 
     >>> from xlashape.hlo import HloModule
@@ -185,8 +180,9 @@ def positions_read(
 ) -> PositionsRead:
     """The reads of warps by a map between positions without runtime variables: a sample, or `every` one.
 
-    The lanes of a warp are successive outputs, and each value of the range variables is one read. If an output `combines` elements, the lanes are
-    instead successive pairs of an output and the range variables, among which the one with the smallest stride changes first.
+    The lanes of a warp are successive outputs, and each value of the range variables is one read. If an output
+    `combines` elements, the lanes are instead successive pairs of an output and the range variables, among which the
+    one with the smallest stride changes first.
     """
     import numpy as np
 
@@ -224,7 +220,9 @@ def positions_read(
 
 
 def _by_stride(indexing_map: IndexingMap) -> list[int]:
-    """The numbers of the range variables among dimension and ranges, by how far their next value is in memory, the farthest first."""
+    """The numbers of the range variables among dimension and ranges, by how far their next value is in memory, the
+    farthest first.
+    """
     import numpy as np
 
     variables = (*indexing_map.dims, *indexing_map.ranges)

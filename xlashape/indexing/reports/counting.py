@@ -1,7 +1,8 @@
 """How many points a map has and how many elements it reaches, by a formula where there is one, else by enumeration.
 
-Variables that no expression has in common are independent, so counts multiply over groups of variables that expressions connect. A group is counted
-by a formula where its one result is a sum of multiples of unconstrained variables, else by enumeration with NumPy up to `MAX_POINTS`.
+Variables that no expression has in common are independent, so counts multiply over groups of variables that expressions
+connect. A group is counted by a formula where its one result is a sum of multiples of unconstrained variables, else by
+enumeration with NumPy up to `MAX_POINTS`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MAX_POINTS", "box_size", "distinct_elements", "fixed_runtime", "point_count", "reached_elements"]
 
 MAX_POINTS = 1 << 22
 """The most points of one group of variables that are enumerated."""
@@ -71,7 +71,8 @@ def distinct_elements(indexing_map: IndexingMap) -> int | None:
 
 
 def _groups(indexing_map: IndexingMap, *, results: bool) -> list[_Group]:
-    """The variables in groups that share no expression: constraints, and with `results` the results too. By union-find."""
+    """The variables in groups that share no expression: constraints, and with `results` the results too. By
+    union-find."""
     variables = [
         Variable(kind, i)
         for kind, group in zip(
@@ -139,11 +140,12 @@ def _image_size(group: _Group) -> int | None:
 
 
 def _sum_image_size(group: _Group) -> int | None:
-    """How many values Σ factor · variable takes; None where the result is not such a sum, or the rule below does not apply.
+    """How many values Σ factor · variable takes; None where the result is not such a sum, or the rule below does not
+    apply.
 
-    Variables are added by ascending |factor|. The values so far are all multiples of a step from 0 to `reach` (`is_dense`), or at least all
-    different. A factor that is a multiple of the step and at most `reach` + step leaves no gap: the values stay dense. A factor beyond `reach`
-    multiplies the number of values.
+    Variables are added by ascending |factor|. The values so far are all multiples of a step from 0 to `reach`
+    (`is_dense`), or at least all different. A factor that is a multiple of the step and at most `reach` + step leaves
+    no gap: the values stay dense. A factor beyond `reach` multiplies the number of values.
     """
     factors: dict[Variable, int] = {}
     for term in sum_terms(group.results[0]):
@@ -191,7 +193,8 @@ def box_size(indexing_map: IndexingMap) -> int:
 
 
 def reached_elements(indexing_map: IndexingMap) -> NDArray[np.int64]:
-    """The results at every point of the domain: int64[points, results]. The box is to have at most `MAX_POINTS` points."""
+    """The results at every point of the domain: int64[points, results]. The box is to have at most `MAX_POINTS`
+    points."""
     import numpy as np
 
     if indexing_map.is_known_empty:

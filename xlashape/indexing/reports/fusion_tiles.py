@@ -1,11 +1,13 @@
-"""The tile of every instruction of a fusion, for tiles of its results and of what it sums over: what a tiled kernel computes and loads at each step.
+"""The tile of every instruction of a fusion, for tiles of its results and of what it sums over: what a tiled kernel
+computes and loads at each step.
 
     tiling = tile_fusion(fusion)
     tiling.parameters                   # the sizes to choose: of the results' tiles, and of the blocks of contracted and reduced dimensions
     tiling.valid([16, 64, 32])          # whether every tile of every instruction is a box
     tiling.at([16, 64, 32])             # these boxes
 
-Answers the question of XLA's SymbolicTileAnalysis. Unlike that it takes any number of results, of different sizes too, and tiles of reduced dimensions.
+Answers the question of XLA's SymbolicTileAnalysis. Unlike that it takes any number of results, of different sizes too,
+and tiles of reduced dimensions.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ class TileParameter(NamedTuple):
     kind: Literal["output", "contracted", "reduced"]
     """A dimension of a result; one that a dot multiplies and sums over; one that a reduce reduces."""
     instruction: HloInstruction
-    """The instruction that has the dimension as its own (output), or sums over it. Results of equal sizes share their parameters: the first of them."""
+    """The instruction that has the dimension as its own (output), or sums over it. Results of equal sizes share their
+    parameters: the first of them.
+    """
     dimension: int
     """The number of the dimension: in the instruction's result (output), or in its first operand."""
     size: int
@@ -76,9 +80,13 @@ class InstructionTile(NamedTuple):
     instruction: HloInstruction
     leaf: int
     indexing: OperandIndexing
-    """From the indices of the parameters, in their order, to the elements of the leaf: simplified, with the producers of its runtime variables."""
+    """From the indices of the parameters, in their order, to the elements of the leaf: simplified, with the producers
+    of its runtime variables.
+    """
     symbolic: SymbolicTile | None
-    """Offsets, sizes and strides of the tile, as expressions in the sizes d0, d1, … of the parameters; None where no such form is found."""
+    """Offsets, sizes and strides of the tile, as expressions in the sizes d0, d1, … of the parameters; None where no
+    such form is found.
+    """
 
     @property
     def is_scalar(self) -> bool:
@@ -86,7 +94,9 @@ class InstructionTile(NamedTuple):
         return not self.indexing.map.results and not self.indexing.map.is_undefined
 
     def box(self, sizes: Sequence[int], start: Sequence[int] | None = None) -> TileBox | None:
-        """The elements of a tile of these sizes that begins at `start`, with runtime variables at their lower bounds; None if they do not form a box."""
+        """The elements of a tile of these sizes that begins at `start`, with runtime variables at their lower bounds;
+        None if they do not form a box.
+        """
         if self.is_scalar:
             return TileBox((), (), ())
         if self.symbolic is None:
@@ -100,11 +110,14 @@ class PlacedTile(NamedTuple):
 
     tile: InstructionTile
     box: TileBox | None
-    """The elements, with runtime variables at their lower bounds; None if they do not form a box. A size of 0: nothing is read."""
+    """The elements, with runtime variables at their lower bounds; None if they do not form a box. A size of 0: nothing
+    is read.
+    """
 
 
 class FusionTiling:
-    """The tiles of a fusion's instructions. `parameters` are the sizes to choose, in the order in which all questions take them.
+    """The tiles of a fusion's instructions. `parameters` are the sizes to choose, in the order in which all questions
+    take them.
 
     >>> from xlashape.hlo import HloModule
     >>> fusion = HloModule.parse('''HloModule m
@@ -117,7 +130,8 @@ class FusionTiling:
     ... }
     ... ENTRY e { x = f32[64,96] parameter(0) ROOT y = f32[8,8] fusion(x), kind=kInput, calls=f }''').entry.root
     >>> tiling = tile_fusion(fusion)
-    >>> for parameter in tiling.parameters: print(parameter)
+    >>> for parameter in tiling.parameters:
+    ...     print(parameter)
     output dimension 0 of r, size 8
     output dimension 1 of r, size 8
     reduced dimension 2 of r, size 96
@@ -152,7 +166,8 @@ class FusionTiling:
 
     @property
     def constraints(self) -> TileConstraints:
-        """All tiles' constraints on the sizes d0, d1, … of the parameters; unsatisfiable if an instruction has no symbolic tile.
+        """All tiles' constraints on the sizes d0, d1, … of the parameters; unsatisfiable if an instruction has no
+        symbolic tile.
 
         LimitExceededError if they have more than 4,096 alternatives; `valid` needs none of this.
         """
@@ -179,8 +194,9 @@ class FusionTiling:
     def valid(self, sizes: Sequence[int]) -> bool:
         """Whether tiles of these sizes, put next to each other from index 0 on, make a box of each instruction.
 
-        The constraints say so for the tile at 0. Where they do not always hold, all tiles of the grid that differ for them are looked at; beyond 4,096 of
-        these, the constraints decide. InvalidArgumentError for sizes that tiles of these parameters cannot have.
+        The constraints say so for the tile at 0. Where they do not always hold, all tiles of the grid that differ for
+        them are looked at; beyond 4,096 of these, the constraints decide. InvalidArgumentError for sizes that tiles of
+        these parameters cannot have.
         """
         chosen = self._checked(sizes)
         if self.untiled:
@@ -191,7 +207,8 @@ class FusionTiling:
         )
 
     def sizes(self, most: int | None = None) -> Iterator[tuple[int, ...]]:
-        """The valid sizes of which each is a power of two or the whole dimension, and at most `most`; the last parameter varies fastest.
+        """The valid sizes of which each is a power of two or the whole dimension, and at most `most`; the last
+        parameter varies fastest.
 
         InvalidArgumentError for `most` below 1.
         """
@@ -201,9 +218,11 @@ class FusionTiling:
         return (sizes for sizes in product(*candidates) if self.valid(sizes))
 
     def at(self, sizes: Sequence[int], start: Sequence[int] | None = None) -> tuple[PlacedTile, ...]:
-        """Every tile in numbers, for the step of the kernel whose tile has these sizes and begins at index `start` of the parameters, by default 0.
+        """Every tile in numbers, for the step of the kernel whose tile has these sizes and begins at index `start` of
+        the parameters, by default 0.
 
-        A tile that extends beyond a dimension is cut off there. InvalidArgumentError for sizes or a start that do not fit the parameters.
+        A tile that extends beyond a dimension is cut off there. InvalidArgumentError for sizes or a start that do not
+        fit the parameters.
         """
         chosen = self._checked(sizes)
         first = [0] * len(chosen) if start is None else integers(start, "start")
@@ -237,9 +256,10 @@ class FusionTiling:
 def tile_fusion(fusion: HloInstruction | HloComputation) -> FusionTiling:
     """The tiles of all instructions that the results of a fusion are computed from, its parameters included.
 
-    `fusion` is a fusion instruction or the computation itself; of any other instruction, the tiles are its own and those of its operands. Results of
-    equal sizes are tiled alike, those of other sizes by parameters of their own. A fusion or call within the computation is one instruction: what it sums
-    over within, its tiles take whole; so do windows.
+    `fusion` is a fusion instruction or the computation itself; of any other instruction, the tiles are its own and
+    those of its operands. Results of equal sizes are tiled alike, those of other sizes by parameters of their own. A
+    fusion or call within the computation is one instruction: what it sums over within, its tiles take whole; so do
+    windows.
 
     InvalidArgumentError for a dimension without a bound in a result, LimitExceededError for more than 4,096 tiles
     or 128 parameters, else errors as for `output_to_input`.
@@ -254,7 +274,9 @@ def tile_fusion(fusion: HloInstruction | HloComputation) -> FusionTiling:
 
 
 class _Walk:
-    """From the results through all instructions before them, users first: the maps from the parameters' indices to each instruction."""
+    """From the results through all instructions before them, users first: the maps from the parameters' indices to each
+    instruction.
+    """
 
     def __init__(self, root: HloInstruction, order: list[HloInstruction]) -> None:
         self.analysis = Analysis()
@@ -345,7 +367,9 @@ class _Walk:
 
 
 def _array_of(root: HloInstruction, leaf: int) -> tuple[HloInstruction, int]:
-    """The instruction that computes a leaf of the root, and the number of that leaf in its result: a tuple computes none."""
+    """The instruction that computes a leaf of the root, and the number of that leaf in its result: a tuple computes
+    none.
+    """
     while root.opcode is Opcode.TUPLE:
         for operand in root.operands:
             count = len(leaves(operand.shape))
@@ -359,7 +383,9 @@ def _array_of(root: HloInstruction, leaf: int) -> tuple[HloInstruction, int]:
 
 
 def _summed_dimensions(instruction: HloInstruction) -> list[TileParameter]:
-    """A parameter for every dimension of the first operand that a dot or reduce sums over, in the order of the range variables of its maps."""
+    """A parameter for every dimension of the first operand that a dot or reduce sums over, in the order of the range
+    variables of its maps.
+    """
     proto: Any = instruction.proto
     if instruction.opcode in (Opcode.DOT, Opcode.SCALED_DOT):
         dimensions, kind = proto.dot_dimension_numbers.lhs_contracting_dimensions, "contracted"

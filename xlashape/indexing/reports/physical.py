@@ -1,7 +1,7 @@
 """Physical maps: a layout as a map, and an operation's maps between positions of buffers.
 
-A position counts elements from the start of an array's buffer, tiles and padding included (`xlashape.shape.tiling`). The formula is that of
-`xlashape.shape`, computed with symbolic expressions in place of numbers.
+A position counts elements from the start of an array's buffer, tiles and padding included (`xlashape.shape.tiling`).
+The formula is that of `xlashape.shape`, computed with symbolic expressions in place of numbers.
 """
 
 from __future__ import annotations
@@ -21,20 +21,13 @@ from xlashape.shape.tiling.formula import geometry, logical_index, physical_posi
 from xlashape.symbolic import IndexingMap, Interval, dim
 from xlashape.symbolic.expr.expression import as_expr
 
-__all__ = [
-    "logical_to_physical",
-    "output_to_input_physical",
-    "physical_of",
-    "physical_of_operand",
-    "physical_to_logical",
-]
-
 
 @cached(max_bytes=8 << 20, weigh=lambda key, value: 400 + map_bytes(value))
 def logical_to_physical(shape: Shape) -> IndexingMap:
     """From an index of an array (or of the one a buffer holds) to the position of its element.
 
-    A shape without a layout has the default layout; a dynamic dimension counts with its bound. InvalidShapeError for a shape without positions.
+    A shape without a layout has the default layout; a dynamic dimension counts with its bound. InvalidShapeError for a
+    shape without positions.
 
     >>> logical_to_physical(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
     (d0, d1) -> ((d0 / 2) * 12 + (d1 / 2) * 4 + (d0 mod 2) * 2 + d1 mod 2), domain: d0 in [0, 2], d1 in [0, 4]
@@ -63,12 +56,13 @@ def physical_to_logical(shape: Shape) -> IndexingMap:
 def output_to_input_physical(instruction: HloInstruction, output: int = 0) -> tuple[OperandIndexingSet, ...]:
     """From a position in the buffer of an output to positions in the buffers of the operands; simplified.
 
-    One set for each operand, as for `output_to_input`. Runtime variables keep their producers, whose own maps lead to indices, not to positions.
-    Maps from or to an array with an unbounded dimension are undefined. InvalidArgumentError for an output that is not an array, SizeOverflowError
-    for a buffer with more elements than int64 counts.
+    One set for each operand, as for `output_to_input`. Runtime variables keep their producers, whose own maps lead to
+    indices, not to positions. Maps from or to an array with an unbounded dimension are undefined. InvalidArgumentError
+    for an output that is not an array, SizeOverflowError for a buffer with more elements than int64 counts.
 
     >>> from xlashape.hlo import HloModule
-    >>> text = "HloModule m ENTRY e { p = f32[4,8]{1,0} parameter(0) ROOT t = f32[8,4]{1,0} transpose(p), dimensions={1,0} }"
+    >>> text = '''HloModule m ENTRY e { p = f32[4,8]{1,0} parameter(0)
+    ... ROOT t = f32[8,4]{1,0} transpose(p), dimensions={1,0} }'''
     >>> (reads,) = output_to_input_physical(HloModule.parse(text).entry.root)
     >>> reads.map
     (d0) -> ((d0 mod 4) * 8 + d0 / 4), domain: d0 in [0, 31]
@@ -94,7 +88,9 @@ def physical_of(
 
 
 def physical_of_operand(output: Shape, reads: OperandIndexingSet, operand: Sequence[Shape]) -> OperandIndexingSet:
-    """From positions of an output of this shape to positions of an operand with these leaves. Leaves that are not arrays are left out."""
+    """From positions of an output of this shape to positions of an operand with these leaves. Leaves that are not
+    arrays are left out.
+    """
     return OperandIndexingSet(
         [
             _between_positions(output, read, operand[read.leaf])

@@ -1,4 +1,5 @@
-"""How well instructions read: utilisation and coalescing of every operand, for one instruction or for all that a module executes.
+"""How well instructions read: utilisation and coalescing of every operand, for one instruction or for all that a module
+executes.
 
 for reads in operand_reads(fusion):                      # one OperandReads for each operand
     reads.utilisation.utilisation, reads.accesses[0].stride
@@ -24,17 +25,6 @@ from xlashape.indexing.reports.utilisation import OperandUtilisation, utilisatio
 from xlashape.indexing.walk.analysis import Analysis
 from xlashape.limits import spend
 
-__all__ = [
-    "FailedReads",
-    "InstructionReads",
-    "OperandReads",
-    "OutputReads",
-    "executed_readers",
-    "instruction_reads",
-    "module_reads",
-    "operand_reads",
-]
-
 
 class OperandReads(NamedTuple):
     """How one output of an instruction reads one operand."""
@@ -59,7 +49,9 @@ class InstructionReads(NamedTuple):
 
     @property
     def error(self) -> XlashapeError | None:
-        """Why it is not known how the instruction reads: what `operand_reads` raises for this output. None where it is known."""
+        """Why it is not known how the instruction reads: what `operand_reads` raises for this output. None where it is
+        known.
+        """
         return None
 
 
@@ -81,7 +73,9 @@ class FailedReads(InstructionReads):
 
 
 class OutputReads(Frozen, Displayed):
-    """How one output of an instruction reads its operands: a sequence of one OperandReads for each operand, equal to a tuple of the same."""
+    """How one output of an instruction reads its operands: a sequence of one OperandReads for each operand, equal to a
+    tuple of the same.
+    """
 
     __slots__ = ("instruction", "operands", "output")
 
@@ -143,7 +137,9 @@ def instruction_reads(
     segment_bytes: int = 128,
     analysis: Analysis | None = None,
 ) -> Iterator[InstructionReads]:
-    """`operand_reads` of one output, or of every output that is an array. `analysis` serves several instructions of one module."""
+    """`operand_reads` of one output, or of every output that is an array. `analysis` serves several instructions of one
+    module.
+    """
     analysis = analysis or Analysis()
     arrays = [number for number, leaf in enumerate(leaves(instruction.shape)) if leaf.is_array or leaf.is_buffer]
     for number in arrays if output is None else (output,):
@@ -153,13 +149,18 @@ def instruction_reads(
 
 
 def module_reads(module: HloModule, *, warp: int = 32, segment_bytes: int = 128) -> Iterator[InstructionReads]:
-    """`operand_reads` of every output of every instruction that `executed_readers` names; lazily. `xlashape.reads` makes a report of them.
+    """`operand_reads` of every output of every instruction that `executed_readers` names; lazily. `xlashape.reads`
+    makes a report of them.
 
-    Equal operations on equal shapes are analysed once. Outputs that are not arrays are left out. An instruction that `operand_reads` refuses
-    has an `error`, and the others are answered. Errors of the budget in force are raised.
+    Equal operations on equal shapes are analysed once. Outputs that are not arrays are left out. An instruction that
+    `operand_reads` refuses has an `error`, and the others are answered. Errors of the budget in force are raised.
 
-    >>> text = "HloModule m ENTRY e { p = f32[8,8] parameter(0) t = f32[8,8] transpose(p), dimensions={1,0} ROOT r = (f32[8,8]) tuple(t) }"
-    >>> [(reads.instruction.name, reads.operands[0].utilisation.utilisation) for reads in module_reads(HloModule.parse(text))]
+    >>> text = '''HloModule m ENTRY e { p = f32[8,8] parameter(0) t = f32[8,8] transpose(p), dimensions={1,0}
+    ... ROOT r = (f32[8,8]) tuple(t) }'''
+    >>> [
+    ...     (reads.instruction.name, reads.operands[0].utilisation.utilisation)
+    ...     for reads in module_reads(HloModule.parse(text))
+    ... ]
     [('t', 1.0)]
     """
     check_module(module)
@@ -184,9 +185,10 @@ def _module_reads(module: HloModule, warp: int, segment_bytes: int) -> Iterator[
 def executed_readers(module: HloModule) -> list[HloInstruction]:
     """The instructions that read arrays from memory, in the module's order.
 
-    These are instructions of the entry computation and of the computations that it executes instruction by instruction: bodies of loops, branches,
-    calls. Instructions that are fused or applied to elements have no arrays in memory. Instructions that move no data read nothing: tuples and their
-    elements, bitcasts, barriers, and the loops, branches and calls themselves.
+    These are instructions of the entry computation and of the computations that it executes instruction by instruction:
+    bodies of loops, branches, calls. Instructions that are fused or applied to elements have no arrays in memory.
+    Instructions that move no data read nothing: tuples and their elements, bitcasts, barriers, and the loops, branches
+    and calls themselves.
     """
     check_module(module)
     return [

@@ -4,11 +4,12 @@ Tiles: a tile of the output pushed through a map gives the tile of the operand.
 
 A tile is a box with strides: along each dimension `size` indices from `offset` on, `stride` apart.
 
-- `push_tile` computes the tile for given numbers, exactly: there is a tile if and only if the elements reached form one. It enumerates the elements
-  where there are few.
-- `symbolic_tile` computes it for all sizes at once (`xlashape.symbolic.tile`, which matches `xla::SymbolicTile`): expressions in the tile's sizes, and
-  the constraints under which they hold. Its `evaluate` gives the box of any tile without enumerating elements. That box is the one that `push_tile`
-  gives, except that strides may be negative, which `push_tile` reverses, and except for the stride of a size of 1.
+- `push_tile` computes the tile for given numbers, exactly: there is a tile if and only if the elements reached form
+  one. It enumerates the elements where there are few.
+- `symbolic_tile` computes it for all sizes at once (`xlashape.symbolic.tile`, which matches `xla::SymbolicTile`):
+  expressions in the tile's sizes, and the constraints under which they hold. Its `evaluate` gives the box of any tile
+  without enumerating elements. That box is the one that `push_tile` gives, except that strides may be negative, which
+  `push_tile` reverses, and except for the stride of a size of 1.
 
 The tile of each operand that a tile of the output reads: what a tiled kernel has to load.
 
@@ -21,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from xlashape.errors import InvalidArgumentError, LimitExceededError
+from xlashape.errors import InvalidArgumentError, InvalidIndexError, LimitExceededError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import is_unbounded
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
@@ -54,11 +55,13 @@ FEW_POINTS = 1 << 12
 
 
 def push_tile(indexing_map: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | None:
-    """The elements that a map reaches from a tile of its dimensions, if they form a tile; None if they do not, or there are none.
+    """The elements that a map reaches from a tile of its dimensions, if they form a tile; None if they do not, or there
+    are none.
 
-    `tile` may be sizes alone: a tile at the origin with strides 1. Range variables take all their values, runtime variables their lower bound. A tile
-    that extends beyond the map's bounds is cut off there. InvalidArgumentError for a tile of another rank, or an undefined map; LimitExceededError
-    for a tile of too many elements to enumerate that has no symbolic tile.
+    `tile` may be sizes alone: a tile at the origin with strides 1. Range variables take all their values, runtime
+    variables their lower bound. A tile that extends beyond the map's bounds is cut off there. InvalidArgumentError for
+    a tile of another rank, or an undefined map; LimitExceededError for a tile of too many elements to enumerate that
+    has no symbolic tile.
 
     >>> rows = IndexingMap.parse("(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]")
     >>> push_tile(rows, [16]), push_tile(rows, [12])
@@ -120,8 +123,27 @@ def _checked(tile: TileBox | Sequence[int]) -> TileBox:
         raise InvalidArgumentError(f"tile takes sizes or a TileBox, not {type(tile).__name__}", field="tile") from None
 
 
+def _check_place(tile: TileBox, indexing_map: IndexingMap) -> None:
+    """Raises unless a tile of an output begins within the output and has steps forward that stay within it. Its sizes
+    may reach over the edge: XLA's tiles do where they do not divide an array, and Triton's sizes are powers of two.
+    """
+    # `push_tile` compares the ranks.
+    for d, (offset, size, stride, var) in enumerate(zip(*tile, indexing_map.dims, strict=False)):
+        last = var.bounds.upper
+        if offset < 0 or offset > max(0, last):
+            message = f"the tile begins at {offset} along dimension {d}, whose indices are 0 to {last}"
+            raise InvalidIndexError(message, field="tile")
+        if stride < 1 and size > 1:
+            message = f"the tile has stride {stride} along dimension {d}: expected 1 or more"
+            raise InvalidArgumentError(message, field="tile")
+        if stride > max(1, last) and size > 1:
+            message = f"the tile has stride {stride} along dimension {d}, whose indices are 0 to {last}: the first step leaves them"
+            raise InvalidArgumentError(message, field="tile")
+
+
 def _by_symbolic_tile(indexing_map: IndexingMap, tile: TileBox, pushed: IndexingMap) -> TileBox | None:
-    """The tile that `indexing_map` reaches from a tile, by the symbolic tile of `indexing_map` or of `pushed`; None where neither gives it.
+    """The tile that `indexing_map` reaches from a tile, by the symbolic tile of `indexing_map` or of `pushed`; None
+    where neither gives it.
 
     `pushed` is `indexing_map` from the indices within the tile. Strides of the result are not negative.
     """
@@ -179,7 +201,9 @@ class OperandTile(NamedTuple):
     symbolic: SymbolicTile | None
     """The operand's tile for an output tile of any size; None where no such form is found."""
     tile: TileBox | None
-    """The operand's tile for the given output tile, with runtime variables at their lower bounds; None if the elements that are read do not form a tile, or are not known."""
+    """The operand's tile for the given output tile, with runtime variables at their lower bounds; None if the elements
+    that are read do not form a tile, or are not known.
+    """
 
 
 def operand_tiles(
@@ -187,9 +211,11 @@ def operand_tiles(
 ) -> tuple[OperandTile, ...]:
     """The tiles that a tile of an output reads: one result for each way in which an operand is read.
 
-    `tile` may be sizes alone: a tile at the origin with strides 1. Without a tile, the results have symbolic tiles alone. A tile that extends beyond
-    the output is cut off there. InvalidArgumentError for a tile of another rank or with a size below 1, LimitExceededError for one
-    of too many elements, else errors as for `output_to_input`.
+    `tile` may be sizes alone: a tile at the origin with strides 1. Without a tile, the results have symbolic tiles
+    alone. A tile that extends beyond the output is cut off there, as tiles at the edge of an array are.
+    InvalidIndexError for a tile that begins outside the output, InvalidArgumentError for one of another rank, with a
+    size below 1 or with several indices and a stride below 1 or beyond the output, LimitExceededError for one of too
+    many elements, else errors as for `output_to_input`.
 
     >>> from xlashape.hlo import HloModule
     >>> text = "HloModule m ENTRY e { p = f32[64,32] parameter(0) ROOT t = f32[32,64] transpose(p), dimensions={1,0} }"
@@ -198,6 +224,7 @@ def operand_tiles(
     TileBox(offsets=(0, 0), sizes=(16, 4), strides=(1, 1))
     """
     tiles: list[OperandTile] = []
+    box = None if tile is None else _checked(tile)
     with errors_name_instruction(instruction):
         for operand, accesses in enumerate(output_to_input(instruction, output)):
             shapes = instruction.shape, instruction.operands[operand].shape
@@ -206,6 +233,8 @@ def operand_tiles(
                 if has_no_bound or access.map.is_undefined:
                     tiles.append(OperandTile(operand, access, None, None))
                     continue
-                pushed = None if tile is None else push_tile(access.map, tile)
+                if box is not None:
+                    _check_place(box, access.map)
+                pushed = None if box is None else push_tile(access.map, box)
                 tiles.append(OperandTile(operand, access, symbolic_tile(access.map), pushed))
     return tuple(tiles)

@@ -23,15 +23,6 @@ from xlashape.math import product
 from xlashape.shape import Shape
 from xlashape.symbolic import IndexingMap, VariableKind
 
-__all__ = [
-    "OperandUtilisation",
-    "has_offset_of_elements",
-    "operand_utilisation",
-    "point_count_of",
-    "utilisation_of",
-    "utilisation_of_operand",
-]
-
 
 class OperandUtilisation(NamedTuple):
     """What one output reads of one operand (of all its leaves together)."""
@@ -63,8 +54,8 @@ class OperandUtilisation(NamedTuple):
 def operand_utilisation(instruction: HloInstruction, output: int = 0) -> tuple[OperandUtilisation, ...]:
     """How much of each operand the instruction reads for one of its outputs.
 
-    A runtime offset of the whole operation changes which elements are read, but not how many. Where each element has an offset of its own (gather),
-    `distinct` is an upper bound. Errors as for `output_to_input`.
+    A runtime offset of the whole operation changes which elements are read, but not how many. Where each element has an
+    offset of its own (gather), `distinct` is an upper bound. Errors as for `output_to_input`.
 
     >>> from xlashape.hlo import HloModule
     >>> text = "HloModule m ENTRY e { p = f32[10] parameter(0) ROOT s = f32[5] slice(p), slice={[0:5]} }"
@@ -150,7 +141,9 @@ class _Count(NamedTuple):
 
 
 def point_count_of(indexing_map: IndexingMap) -> int | None:
-    """How many reads a map has, with runtime variables at their lower bounds; None where there are too many to enumerate."""
+    """How many reads a map has, with runtime variables at their lower bounds; None where there are too many to
+    enumerate.
+    """
     return _kept_point_count(indexing_map).value
 
 

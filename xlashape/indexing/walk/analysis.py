@@ -1,23 +1,27 @@
-"""`Analysis`: answers questions about instructions, walking through the computations that they call. Hard code: read `coroutines` first.
+"""`Analysis`: answers questions about instructions, walking through the computations that they call. Hard code: read
+`coroutines` first.
 
 The walk through one computation (`_walk_back`, `_walk_forward`), in plain words:
 
-- *State*: for each instruction seen so far, and each leaf of it, the set of maps that lead there from where the walk began.
+- *State*: for each instruction seen so far, and each leaf of it, the set of maps that lead there from where the walk
+  began.
 - *Start*: the result (a parameter) of the computation, with the identity.
-- *Step*: take the next instruction, users before their operands (forward: operands before their users), and compose every map that leads to it with
-  every map from it to its operands (forward: from its operands to it). Equal maps are one member of a set.
+- *Step*: take the next instruction, users before their operands (forward: operands before their users), and compose
+  every map that leads to it with every map from it to its operands (forward: from its operands to it). Equal maps are
+  one member of a set.
 - *End*: every instruction has been visited once. The sets at the parameters (forward: at the result) are the answer.
 
-Because equal maps are one, 2ⁿ paths through n diamonds cost n steps. What is given up where a leaf is reached by many different maps, `coroutines`
-says: a walk through a fusion ends with a LimitExceededError (a loop or scan catches that error and gives a coarser answer), one through a branch or
-called computation goes on with "every element".
+Because equal maps are one, 2ⁿ paths through n diamonds cost n steps. What is given up where a leaf is reached by many
+different maps, `coroutines` says: a walk through a fusion ends with a LimitExceededError (a loop or scan catches that
+error and gives a coarser answer), one through a branch or called computation goes on with "every element".
 
     f { p0 = f32[8,8]  t = f32[8,8] transpose(p0)  ROOT r = f32[8,8] add(p0, t) }
 
-From the result of f: at r the identity; at p0 the identity and, through t, (d0, d1) -> (d1, d0); so p0 has a set of two maps.
+From the result of f: at r the identity; at p0 the identity and, through t, (d0, d1) -> (d1, d0); so p0 has a set of two
+maps.
 
-A call within a computation is answered by a walk through the called computation, which is kept for the next call of the same computation.
-Matches XLA's ComputeGroupedOutputToInputIndexing and its maps of fusions.
+A call within a computation is answered by a walk through the called computation, which is kept for the next call of the
+same computation. Matches XLA's ComputeGroupedOutputToInputIndexing and its maps of fusions.
 """
 
 from __future__ import annotations
@@ -72,9 +76,11 @@ Reached: TypeAlias = dict[HloInstruction, dict[int, Accesses]]
 
 
 class Analysis:
-    """Answers questions about many instructions: what it finds out about computations and compositions serves the next question.
+    """Answers questions about many instructions: what it finds out about computations and compositions serves the next
+    question.
 
-    Ask about instructions of one module, from one thread; the functions of `xlashape.indexing` make an analysis for each call. Errors are theirs.
+    Ask about instructions of one module, from one thread; the functions of `xlashape.indexing` make an analysis for
+    each call. Errors are theirs.
 
     >>> from xlashape.hlo import HloModule
     >>> text = "HloModule m ENTRY e { p = f32[4,8] parameter(0) ROOT r = f32[32] reshape(p) }"
@@ -117,7 +123,9 @@ class Analysis:
         return answer_of_signature(instruction, output, known)
 
     def input_to_output(self, instruction: HloInstruction, operand: int, leaf: int) -> Answer:
-        """One set for each leaf of the result. An operand without arrays, `()`, has an answer for leaf 0: no element of it is read."""
+        """One set for each leaf of the result. An operand without arrays, `()`, has an answer for leaf 0: no element of
+        it is read.
+        """
         operands = instruction.operands
         if leaf == 0 and 0 <= operand < len(operands) and has_no_arrays(operands[operand], 0):
             return (NOT_ACCESSED,) * leaf_count(instruction.shape)
@@ -126,7 +134,8 @@ class Analysis:
         return answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(instruction.proto.opcode))
 
     def to_ancestors(self, instruction: HloInstruction, output: int, among: set[HloInstruction] | None) -> Reached:
-        """From a leaf of an instruction to every instruction before it in its computation (to those `among`, if given)."""
+        """From a leaf of an instruction to every instruction before it in its computation (to those `among`, if
+        given)."""
         reached: Reached = {}
 
         def walk() -> MapsCoroutine:
@@ -140,10 +149,11 @@ class Analysis:
     # -----------------------------------------------------------------------------------------------------
 
     def _run(self, first: MapsCoroutine) -> ComputationMaps:
-        """Runs a coroutine to its end. When it requests the maps of a computation, the walk through that computation runs first.
+        """Runs a coroutine to its end. When it requests the maps of a computation, the walk through that computation
+        runs first.
 
-        `stack` holds the coroutines that wait, each with the request that it answers. A LimitExceededError for too many accesses is thrown into the
-        coroutine that waits for the failed walk; any other error ends the run.
+        `stack` holds the coroutines that wait, each with the request that it answers. A LimitExceededError for too many
+        accesses is thrown into the coroutine that waits for the failed walk; any other error ends the run.
         """
         stack: list[tuple[ComputationRequest | None, MapsCoroutine]] = [(None, first)]
         value: ComputationMaps | None = None
@@ -196,7 +206,9 @@ class Analysis:
     def _call_from_output(
         self, instruction: HloInstruction, output: int, limits: PathLimits | None = None
     ) -> MapsCoroutine:
-        """One set for each operand of an operation whose maps come from the computations that it calls. `limits` are those of the walk around it."""
+        """One set for each operand of an operation whose maps come from the computations that it calls. `limits` are
+        those of the walk around it.
+        """
         opcode = instruction.proto.opcode
         outputs, operands = leaves(instruction.shape), instruction.operands
         check_output(instruction, output, len(outputs))
@@ -223,7 +235,9 @@ class Analysis:
     def _call_from_operand(
         self, instruction: HloInstruction, operand: int, leaf: int, limits: PathLimits | None = None
     ) -> MapsCoroutine:
-        """One set for each leaf of the result of an operation whose maps come from the computations that it calls; `limits` as above."""
+        """One set for each leaf of the result of an operation whose maps come from the computations that it calls;
+        `limits` as above.
+        """
         opcode = instruction.proto.opcode
         outputs, operands = leaves(instruction.shape), instruction.operands
         check_operand(instruction, operand, leaf)
@@ -257,7 +271,8 @@ class Analysis:
         arguments: Sequence[HloInstruction],
         result: Shape,
     ) -> None:
-        """Raises InvalidModuleError unless the arguments have the sizes of the parameters, and the results those of the instruction's result.
+        """Raises InvalidModuleError unless the arguments have the sizes of the parameters, and the results those of the
+        instruction's result.
 
         A fusion may have more operands than parameters: the last operands are not read.
         """
@@ -312,7 +327,9 @@ class Analysis:
         among: set[HloInstruction] | None,
         limits: PathLimits,
     ) -> MapsCoroutine:
-        """Fills `reached` with the maps from a leaf of `start` to every instruction before it (to those `among`, if given)."""
+        """Fills `reached` with the maps from a leaf of `start` to every instruction before it (to those `among`, if
+        given).
+        """
         check_output(start, output, leaf_count(start.shape))
         first = _identity(start.shape, output)
         reached[start] = {output: {first: None}}
@@ -369,7 +386,9 @@ class Analysis:
         first: OperandIndexing,
         limits: PathLimits,
     ) -> None:
-        """Adds the accesses composed with a step to those that lead to the target, in its leaf `leaf` (None: in the leaf that the step leads to)."""
+        """Adds the accesses composed with a step to those that lead to the target, in its leaf `leaf` (None: in the
+        leaf that the step leads to).
+        """
         for second in step.members:
             number = second.leaf if leaf is None else leaf
             of_leaf = reached.setdefault(target, {}).setdefault(number, {})
@@ -398,7 +417,9 @@ class Analysis:
 
 
 def _maps_of_call(instruction: HloInstruction, request: ComputationRequest, limits: PathLimits | None) -> MapsCoroutine:
-    """The maps of the computation that a fusion or call calls: of a fusion exactly, if that is possible or the walk around it must be exact."""
+    """The maps of the computation that a fusion or call calls: of a fusion exactly, if that is possible or the walk
+    around it must be exact.
+    """
     if instruction.proto.opcode == Opcode.FUSION:
         try:
             return (yield request)
@@ -417,7 +438,9 @@ def _give_up(
     *,
     exchanges: bool,
 ) -> None:
-    """Replaces the accesses of a leaf of the target by that to every element, as the leaf `leaf` of the answer. `first`: where the walk began."""
+    """Replaces the accesses of a leaf of the target by that to every element, as the leaf `leaf` of the answer.
+    `first`: where the walk began.
+    """
     of_leaf.clear()
     dims = tuple([var.bounds.upper + 1 for var in first.map.dims])
     of_leaf[every_element(dims, dims_of(leaves(target.shape)[number]), leaf, exchanges=exchanges).simplify()] = None

@@ -1,12 +1,14 @@
 """The maps of the steps of asynchronous operations, where they come from the computation that runs.
 
-The result of a start or update is its state, the tuple (operands so far, what the called computation returns, contexts that hold no element):
+The result of a start or update is its state, the tuple (operands so far, what the called computation returns, contexts
+that hold no element):
 
     start  = ((f32[4]), f32[4], u32[]) add-start(a)                      result: reads a through the computation
     update = ((f32[4], f32[4]), f32[4], u32[]) add-update(start, b)      result: that of `start`, and b through the computation
 
-What a start reads and what its updates read is together what the computation reads. A state may lack the result, or elements of it, as long as no
-later step adds them. The step that adds them reads the operands in the state through the computation:
+What a start reads and what its updates read is together what the computation reads. A state may lack the result, or
+elements of it, as long as no later step adds them. The step that adds them reads the operands in the state through the
+computation:
 
     start  = ((), (), u32[]) add-start()
     update = ((f32[4], f32[4]), (), u32[]) add-update(start, a, b)       hands a and b on
@@ -33,7 +35,9 @@ from xlashape.shape import Shape
 
 
 def calls_computation(instruction: HloInstruction) -> bool:
-    """Whether the maps of an instruction come from a computation: those of an async-update or async-done do if it adds to the state."""
+    """Whether the maps of an instruction come from a computation: those of an async-update or async-done do if it adds
+    to the state.
+    """
     opcode = instruction.proto.opcode
     if opcode not in (Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE):
         return opcode in CALLS
@@ -138,7 +142,9 @@ _Parts: TypeAlias = "list[_Part]"
 
 
 def _parts_of(part: Shape, whole: Shape, kind: _Kind, first: int = 0) -> Iterator[_Part]:
-    """The leaves of a part of `whole` that a state has so far: tuples may lack their last elements. ValueError where it does not fit."""
+    """The leaves of a part of `whole` that a state has so far: tuples may lack their last elements. ValueError where it
+    does not fit.
+    """
     if not part.is_tuple:
         if whole.is_tuple or dims_of(part) != dims_of(whole):
             raise ValueError

@@ -1,32 +1,38 @@
 """Computations that call computations, without recursion and within limits.
 
-How code asks for the maps of a called computation without recursion: it is a generator that yields a request and is sent the maps.
+How code asks for the maps of a called computation without recursion: it is a generator that yields a request and is
+sent the maps.
 
-Computations call computations, thousands deep in made-up modules, so a recursive walk would overflow the interpreter's stack. Code that needs the
-maps of a computation is written as a generator instead:
+Computations call computations, thousands deep in made-up modules, so a recursive walk would overflow the interpreter's
+stack. Code that needs the maps of a computation is written as a generator instead:
 
     def maps_of_call(computation: HloComputation) -> MapsCoroutine:
         maps = yield ComputationRequest(computation, FROM_RESULT, leaf=0)
         return maps
 
-`Analysis` runs such a generator. When it yields a request whose answer is not known yet, `Analysis` puts it on a list, runs the generator that walks
-the requested computation, and sends its result to the one that waits. A generator delegates to another with `yield from`.
+`Analysis` runs such a generator. When it yields a request whose answer is not known yet, `Analysis` puts it on a list,
+runs the generator that walks the requested computation, and sends its result to the one that waits. A generator
+delegates to another with `yield from`.
 
-Where a computation reads an array in too many ways, a LimitExceededError of the limit `ACCESSES` is thrown into the generator that waits for it. The
-generator may catch it and give a coarser answer.
+Where a computation reads an array in too many ways, a LimitExceededError of the limit `ACCESSES` is thrown into the
+generator that waits for it. The generator may catch it and give a coarser answer.
 
-`with_call_arguments` names the offsets that a computation is given from its caller: two calls of one computation may read at two offsets. Within a
-called computation, the producer of an offset may be a parameter. Seen from the caller it is the argument that the parameter takes.
+`with_call_arguments` names the offsets that a computation is given from its caller: two calls of one computation may
+read at two offsets. Within a called computation, the producer of an offset may be a parameter. Seen from the caller it
+is the argument that the parameter takes.
 
 How many maps a walk through one computation keeps, and what it does with more.
 
-A fusion is small, and its maps are what XLA answers: a walk through it keeps up to `MAX_ACCESSES` different maps to one leaf, and ends with a
-LimitExceededError beyond. A branch of a conditional, or a called computation, may be a whole model with hundreds of results, each of which reads
-hundreds of arrays along many paths. A walk through it gives up exactness instead, one leaf at a time:
+A fusion is small, and its maps are what XLA answers: a walk through it keeps up to `MAX_ACCESSES` different maps to one
+leaf, and ends with a LimitExceededError beyond. A branch of a conditional, or a called computation, may be a whole
+model with hundreds of results, each of which reads hundreds of arrays along many paths. A walk through it gives up
+exactness instead, one leaf at a time:
 
-- a leaf that more than `MAX_WAYS` different maps lead to is reached in every element, as in loops (`repeated.iterations`);
+- a leaf that more than `MAX_WAYS` different maps lead to is reached in every element, as in loops
+  (`repeated.iterations`);
 - a fusion within it that ends with that error is walked through once more, giving up exactness, too;
-- after so many compositions of maps (`MAX_COMPOSITIONS` for all results of the computation together) so is any leaf that two different maps lead to.
+- after so many compositions of maps (`MAX_COMPOSITIONS` for all results of the computation together) so is any leaf
+  that two different maps lead to.
 """
 
 from __future__ import annotations
@@ -49,7 +55,9 @@ FROM_RESULT = -1
 
 
 class ComputationRequest(NamedTuple):
-    """Asks for the maps of a computation: from a leaf of its result to its parameters, or from a leaf of a parameter to its result."""
+    """Asks for the maps of a computation: from a leaf of its result to its parameters, or from a leaf of a parameter to
+    its result.
+    """
 
     computation: HloComputation
     parameter: int
@@ -57,7 +65,9 @@ class ComputationRequest(NamedTuple):
     leaf: int
     """Of the result, or of the parameter."""
     gives_up: bool = False
-    """Whether an array that is reached in many ways is to be named in every element, instead of in too many maps for an answer."""
+    """Whether an array that is reached in many ways is to be named in every element, instead of in too many maps for an
+    answer.
+    """
 
 
 ComputationMaps: TypeAlias = tuple[OperandIndexingSet, ...]
@@ -70,7 +80,9 @@ MapsCoroutine: TypeAlias = Coroutine[ComputationMaps]
 
 
 def with_call_arguments(instruction: HloInstruction, answer: Answer) -> Answer:
-    """The maps of a call, with its arguments as producers in place of the parameters that take them; any other answer as it is."""
+    """The maps of a call, with its arguments as producers in place of the parameters that take them; any other answer
+    as it is.
+    """
     if operation_of(instruction.proto.opcode).calls.arguments is not Arguments.OPERANDS:
         return answer
     called = instruction.called_computations
@@ -106,10 +118,13 @@ MAX_ACCESSES = 1 << 10
 """Different maps to one leaf of an instruction in a walk that does not give up exactness."""
 
 MAX_WAYS = 32
-"""Different maps to one leaf of an instruction in a walk that gives up exactness, before they become "every element"."""
+"""Different maps to one leaf of an instruction in a walk that gives up exactness, before they become "every element".
+"""
 
 MAX_COMPOSITIONS = 1 << 14
-"""Compositions of maps in the walks from all results of one computation, or from all its parameters, before they keep only one map to each leaf."""
+"""Compositions of maps in the walks from all results of one computation, or from all its parameters, before they keep
+only one map to each leaf.
+"""
 
 MIN_COMPOSITIONS = 1 << 6
 """Compositions that each of these walks may make however many there are."""
@@ -148,7 +163,9 @@ class PathLimits:
             self._left -= compositions
 
     def gives_up(self, instruction: HloInstruction, leaf: int, ways: int) -> bool:
-        """Whether so many maps to a leaf become "every element", from now on. LimitExceededError for too many where that is not allowed."""
+        """Whether so many maps to a leaf become "every element", from now on. LimitExceededError for too many where
+        that is not allowed.
+        """
         if self._left is not None:
             if ways <= (MAX_WAYS if self._left >= 0 else 1):
                 return False

@@ -1,15 +1,17 @@
 """Which instructions and arrays a value depends on.
 
-The instructions of a computation in an order in which operands come before their users. A proto may list them in any order.
+The instructions of a computation in an order in which operands come before their users. A proto may list them in any
+order.
 
-Reachability in a graph of leaves. Bit i of a set stands for leaf i; `edges[i]` is the set of leaves that one step leads to from leaf i.
+Reachability in a graph of leaves. Bit i of a set stands for leaf i; `edges[i]` is the set of leaves that one step leads
+to from leaf i.
 
 The origin of a leaf: where it was computed, before tuples, their elements and copies handed it on unchanged.
 
 Which leaves of a computation's parameters each leaf of its result depends on.
 
-Tuples are taken apart and put together precisely; any other operation is taken to depend on all of its operands. A set of leaves is an int: bit i
-stands for leaf i of all parameters' leaves, counted one parameter after the other.
+Tuples are taken apart and put together precisely; any other operation is taken to depend on all of its operands. A set
+of leaves is an int: bit i stands for leaf i of all parameters' leaves, counted one parameter after the other.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ def reachable_from(start: int, edges: Sequence[int]) -> int:
 def reaching(end: int, edges: Sequence[int], order: Sequence[int]) -> int:
     """The set of leaves from which any number of steps, none included, leads to some leaf of the set `end`.
 
-    `order` is what `successors_first` returns for the same edges. In that order, one pass over a graph without cycles finds all.
+    `order` is what `successors_first` returns for the same edges. In that order, one pass over a graph without cycles
+    finds all.
 
     >>> edges = [0b010, 0b010, 0b001]
     >>> bin(reaching(0b010, edges, successors_first(edges)))
@@ -77,7 +80,9 @@ def reaching(end: int, edges: Sequence[int], order: Sequence[int]) -> int:
 
 
 def successors_first(edges: Sequence[int]) -> list[int]:
-    """All leaves in an order in which a leaf comes after those that a step from it leads to, except along cycles (depth-first postorder)."""
+    """All leaves in an order in which a leaf comes after those that a step from it leads to, except along cycles
+    (depth-first postorder).
+    """
     order: list[int] = []
     unseen = (1 << len(edges)) - 1
     while unseen:
@@ -101,7 +106,8 @@ def origin(instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int]
     """The instruction, and its leaf, that computes a leaf.
 
     >>> from xlashape.hlo import HloModule
-    >>> text = "HloModule m ENTRY e { p = f32[] parameter(0) t = (f32[]) tuple(p) ROOT r = f32[] get-tuple-element(t), index=0 }"
+    >>> text = '''HloModule m ENTRY e { p = f32[] parameter(0) t = (f32[]) tuple(p)
+    ... ROOT r = f32[] get-tuple-element(t), index=0 }'''
     >>> computed_by, leaf = origin(HloModule.parse(text).entry.root, 0)
     >>> computed_by.name, leaf
     ('p', 0)
@@ -178,7 +184,8 @@ def dependencies(computation: HloComputation, known: KnownContents) -> Dependenc
     """The dependencies of a computation. The contents of the computations that it calls are added to `known`.
 
     >>> from xlashape.hlo import HloModule
-    >>> text = "HloModule m ENTRY e { p = (f32[], f32[]) parameter(0) q = f32[] get-tuple-element(p), index=1 ROOT r = (f32[]) tuple(q) }"
+    >>> text = '''HloModule m ENTRY e { p = (f32[], f32[]) parameter(0) q = f32[] get-tuple-element(p), index=1
+    ... ROOT r = (f32[]) tuple(q) }'''
     >>> dependencies(HloModule.parse(text).entry, {})
     Dependencies(leaves=(2,), contents=Contents(instructions=3, exchanges=False))
     """
@@ -219,7 +226,9 @@ _REARRANGING = frozenset({Opcode.PARAMETER, Opcode.TUPLE, Opcode.GET_TUPLE_ELEME
 def _precise_sets(
     instruction: HloInstruction, sets: list[tuple[int, ...]], starts: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """The set of each leaf of a parameter, or of an operation that rearranges leaves or passes them on; None for a malformed one."""
+    """The set of each leaf of a parameter, or of an operation that rearranges leaves or passes them on; None for a
+    malformed one.
+    """
     opcode = instruction.proto.opcode
     if opcode == Opcode.PARAMETER:
         first = starts[instruction.parameter_number]

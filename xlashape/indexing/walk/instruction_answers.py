@@ -1,21 +1,25 @@
 """The answers of an instruction's own rule, and where they are kept.
 
-The cache of rules' answers, under everything that a rule can see: equal operations on equal shapes are analysed once, in whichever module.
+The cache of rules' answers, under everything that a rule can see: equal operations on equal shapes are analysed once,
+in whichever module.
 
-A `Signature` stands for one such operation. The answers to the questions about it (which output, which operand) are added as they are asked, so the
-cache counts the bytes of answers as they come. When it is full it forgets everything: what is in use is found again within one module.
+A `Signature` stands for one such operation. The answers to the questions about it (which output, which operand) are
+added as they are asked, so the cache counts the bytes of answers as they come. When it is full it forgets everything:
+what is in use is found again within one module.
 
-Runtime variables whose value is known: their producer is a constant or an iota, so the value is a number or an expression.
+Runtime variables whose value is known: their producer is a constant or an iota, so the value is a number or an
+expression.
 
-Matches what XLA folds (scalar constants and iota). Constant arrays are folded too where their values are an affine function of the index: all
-equal, or equally spaced. A value that the operation would clamp is clamped here.
+Matches what XLA folds (scalar constants and iota). Constant arrays are folded too where their values are an affine
+function of the index: all equal, or equally spaced. A value that the operation would clamp is clamped here.
 
-The answer of an opcode's rule for one instruction: attributes read, runtime variables bound to the instructions that produce them.
+The answer of an opcode's rule for one instruction: attributes read, runtime variables bound to the instructions that
+produce them.
 
     answer_from_output(instruction, 0, OUTPUT_TO_INPUT.get(opcode))
 
-A rule sees shapes and attributes only, so its answer is kept under them (`AnswerCache`). What differs from instruction to instruction is added
-here: the producers of runtime variables, and the values of those that are constants.
+A rule sees shapes and attributes only, so its answer is kept under them (`AnswerCache`). What differs from instruction
+to instruction is added here: the producers of runtime variables, and the values of those that are constants.
 """
 
 from __future__ import annotations
@@ -226,7 +230,8 @@ def fold_constants(indexing: OperandIndexing) -> OperandIndexing:
 
 
 def _folded(old: IndexingMap, values: tuple[_Value | None, ...], clamped: tuple[bool, ...]) -> IndexingMap:
-    """The map with the known runtime variables replaced, those that are left renumbered. None in `values`: not known."""
+    """The map with the known runtime variables replaced, those that are left renumbered. None in `values`: not
+    known."""
     replaced: dict[Variable, Expr] = {}
     constraints_on_values: list[tuple[Expr, Interval]] = []
     kept: list[int] = []
@@ -260,7 +265,9 @@ def _folded(old: IndexingMap, values: tuple[_Value | None, ...], clamped: tuple[
 
 
 MAX_KEPT_LENGTH = 1 << 5
-"""Sets of an answer that is kept whole. A tuple of n elements has n answers of n sets, and all but n of the n² sets are empty."""
+"""Sets of an answer that is kept whole. A tuple of n elements has n answers of n sets, and all but n of the n² sets are
+empty.
+"""
 
 
 def signature(instruction: HloInstruction, registered: Registered) -> Signature:
@@ -387,7 +394,9 @@ def _question_steps(op: Op) -> int:
 
 
 def _rows(instruction: HloInstruction, registered: Registered, op: Op, *question: int) -> Rows:
-    """The answer of the rule. What a rule stumbles over in a malformed instruction becomes an InvalidModuleError that names it."""
+    """The answer of the rule. What a rule stumbles over in a malformed instruction becomes an InvalidModuleError that
+    names it.
+    """
     try:
         return registered.rule(op, *question)
     except Malformed as error:
@@ -402,7 +411,8 @@ def _rows(instruction: HloInstruction, registered: Registered, op: Op, *question
 def _kept(
     instruction: HloInstruction, rows: Rows, targets: tuple[tuple[Shape, ...], ...], dims: tuple[int, ...]
 ) -> KeptAnswer:
-    """What is kept of a rule's answer. Raises InvalidModuleError unless its maps have the ranks of the arrays that they lead from and to.
+    """What is kept of a rule's answer. Raises InvalidModuleError unless its maps have the ranks of the arrays that they
+    lead from and to.
 
     `targets` are the leaves of each array that the rows lead to, `dims` the sizes of the array that they lead from.
     """
@@ -497,7 +507,8 @@ def sort_from_operand(instruction: HloInstruction, operand: int, leaf: int, know
 
 
 def _deciding(instruction: HloInstruction, known: KnownContents) -> int:
-    """The operands that decide the order, as bits: those that the comparator reads, or all of them without a comparator.
+    """The operands that decide the order, as bits: those that the comparator reads, or all of them without a
+    comparator.
 
     The comparator takes two elements of each operand, one after the other.
     """

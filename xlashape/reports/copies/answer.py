@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from xlashape.frozen import Frozen, set_field
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.math import byte_text
-from xlashape.reports.report import Answer, Option, Report, Section
+from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.reports.text import listing_text, short_bytes
 from xlashape.shape import Layout, Shape
 from xlashape.tables import Column, Kind
@@ -50,12 +50,12 @@ class Copy(NamedTuple):
 
 _COPY_COLUMNS: Final = (
     Column("name", Kind.TEXT, "the instruction that moves the data", rank=1),
-    Column("opcode", Kind.TEXT, "its opcode; fusion where it is a fusion that only moves"),
+    Column("opcode", Kind.TEXT, "the opcode of the copy; fusion where it is a fusion that only moves"),
     Column("cause_kind", Kind.TEXT, "relayout: two neighbours want other layouts; copy-insertion: a buffer that is still wanted would be overwritten; memory-space: into or out of another memory; sharding: left in the place of an annotation; transpose, reshape, slice, pad, concatenate, reverse: the program asks for it", rank=2),
-    Column("total_bytes", Kind.INTEGER, "bytes × times", "bytes", rank=3),
+    Column("total_bytes", Kind.INTEGER, "the bytes that one copy moves × how often it runs", "bytes", rank=3),
     Column("bytes", Kind.INTEGER, "the bytes that one execution reads and writes, padding of tiles included", "bytes"),
-    Column("bytes_read", Kind.INTEGER, "those that it reads: of a slice, the slice", "bytes"),
-    Column("bytes_written", Kind.INTEGER, "those that it writes", "bytes"),
+    Column("bytes_read", Kind.INTEGER, "the bytes that the copy reads: of a slice, the slice", "bytes"),
+    Column("bytes_written", Kind.INTEGER, "the bytes that the copy writes", "bytes"),
     Column("times", Kind.INTEGER, "how often it is executed in one execution of the module", rank=7),
     Column("times_bound", Kind.TEXT, "exact; at least: a loop of unknown length counts once; at most: a branch counts as if it were always taken; unknown: both"),
     Column("from_layout", Kind.TEXT, "the layout of the array that is moved", rank=5),
@@ -94,7 +94,7 @@ _CAUSE_COLUMNS: Final = (
     Column("cause_kind", Kind.TEXT, "the kind of cause", rank=1),
     Column("copies", Kind.INTEGER, "how many instructions", rank=3),
     Column("total_bytes", Kind.INTEGER, "the bytes that they read and write in one execution of the module", "bytes", rank=2),
-    Column("share", Kind.NUMBER, "of all copies' bytes", "fraction", rank=4),
+    Column("share", Kind.NUMBER, "the bytes of the copies with this cause ÷ the bytes of all copies", "fraction", rank=4),
     Column("saved_bytes", Kind.INTEGER, "what exact suggestions save of it", "bytes", rank=5),
 )  # fmt: skip
 
@@ -117,8 +117,8 @@ _SUGGESTION_COLUMNS: Final = (
     Column("kinds", Kind.TEXTS, "input-layout, output-layout, input-order, output-order, donate, output-first"),
     Column("saved_bytes", Kind.INTEGER, "the total bytes of the copies that it removes", "bytes", rank=2),
     Column("copies", Kind.INTEGER, "how many copies it removes", rank=3),
-    Column("removes", Kind.TEXTS, "their names"),
-    Column("is_exact", Kind.BOOLEAN, "whether recompiling removes exactly these", rank=4),
+    Column("removes", Kind.TEXTS, "the names of the copies that the change removes"),
+    Column("is_exact", Kind.BOOLEAN, "whether recompiling removes exactly the copies of `removes`", rank=4),
     Column("edits", Kind.TEXTS, "for programs: `layout 0 (1, 0)` is another layout of parameter 0, major to minor, `layout {1} (1, 0)` one of an output; `order 0 (0, 2, 1)` a transposed argument or result; `donate 0` a donation; `first {1}` returns an output before the others"),
 )  # fmt: skip
 
@@ -129,7 +129,7 @@ REPORT: Final = Report(
     totals=(
         Column("module", Kind.TEXT, "the name of the module"),
         Column("copies", Kind.INTEGER, "how many instructions only move data"),
-        Column("total_bytes", Kind.INTEGER, "what they read and write in one execution of the module, padding included", "bytes"),
+        Column("total_bytes", Kind.INTEGER, "what copies read and write in one execution of the module, padding included", "bytes"),
         Column("saved_bytes", Kind.INTEGER, "what the suggestions save of it that are exact", "bytes"),
         Column("has_pass_dumps", Kind.BOOLEAN, "whether there were dumps after passes, so that passes are exact"),
     ),
@@ -139,6 +139,7 @@ REPORT: Final = Report(
     ),
     options=(
         Option("passes", Kind.TEXT, "a directory with dumps after passes of the compiler; None: that of the file", is_local=True),
+        FRAMES,
     ),
     compute="xlashape.reports.copies:copies",
     rows="rows",

@@ -11,6 +11,7 @@ from typing import Any, cast
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.hlo import HloModule
 from xlashape.hlo.files.module_of import compiled
+from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.limits import INT64_MAX
 from xlashape.reports.copies.answer import Copies, Copy, CopySuggestion
 from xlashape.reports.copies.causes import Ends, cause_of, ends_of, source_text, taker_text
@@ -28,7 +29,9 @@ _LABEL = re.compile(
 )
 
 
-def copies(x: Any, *args: Any, passes: str | os.PathLike[str] | None = None, **kwargs: Any) -> Copies:
+def copies(
+    x: Any, *args: Any, passes: str | os.PathLike[str] | None = None, frames: str | None = None, **kwargs: Any
+) -> Copies:
     """Every instruction of a compiled program that moves data and computes nothing: its bytes, why it is there, and
     what removes it.
 
@@ -37,6 +40,8 @@ def copies(x: Any, *args: Any, passes: str | os.PathLike[str] | None = None, **k
     memory that has run out, as text or in a file, the copies that its labels show.
     passes: a directory, or one of the files, of dumps after passes (`--xla_dump_hlo_pass_re=.*`); None is the directory
     of the file `x`. With them the pass that inserted each instruction is exact.
+    frames: with "all", `source` names every frame that called an operation, and not the line of the user's own code
+    alone.
 
     Sizes are in bytes, with the padding of tiles. Raises as `HloModule.of` does, and NotFoundError if `passes` has no
     dumps of the module.
@@ -54,7 +59,8 @@ def copies(x: Any, *args: Any, passes: str | os.PathLike[str] | None = None, **k
     if report is not None:
         return _copies_of_labels(report)
     module = HloModule.of(path if path is not None else compiled(x, args, kwargs))
-    return _copies_of(module, path, passes)
+    with showing_frames(frames):
+        return _copies_of(module, path, passes)
 
 
 def _copies_of(module: HloModule, path: Path | None = None, passes: str | os.PathLike[str] | None = None) -> Copies:

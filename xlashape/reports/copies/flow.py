@@ -93,7 +93,8 @@ class Flow:
     def source(self, instruction: HloInstruction, index: Index = ()) -> tuple[Value, tuple[HloInstruction, ...]]:
         """What makes the array at `index` of a result, and the bitcasts from there to here, the last one first.
 
-        >>> text = "HloModule m ENTRY e { p = f32[8] parameter(0) b = f32[2,4] bitcast(p) t = (f32[2,4]) tuple(b) ROOT g = f32[2,4] get-tuple-element(t), index=0 }"
+        >>> text = '''HloModule m ENTRY e { p = f32[8] parameter(0) b = f32[2,4] bitcast(p) t = (f32[2,4]) tuple(b)
+        ... ROOT g = f32[2,4] get-tuple-element(t), index=0 }'''
         >>> module = HloModule.parse(text)
         >>> Flow(module).source(module.entry.root)
         (Value(instruction=<HloInstruction 'p': parameter>, at=()), (<HloInstruction 'b': bitcast>,))
@@ -135,7 +136,8 @@ class Flow:
     def uses(self, instruction: HloInstruction, index: Index = ()) -> list[Use]:
         """What takes the array at `index` of a result, nearest first; at most 64 ends of its ways.
 
-        >>> text = "HloModule m ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p) ROOT t = (f32[8], f32[8]) tuple(n, p) }"
+        >>> text = '''HloModule m ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p)
+        ... ROOT t = (f32[8], f32[8]) tuple(n, p) }'''
         >>> module = HloModule.parse(text)
         >>> [(use.user.name, use.role.value, use.at) for use in Flow(module).uses(module.instruction("p"))]
         [('n', 'operand', ()), ('t', 'output', (1,))]

@@ -1,4 +1,5 @@
-"""How much a program calculates and moves: FLOPs, transcendental functions and bytes of each instruction, and the least time on a chip.
+"""How much a program calculates and moves: FLOPs, transcendental functions and bytes of each instruction, and the least
+time on a chip.
 
 xla_traffic  bytes as XLA's HloCostAnalysis counts them
 arithmetic   FLOPs and transcendentals of an instruction

@@ -1,6 +1,8 @@
-"""The arithmetic of an instruction: floating-point operations (FLOPs) and transcendental functions. Matches XLA's HloCostAnalysis.
+"""The arithmetic of an instruction: floating-point operations (FLOPs) and transcendental functions. Matches XLA's
+HloCostAnalysis.
 
-An operation of one element counts 1, whatever its type: integers, booleans and complex numbers too. What XLA counts as FLOPs:
+An operation of one element counts 1, whatever its type: integers, booleans and complex numbers too. What XLA counts as
+FLOPs:
 
     elementwise, conversions, comparisons         an operation for each element of the result
     dot, convolution                              2 for each product that is added up; products with padding do not count
@@ -39,7 +41,7 @@ from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.limits import check, spend
 from xlashape.math import ceil_div, product
 from xlashape.proto import xla
-from xlashape.reports.cost.xla_traffic import stands_for
+from xlashape.reports.cost.xla_traffic import ALLOCATION, stands_for
 from xlashape.shape import Shape
 
 _TRANSCENDENTAL: Final = frozenset(
@@ -103,7 +105,8 @@ _UNKNOWN: Final = Arithmetic(is_complete=False)
 def arithmetic_of(
     instruction: HloInstruction, inner: Callable[[HloComputation], Arithmetic], *, as_xla: bool
 ) -> Arithmetic:
-    """What one execution of an instruction calculates; for a loop, a branch and a called computation nothing of its own.
+    """What one execution of an instruction calculates; for a loop, a branch and a called computation nothing of its
+    own.
 
     `inner` gives the sum over the instructions of a called computation. Raises InvalidModuleError for an invalid shape.
     """
@@ -122,6 +125,8 @@ def arithmetic_of(
     if count is not None:
         return count(_Asked(instruction, inner, as_xla))
     if opcode == Opcode.CUSTOM_CALL:
+        if instruction.proto.custom_call_target == ALLOCATION:
+            return NOTHING
         return Arithmetic(-1) if as_xla else _custom_call(instruction)
     if opcode in _UNKNOWN_OPERATIONS and not as_xla:
         return _UNKNOWN
@@ -129,7 +134,9 @@ def arithmetic_of(
 
 
 def elements(shape: Shape) -> int:
-    """The elements of an array, or of all arrays of a tuple; a bound counts for a dynamic dimension, 0 for a dimension without one."""
+    """The elements of an array, or of all arrays of a tuple; a bound counts for a dynamic dimension, 0 for a dimension
+    without one.
+    """
     return sum([_array_elements(leaf) for leaf in shape.leaves() if leaf.is_array])
 
 
@@ -166,7 +173,9 @@ def _dot_flops(left: Shape, contracting: Iterable[int], result: Shape) -> int:
 
 
 def _ragged_dot(asked: _Asked) -> Arithmetic:
-    """Each row of the ragged operand is multiplied with one group: with a ragged contracting dimension the groups share its products."""
+    """Each row of the ragged operand is multiplied with one group: with a ragged contracting dimension the groups share
+    its products.
+    """
     if asked.as_xla:
         return Arithmetic(elements(asked.instruction.shape))
     numbers = asked.instruction.proto.ragged_dot_dimension_numbers
@@ -200,14 +209,19 @@ def _convolution_flops(proto: xla.HloInstructionProto, image: Shape, kernel: Sha
 
 
 def valid_positions(size: int, outputs: int, window: xla.WindowDimension) -> int:
-    """How many pairs of an output position and a position in the window, along one dimension, read an element and no padding.
+    """How many pairs of an output position and a position in the window, along one dimension, read an element and no
+    padding.
 
-    `window` is a WindowDimension. Position w of the window of output o reads o * stride + w * window_dilation - padding_low of the image, in
-    which base_dilation - 1 holes follow each element but the last.
-    Raises LimitExceededError where both output and window have more than 4,194,304 positions.
+    `window` is a WindowDimension. Position w of the window of output o reads o * stride + w * window_dilation -
+    padding_low of the image, in which base_dilation - 1 holes follow each element but the last. Raises
+    LimitExceededError where both output and window have more than 4,194,304 positions.
 
     >>> from xlashape.proto import xla
-    >>> valid_positions(9, 9, xla.WindowDimension(size=3, stride=1, padding_low=1, padding_high=1, window_dilation=1, base_dilation=1))
+    >>> valid_positions(
+    ...     9,
+    ...     9,
+    ...     xla.WindowDimension(size=3, stride=1, padding_low=1, padding_high=1, window_dilation=1, base_dilation=1),
+    ... )
     25
     """
     if size <= 0 or outputs <= 0 or window.size <= 0:

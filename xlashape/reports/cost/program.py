@@ -1,16 +1,22 @@
 """What a program calculates and moves: each executed instruction with how often it runs, and the sums over the program.
 
-Instructions of the entry computation and of what it executes instruction by instruction (loops, branches, calls, asynchronous computations) are
-executed. What a fusion or a reducer holds is counted with the instruction that applies it.
+Instructions of the entry computation and of what it executes instruction by instruction (loops, branches, calls,
+asynchronous computations) are executed. What a fusion or a reducer holds is counted with the instruction that applies
+it.
 
-- A loop runs as often as XLA states or as its counter says. Where neither is known, body and condition count once, and `is_exact` is false.
-- Of a conditional's branches one runs. Of each sum the largest branch counts, of the least time the smallest; `is_exact` is false.
-- With `as_xla` every loop counts one iteration, as XLA's HloCostAnalysis has it.
+- A loop runs as often as XLA states or as its counter says. Where neither is known, body and condition count once, and
+  `is_exact` is false.
+- Of a conditional's branches one runs. The one with the most FLOPs counts, of equal FLOPs the one that moves the most
+  bytes: instructions of the others run 0 times. `is_exact` is false. Two sums follow other branches: transcendentals
+  the one with the most of them, as with XLA, and the least time the quickest, since no run may be quicker.
+- With `as_xla` every loop counts one iteration, and of each sum the largest branch counts, as XLA's HloCostAnalysis has
+  it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Final, NamedTuple, TypeVar
 
 from xlashape.errors import InvalidModuleError
@@ -50,7 +56,7 @@ class Sums(NamedTuple):
     padded_bytes: int = 0
     xla_bytes: int = 0
     seconds: float = 0.0
-    """The sum of the least times of instructions that run one after the other."""
+    """The sum of the least times of instructions that run one after the other, in the quickest branches."""
 
     def plus(self, other: Sums, count: int = 1) -> Sums:
         """The sum of this and `count` times the other."""
@@ -58,9 +64,8 @@ class Sums(NamedTuple):
         return Sums(*sums, seconds=self.seconds + count * other.seconds)
 
     def either(self, other: Sums) -> Sums:
-        """The larger of each number, and the smaller time."""
-        larger = [max(mine, its) for mine, its in zip(self[:6], other[:6], strict=True)]
-        return Sums(*larger, seconds=min(self.seconds, other.seconds))
+        """The larger of each number."""
+        return Sums(*[max(mine, its) for mine, its in zip(self[:6], other[:6], strict=True)])
 
 
 class Executed(NamedTuple):
@@ -99,11 +104,14 @@ class Flops(NamedTuple):
     times: dict[HloComputation, int]
     """How often computations run: those that are executed, and those of fusions."""
     known: dict[HloComputation, list[int | None]]
-    """For these, the FLOPs of each instruction in one run of the program; None where they are not known. What calls a computation that runs has none."""
+    """For these, the FLOPs of each instruction in one run of the program; None where they are not known. What calls a
+    computation that runs has none.
+    """
 
 
 def flops_of(module: HloModule) -> Flops:
-    """The FLOPs of each instruction of a module, which add up to those of `program_of` where these are exact. Raises InvalidModuleError as `program_of` does.
+    """The FLOPs of each instruction of a module, which add up to those of `program_of` where these are exact. Raises
+    InvalidModuleError as `program_of` does.
 
     >>> text = "HloModule m ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p) ROOT a = f32[8] add(n, n) }"
     >>> list(flops_of(HloModule.parse(text)).known.values())
@@ -112,8 +120,16 @@ def flops_of(module: HloModule) -> Flops:
     return _Walk(module, Roof(None, None, None), as_xla=False).each()
 
 
+def runs_of(module: HloModule) -> dict[HloComputation, int]:
+    """How often each computation runs in one run of the program, those of fusions included, where that is known."""
+    times, exact = _Walk(module, Roof(None, None, None), as_xla=False).times(fused=True)
+    return {computation: times[computation] for computation in exact}
+
+
 def program_of(module: HloModule, roof: Roof, *, as_xla: bool) -> Program:
-    """The cost of each executed instruction of a module. Raises InvalidModuleError for shapes and attributes that do not fit each other."""
+    """The cost of each executed instruction of a module. Raises InvalidModuleError for shapes and attributes that do
+    not fit each other.
+    """
     return _Walk(module, roof, as_xla=as_xla).program()
 
 
@@ -128,11 +144,13 @@ class _Walk:
         self._arithmetic: dict[HloComputation, Arithmetic] = {}
         self._seconds: dict[HloComputation, tuple[float, float]] = {}
         self._trips: dict[HloInstruction, int | None] = {}
+        self._branches: dict[HloInstruction, int] = {}
+        """The branch of each executed conditional that counts, once it is known."""
 
     def program(self) -> Program:
         for computation in self._order:
             self._arithmetic[computation] = self._sum_of(computation)
-        times, exact = self._times()
+        times, exact = self.times()
         executed: list[Executed] = []
         sums: dict[HloComputation, Sums] = {}
         called: dict[HloInstruction, Sums] = {}
@@ -153,6 +171,9 @@ class _Walk:
             sums[computation] = total
             executed += reversed(rows)
         executed.reverse()
+        if self._branches:
+            times, _ = self.times()
+            executed = [each._replace(times=times[each.instruction.computation]) for each in executed]
         unknown = [loop for loop, trips in self._trips.items() if trips is None and loop.computation in times]
         return Program(
             tuple(executed),
@@ -166,7 +187,7 @@ class _Walk:
     def each(self) -> Flops:
         for computation in self._order:
             self._arithmetic[computation] = self._sum_of(computation)
-        times, exact = self._times(fused=True)
+        times, exact = self.times(fused=True)
         known: dict[HloComputation, list[int | None]] = {}
         for computation, count in times.items():
             is_known = computation in exact
@@ -201,10 +222,15 @@ class _Walk:
             trips, tests = self._trips_of(instruction)
             return Sums().plus(sums[called[0]], trips).plus(sums[called[1]], tests)
         if opcode == Opcode.CONDITIONAL and called:
-            branch = sums[called[0]]
-            for each in called[1:]:
-                branch = branch.either(sums[each])
-            return branch
+            branches = [sums[each] for each in called]
+            if self._as_xla:
+                return reduce(Sums.either, branches)
+            sizes = [(each.flops, each.padded_bytes) for each in branches]
+            self._branches[instruction] = sizes.index(max(sizes))
+            return branches[self._branches[instruction]]._replace(
+                transcendentals=max([each.transcendentals for each in branches]),
+                seconds=min([each.seconds for each in branches]),
+            )
         if opcode in _RUNS_CALLED and called:
             of_called = sums[called[0]]
             return of_called._replace(seconds=0.0) if opcode == Opcode.ASYNC_START else of_called
@@ -219,8 +245,10 @@ class _Walk:
         trips = self._trips[loop]
         return (1, 1) if trips is None else (trips, trips + 1)
 
-    def _times(self, *, fused: bool = False) -> tuple[dict[HloComputation, int], set[HloComputation]]:
-        """How often each executed computation, with `fused` also each fused one, runs, and those of which that is known."""
+    def times(self, *, fused: bool = False) -> tuple[dict[HloComputation, int], set[HloComputation]]:
+        """How often each executed computation, with `fused` also each fused one, runs, and those of which that is
+        known.
+        """
         entry = self._module.entry
         times = {entry: 1}
         inexact: set[HloComputation] = set()
@@ -238,14 +266,17 @@ class _Walk:
         return times, set(times) - inexact
 
     def _runs(self, instruction: HloInstruction) -> Sequence[tuple[HloComputation, int, bool]]:
-        """The computations that an instruction executes instruction by instruction, how often, and whether that is known."""
+        """The computations that an instruction executes instruction by instruction, how often, and whether that is
+        known.
+        """
         opcode, called = instruction.opcode, instruction.called_computations
         if opcode == Opcode.WHILE and len(called) == 2:
             trips, tests = self._trips_of(instruction)
             is_exact = self._as_xla or self._trips[instruction] is not None
             return [(called[0], trips, is_exact), (called[1], tests, is_exact)]
         if opcode == Opcode.CONDITIONAL:
-            return [(branch, 1, len(called) == 1) for branch in called]
+            chosen = self._branches.get(instruction)
+            return [(branch, int(chosen in (None, number)), len(called) == 1) for number, branch in enumerate(called)]
         return [(called[0], 1, True)] if opcode in _RUNS_CALLED and called else []
 
     def _sum_of(self, computation: HloComputation) -> Arithmetic:
@@ -338,7 +369,9 @@ def _calls(computation: HloComputation) -> list[HloComputation]:
 
 
 def _checked(instruction: HloInstruction, compute: Callable[[HloInstruction], _R]) -> _R:
-    """What is computed for an instruction; an attribute that names a dimension or an operand that is not there is an InvalidModuleError."""
+    """What is computed for an instruction; an attribute that names a dimension or an operand that is not there is an
+    InvalidModuleError.
+    """
     try:
         return compute(instruction)
     except (IndexError, ValueError, ZeroDivisionError) as error:

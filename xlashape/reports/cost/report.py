@@ -8,11 +8,13 @@ from typing import Any, ClassVar, Final, NamedTuple
 from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import Frozen, set_field
 from xlashape.hlo import HloModule, Opcode
+from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.math import byte_text, checked_int64
 from xlashape.reports.cost.program import Executed, Program, program_of
 from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
 from xlashape.reports.cost.traffic import Space
-from xlashape.reports.report import Answer, Option, Report, Section
+from xlashape.reports.origin import source_of
+from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.reports.text import cell_text, short_bytes
 from xlashape.tables import Column, Kind
 
@@ -21,16 +23,16 @@ _KEYS: Final = ("source", "op_name", "opcode", "computation")
 _SPACES: Final = (
     Column("space", Kind.INTEGER, "the memory space as in layouts: 0 is main memory; on TPUs 1 is VMEM; 5 is the host's", rank=1),
     Column("bytes_read", Kind.INTEGER, "bytes read in one run of the program", "bytes", rank=1),
-    Column("bytes_written", Kind.INTEGER, "bytes written", "bytes", rank=1),
+    Column("bytes_written", Kind.INTEGER, "the bytes that are written", "bytes", rank=1),
     Column("padded_bytes", Kind.INTEGER, "bytes read and written, with padding", "bytes", rank=1),
 )  # fmt: skip
 _GROUPS: Final = (
     Column("key", Kind.TEXT, "what the instructions have in common", rank=1),
-    Column("instructions", Kind.INTEGER, "how many instructions they are", rank=3),
-    Column("flops", Kind.INTEGER, "their FLOPs in one run of the program", "flops", rank=1),
-    Column("transcendentals", Kind.INTEGER, "their transcendental functions", rank=4),
+    Column("instructions", Kind.INTEGER, "how many instructions of the program have the key in common", rank=3),
+    Column("flops", Kind.INTEGER, "the FLOPs of these instructions in one run of the program", "flops", rank=1),
+    Column("transcendentals", Kind.INTEGER, "the transcendental functions that these instructions compute", rank=4),
     Column("bytes", Kind.INTEGER, "bytes that they read and write", "bytes", rank=1),
-    Column("padded_bytes", Kind.INTEGER, "the same with padding", "bytes", rank=4),
+    Column("padded_bytes", Kind.INTEGER, "the bytes that are read and written, with the padding of tiles", "bytes", rank=4),
     Column("least_time", Kind.NUMBER, "the least time that they take on the target", "seconds", rank=2),
     Column("share", Kind.NUMBER, "the share of the sum of all least times, or without a target of all bytes", "fraction", rank=2),
 )  # fmt: skip
@@ -39,10 +41,10 @@ REPORT: Final = Report(
     name="cost",
     summary="How much each instruction of a program calculates and moves, and the least time that this takes on a chip.",
     columns=(
-        Column("name", Kind.TEXT, "the instruction", rank=1),
-        Column("opcode", Kind.TEXT, "what it does", rank=3),
+        Column("name", Kind.TEXT, "the name of the instruction", rank=1),
+        Column("opcode", Kind.TEXT, "the opcode of the instruction", rank=3),
         Column("computation", Kind.TEXT, "the computation that it is in"),
-        Column("times", Kind.INTEGER, "how often it runs in one run of the program", rank=2),
+        Column("times", Kind.INTEGER, "how often it runs in one run of the program; 0 in branches of conditionals that do not count", rank=2),
         Column("is_exact", Kind.BOOLEAN, "whether it is known how often it runs: false in a loop without known trip count and in branches"),
         Column("flops", Kind.INTEGER, "FLOPs of one execution; empty where they are not known, as for custom calls", "flops", rank=1),
         Column("transcendentals", Kind.INTEGER, "transcendental functions of one execution: exp, log, sqrt, tanh, …"),
@@ -59,19 +61,19 @@ REPORT: Final = Report(
         Column("op_name", Kind.TEXT, "the operation of the program that it comes from"),
     ),
     totals=(
-        Column("name", Kind.TEXT, "the module", heading="module"),
+        Column("name", Kind.TEXT, "the name of the module", heading="module"),
         Column("flops", Kind.INTEGER, "FLOPs of one run of the program", "flops"),
-        Column("transcendentals", Kind.INTEGER, "transcendental functions"),
+        Column("transcendentals", Kind.INTEGER, "transcendental functions; of a conditional those of the branch with the most"),
         Column("bytes", Kind.INTEGER, "bytes read and written", "bytes"),
-        Column("bytes_read", Kind.INTEGER, "bytes read", "bytes", heading="read"),
-        Column("bytes_written", Kind.INTEGER, "bytes written", "bytes", heading="written"),
+        Column("bytes_read", Kind.INTEGER, "the bytes that are read", "bytes", heading="read"),
+        Column("bytes_written", Kind.INTEGER, "the bytes that are written", "bytes", heading="written"),
         Column("padded_bytes", Kind.INTEGER, "bytes read and written, with the padding of tiles", "bytes", heading="with padding"),
         Column("intensity", Kind.NUMBER, "FLOPs for each byte", "flops/byte"),
         Column("target", Kind.TEXT, "the chip that times are for"),
-        Column("least_time", Kind.NUMBER, "the least time of one run: the sum over instructions that run one after the other", "seconds"),
+        Column("least_time", Kind.NUMBER, "the least time of one run: the sum over instructions that run one after the other, in the quickest branch of each conditional", "seconds"),
         Column("is_exact", Kind.BOOLEAN, "whether the sums are exact: no loop of unknown length, no branches, nothing unknown", heading="exact"),
         Column("unknown_loops", Kind.INTEGER, "loops whose number of iterations is not known; they count one iteration"),
-        Column("conditionals", Kind.INTEGER, "conditionals; of each the largest branch counts"),
+        Column("conditionals", Kind.INTEGER, "conditionals; in FLOPs, bytes and rows the branch with the most FLOPs counts, of equal FLOPs the one that moves the most bytes"),
         Column("unknown_instructions", Kind.INTEGER, "instructions, such as custom calls, of which the FLOPs are not known and count 0"),
     ),
     sections=(
@@ -83,13 +85,15 @@ REPORT: Final = Report(
         Option("target", Kind.TEXT, "the chip whose peaks give the least times", None, tuple(CHIPS)),
         Option("peak", Kind.NUMBER, "FLOP/s of the device, instead of those of a target", None, unit="flops/s"),
         Option("bandwidth", Kind.NUMBER, "bytes/s of the device's memory, instead of those of a target", None, unit="bytes/s"),
+        FRAMES,
     ),
     compute="xlashape.reports.cost.report:cost",
 )  # fmt: skip
 
 
 class InstructionCost(NamedTuple):
-    """An instruction and the cost of one execution. FLOPs, bytes and times of a run of the program are `times` as much."""
+    """An instruction and the cost of one execution. FLOPs, bytes and times of a run of the program are `times` as
+    much."""
 
     name: str
     opcode: str
@@ -134,7 +138,9 @@ class GroupCost(NamedTuple):
 
 
 class Cost(Answer, Frozen):
-    """How much a program calculates and moves. `rows` has the instructions that calculate or move anything, the most costly first."""
+    """How much a program calculates and moves. `rows` has the instructions that calculate or move anything, the most
+    costly first.
+    """
 
     __slots__ = ("as_xla", "module", "program", "roof", "rows")
 
@@ -170,7 +176,7 @@ class Cost(Answer, Frozen):
 
     @property
     def transcendentals(self) -> int:
-        """Transcendental functions of one run."""
+        """Transcendental functions of one run; of a conditional those of the branch with the most."""
         return checked_int64(self.program.sums.transcendentals, "the number of transcendentals")
 
     @property
@@ -208,7 +214,9 @@ class Cost(Answer, Frozen):
 
     @property
     def least_time(self) -> float | None:
-        """Seconds that one run takes at least, if its instructions run one after the other and nothing stays in caches; None without a target."""
+        """Seconds that one run takes at least, if its instructions run one after the other and nothing stays in caches;
+        of a conditional the quickest branch counts. None without a target.
+        """
         return self.program.sums.seconds if self.roof.is_known and not self.as_xla else None
 
     @property
@@ -224,7 +232,7 @@ class Cost(Answer, Frozen):
 
     @property
     def conditionals(self) -> int:
-        """Executed conditionals: of each the largest branch counts."""
+        """Executed conditionals: in FLOPs, bytes and rows the branch with the most FLOPs counts."""
         return self.program.conditionals
 
     @property
@@ -234,7 +242,7 @@ class Cost(Answer, Frozen):
 
     @property
     def spaces(self) -> tuple[SpaceCost, ...]:
-        """The traffic with each memory space; of a conditional all branches count."""
+        """The traffic with each memory space."""
         sums: dict[int, list[int]] = {}
         for row in self.program.executed:
             for each in row.traffic.spaces:
@@ -278,7 +286,10 @@ class Cost(Answer, Frozen):
             lines.append(", ".join(parts))
         notes: list[str] = []
         if self.conditionals:
-            notes.append(f"Of {_counted(self.conditionals, 'conditional')} the largest branch counts.")
+            quickest = "" if least is None else ", in the least time the quickest"
+            notes.append(
+                f"Of {_counted(self.conditionals, 'conditional')} the branch with the most FLOPs counts{quickest}."
+            )
         if self.unknown_loops:
             notes.append(
                 f"{_counted(self.unknown_loops, 'loop')} of no known number of iterations: one iteration counts."
@@ -301,12 +312,15 @@ def cost(
     target: str | None = None,
     peak: float | None = None,
     bandwidth: float | None = None,
+    frames: str | None = None,
 ) -> Cost:
     """FLOPs, transcendentals and bytes of a program and of each of its instructions.
 
-    x: whatever `HloModule.of` takes. as_xla: count as XLA's HloCostAnalysis does; docs/cost.md lists the differences. target: a name in `CHIPS`,
-    whose peaks give least times; peak and bandwidth, in FLOP/s and bytes/s, replace those of the target.
-    Raises what `HloModule.of` raises, NotFoundError for an unknown target, InvalidArgumentError for a peak without bandwidth.
+    x: whatever `HloModule.of` takes. as_xla: count as XLA's HloCostAnalysis does; docs/cost.md lists the differences.
+    target: a name in `CHIPS`, whose peaks give least times; peak and bandwidth, in FLOP/s and bytes/s, replace those of
+    the target. frames: with "all", `source` names every frame that called an operation, and not the line of the user's
+    own code alone. Raises what `HloModule.of` raises, NotFoundError for an unknown target, InvalidArgumentError for a
+    peak without bandwidth.
 
     >>> text = '''HloModule m
     ... ENTRY e { a = f32[4,6] parameter(0) b = f32[6,5] parameter(1)
@@ -319,7 +333,8 @@ def cost(
     if target is None and (peak is None) != (bandwidth is None):
         given = "bandwidth" if peak is None else "peak"
         raise InvalidArgumentError(f"{given} is given alone: pass peak and bandwidth, or a target", field=given)
-    return Cost(HloModule.of(x), roof, as_xla=as_xla)
+    with showing_frames(frames):
+        return Cost(HloModule.of(x), roof, as_xla=as_xla)
 
 
 def _costs(each: Executed) -> bool:
@@ -344,7 +359,7 @@ def _row(each: Executed, share: float | None, as_xla: bool) -> InstructionCost:
     bound = None
     if each.seconds is not None and each.compute_seconds is not None and each.seconds > 0:
         bound = "compute" if each.compute_seconds >= each.seconds else "memory"
-    metadata = instruction.metadata
+    source, op_name = source_of(instruction)
     return InstructionCost(
         instruction.name,
         str(instruction.opcode),
@@ -362,8 +377,8 @@ def _row(each: Executed, share: float | None, as_xla: bool) -> InstructionCost:
         bound,
         each.seconds,
         share,
-        metadata.source,
-        metadata.op_name,
+        source,
+        op_name,
     )
 
 

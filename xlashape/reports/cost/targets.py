@@ -1,12 +1,13 @@
 """Chips: their peak FLOP/s by element type, and the bandwidth of their memory, as their makers publish them.
 
-A peak is that of one device as JAX and XLA see it, dense, without structured sparsity. Matrix products and convolutions run at the peak of their
-element type, all other arithmetic at the peak of the vector units for f32 (`vector`) where the maker publishes one. Real programs stay below these
-numbers, so a time that follows from them is a lower bound.
+A peak is that of one device as JAX and XLA see it, dense, without structured sparsity. Matrix products and convolutions
+run at the peak of their element type, all other arithmetic at the peak of the vector units for f32 (`vector`) where the
+maker publishes one. Real programs stay below these numbers, so a time that follows from them is a lower bound.
 """
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final, NamedTuple
 
 from xlashape.errors import InvalidArgumentError, NotFoundError
@@ -21,9 +22,13 @@ class Chip(NamedTuple):
 
     name: str
     matrix: dict[str, float]
-    """FLOP/s of matrix products by the kind of element: "f64", "f32", "bf16", "f8", "f4", "s8", "s4". A kind that is missing runs at the next wider one."""
+    """FLOP/s of matrix products by the kind of element: "f64", "f32", "bf16", "f8", "f4", "s8", "s4". A kind that is
+    missing runs at the next wider one.
+    """
     vector: float | None
-    """FLOP/s of f32 outside matrix units; None where it is not published: then the largest matrix peak of f32 or bf16 counts, which is no less."""
+    """FLOP/s of f32 outside matrix units; None where it is not published: then the largest matrix peak of f32 or bf16
+    counts, which is no less.
+    """
     bandwidth: float
     """Bytes/s of the main memory."""
     source: str
@@ -120,7 +125,12 @@ class Roof(NamedTuple):
 def kind_of(element_type: PrimitiveType) -> str:
     """Which peak counts for an element type: complex numbers are calculated as floats, booleans as bytes.
 
-    >>> kind_of(PrimitiveType.F8E4M3FN), kind_of(PrimitiveType.C64), kind_of(PrimitiveType.PRED), kind_of(PrimitiveType.S32)
+    >>> (
+    ...     kind_of(PrimitiveType.F8E4M3FN),
+    ...     kind_of(PrimitiveType.C64),
+    ...     kind_of(PrimitiveType.PRED),
+    ...     kind_of(PrimitiveType.S32),
+    ... )
     ('f8', 'f32', 's8', 'f32')
     """
     text = element_type.text
@@ -139,12 +149,13 @@ def kind_of(element_type: PrimitiveType) -> str:
 def roof_of(target: str | None = None, peak: float | None = None, bandwidth: float | None = None) -> Roof:
     """The peaks of a chip by its name, or those that are given, in FLOP/s and bytes/s.
 
-    Raises NotFoundError for a name that is not in `CHIPS`, InvalidArgumentError for a number that is not positive.
+    Raises NotFoundError for a name that is not in `CHIPS`, InvalidArgumentError for a number that is not positive or is
+    infinite.
     """
     for name, value in (("peak", peak), ("bandwidth", bandwidth)):
-        # `not value > 0` is also true for NaN.
-        if value is not None and not value > 0:
-            raise InvalidArgumentError(f"{name} takes a positive number, not {value}", field=name)
+        # Comparisons with NaN are false.
+        if value is not None and not 0 < value < inf:
+            raise InvalidArgumentError(f"{name} takes a positive finite number, not {value}", field=name)
     chip: Chip | None = None
     if target is not None:
         chip = CHIPS.get(target.lower())

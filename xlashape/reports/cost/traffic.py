@@ -1,4 +1,5 @@
-"""The bytes that an instruction reads and writes, each array once: logical bytes, and bytes with padding, by memory space.
+"""The bytes that an instruction reads and writes, each array once: logical bytes, and bytes with padding, by memory
+space.
 
 An operand counts once, however often it is an operand. What an operation does not touch does not count:
 
@@ -10,7 +11,8 @@ An operand counts once, however often it is an operand. What an operation does n
     parameter, constant, tuple, bitcast, …    nothing: no memory is read or written
     fusion                                    `_fusion` below says it
 
-Padded bytes are those of the buffers: tiles, padding and the bytes behind a dynamic array count. For a part of an array they are in proportion.
+Padded bytes are those of the buffers: tiles, padding and the bytes behind a dynamic array count. For a part of an array
+they are in proportion.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from xlashape.hlo import HloInstruction, Opcode
 from xlashape.limits import spend
 from xlashape.math import ceil_div
 from xlashape.reports.cost.arithmetic import elements
-from xlashape.reports.cost.xla_traffic import size_of
+from xlashape.reports.cost.xla_traffic import ALLOCATION, size_of
 from xlashape.shape import Shape, shape_util
 
 _NOTHING: Final = frozenset(
@@ -116,7 +118,7 @@ def bytes_of(array: Shape, count: int) -> tuple[int, int]:
 
 def _accesses(instruction: HloInstruction) -> Iterable[_Access]:
     opcode = instruction.opcode
-    if opcode in _NOTHING:
+    if opcode in _NOTHING or (opcode == Opcode.CUSTOM_CALL and instruction.proto.custom_call_target == ALLOCATION):
         return []
     if opcode == Opcode.FUSION:
         return _fusion(instruction)
@@ -169,9 +171,10 @@ def _scatter(shapes: list[Shape], results: list[Shape]) -> list[_Access]:
 def _fusion(fusion: HloInstruction) -> list[_Access]:
     """Each operand as far as the fusion needs it, each output once.
 
-    What is needed of a value in the fusion is what its readers need: of a slice's operand as much as is needed of the slice; through elementwise
-    operations, transposes, reshapes and bitcasts the same number of elements; of everything else all. An operand is never read more than once.
-    An output that updates an operand in place, also behind bitcasts, touches the updated elements alone. Constants are part of the code.
+    What is needed of a value in the fusion is what its readers need: of a slice's operand as much as is needed of the
+    slice; through elementwise operations, transposes, reshapes and bitcasts the same number of elements; of everything
+    else all. An operand is never read more than once. An output that updates an operand in place, also behind bitcasts,
+    touches the updated elements alone. Constants are part of the code.
     """
     if not fusion.called_computations:
         return [*_whole([operand.shape for operand in fusion.operands]), *_written([fusion.shape])]
@@ -201,7 +204,9 @@ def _fusion(fusion: HloInstruction) -> list[_Access]:
 
 
 def _update_in_place(output: HloInstruction) -> HloInstruction | None:
-    """The dynamic-update-slice or scatter that an output is, whose operand is a parameter of the fusion, bitcasts aside."""
+    """The dynamic-update-slice or scatter that an output is, whose operand is a parameter of the fusion, bitcasts
+    aside.
+    """
     update = _behind_bitcasts(output)
     is_scatter = update.opcode == Opcode.SCATTER and update.shape.is_array
     if update.opcode != Opcode.DYNAMIC_UPDATE_SLICE and not is_scatter:

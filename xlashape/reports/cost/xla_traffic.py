@@ -1,7 +1,9 @@
-"""The bytes that XLA's HloCostAnalysis counts as accessed by an instruction, of jaxlib 0.12.0.1. Found by asking it about single instructions.
+"""The bytes that XLA's HloCostAnalysis counts as accessed by an instruction, of jaxlib 0.12.0.1. Found by asking it
+about single instructions.
 
-The size of an array is that of its buffer: tiles and padding count, and 4 bytes for each dimension of an array with a dynamic one. The size of a
-tuple is its table, of 4 bytes an element; a tuple that is the result of an instruction counts as its arrays, without tables.
+The size of an array is that of its buffer: tiles and padding count, and 4 bytes for each dimension of an array with a
+dynamic one. The size of a tuple is its table, of 4 bytes an element; a tuple that is the result of an instruction
+counts as its arrays, without tables.
 
     most instructions                       each operand, as often as it is one, and the result
     parameter, constant, bitcast, get-tuple-element, after-all, domain, add-dependency      nothing
@@ -13,7 +15,7 @@ tuple is its table, of 4 bytes an element; a tuple that is the result of an inst
     scatter                                 three times the updates, and the indices
     triangular-solve, cholesky              half of the matrix, the second operand, the result; half of the matrix, twice
     outfeed, infeed                         the data
-    custom-call                             -1
+    custom-call                             -1; an AllocateBuffer nothing
     while, call, map, conditional           a loop's body and condition, once; the called computation; the most costly branch
     fusion                                  `_fusion` below says it
 """
@@ -27,6 +29,8 @@ from xlashape.hlo import HloInstruction, Opcode
 from xlashape.limits import spend
 from xlashape.shape import Shape, shape_util, tiling
 
+ALLOCATION: Final = "AllocateBuffer"
+"""The custom call that gives a loop of a TPU a buffer to fill. It calculates and moves nothing."""
 _POINTER: Final = 4
 _NONE: Final = frozenset(
     (
@@ -43,14 +47,16 @@ _OF_CALLED: Final = frozenset((Opcode.WHILE, Opcode.CALL, Opcode.CONDITIONAL, Op
 
 
 def xla_bytes(instruction: HloInstruction) -> int:
-    """The bytes of one instruction. What a loop, a branch or a call executes is counted with the computation that it calls."""
+    """The bytes of one instruction. What a loop, a branch or a call executes is counted with the computation that it
+    calls.
+    """
     opcode = instruction.opcode
     if opcode in _NONE or opcode in _OF_CALLED:
         return 0
     if opcode == Opcode.FUSION:
         return _fusion(instruction)
     if opcode == Opcode.CUSTOM_CALL:
-        return -1
+        return 0 if instruction.proto.custom_call_target == ALLOCATION else -1
     operands = [operand.shape for operand in instruction.operands]
     result = instruction.shape
     if opcode == Opcode.TUPLE:
@@ -100,8 +106,9 @@ def arrays_of(shape: Shape) -> int:
 def _fusion(fusion: HloInstruction) -> int:
     """Each operand as its readers in the fusion need it, constants of more than one element, and the result.
 
-    A reader that is a slice or a dynamic-slice needs its own result, one that updates the operand in place nothing, a broadcast or a reshape all of
-    it each, and all other readers together all of it once. An output that is a dynamic-update-slice counts its update.
+    A reader that is a slice or a dynamic-slice needs its own result, one that updates the operand in place nothing, a
+    broadcast or a reshape all of it each, and all other readers together all of it once. An output that is a
+    dynamic-update-slice counts its update.
     """
     if not fusion.called_computations:
         return sum([size_of(operand.shape) for operand in fusion.operands]) + arrays_of(fusion.shape)

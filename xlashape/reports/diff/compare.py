@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError, XlashapeError
 from xlashape.frozen import Frozen, set_field
 from xlashape.hlo.module import HloModule
+from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import INT64_MAX
@@ -18,7 +19,7 @@ from xlashape.reports.diff.rows import Change, changes
 from xlashape.reports.diff.text import answer_text, beside, counted, measure_lines, verdict
 from xlashape.reports.diff.units import Member, Units
 from xlashape.reports.memory import ProgramMemory, memory
-from xlashape.reports.report import Answer, Option, Report, Section
+from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.reports.text import short_bytes
 from xlashape.similar import did_you_mean
 from xlashape.tables import Column, Kind
@@ -64,7 +65,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 MEASURE_COLUMNS: Final = (
-    Column("name", Kind.TEXT, "what is counted", rank=1),
+    Column("name", Kind.TEXT, "the name of what is counted", rank=1),
     Column("unit", Kind.TEXT, "the unit of the numbers; none for counts", rank=0),
     Column("a", Kind.INTEGER, "in the first module", rank=2),
     Column("b", Kind.INTEGER, "in the second module", rank=2),
@@ -94,6 +95,7 @@ REPORT: Final = Report(
     options=(
         Option("ignore", Kind.TEXTS, "what does not count, as the column `what` or `kind` has it: `layout`, `sharding`, `moved`, …"),
         Option("schedule", Kind.BOOLEAN, "whether every other schedule is a change; without it, one that makes another peak is", False),
+        FRAMES,
     ),
     inputs=("a", "b"),
     compute="xlashape.reports.diff:diff",
@@ -237,14 +239,15 @@ _MEASURE_OF: Final[dict[str, str]] = {
 """The names of measures, by those of columns."""
 
 
-def diff(a: Any, b: Any, *, ignore: Iterable[str] = (), schedule: bool = False) -> Diff:
+def diff(a: Any, b: Any, *, ignore: Iterable[str] = (), schedule: bool = False, frames: str | None = None) -> Diff:
     """What changed from one module to another. Each may be whatever `HloModule.of` takes: a path, text, a message, an
     object of JAX.
 
     Instructions are matched by structure, data flow and op_name. What a fingerprint does not count
     (`xlashape.hlo.canonical`) is no change. `ignore` names what does not count either, as the columns `what` and `kind`
-    have it. Another schedule is a change where it makes another peak of memory, and always with `schedule`. Raises what
-    `HloModule.of` raises, and InvalidArgumentError for names to ignore.
+    have it. Another schedule is a change where it makes another peak of memory, and always with `schedule`. With
+    `frames="all"`, `source` names every frame that called an operation, and not the line of the user's own code alone.
+    Raises what `HloModule.of` raises, and InvalidArgumentError for names to ignore.
 
     >>> one = "HloModule m ENTRY e { p = f32[256] parameter(0) ROOT n = f32[256] negate(p) }"
     >>> two = "HloModule m ENTRY f { q = f32[256] parameter(0) c = f32[256] copy(q) ROOT r = f32[256] negate(c) }"
@@ -256,6 +259,11 @@ def diff(a: Any, b: Any, *, ignore: Iterable[str] = (), schedule: bool = False) 
     """
     modules = HloModule.of(a), HloModule.of(b)
     ignored_words = _ignored(ignore)
+    with showing_frames(frames):
+        return _compared(modules, ignored_words, schedule)
+
+
+def _compared(modules: tuple[HloModule, HloModule], ignored_words: frozenset[str], schedule: bool) -> Diff:
     if modules[0].fingerprint() == modules[1].fingerprint() and not _other_schedules(*modules):
         known = ModuleMeasures(modules[0])
         return Diff(modules, (), _measures(known, known), 0)
@@ -355,7 +363,9 @@ def measure_of(found: Any, name: str) -> Measure:
 def measures_of(module: HloModule) -> dict[str, int | None]:
     """The numbers of a module by the names of measures; None for those that are not known.
 
-    >>> measures_of(HloModule.parse("HloModule m ENTRY e { p = f32[256] parameter(0) ROOT c = f32[256] copy(p) }"))["copies.bytes"]
+    >>> measures_of(HloModule.parse("HloModule m ENTRY e { p = f32[256] parameter(0) ROOT c = f32[256] copy(p) }"))[
+    ...     "copies.bytes"
+    ... ]
     2048
     """
     known = ModuleMeasures(module)

@@ -22,7 +22,7 @@ from xlashape.reports.diff.compare import Measure, measure_of
 from xlashape.reports.selection import amount_of
 from xlashape.reports.text import short_bytes
 
-_CONDITION: Final = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(>=|<=|!=|==|=|>|<)\s*([^\s].*?)\s*")
+_CONDITION: Final = re.compile(r"([A-Za-z_][\w.]*)\s*(>=|<=|!=|==|=|>|<)\s*(\S.*)")
 _COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
     ">": gt,
     ">=": ge,
@@ -51,7 +51,7 @@ class Condition(NamedTuple):
         >>> Condition.parse("peak_bytes > 2%").amount
         0.02
         """
-        match = _CONDITION.fullmatch(text)
+        match = _CONDITION.fullmatch(text.strip())
         if match is None:
             raise InvalidArgumentError(
                 f"expected a condition such as 'copies.bytes > 1MiB', found {text[:60]!r}", field="--fail-if"

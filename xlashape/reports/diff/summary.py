@@ -52,7 +52,9 @@ class Summary(NamedTuple):
     def of(cls, module: HloModule) -> Summary:
         """The summary of a module.
 
-        >>> Summary.of(HloModule.parse("HloModule m ENTRY e { p = f32[8] parameter(0) ROOT c = f32[8] copy(p) }")).opcodes
+        >>> Summary.of(
+        ...     HloModule.parse("HloModule m ENTRY e { p = f32[8] parameter(0) ROOT c = f32[8] copy(p) }")
+        ... ).opcodes
         {'copy': 1, 'parameter': 1}
         """
         opcodes = Counter([instruction.proto.opcode for instruction in module.instructions()])

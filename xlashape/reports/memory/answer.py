@@ -1,4 +1,5 @@
-"""What `memory` answers: totals by XLA's formulas, what lives at the peak, and how the bytes that live change along the program.
+"""What `memory` answers: totals by XLA's formulas, what lives at the peak, and how the bytes that live change along the
+program.
 
 peak_bytes               the most bytes that live at once (CompiledMemoryStats.peak_memory_in_bytes)
 argument_bytes           allocations of parameters             output_bytes    those that may hold a part of the result
@@ -50,7 +51,7 @@ _WRAPPER: Final = re.compile(r"[\w.<>\-]*\((.*)\)")
 _MACHINERY: Final = frozenset(
     ["while", "body", "cond", "scan", "closed_call", "checkpoint", "rematted_computation", "remat", "pjit", "main", ""]
 )
-_NUMBERED: Final = re.compile(r"\w*\d+\w*(?:\[\d+\])?")
+_NUMBERED: Final = re.compile(r"[^\W\d]*\d\w*(?:\[\d+\])?")
 
 
 class LiveBuffer(NamedTuple):
@@ -136,8 +137,15 @@ class ProgramMemory(Frozen, Answer):
     notes: tuple[str, ...]
     """What must be known of where the numbers come from."""
 
-    def __init__(self, plan: Plan, *, said_peak: int | None = None, notes: Sequence[str] = ()) -> None:
+    frames: str | None
+    """What `source` names: "own" for the line of the user's own code, "all" for every frame; None for what
+    `showing_frames` says."""
+
+    def __init__(
+        self, plan: Plan, *, said_peak: int | None = None, notes: Sequence[str] = (), frames: str | None = None
+    ) -> None:
         """`said_peak` is the peak that the compiler itself said."""
+        set_field(self, "frames", frames)
         set_field(self, "plan", plan)
         set_field(self, "module", plan.module)
         set_field(self, "said_peak", said_peak)
@@ -145,7 +153,12 @@ class ProgramMemory(Frozen, Answer):
 
     def in_space(self, space: int) -> ProgramMemory:
         """The answer about one memory space alone. Raises NotFoundError where nothing is in it."""
-        return ProgramMemory(in_space(self.plan, space), notes=self.notes[len(self.plan.notes) :])
+        return ProgramMemory(in_space(self.plan, space), notes=self.notes[len(self.plan.notes) :], frames=self.frames)
+
+    def showing(self, frames: str) -> ProgramMemory:
+        """The answer with what `source` names: "own" or "all"."""
+        notes = self.notes[len(self.plan.notes) :]
+        return ProgramMemory(self.plan, said_peak=self.said_peak, notes=notes, frames=frames)
 
     # -- totals -------------------------------------------------------------------------------
 
@@ -196,7 +209,8 @@ class ProgramMemory(Frozen, Answer):
 
     @cached_property
     def _is_host(self) -> list[bool]:
-        """Whether each allocation is in the host's memory: by the layout of its first value, or by its space where it has none."""
+        """Whether each allocation is in the host's memory: by the layout of its first value, or by its space where it
+        has none."""
         found: list[bool] = []
         for each in self.plan.allocations:
             shape = self.plan.values.place(each.values[0]).shape if each.values and self.module is not None else None
@@ -269,7 +283,8 @@ class ProgramMemory(Frozen, Answer):
 
     @cached_property
     def fragmentation_bytes(self) -> int | None:
-        """What temporary allocations have more than ever lives in them at once; None for an estimate, which places nothing."""
+        """What temporary allocations have more than ever lives in them at once; None for an estimate, which places
+        nothing."""
         if self.is_estimate:
             return None
         plan = self.plan
@@ -307,6 +322,9 @@ class ProgramMemory(Frozen, Answer):
         found.sort(key=lambda each: (-each.bytes, each.begin, each.name))
         return tuple(found)
 
+    def _source(self, origin: HloInstruction) -> str:
+        return origin.metadata.source if self.frames is None else origin.metadata.source_text(self.frames)
+
     def _buffer(self, life: int, step: int) -> LiveBuffer:
         values, lives = self.plan.values, self.plan.lives
         number = lives.values[life]
@@ -329,7 +347,7 @@ class ProgramMemory(Frozen, Answer):
             begin=lives.begins[life],
             end=lives.ends[life],
             op_name=None if origin is None else origin.proto.metadata.op_name or None,
-            source=None if origin is None else origin.metadata.source or None,
+            source=None if origin is None else self._source(origin) or None,
             computation=None if instruction is None else instruction.computation.name,
             instruction=instruction,
         )
@@ -341,7 +359,8 @@ class ProgramMemory(Frozen, Answer):
 
     @cached_property
     def timeline(self) -> tuple[Step, ...]:
-        """The bytes that live along the program. Step 0 is before the first instruction; the largest `bytes` are `peak_bytes`."""
+        """The bytes that live along the program. Step 0 is before the first instruction; the largest `bytes` are
+        `peak_bytes`."""
         plan = self.plan
         nothing = [0] * len(plan.steps.totals)
         by_kind = plan.totals_by(plan.values.kinds)
@@ -404,8 +423,9 @@ class ProgramMemory(Frozen, Answer):
     def at(self, instruction: str | HloInstruction | int) -> tuple[LiveBuffer, ...]:
         """What lives while an instruction runs, the largest first. A number is a step of the timeline.
 
-        An instruction that takes no memory of its own has what lives at the last instruction before it that takes some, without what is no longer used.
-        Raises NotFoundError for an instruction that the program does not have or that does not run by itself.
+        An instruction that takes no memory of its own has what lives at the last instruction before it that takes some,
+        without what is no longer used. Raises NotFoundError for an instruction that the program does not have or that
+        does not run by itself.
         """
         if isinstance(instruction, int):
             if not 0 <= instruction < len(self.plan.steps.totals):
@@ -445,9 +465,11 @@ class ProgramMemory(Frozen, Answer):
         )
 
     def by(self, key: str) -> tuple[Group, ...]:
-        """What lives at the peak by group, the largest first: by `source`, `op_name`, `opcode`, `computation`, `shape`, `kind` or `space`.
+        """What lives at the peak by group, the largest first: by `source`, `op_name`, `opcode`, `computation`, `shape`,
+        `kind` or `space`.
 
-        Of an op_name the part counts that names a layer: `transformer/layer_3` of `jit(step)/jvp(transformer)/layer_3/attention/dot_general`.
+        Of an op_name the part counts that names a layer: `transformer/layer_3` of
+        `jit(step)/jvp(transformer)/layer_3/attention/dot_general`.
         """
         if key not in GROUPS:
             raise InvalidArgumentError(
@@ -470,17 +492,19 @@ class ProgramMemory(Frozen, Answer):
         return tuple(sorted(rows, key=lambda row: (-row.bytes, row.group)))
 
     def suggest(self, limit: int | None = None) -> tuple[Suggestion, ...]:
-        """Changes that would make the peak smaller, the one with the lowest peak first; with a limit in bytes, whether each fits it.
+        """Changes that would make the peak smaller, the one with the lowest peak first; with a limit in bytes, whether
+        each fits it.
 
         Only a donation is ever exact. Raises InvalidArgumentError for a limit that is no number of bytes.
         """
         # The check is for callers without types.
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidArgumentError(f"limit takes a number of bytes, not {limit!r}", field="limit")
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidArgumentError(f"limit takes a number of bytes, 1 or more, not {limit!r}", field="limit")
         return suggestions(self.plan, limit)
 
     def fit(self, limit: int | str | None = None) -> tuple[Suggestion, ...]:
-        """`suggest` under the name of the command line, `--fit 16GiB`. A request of the service has the limit as text."""
+        """`suggest` under the name of the command line, `--fit 16GiB`. A request of the service has the limit as
+        text."""
         if isinstance(limit, str):
             if not limit.isdecimal():
                 raise InvalidArgumentError(f"limit takes a number of bytes, not {limit!r}", field="limit")
@@ -566,7 +590,8 @@ def padding_of(shape: Shape, size: int) -> int:
 
 
 def layer_of(op_name: str) -> str:
-    """The part of an op_name that names what a person would call a layer: scopes up to the first that has a number, or all of them.
+    """The part of an op_name that names what a person would call a layer: scopes up to the first that has a number, or
+    all of them.
 
     The names of jitted functions, transformations and control flow are left out, and so is the primitive at the end.
 

@@ -1,7 +1,7 @@
 """The memory plan in a BufferAssignmentProto, by XLA's formulas (ComputePeakMemorySizes, HeapSimulator).
 
-The peak. Allocations of parameters, constants and outputs live throughout, each with the size of the largest value in it. Then the traces of the heap
-simulator are replayed in their order, with one running total:
+The peak. Allocations of parameters, constants and outputs live throughout, each with the size of the largest value in
+it. Then the traces of the heap simulator are replayed in their order, with one running total:
 
     ALLOC a         one user more of a; the first one adds a's size
     SHARE_WITH a b  a takes the memory of b, or of the value whose memory b takes: one user more of that; the first one adds its size
@@ -44,7 +44,8 @@ _MOST_WALKED: Final = 50_000_000
 def plan_of_assignment(
     proto: xla.BufferAssignmentProto, module: HloModule | None, shapes: Mapping[int, Shape] | None = None
 ) -> Plan:
-    """The plan of a buffer assignment. `module` is its module, where it is known; `shapes` are those of logical buffers by their ids, where it is not.
+    """The plan of a buffer assignment. `module` is its module, where it is known; `shapes` are those of logical buffers
+    by their ids, where it is not.
 
     Raises InvalidModuleError for an assignment that contradicts itself or its module.
     """
@@ -135,8 +136,8 @@ class _Reader:
         return found
 
     def _unpadded_sizes(self) -> list[int] | None:
-        """For each value the bytes of its elements without tiles, as XLA computes them: of the value's part of a nested tuple it takes the
-        part of the outermost tuple that the last number of its index names."""
+        """For each value the bytes of its elements without tiles, as XLA computes them: of the value's part of a nested
+        tuple it takes the part of the outermost tuple that the last number of its index names."""
         if self._instructions is None:
             return None
         known: dict[tuple[int, str, int], int] = {}
@@ -209,7 +210,8 @@ class _Reader:
         return max(allocation.values, key=self._sizes.__getitem__, default=None)
 
     def _shown(self, allocation: Allocation, largest: int) -> int:
-        """Which of the values of an allocation that are as large as the largest says most: a parameter itself, else one that does not merge others."""
+        """Which of the values of an allocation that are as large as the largest says most: a parameter itself, else one
+        that does not merge others."""
         if self._instructions is None:
             return largest
         wanted = allocation.kind == PARAMETER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from xlashape.reports.report import Option, Report, Section
+from xlashape.reports.report import FRAMES, Option, Report, Section
 from xlashape.reports.text import short_bytes
 from xlashape.tables import Column, Kind
 
@@ -16,7 +16,7 @@ _SIZES: Final = (
     Column("argument_bytes", Kind.INTEGER, "allocations of parameters", "bytes", 3, "parameters"),
     Column("output_bytes", Kind.INTEGER, "allocations that may hold a part of the result, parameters among them", "bytes", 3, "outputs"),
     Column("alias_bytes", Kind.INTEGER, "allocations of parameters that hold a part of the result", "bytes", 4, "donated"),
-    Column("temp_bytes", Kind.INTEGER, "allocations that are none of these, nor of constants, nor thread-local", "bytes", 2, "temporaries"),
+    Column("temp_bytes", Kind.INTEGER, "allocations that hold no parameter, no part of the result and no constant, and are not thread-local", "bytes", 2, "temporaries"),
     Column("constant_bytes", Kind.INTEGER, "allocations of constants", "bytes", 4, "constants"),
 )  # fmt: skip
 
@@ -41,12 +41,12 @@ BUFFERS: Final = (
 TIMELINE: Final = (
     Column("step", Kind.INTEGER, "the number of the step; 0 is before the first instruction", rank=1),
     Column("name", Kind.TEXT, "the instruction that runs", rank=1, heading="instruction"),
-    Column("computation", Kind.TEXT, "its computation"),
+    Column("computation", Kind.TEXT, "the computation of the instruction"),
     Column("bytes", Kind.INTEGER, "all bytes that live then", "bytes", rank=1),
-    Column("parameter_bytes", Kind.INTEGER, "those of parameters", "bytes", rank=3, heading="parameters"),
-    Column("temporary_bytes", Kind.INTEGER, "those of temporaries", "bytes", rank=2, heading="temporaries"),
-    Column("output_bytes", Kind.INTEGER, "those of outputs", "bytes", rank=3, heading="outputs"),
-    Column("constant_bytes", Kind.INTEGER, "those of constants", "bytes", rank=4, heading="constants"),
+    Column("parameter_bytes", Kind.INTEGER, "the bytes of parameters that live then", "bytes", rank=3, heading="parameters"),
+    Column("temporary_bytes", Kind.INTEGER, "the bytes of temporaries that live then", "bytes", rank=2, heading="temporaries"),
+    Column("output_bytes", Kind.INTEGER, "the bytes of outputs that live then", "bytes", rank=3, heading="outputs"),
+    Column("constant_bytes", Kind.INTEGER, "the bytes of constants that live then", "bytes", rank=4, heading="constants"),
     Column("spaces", Kind.TEXTS, "the bytes in each memory space but 0, such as `1: 4096`"),
     Column("is_peak", Kind.BOOLEAN, "whether it is the first step with the most bytes", rank=5, heading="peak"),
 )  # fmt: skip
@@ -56,15 +56,15 @@ SPACE: Final = (
     Column("name", Kind.TEXT, "what the space is, where all compilers agree", rank=2),
     Column("peak_bytes", Kind.INTEGER, "the most bytes that live in it at once", "bytes", rank=1, heading="peak"),
     *_SIZES,
-    Column("total_allocation_bytes", Kind.INTEGER, "all allocations", "bytes", 4, "allocations"),
+    Column("total_allocation_bytes", Kind.INTEGER, "the bytes of all allocations", "bytes", 4, "allocations"),
 )  # fmt: skip
 
 GROUP: Final = (
     Column("group", Kind.TEXT, "what the buffers have in common", rank=1),
-    Column("bytes", Kind.INTEGER, "their bytes at the peak", "bytes", rank=1),
-    Column("share", Kind.NUMBER, "the part of the peak that they are", "fraction", rank=2),
+    Column("bytes", Kind.INTEGER, "the bytes that buffers with the key take at the peak", "bytes", rank=1),
+    Column("share", Kind.NUMBER, "the bytes that buffers with the key take ÷ all bytes at the peak", "fraction", rank=2),
     Column("padding_bytes", Kind.INTEGER, "the bytes among them that hold no element", "bytes", rank=3, heading="padding"),
-    Column("buffers", Kind.INTEGER, "how many buffers they are", rank=3),
+    Column("buffers", Kind.INTEGER, "how many buffers with the key live at the peak", rank=3),
 )  # fmt: skip
 
 SUGGESTION: Final = (
@@ -78,7 +78,7 @@ SUGGESTION: Final = (
     Column("fits", Kind.BOOLEAN, "whether the new peak is within the limit for certain", rank=3),
     Column("flops", Kind.INTEGER, "floating-point operations that the change adds", "flops", rank=6),
     Column("name", Kind.TEXT, "the instruction that the change is about"),
-    Column("text", Kind.TEXT, "what to write", rank=1),
+    Column("text", Kind.TEXT, "what to write in the program, in words", rank=1),
 )  # fmt: skip
 
 TOTALS: Final = (
@@ -93,10 +93,10 @@ TOTALS: Final = (
     Column("total_allocation_bytes", Kind.INTEGER, "all allocations of memory space 0", "bytes"),
     Column("indefinite_bytes", Kind.INTEGER, "allocations of memory space 0 that live throughout or in each call", "bytes"),
     Column("fragmentation_bytes", Kind.INTEGER, "what temporary allocations have more than ever lives in them at once", "bytes"),
-    Column("fragmentation", Kind.NUMBER, "the same as a part of the temporaries", "fraction"),
+    Column("fragmentation", Kind.NUMBER, "the fragmentation ÷ the temporaries, both in bytes", "fraction"),
     Column("host_argument_bytes", Kind.INTEGER, "allocations of parameters in the host's memory", "bytes"),
     Column("host_output_bytes", Kind.INTEGER, "allocations in the host's memory that may hold a part of the result", "bytes"),
-    Column("host_alias_bytes", Kind.INTEGER, "allocations in the host's memory that are both", "bytes"),
+    Column("host_alias_bytes", Kind.INTEGER, "allocations of parameters in the host's memory that hold a part of the result", "bytes"),
     Column("host_temp_bytes", Kind.INTEGER, "allocations in the host's memory that are temporary", "bytes"),
     Column("missing_bytes", Kind.INTEGER, "how many bytes the compiler's own peak lacks, where it said one", "bytes"),
     Column("notes", Kind.TEXTS, "what must be known of where the numbers come from"),
@@ -156,6 +156,7 @@ REPORT: Final = Report(
             Kind.INTEGER,
             "a memory space by XLA's number, whose memory alone counts; without it all count together, as in XLA",
         ),
+        FRAMES,
     ),
     compute="xlashape.reports.memory:memory",
     rows="peak_buffers",

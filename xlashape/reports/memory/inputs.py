@@ -39,21 +39,28 @@ _HOW_TO_DUMP: Final = (
 )
 
 
-def memory(x: Any, *, space: int | None = None) -> ProgramMemory:
+def memory(x: Any, *, space: int | None = None, frames: str | None = None) -> ProgramMemory:
     """The memory of a program: its peak, what lives then, and from which line it comes.
 
-    `x` is a dump of XLA (`*.hlo.pb` with its buffer assignment), a text that XLA writes beside it, a Compiled of JAX, a BufferAssignmentProto, a profile
-    (`FILE#MODULE` where it holds several), or anything else that `HloModule.of` takes. Of a module without an assignment the peak is estimated:
-    `is_estimate`, `lower_bytes`, `upper_bytes`. With `space`, XLA's number of a memory space, the answer is about that one alone. Raises InvalidModuleError for an assignment that contradicts itself or its module, and what
-    `HloModule.of` raises.
+    `x` is a dump of XLA (`*.hlo.pb` with its buffer assignment), a text that XLA writes beside it, a Compiled of JAX, a
+    BufferAssignmentProto, a profile (`FILE#MODULE` where it holds several), or anything else that `HloModule.of` takes.
+    Of a module without an assignment the peak is estimated: `is_estimate`, `lower_bytes`, `upper_bytes`. With `space`,
+    XLA's number of a memory space, the answer is about that one alone. With `frames="all"`, `source` names every frame
+    that called an operation, and not the line of the user's own code alone. Raises InvalidModuleError for an assignment
+    that contradicts itself or its module, and what `HloModule.of` raises.
 
     >>> text = '''HloModule m, is_scheduled=true
-    ... ENTRY e { p = f32[256] parameter(0) n = f32[256] negate(p) r = f32[256] reverse(n), dimensions={0} ROOT a = f32[256] add(n, r) }'''
+    ... ENTRY e { p = f32[256] parameter(0) n = f32[256] negate(p) r = f32[256] reverse(n), dimensions={0}
+    ... ROOT a = f32[256] add(n, r) }'''
     >>> answer = memory(text)
     >>> answer.is_estimate, answer.peak_bytes, [buffer.name for buffer in answer.peak_buffers]
     (True, 3072, ['a', 'p', 'r'])
     """
+    if frames not in (None, "own", "all"):
+        raise InvalidArgumentError(f"expected own or all, found {frames!r}", field="frames")
     answer = _memory(x)
+    if frames is not None:
+        answer = answer.showing(frames)
     return answer if space is None else answer.in_space(space)
 
 

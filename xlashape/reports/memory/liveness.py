@@ -1,12 +1,14 @@
-"""A memory plan for a module that has no assignment of buffers: lives of values in its schedule, shared by the rules of XLA's BufferAssigner.
+"""A memory plan for a module that has no assignment of buffers: lives of values in its schedule, shared by the rules of
+XLA's BufferAssigner.
 
-Buffers are assigned from the largest to the smallest. Parameters, constants and outputs have allocations that live throughout. Another buffer is put into an
-allocation of an output, or of a parameter that holds an output, where it fits and no value there lives at the same time. What is left is temporary, and
-takes memory while its values live. A value takes over the memory of an operand that ends where it begins, if the shapes are equal and each element of it is
+Buffers are assigned from the largest to the smallest. Parameters, constants and outputs have allocations that live
+throughout. Another buffer is put into an allocation of an output, or of a parameter that holds an output, where it fits
+and no value there lives at the same time. What is left is temporary, and takes memory while its values live. A value
+takes over the memory of an operand that ends where it begins, if the shapes are equal and each element of it is
 computed from the same element of the operand.
 
-The lower bound shares everything that dies where something begins, and all memory of outputs until they are made; the upper bound shares nothing but what
-must share.
+The lower bound shares everything that dies where something begins, and all memory of outputs until they are made; the
+upper bound shares nothing but what must share.
 """
 
 from __future__ import annotations
@@ -34,9 +36,11 @@ from xlashape.reports.memory.plan import (
 )
 from xlashape.reports.memory.schedule import FlatSchedule, flat_schedule, leaf_bytes
 from xlashape.reports.memory.values import ValueRanges, value_ranges
-from xlashape.shape.xla_util.shape_util import byte_size_of
 
 _ELEMENTWISE: Final = frozenset([operation.opcode for operation in OPERATIONS])
+# Sets, since naming a member of an enum takes longer than all the rest of looking at an instruction.
+_COPIES: Final = frozenset([Opcode.COPY])
+_GIVEN: Final = frozenset([Opcode.PARAMETER, Opcode.CONSTANT])
 _POINTER: Final = 8
 _OWN_ORDER: Final = (
     "The module has no schedule: its instructions are taken in an order of our own that keeps little memory alive."
@@ -58,7 +62,8 @@ class _Estimate:
         self._module = module
         self._schedule = schedule
         self._ranges = ranges
-        # Buffers are numbers. Each of these lists has an entry for each buffer, that is for values that must share memory.
+        # Buffers are numbers. Each of these lists has an entry for each buffer, that is for values that must share
+        # memory.
         self._sizes: list[int] = []
         self._kinds: list[int] = []
         self._values: list[tuple[int, ...]] = []
@@ -67,14 +72,14 @@ class _Estimate:
         """When any of its values lives, apart from each other and in order."""
         self._live_out: set[int] = set()
         """The buffers that hold a part of the result."""
-        self._buffer_of: list[int] = [-1] * len(ranges.sizes)
+        self._buffer_of: list[int] = [-1] * len(ranges.leaves)
         """By value, its buffer; -1 where it has no bytes."""
         self._group()
         self._elementwise: dict[tuple[HloInstruction, int], bool] = {}
 
     def _group(self) -> None:
         ranges, entry = self._ranges, self._module.entry
-        begins, ends, sizes = ranges.begins, ranges.ends, ranges.sizes
+        begins, ends, sizes = ranges.begins, ranges.ends, [leaf.bytes for leaf in ranges.leaves]
         results = {ranges.buffers[value] for value in ranges.results}
         shared: dict[int, list[int]] = {}
         for value, group in enumerate(ranges.buffers):
@@ -91,19 +96,18 @@ class _Estimate:
                 values, size, spans = (group,), sizes[group], ((begins[group], ends[group]),)
             if not size:
                 continue
-            kind = OUTPUT if group in results else TEMPORARY
-            for value in values:
-                made = ranges.instructions[value]
-                opcode = made.opcode
-                if opcode == Opcode.PARAMETER and made.computation is entry:
-                    kind = PARAMETER
-                elif opcode == Opcode.CONSTANT and kind != PARAMETER:
-                    kind = CONSTANT
-            number = len(self._sizes)
-            for value in values:
-                self._buffer_of[value] = number
+            number, kind = len(self._sizes), TEMPORARY
             if group in results:
                 self._live_out.add(number)
+                kind = OUTPUT
+            for value in values:
+                self._buffer_of[value] = number
+                made = ranges.instructions[value]
+                if made.opcode in _GIVEN:
+                    if made.opcode == Opcode.CONSTANT:
+                        kind = CONSTANT if kind != PARAMETER else kind
+                    elif made.computation is entry:
+                        kind = PARAMETER
             self._sizes.append(size)
             self._kinds.append(kind)
             self._values.append(values)
@@ -112,16 +116,18 @@ class _Estimate:
     # -- sharing ------------------------------------------------------------------------------
 
     def _takes_over(self, later: int, earlier: int) -> bool:
-        """Whether a value may be computed in the memory of one that is used for the last time where it begins."""
+        """Whether a value may be computed in the memory of one that is used for the last time where it begins, as the
+        caller has seen."""
         ranges = self._ranges
-        if ranges.ends[earlier] != ranges.begins[later] or later in ranges.merged:
+        if later in ranges.merged:
             return False
-        made = ranges.instructions[later]
-        if made.opcode == Opcode.COPY or ranges.shapes[later] != ranges.shapes[earlier]:
+        made, of = ranges.instructions[later], ranges.of
+        opcode = made.opcode
+        if opcode in _COPIES or ranges.leaves[later].shape != ranges.leaves[earlier].shape:
             return False
-        operands = [number for number, operand in enumerate(made.operands) if earlier in ranges.of[operand]]
-        if made.opcode in _ELEMENTWISE or len(operands) != 1:
-            return bool(operands) and made.opcode in _ELEMENTWISE
+        operands = [number for number, operand in enumerate(made.operands) if earlier in of[operand]]
+        if opcode in _ELEMENTWISE or len(operands) != 1:
+            return bool(operands) and opcode in _ELEMENTWISE
         key = (made, operands[0])
         known = self._elementwise.get(key)
         if known is None:
@@ -130,25 +136,37 @@ class _Estimate:
 
     def _interferes(self, a: int, b: int) -> bool:
         """Whether values of two buffers live at the same time."""
-        if not _overlap(self._spans[a], self._spans[b]):
+        begins, ends, those = self._ranges.begins, self._ranges.ends, self._values[b]
+        if len(those) > 1 and not _overlap(self._spans[a], self._spans[b]):
             return False
-        begins, ends = self._ranges.begins, self._ranges.ends
         for x in self._values[a]:
-            for y in self._values[b]:
+            for y in those:
                 if begins[x] <= ends[y] and begins[y] <= ends[x]:
-                    if not (self._takes_over(x, y) or self._takes_over(y, x)):
-                        return True
+                    if begins[x] == ends[y] and self._takes_over(x, y):
+                        continue
+                    if begins[y] == ends[x] and self._takes_over(y, x):
+                        continue
+                    return True
         return False
 
-    def _neighbours(self, time: int) -> tuple[int, ...]:
-        """The buffers of the operands and the result of the instruction that runs then."""
-        instruction, of = self._schedule.instructions[time], self._ranges.of
-        values = {value for operand in instruction.operands for value in of[operand]}
-        return tuple([self._buffer_of[value] for value in values.union(of[instruction])])
+    def _neighbours(self) -> tuple[list[int], list[int]]:
+        """The buffers of the operands and the result of each instruction in the order of time, and where those of a
+        time begin."""
+        of, buffer_of = self._ranges.of, self._buffer_of
+        near: list[int] = []
+        starts = [0]
+        for instruction in self._schedule.instructions:
+            near += [buffer_of[value] for value in of[instruction]]
+            for operand in instruction.operands:
+                for value in of[operand]:
+                    near.append(buffer_of[value])
+            starts.append(len(near))
+        starts.append(len(near))  # nothing runs after the last instruction
+        return near, starts
 
     def _in_order(self) -> list[int]:
-        """The buffers in the order in which XLA assigns them: the largest first, and of the same size those that hold a part of the result. After that by
-        computation, in the order in which they were made, and by instruction."""
+        """The buffers in the order in which XLA assigns them: the largest first, and of the same size those that hold a
+        part of the result. After that by computation, in the order in which they were made, and by instruction."""
         ids = sorted([computation.proto.id for computation in self._schedule.spans], reverse=True)
         count = max([len(computation.instructions) for computation in self._schedule.spans])
         rank = {number: position * count for position, number in enumerate(ids)}
@@ -168,46 +186,43 @@ class _Estimate:
     # -- the plan -----------------------------------------------------------------------------
 
     def plan(self) -> Plan:
-        spans_of, slots = self._spans, _Slots(len(self._schedule.instructions))
-        kinds, slot_of = self._kinds, slots.slot_of
-        # By time, the neighbours of what begins or ends then, with which it may share memory. There are none after the
-        # last instruction.
-        near_by_time: list[tuple[int, ...] | None] = [None] * len(self._schedule.instructions)
-        near_by_time.append(())
+        spans_of, kinds = self._spans, self._kinds
+        slots = _Slots(len(self._schedule.instructions), len(spans_of))
+        slot_of = slots.slot_of
+        neighbours, starts = self._neighbours()
         temporary: list[int] = []
         for number in self._in_order():
             spend()
             spans = spans_of[number]
-            if kinds[number] == TEMPORARY:
-                left = free = slots.free(spans)
-                near: dict[int, set[int]] = {}
-                for span in spans:
-                    for time in span:
-                        known = near_by_time[time]
-                        if known is None:
-                            known = near_by_time[time] = self._neighbours(time)
-                        for other in known:
-                            if other in slot_of:
-                                near.setdefault(slot_of[other], set()).add(other)
-                for slot in near:
-                    left |= 1 << slot
-                while left:
-                    # The allocation of the smallest buffer comes first.
-                    slot = left.bit_length() - 1
-                    left ^= 1 << slot
-                    inside = near.get(slot, ())
-                    if any(self._interferes(number, each) for each in inside):
+            if kinds[number] != TEMPORARY:
+                if number in self._live_out:
+                    slots.add(number, spans)
+                continue
+            left = free = slots.free(spans)
+            # By slot, what is in it and begins or ends where this does: with that it may share memory.
+            near: dict[int, list[int]] = {}
+            for span in spans:
+                for time in span:
+                    for other in neighbours[starts[time] : starts[time + 1]]:
+                        slot = slot_of[other]
+                        if slot >= 0:
+                            near.setdefault(slot, []).append(other)
+                            left |= 1 << slot
+            while left:
+                # The allocation of the smallest buffer comes first.
+                slot = left.bit_length() - 1
+                left ^= 1 << slot
+                inside = near.get(slot, ())
+                if any(self._interferes(number, each) for each in inside):
+                    continue
+                if not free >> slot & 1:
+                    others = _without(spans, [span for each in inside for span in spans_of[each]])
+                    if slots.taken(others) >> slot & 1:
                         continue
-                    if not free >> slot & 1:
-                        others = _without(spans, [span for each in inside for span in spans_of[each]])
-                        if slots.taken(others) >> slot & 1:
-                            continue
-                    slots.put(slot, number, spans)
-                    break
-                else:
-                    temporary.append(number)
-            elif number in self._live_out:
-                slots.add(number, spans)
+                slots.put(slot, number, spans)
+                break
+            else:
+                temporary.append(number)
         return self._made(temporary)
 
     def _made(self, temporary: Sequence[int]) -> Plan:
@@ -224,13 +239,16 @@ class _Estimate:
         for number in temporary:
             values = self._values[number]
             for first, last in self._spans[number]:
-                inside = [value for value in values if first <= ranges.begins[value] <= last]
-                if len(inside) > 1:
-                    heirs[len(lives)] = [(ranges.begins[value] + 1, value) for value in inside[1:]]
-                lives.append(inside[0])
+                if len(values) == 1:
+                    lives.append(values[0])
+                else:
+                    inside = [value for value in values if first <= ranges.begins[value] <= last]
+                    if len(inside) > 1:
+                        heirs[len(lives)] = [(ranges.begins[value] + 1, value) for value in inside[1:]]
+                    lives.append(inside[0])
                 begins.append(first + 1)
                 ends.append(max(first, last - ((number, last) in shared)) + 1)
-        sizes = list(ranges.sizes)
+        sizes = [leaf.bytes for leaf in ranges.leaves]
         kinds = [TEMPORARY] * len(sizes)
         allocation_of = [-1] * len(sizes)
         allocations: list[Allocation] = []
@@ -242,11 +260,7 @@ class _Estimate:
         for number in (*lasting, *temporary):
             for value in self._values[number]:
                 sizes[value] = self._sizes[number]
-        space_of = {
-            shape: shape.layout.memory_space if shape.layout is not None else 0
-            for shape in dict.fromkeys(ranges.shapes)
-        }
-        spaces = [space_of[shape] for shape in ranges.shapes]
+        spaces = [leaf.space for leaf in ranges.leaves]
         table_places: list[Place] = []
         for instruction, index, size, kind in tables:
             lives.append(len(sizes))
@@ -282,10 +296,10 @@ class _Estimate:
             allocations.append(Allocation(len(allocations), most, space, TEMPORARY, values=inside))
 
         def place(value: int) -> Place:
-            if value >= len(ranges.shapes):
-                return table_places[value - len(ranges.shapes)]
-            instruction = ranges.instructions[value]
-            return Place(instruction, instruction.name, ranges.indexes[value], ranges.shapes[value])
+            if value >= len(ranges.leaves):
+                return table_places[value - len(ranges.leaves)]
+            instruction, leaf = ranges.instructions[value], ranges.leaves[value]
+            return Place(instruction, instruction.name, leaf.shape_index, leaf.shape)
 
         lower, upper = self._bounds(static)
         notes = (_BY_LIVENESS,) if self._schedule.is_given else (_BY_LIVENESS, _OWN_ORDER)
@@ -295,7 +309,7 @@ class _Estimate:
             Values(sizes, spaces, kinds, allocation_of, [-1] * len(sizes), place),
             Lives(lives, begins, ends, heirs),
             Steps([-1] * (end + 1), totals, self._schedule.instructions),
-            self._unpadded(sizes, lives, begins, ends, end),
+            self._unpadded(sizes, lives, begins, ends, totals),
             notes,
             (min(lower, max(totals)), max(upper, max(totals))),
         )
@@ -306,16 +320,19 @@ class _Estimate:
         lives: Sequence[int],
         begins: Sequence[int],
         ends: Sequence[int],
-        end: int,
+        totals: Sequence[int],
     ) -> int:
-        flat = list(sizes)
-        for value, shape in enumerate(self._ranges.shapes):
-            if shape.layout is not None and shape.layout.tiles and not shape.is_unbounded_dynamic:
-                flat[value] = byte_size_of(shape)
-        return max(_totals(flat, lives, begins, ends, end + 1))
+        tiled = {
+            value: leaf.flat_bytes for value, leaf in enumerate(self._ranges.leaves) if leaf.flat_bytes is not None
+        }
+        if tiled:
+            flat = [tiled.get(value, size) for value, size in enumerate(sizes)]
+            totals = _totals(flat, lives, begins, ends, len(totals))
+        return max(totals)
 
     def _shown(self, number: int) -> int:
-        """The value that stands for a buffer that lives throughout: the parameter, else one that does not merge others."""
+        """The value that stands for a buffer that lives throughout: the parameter, else one that does not merge
+        others."""
         values = self._values[number]
         if self._kinds[number] == PARAMETER:
             for value in values:
@@ -327,18 +344,17 @@ class _Estimate:
     def _allocation(self, position: int, number: int) -> Allocation:
         ranges, values, kind = self._ranges, self._values[number], self._kinds[number]
         shown, is_parameter, is_live_out = self._shown(number), kind == PARAMETER, number in self._live_out
-        layout = ranges.shapes[values[0]].layout
         return Allocation(
             position,
             self._sizes[number],
-            layout.memory_space if layout is not None else 0,
+            ranges.leaves[values[0]].space,
             kind,
             is_live_out=is_live_out,
             is_parameter=is_parameter,
             is_aliased=is_parameter and is_live_out,
             is_constant=kind == CONSTANT,
             parameter_number=ranges.instructions[shown].proto.parameter_number if is_parameter else 0,
-            parameter_index=ranges.indexes[shown] if is_parameter else (),
+            parameter_index=ranges.leaves[shown].shape_index if is_parameter else (),
             values=values,
         )
 
@@ -357,7 +373,8 @@ class _Estimate:
         return found + [(each, (), leaf_bytes(each.shape), CONSTANT) for each in self._applied_constants()]
 
     def _applied_constants(self) -> list[HloInstruction]:
-        """The constants of computations that are applied to elements, which have memory too, though nothing else there does."""
+        """The constants of computations that are applied to elements, which have memory too, though nothing else there
+        does."""
         found: list[HloInstruction] = []
         others = [each.proto for each in self._module.computations if each not in self._schedule.spans]
         if not any(each.opcode == Opcode.CONSTANT for computation in others for each in computation.instructions):
@@ -380,26 +397,27 @@ class _Estimate:
     def _shared(self, temporary: Sequence[int]) -> set[tuple[int, int]]:
         """The temporary buffers whose memory is taken over where one of their spans ends: buffer and time."""
         begins, ends = self._ranges.begins, self._ranges.ends
-        dying: dict[tuple[int, int], list[int]] = {}
+        dying: dict[int, list[int]] = {}
         for number in temporary:
             for _, last in self._spans[number]:
-                dying.setdefault((last, self._sizes[number]), []).append(number)
+                dying.setdefault(last, []).append(number)
         found: set[tuple[int, int]] = set()
+        sizes, spans, values = self._sizes, self._spans, self._values
         for number in temporary:
-            for time, _ in self._spans[number]:
-                for other in dying.get((time, self._sizes[number]), ()):
-                    if other == number or (other, time) in found or self._spans[other][0][0] >= time:
+            for time, _ in spans[number]:
+                for other in dying.get(time, ()):
+                    if sizes[other] != sizes[number] or spans[other][0][0] >= time or (other, time) in found:
                         continue
-                    later = [value for value in self._values[number] if begins[value] == time]
-                    earlier = [value for value in self._values[other] if ends[value] == time]
-                    if any(self._takes_over(x, y) for x in later for y in earlier):
+                    later = [value for value in values[number] if begins[value] == time]
+                    earlier = [value for value in values[other] if ends[value] == time]
+                    if other != number and any(self._takes_over(x, y) for x in later for y in earlier):
                         found.add((other, time))
                         break
         return found
 
     def _bounds(self, static: int) -> tuple[int, int]:
         """The least and the most that the peak can be in this order of the instructions."""
-        ranges, end = self._ranges, len(self._schedule.instructions)
+        begins, sure_ends, end = self._ranges.begins, self._ranges.sure_ends, len(self._schedule.instructions)
         lasting = sum([size for _, _, size, _ in self._tables])
         most = [0] * (end + 3)
         # After an instruction a value needs memory if it is there and still used; more may not be needed while the
@@ -413,29 +431,36 @@ class _Estimate:
             if kind == CONSTANT or (kind == PARAMETER and number not in self._live_out):
                 lasting += size
                 continue
-            spans = [(ranges.begins[value], ranges.sure_ends[value]) for value in values]
-            for first, last in spans if len(spans) == 1 else _union(spans):
+            if len(values) == 1:
+                after[begins[values[0]]] += size
+                after[sure_ends[values[0]]] -= size
+                continue
+            for first, last in _union([(begins[value], sure_ends[value]) for value in values]):
                 after[first] += size
                 after[last] -= size
         return max(static, lasting + max(accumulate(after))), static + max(accumulate(most))
 
 
 class _Slots:
-    """Allocations that values are put into one after the other, and when they are taken. A set of slots is a number with a bit for each.
+    """Allocations that values are put into one after the other, and when they are taken. A set of slots is a number
+    with a bit for each.
 
-    The nodes of a binary tree over the times of the schedule have such sets. Node 1 is the root, the children of a node are 2n and 2n + 1, and the leaves
-    are the times: a span is at most two nodes on each level.
+    The nodes of a tree over the times of the schedule have such sets. The nodes of its lowest level are the times, and
+    32 neighbours on a level have one node above them. A span is the nodes between its two ends at the same parents, on
+    each level, and the ends themselves.
     """
 
-    def __init__(self, times: int) -> None:
-        self._first_leaf = 1 << times.bit_length()
-        self._some = [0] * (2 * self._first_leaf)
-        """The slots that something below the node takes."""
-        self._all = [0] * (2 * self._first_leaf)
-        """The slots that are taken at all times below the node, by what was put there and not further down."""
+    def __init__(self, times: int, buffers: int) -> None:
+        leaves = [0] * (times + 1)
+        self._levels = [(leaves, leaves)]
+        """The slots that something at or below each node takes, and those that what was put there takes at all times
+        below the node."""
+        while times >= 32:
+            times >>= 5
+            self._levels.append(([0] * (times + 1), [0] * (times + 1)))
         self._count = 0
-        self.slot_of: dict[int, int] = {}
-        """By buffer, the slot that it is in."""
+        self.slot_of = [-1] * (buffers + 1)
+        """By buffer, the slot that it is in, or -1; so for -1, which is no buffer."""
 
     def add(self, number: int, spans: Sequence[tuple[int, int]]) -> None:
         """A slot that has a buffer in it."""
@@ -445,42 +470,37 @@ class _Slots:
     def put(self, slot: int, number: int, spans: Sequence[tuple[int, int]]) -> None:
         """Puts a buffer into a slot."""
         self.slot_of[number] = slot
-        bit, some, every = 1 << slot, self._some, self._all
-        for first, last in spans:
-            low, high = first + self._first_leaf, last + self._first_leaf
-            nodes = [low, high]
-            while low ^ high > 1:
-                if not low & 1:
-                    nodes.append(low + 1)
-                if high & 1:
-                    nodes.append(high - 1)
-                low >>= 1
-                high >>= 1
+        bit = 1 << slot
+        for low, high in spans:
+            for some, every in self._levels:
                 some[low] |= bit
                 some[high] |= bit
-            for node in nodes:
-                some[node] |= bit
-                every[node] |= bit
-            while low := low >> 1:
-                some[low] |= bit
+                if high - low > 1:
+                    if low >> 5 == high >> 5:
+                        inside = range(low + 1, high)
+                    else:
+                        inside = (*range(low + 1, (low | 31) + 1), *range(high & ~31, high))
+                    for node in inside:
+                        some[node] |= bit
+                        every[node] |= bit
+                low >>= 5
+                high >>= 5
 
     def taken(self, spans: Iterable[tuple[int, int]]) -> int:
         """The slots that something takes while the spans last."""
-        some, every = self._some, self._all
         found = 0
-        for first, last in spans:
-            low, high = first + self._first_leaf, last + self._first_leaf
-            found |= some[low] | some[high]
-            while low ^ high > 1:
-                if not low & 1:
-                    found |= some[low + 1]
-                if high & 1:
-                    found |= some[high - 1]
-                low >>= 1
-                high >>= 1
+        for low, high in spans:
+            for some, every in self._levels:
                 found |= every[low] | every[high]
-            while low := low >> 1:
-                found |= every[low]
+                if high - low > 1:
+                    if low >> 5 == high >> 5:
+                        inside = some[low + 1 : high]
+                    else:
+                        inside = some[low + 1 : (low | 31) + 1] + some[high & ~31 : high]
+                    for each in inside:
+                        found |= each
+                low >>= 5
+                high >>= 5
         return found
 
     def free(self, spans: Iterable[tuple[int, int]]) -> int:
@@ -538,7 +558,8 @@ def _totals(
 
 
 def keeps_positions(instruction: HloInstruction, operands: Sequence[int]) -> bool:
-    """Whether each element of the result needs of these operands only the element at its own position, or is what was there."""
+    """Whether each element of the result needs of these operands only the element at its own position, or is what was
+    there."""
     opcode = instruction.opcode
     if opcode in _ELEMENTWISE:
         return True

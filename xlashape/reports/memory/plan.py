@@ -1,7 +1,9 @@
-"""A memory plan: which values of a program live when, in which allocation. It is what all sources of the report are brought to.
+"""A memory plan: which values of a program live when, in which allocation. It is what all sources of the report are
+brought to.
 
-An assignment of XLA (`assignment.py`) gives a plan whose steps are those of XLA's own simulation of the heap; a module without one (`liveness.py`) gives
-one whose steps are the instructions of its schedule. Values, lives and steps are lists of numbers: a plan of a million values takes no object for each.
+An assignment of XLA (`assignment.py`) gives a plan whose steps are those of XLA's own simulation of the heap; a module
+without one (`liveness.py`) gives one whose steps are the instructions of its schedule. Values, lives and steps are
+lists of numbers: a plan of a million values takes no object for each.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from xlashape.shape.xla_util.shape_util import byte_size_of
 
 PARAMETER, TEMPORARY, OUTPUT, CONSTANT = range(4)
 KINDS: Final = ("parameter", "temporary", "output", "constant")
-"""What a value's memory is for. A parameter whose memory the program may overwrite with an output counts as a parameter."""
+"""What a value's memory is for. A parameter whose memory the program may overwrite with an output counts as a
+parameter."""
 
 MERGES: Final = frozenset([Opcode.PARAMETER, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL])
 """Opcodes of values that merge others, such as the state of a loop. Another value of the same memory says more."""
@@ -134,7 +137,8 @@ class Plan(NamedTuple):
     lives: Lives
     steps: Steps
     unpadded_peak: int | None
-    """The peak of the same plan if each value took the bytes of its elements alone, without tiles and padding; None where shapes are not known."""
+    """The peak of the same plan if each value took the bytes of its elements alone, without tiles and padding; None
+    where shapes are not known."""
     notes: tuple[str, ...] = ()
     """What a reader must know of where the plan comes from."""
     bounds: tuple[int, int | None] | None = None
@@ -143,7 +147,8 @@ class Plan(NamedTuple):
     """The memory space that the plan is of; None for all of them together."""
 
     def totals_by(self, groups: Sequence[int]) -> dict[int, list[int]]:
-        """For each group of values that has some, the bytes that live in each step. `groups` has the group of each value, as `values.kinds` does."""
+        """For each group of values that has some, the bytes that live in each step. `groups` has the group of each
+        value, as `values.kinds` does."""
         sizes, steps = self.values.sizes, len(self.steps.totals)
         changes: dict[int, list[int]] = {}
         for value, begin, end in zip(self.lives.values, self.lives.begins, self.lives.ends, strict=True):
@@ -204,7 +209,8 @@ def _unpadded_peak(plan: Plan) -> int:
 
 
 def holder_of(plan: Plan, life: int, step: int) -> Place:
-    """Where the value is made that is in the memory of a life in a step: the last that took it over and that says where it comes from."""
+    """Where the value is made that is in the memory of a life in a step: the last that took it over and that says where
+    it comes from."""
     values, lives = plan.values, plan.lives
     number = lives.values[life]
     for begin, heir in reversed(lives.heirs.get(life, ())):
@@ -216,9 +222,11 @@ def holder_of(plan: Plan, life: int, step: int) -> Place:
 
 
 def origin_of(instruction: HloInstruction) -> HloInstruction:
-    """The instruction whose metadata says where a value comes from: the instruction itself, or what stands for it where it has none.
+    """The instruction whose metadata says where a value comes from: the instruction itself, or what stands for it where
+    it has none.
 
-    For a fusion that is the last fused instruction with metadata, for another instruction, such as a copy of the compiler's, its first operand.
+    For a fusion that is the last fused instruction with metadata, for another instruction, such as a copy of the
+    compiler's, its first operand.
     """
     found = instruction
     for _ in range(_MOST_STEPS_TO_ORIGIN):

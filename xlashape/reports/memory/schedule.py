@@ -1,15 +1,16 @@
 """The order in which a whole program runs its instructions, called computations included.
 
-A scheduled module says the order of each computation; the instructions of a called computation come before the instruction that calls it, the condition of
-a loop before its body, as in XLA's HloLiveRange. Of a module without a schedule the order is our own: of the instructions whose operands are there, the
-one runs next that frees most memory for what it takes, as in XLA's ListScheduler.
+A scheduled module says the order of each computation; the instructions of a called computation come before the
+instruction that calls it, the condition of a loop before its body, as in XLA's HloLiveRange. Of a module without a
+schedule the order is our own: of the instructions whose operands are there, the one runs next that frees most memory
+for what it takes, as in XLA's ListScheduler.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.module_proto.structure import LOCAL_ID
@@ -19,6 +20,9 @@ from xlashape.limits import spend
 from xlashape.shape import Shape
 from xlashape.shape.tiling import physical_bytes
 from xlashape.shape.xla_util.shape_util import byte_size_of
+
+RUNS_CALLED: Final = frozenset([opcode for opcode in Opcode if operation_of(opcode).runs_called_instructions])
+"""Opcodes of instructions that run what they call, one instruction after the other."""
 
 
 class FlatSchedule(NamedTuple):
@@ -34,7 +38,8 @@ class FlatSchedule(NamedTuple):
 
 
 def flat_schedule(module: HloModule) -> FlatSchedule:
-    """The order of a module's instructions. Fused computations, and those that are applied to elements, are left out."""
+    """The order of a module's instructions. Fused computations, and those that are applied to elements, are left
+    out."""
     sequences = {key & LOCAL_ID: value.instruction_ids for key, value in module.proto.schedule.sequences.items()}
     is_given = (module.entry.proto.id & LOCAL_ID) in sequences
     order: list[HloInstruction] = []
@@ -60,7 +65,7 @@ def flat_schedule(module: HloModule) -> FlatSchedule:
             order.append(caller)
         for instruction in left:
             spend()
-            if operation_of(instruction.opcode).runs_called_instructions:
+            if instruction.opcode in RUNS_CALLED:
                 stack.append((computation, left, instruction, iter(_runs(instruction))))
                 break
             order.append(instruction)
@@ -79,59 +84,88 @@ def _runs(instruction: HloInstruction) -> Sequence[HloComputation]:
 def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
     """An order of a computation's instructions that keeps little memory alive."""
     instructions = computation.instructions
-    size_of: dict[Shape, int] = {}
+    count = len(instructions)
+    size_of: dict[tuple[str, Shape], int] = {}
     sizes: list[int] = []
-    waits = [0] * len(instructions)
-    needs: list[tuple[int, ...]] = []
-    left = [0] * len(instructions)
-    followers: list[list[int]] = [[] for _ in instructions]
+    left = [0] * count
+    """How many instructions that use it have not run."""
+    waits: list[int] = []
+    """For how many instructions it waits; -1 once it has run."""
+    # A use is a number. Those of one instruction follow each other, and each names the one before it of the same
+    # operand: two lists of lists would take twice the time of all the rest, most of it in the collector of garbage.
+    used: list[int] = []
+    """By use, the operand."""
+    users: list[int] = []
+    """By use, the instruction."""
+    before: list[int] = []
+    """By use, the use of the same operand before it; -1 for the first."""
+    first_use = [0]
+    """By instruction, its first use; the next one has the end of its uses."""
+    last_use = [-1] * count
+    """By operand, its last use."""
+    controlled: dict[int, list[int]] = {}
+    """The instructions that wait for an instruction without using it."""
     for index, each in enumerate(instructions):
-        shape = each.shape
-        size = size_of.get(shape)
+        kind = each.opcode, each.shape
+        size = size_of.get(kind)
         if size is None:
-            size = size_of[shape] = leaf_bytes(shape)
-        sizes.append(0 if _is_free(each.opcode) else size)
-        operands = tuple([operand.index for operand in each.operands])
+            size = size_of[kind] = 0 if _is_free(each.opcode) else leaf_bytes(each.shape)
+        sizes.append(size)
+        operands = [operand.index for operand in each.operands]
         if len(operands) > 1:
-            operands = tuple(set(operands))
-        needs.append(operands)
+            operands = list(dict.fromkeys(operands))
         for operand in operands:
             left[operand] += 1
-        ids = each.proto.control_predecessor_ids
-        before = {*operands, *[other.index for other in each.control_predecessors]} if ids else operands
-        for other in before:
-            followers[other].append(index)
-        waits[index] = len(before)
+            before.append(last_use[operand])
+            last_use[operand] = len(used)
+            used.append(operand)
+            users.append(index)
+        first_use.append(len(used))
+        waiting = len(operands)
+        if each.proto.control_predecessor_ids:
+            for other in {other.index for other in each.control_predecessors}.difference(operands):
+                controlled.setdefault(other, []).append(index)
+                waiting += 1
+        waits.append(waiting)
 
-    def gain(index: int) -> int:
-        freed = 0
-        for operand in needs[index]:
+    def key(index: int) -> int:
+        """What is smallest runs next: what takes least memory for what it frees, and of that the first."""
+        taken = sizes[index]
+        for operand in used[first_use[index] : first_use[index + 1]]:
             if left[operand] == 1:
-                freed += sizes[operand]
-        return freed - sizes[index]
+                taken -= sizes[operand]
+        return taken * count + index
 
-    ready = [(-gain(index), index) for index, count in enumerate(waits) if not count]
+    ready = [key(index) for index, waiting in enumerate(waits) if not waiting]
     heapify(ready)
     order: list[HloInstruction] = []
-    has_run = bytearray(len(instructions))
     while ready:
-        _, index = heappop(ready)
-        if has_run[index]:
+        index = heappop(ready) % count
+        if waits[index]:
             continue
-        has_run[index] = 1
+        waits[index] = -1
         order.append(instructions[index])
         spend()
-        for operand in needs[index]:
+        for operand in used[first_use[index] : first_use[index + 1]]:
             left[operand] -= 1
             if left[operand] == 1:
                 # The last user of a value frees it, and comes earlier from now on.
-                for user in followers[operand]:
-                    if not waits[user] and not has_run[user]:
-                        heappush(ready, (-gain(user), user))
-        for follower in followers[index]:
+                use = last_use[operand]
+                while use >= 0:
+                    if not waits[users[use]]:
+                        heappush(ready, key(users[use]))
+                    use = before[use]
+        use = last_use[index]
+        while use >= 0:
+            follower = users[use]
             waits[follower] -= 1
             if not waits[follower]:
-                heappush(ready, (-gain(follower), follower))
+                heappush(ready, key(follower))
+            use = before[use]
+        for follower in controlled.get(index, ()):
+            waits[follower] -= 1
+            if not waits[follower]:
+                heappush(ready, key(follower))
     return order
 
 

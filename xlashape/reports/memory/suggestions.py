@@ -1,4 +1,5 @@
-"""What would make a program's peak smaller: changes that a person can write in JAX, each with the peak that it gives, or the bounds of that.
+"""What would make a program's peak smaller: changes that a person can write in JAX, each with the peak that it gives,
+or the bounds of that.
 
     donate       arguments whose memory outputs of the same shape can take
     recompute    what a function keeps for the backward pass, or what lives across the peak without being used there: jax.checkpoint
@@ -7,10 +8,12 @@
     copy         copies at the peak that an edit of the program removes, by the report on copies
     smaller      a dimension of the arguments, such as the batch, at half its size, or at the largest that is within the limit
 
-A change is simulated on the plan: the schedule stays, lives and sizes change. A compiler that has the change before it may schedule and fuse otherwise. So only a
-donation is exact, and only where no copy can become necessary; all else has bounds.
+A change is simulated on the plan: the schedule stays, lives and sizes change. A compiler that has the change before it
+may schedule and fuse otherwise. So only a donation is exact, and only where no copy can become necessary; all else has
+bounds.
 
-With a limit, a list of changes is looked for that is certain to bring the peak within it: donations first, which cost nothing, then a smaller dimension.
+With a limit, a list of changes is looked for that is certain to bring the peak within it: donations first, which cost
+nothing, then a smaller dimension.
 """
 
 from __future__ import annotations
@@ -40,10 +43,12 @@ _LEAST_SHARE: Final = 0.01
 _MOST_OF_A_KIND: Final = 5
 _MOST_DONORS: Final = 40
 _MOST_PLANNED: Final = 100_000
-"""The most instructions whose lives are computed again for the sake of donations, and the least number of times that this is done."""
+"""The most instructions whose lives are computed again for the sake of donations, and the least number of times that
+this is done."""
 _LEAST_PLANNED: Final = 3
 _SLACK: Final = 0.1
-"""Of the temporaries: how far from our prediction those of a program with another size are at most. Compilers choose fusions and loops by sizes."""
+"""Of the temporaries: how far from our prediction those of a program with another size are at most. Compilers choose
+fusions and loops by sizes."""
 _GIVES_ON: Final = frozenset(
     [
         Opcode.TUPLE,
@@ -91,11 +96,13 @@ class Suggestion(NamedTuple):
     name: str | None
     """The instruction that it is about."""
     together_bytes: int | None = None
-    """Of a change in the list that is certain to bring the peak within the limit: what the peak is at most with it and those before it."""
+    """Of a change in the list that is certain to bring the peak within the limit: what the peak is at most with it and
+    those before it."""
 
 
 def suggestions(plan: Plan, limit: int | None) -> tuple[Suggestion, ...]:
-    """The changes for a plan: first the list that brings the peak within the limit, then the others, the one with the lowest peak first."""
+    """The changes for a plan: first the list that brings the peak within the limit, then the others, the one with the
+    lowest peak first."""
     if plan.module is None or not plan.module.computations:
         return ()
     return _Suggestions(plan, plan.module, limit).all()
@@ -155,7 +162,8 @@ class _Suggestions:
         )
 
     def _certain_list(self, donations: Sequence[tuple[Suggestion, _Aliases]]) -> list[Suggestion]:
-        """The changes that together bring the peak within the limit for certain; none where there are no such, or where it is within it already."""
+        """The changes that together bring the peak within the limit for certain; none where there are no such, or where
+        it is within it already."""
         limit = self._limit
         if limit is None or self._peak <= limit:
             return []
@@ -251,7 +259,8 @@ class _Suggestions:
         return sum([leaf_bytes(parameters[number].shape) for number in numbers])
 
     def _aliases(self, numbers: set[int]) -> _Aliases:
-        """Which output takes the memory of which of these parameters: each output the first of its shape that is left, as JAX chooses."""
+        """Which output takes the memory of which of these parameters: each output the first of its shape that is left,
+        as JAX chooses."""
         root = self._module.entry.root
         taken = {tuple(alias.output_shape_index) for alias in self._module.proto.input_output_alias.entries}
         outputs = (
@@ -283,7 +292,8 @@ class _Suggestions:
         return known
 
     def _peak_of(self, aliases: _Aliases) -> int:
-        """The peak with donations: the present one less what they save by our estimate, which knows no heap of XLA's."""
+        """The peak with donations: the present one less what they save by our estimate, which knows no heap of
+        XLA's."""
         saved = max(self._plan_with(()).steps.totals) - max(self._plan_with(aliases).steps.totals)
         return self._peak - saved
 
@@ -340,7 +350,8 @@ class _Suggestions:
             yield _Residual(life, instruction, origin, plan.values.sizes[value], begin + 1, end)
 
     def _without(self, group: Sequence[_Residual], text: str) -> Suggestion:
-        """The peak without these values. What they are computed from has to be there, and while they are computed again both may be."""
+        """A suggestion to compute these values again where they are used, with the peak that remains. Until then their
+        operands stay in memory, and while they are computed again both may be there."""
         totals = self._plan.steps.totals
         less = [0] * (len(totals) + 1)
         for each in group:
@@ -374,7 +385,8 @@ class _Suggestions:
         return {holder_of(self._plan, life, self._peak_step).instruction for life in self._at_peak}
 
     def _floor(self) -> int:
-        """What a program of the same arguments, outputs and constants takes at least: that, and the result of one instruction."""
+        """What a program of the same arguments, outputs and constants takes at least: that, and the result of one
+        instruction."""
         plan = self._plan
         return sum(
             [
@@ -402,7 +414,8 @@ class _Suggestions:
     # -- sizes --------------------------------------------------------------------------------
 
     def _precision(self) -> Iterator[Suggestion]:
-        """All f32 temporaries as bf16. Where a device has no bf16, it converts each to f32 and back, and both live for a while."""
+        """All f32 temporaries as bf16. Where a device has no bf16, it converts each to f32 and back, and both live for
+        a while."""
         plan = self._plan
         sizes = list(plan.values.sizes)
         for value in set(plan.lives.values):
@@ -479,7 +492,8 @@ class _Suggestions:
                 yield min(made, key=lambda each: (each.new_peak_bytes, each.text))
 
     def _smallest_change(self, aliases: _Aliases, limit: int) -> tuple[int, int] | None:
-        """The dimension that has to shrink least for the peak to be within the limit for certain, a batch's before a sequence's, and its new size."""
+        """The dimension that has to shrink least for the peak to be within the limit for certain, a batch's before a
+        sequence's, and its new size."""
         for dimensions in self._dimensions():
             found = [size for each in dimensions if (size := self._largest_size(aliases, each, limit)) is not None]
             if found:
@@ -487,7 +501,8 @@ class _Suggestions:
         return None
 
     def _largest_size(self, aliases: _Aliases, dimension: int, limit: int) -> tuple[int, int] | None:
-        """A dimension, and the largest size of it whose peak is within the limit for certain; None where there is none."""
+        """A dimension, and the largest size of it whose peak is within the limit for certain; None where there is
+        none."""
         if self._with_size(aliases, dimension, 1).upper > limit:
             return None
         low, high = 1, dimension
@@ -502,8 +517,9 @@ class _Suggestions:
     def _dimensions(self) -> tuple[list[int], list[int]]:
         """The sizes of dimensions that are a batch's, and those that are a sequence's, as far as one can tell.
 
-        A batch's is the first one of an argument, a sequence's the second one of three or more. Sizes of features, which are the last of other arguments, and
-        those of arguments that an output is like, such as weights, are neither. Where nothing is left, those that any argument begins with count as a batch's.
+        A batch's is the first one of an argument, a sequence's the second one of three or more. Sizes of features,
+        which are the last of other arguments, and those of arguments that an output is like, such as weights, are
+        neither. Where nothing is left, those that any argument begins with count as a batch's.
         """
         entry = self._module.entry
         shape = entry.root.shape
@@ -522,7 +538,8 @@ class _Suggestions:
     def _with_size(self, aliases: _Aliases, dimension: int, size: int) -> _Smaller:
         """The peak with another size of each dimension of this one.
 
-        Temporaries may be a part more or less, and what a library's fusion computes inside may get memory, since XLA chooses fusions by sizes.
+        Temporaries may be a part more or less, and what a library's fusion computes inside may get memory, since XLA
+        chooses fusions by sizes.
         """
         plan = self._plan_with(aliases) if aliases else self._plan
         offset = self._peak - max(self._plan_with(()).steps.totals) if aliases else 0
@@ -603,7 +620,8 @@ def _scale(shape: Shape, dimension: int, size: int) -> float:
 
 
 def _function(origin: HloInstruction) -> tuple[str, str]:
-    """The function that has to be wrapped for an instruction's value not to be kept, and what tells it from others of this name."""
+    """The function that has to be wrapped for an instruction's value not to be kept, and what tells it from others of
+    this name."""
     metadata = origin.metadata
     if _LOOP.search(metadata.op_name):
         return (
@@ -637,7 +655,8 @@ def _made_by(root: HloInstruction, output: int | None) -> HloInstruction:
 
 
 def _needs_no_copy(parameter: HloInstruction, made: HloInstruction) -> bool:
-    """Whether every use of a parameter comes before the instruction that overwrites it, in any order that operands allow."""
+    """Whether every use of a parameter comes before the instruction that overwrites it, in any order that operands
+    allow."""
     while made.opcode == Opcode.BITCAST and made.operands:
         made = made.operands[0]
     if made.computation is not parameter.computation or made is parameter or made.opcode in _GIVES_ON:
@@ -658,7 +677,8 @@ def _needs_no_copy(parameter: HloInstruction, made: HloInstruction) -> bool:
 
 
 def _flops(instruction: HloInstruction) -> int:
-    """The operations that computing an instruction again takes: two for each product of a dot, else one for each element, fused instructions included."""
+    """The operations that computing an instruction again takes: two for each product of a dot, else one for each
+    element, fused instructions included."""
     parts: Iterable[HloInstruction] = (instruction,)
     if instruction.opcode == Opcode.FUSION and instruction.called_computations:
         parts = instruction.called_computations[0].instructions

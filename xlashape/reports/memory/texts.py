@@ -165,7 +165,8 @@ def _add_live(proto: xla.BufferAssignmentProto, live: list[tuple[str, str, int]]
 
 
 def read_usage_report(data: bytes, name: str) -> TextAssignment:
-    """The allocations of a MemoryUsageReportProto. What each is for is not said; the name of its first value is. Raises DecodeError."""
+    """The allocations of a MemoryUsageReportProto. What each is for is not said; the name of its first value is. Raises
+    DecodeError."""
     try:
         report = xla.MemoryUsageReportProto.FromString(data)
     except ProtobufDecodeError as error:

@@ -1,8 +1,8 @@
 """Temporaries of an assignment whose heap traces are gone.
 
-jaxlib 0.7.2 and newer drop the traces of an executable on CPU, so that the peak that they say lacks all temporaries; texts of assignments never had traces.
-What is left says which values are in which allocation, at which offset, and in the newest versions which of them live at the peak. When each lives follows
-from the schedule of the module.
+jaxlib 0.7.2 and newer drop the traces of an executable on CPU, so that the peak that they say lacks all temporaries;
+texts of assignments never had traces. What is left says which values are in which allocation, at which offset, and in
+the newest versions which of them live at the peak. When each lives follows from the schedule of the module.
 """
 
 from __future__ import annotations
@@ -102,10 +102,14 @@ def _is_table(plan: Plan, value: int) -> bool:
 
 
 def _spans(plan: Plan, module: HloModule, temporary: set[int]) -> tuple[list[_Span], Sequence[HloInstruction]]:
-    """When values take the memory of temporary allocations. Values at the same offset are in the same memory, one after the other."""
+    """When values take the memory of temporary allocations. Values at the same offset are in the same memory, one after
+    the other."""
     schedule = flat_schedule(module)
     ranges = value_ranges(module, schedule)
-    by_place = {place: number for number, place in enumerate(zip(ranges.instructions, ranges.indexes, strict=True))}
+    by_place = {
+        (made, leaf.shape_index): number
+        for number, (made, leaf) in enumerate(zip(ranges.instructions, ranges.leaves, strict=True))
+    }
     memory: dict[tuple[int, int], list[_Span]] = {}
     for position in sorted(temporary):
         for value in plan.allocations[position].values:

@@ -1,23 +1,26 @@
-"""The values of a program: which results of instructions are one value, which values must share memory, and from when to when each lives.
+"""The values of a program: which results of instructions are one value, which values must share memory, and from when
+to when each lives.
 
-As in XLA's HloDataflowAnalysis, HloAliasAnalysis and HloLiveRange. A value is an array that some instruction makes. Tuples, their elements, bitcasts,
-barriers, parameters of called computations and the ends of asynchronous operations give values on. Where several values can arrive (the state of a loop,
-the result of a conditional) there is a value that merges them; it shares their memory, and so do results that are computed in place of an operand: of
-dynamic-update-slice and scatter, of fusions that end with one, of instructions whose output is declared to alias an operand, and of outputs of the program
-in donated parameters.
+As in XLA's HloDataflowAnalysis, HloAliasAnalysis and HloLiveRange. A value is an array that some instruction makes.
+Tuples, their elements, bitcasts, barriers, parameters of called computations and the ends of asynchronous operations
+give values on. Where several values can arrive (the state of a loop, the result of a conditional) there is a value that
+merges them; it shares their memory, and so do results that are computed in place of an operand: of dynamic-update-slice
+and scatter, of fusions that end with one, of instructions whose output is declared to alias an operand, and of outputs
+of the program in donated parameters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
-from xlashape.reports.memory.schedule import FlatSchedule, array_bytes
+from xlashape.reports.memory.schedule import RUNS_CALLED, FlatSchedule, array_bytes
 from xlashape.shape import Shape
+from xlashape.shape.xla_util.shape_util import byte_size_of
 
 _PASSES: Final = frozenset(
     [
@@ -50,7 +53,27 @@ _GIVES_ON: Final = _PASSES.union(
     [Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.PARAMETER, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL],
 )
 """Opcodes whose result may be values that others have made, or merge such values."""
-_IN_PLACE: Final = frozenset([Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SCATTER])
+_WRITES: Final = frozenset([Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SCATTER])
+_IN_PLACE: Final = _WRITES.union([Opcode.FUSION])
+"""Opcodes whose result may be computed in the memory of an operand although nothing declares it."""
+# Sets of one opcode, since naming a member of an enum takes longer than all the rest of looking at an instruction.
+_LOOPS: Final = frozenset([Opcode.WHILE])
+_CALLS: Final = frozenset([Opcode.CALL])
+_USES_NOTHING: Final = frozenset([Opcode.GET_TUPLE_ELEMENT])
+
+
+class Leaf(NamedTuple):
+    """An array of a shape. Values of instructions of one shape have it in common."""
+
+    shape_index: tuple[int, ...]
+    """Where it is in the shape."""
+    shape: Shape
+    """Its own."""
+    bytes: int
+    flat_bytes: int | None
+    """The bytes of its elements without tiles; None where it has no tiles."""
+    space: int
+    """The memory space that its layout names."""
 
 
 class ValueRanges(NamedTuple):
@@ -58,18 +81,17 @@ class ValueRanges(NamedTuple):
 
     instructions: Sequence[HloInstruction]
     """Which instruction makes it."""
-    indexes: Sequence[tuple[int, ...]]
-    """Where it is in the instruction's result."""
-    shapes: Sequence[Shape]
+    leaves: Sequence[Leaf]
+    """Which array of the instruction's result it is."""
     merged: Set[int]
     """The values that merge others, which arrive in different ways."""
-    sizes: Sequence[int]
     begins: Sequence[int]
     """When it is made: a time of the schedule."""
     ends: Sequence[int]
     """When it is used for the last time."""
     sure_ends: Sequence[int]
-    """The same, without a call's own use of what the called computation takes: XLA does not always keep that until the call ends."""
+    """The same, without a call's own use of what the called computation takes: XLA does not always keep that until the
+    call ends."""
     buffers: Sequence[int]
     """Values of the same number must share memory: the number of the first of them."""
     results: Sequence[int]
@@ -92,15 +114,14 @@ class _Values:
         self._module = module
         self._schedule = schedule
         self._instructions: list[HloInstruction] = []
-        self._indexes: list[tuple[int, ...]] = []
-        self._shapes: list[Shape] = []
+        self._made_leaves: list[Leaf] = []
         self._merged: set[int] = set()
         self._begins: list[int] = []
         self._ends: list[int] = []
         self._sure_ends: list[int] = []
         self._above: list[int] = []
         self._of: dict[HloInstruction, tuple[int, ...]] = {}
-        self._leaves: dict[Shape, tuple[tuple[tuple[int, ...], Shape], ...]] = {}
+        self._leaves: dict[Shape, tuple[Leaf, ...]] = {}
         self._numbers: dict[Shape, dict[tuple[int, ...], int]] = {}
         self._aliased: list[int] = []
         self._states: dict[HloInstruction, dict[int, int]] = {}
@@ -113,42 +134,46 @@ class _Values:
             ]
         )
         for instruction in schedule.instructions:
-            if operation_of(instruction.opcode).runs_called_instructions:
+            if instruction.opcode in RUNS_CALLED:
                 for called in instruction.called_computations:
                     self._callers.setdefault(called, instruction)
                 if instruction.opcode == Opcode.WHILE and instruction.called_computations:
                     # A loop within the body of another comes before it in the schedule.
                     self._constant_state[instruction] = self._unchanged(instruction)
 
-    def leaves(self, shape: Shape) -> tuple[tuple[tuple[int, ...], Shape], ...]:
-        """The arrays of a shape and where they are in it. Equal shapes of a module are the same object."""
+    def leaves(self, shape: Shape) -> tuple[Leaf, ...]:
+        """The arrays of a shape. Equal shapes of a module are the same object."""
         found = self._leaves.get(shape)
         if found is None:
             if not shape.is_tuple:
-                found = (((), shape),)
+                found = (_leaf(shape),)
             else:
                 found = tuple(
                     [
-                        ((number, *index), leaf)
+                        leaf._replace(shape_index=(number, *leaf.shape_index))
                         for number, element in enumerate(shape.tuple_shapes)
-                        for index, leaf in self.leaves(element)
+                        for leaf in self.leaves(element)
                     ]
                 )
             self._leaves[shape] = found
         return found
 
-    def _new(self, instruction: HloInstruction, number: int, time: int, *, is_merged: bool = False) -> int:
-        index, shape = self.leaves(instruction.shape)[number]
-        value = len(self._above)
-        self._instructions.append(instruction)
-        self._indexes.append(index)
-        self._shapes.append(shape)
-        if is_merged:
-            self._merged.add(value)
-        self._begins.append(time)
-        self._ends.append(time)
-        self._sure_ends.append(time)
-        self._above.append(value)
+    def _new(self, instruction: HloInstruction, leaves: Sequence[Leaf], time: int) -> tuple[int, ...]:
+        """New values, at arrays of the instruction's result."""
+        count, known, times = len(leaves), len(self._above), [time] * len(leaves)
+        self._instructions += [instruction] * count
+        self._made_leaves += leaves
+        self._begins += times
+        self._ends += times
+        self._sure_ends += times
+        found = tuple(range(known, known + count))
+        self._above += found
+        return found
+
+    def _merging(self, instruction: HloInstruction, number: int, time: int) -> int:
+        """A value that merges others, at an array of the instruction's result."""
+        (value,) = self._new(instruction, self.leaves(instruction.shape)[number : number + 1], time)
+        self._merged.add(value)
         return value
 
     def _buffer(self, value: int) -> int:
@@ -170,40 +195,56 @@ class _Values:
         ends, sure, of, spans = self._ends, self._sure_ends, self._of, self._schedule.spans
         end_of = {computation.root: last for computation, (_, last) in spans.items()}
         end_of[self._module.entry.root] = len(self._schedule.instructions)
+        instructions, leaves, begins, above = self._instructions, self._made_leaves, self._begins, self._above
+        only: dict[Shape, Leaf | None] = {}
+        """By shape, its only array; None where it is a tuple."""
         for time, instruction in enumerate(self._schedule.instructions):
             spend()
             opcode, used = instruction.opcode, time
-            if opcode == Opcode.WHILE and instruction.called_computations:
+            if opcode in _LOOPS and instruction.called_computations:
                 # What a loop begins with is given to its state when the body begins, and need not live beside it.
                 used = spans[instruction.called_computations[0]][0]
-            for operand in () if opcode == Opcode.GET_TUPLE_ELEMENT else instruction.operands:
-                for value in of[operand]:
-                    if ends[value] < used:
-                        ends[value] = used
-                    if sure[value] < used and opcode != Opcode.CALL:
-                        sure[value] = used
+            if opcode not in _USES_NOTHING:
+                for operand in instruction.operands:
+                    for value in of[operand]:
+                        if ends[value] < used:
+                            ends[value] = used
+                        if sure[value] < used and opcode not in _CALLS:
+                            sure[value] = used
             if opcode in _GIVES_ON:
                 found = self._result(instruction, time)
             else:
-                found = self._made(instruction, time)
+                shape = instruction.shape
+                if shape not in only:
+                    only[shape] = None if shape.is_tuple else self.leaves(shape)[0]
+                leaf = only[shape]
+                if leaf is None or opcode in _IN_PLACE or instruction.proto.output_operand_aliasing:
+                    found = self._made(instruction, time)
+                else:
+                    # What `_made` does, written out: most instructions come here.
+                    value = len(above)
+                    instructions.append(instruction)
+                    leaves.append(leaf)
+                    begins.append(time)
+                    ends.append(time)
+                    sure.append(time)
+                    above.append(value)
+                    found = (value,)
             of[instruction] = found
-            end = end_of.get(instruction)
-            if end is not None:
+            if instruction in end_of:
+                end = end_of[instruction]
                 for value in found:
                     ends[value] = max(ends[value], end)
                     sure[value] = max(sure[value], end)
         self._donate()
-        size_of = {shape: array_bytes(shape) for shape in dict.fromkeys(self._shapes)}
         return ValueRanges(
             self._instructions,
-            self._indexes,
-            self._shapes,
+            self._made_leaves,
             self._merged,
-            [size_of[shape] for shape in self._shapes],
             self._begins,
             ends,
             sure,
-            [self._buffer(value) for value in range(len(self._above))],
+            [value if value == above else self._buffer(value) for value, above in enumerate(self._above)],
             of[self._module.entry.root],
             of,
             frozenset([self._buffer(value) for value in self._aliased]),
@@ -246,7 +287,8 @@ class _Values:
         return values[first : first + len(self.leaves(shape.tuple_shapes[number]))]
 
     def _updated(self, update: HloInstruction, time: int) -> tuple[int, ...]:
-        """The values of a state to which an async-update adds operands, or elements of the result: only the latter are new."""
+        """The values of a state to which an async-update adds operands, or elements of the result: only the latter are
+        new."""
         state = update.operands[0]
         brought = [value for operand in update.operands[1:] for value in self._of[operand]]
         known = {
@@ -259,24 +301,26 @@ class _Values:
             ],
         }
         found: list[int] = []
-        for number, (index, _) in enumerate(self.leaves(update.shape)):
-            values = known[min(index[0], 2)] if index else []
-            found.append(values.pop(0) if values else self._new(update, number, time))
+        for leaf in self.leaves(update.shape):
+            values = known[min(leaf.shape_index[0], 2)] if leaf.shape_index else []
+            found.append(values.pop(0) if values else self._new(update, (leaf,), time)[0])
         return tuple(found)
 
     def _made(self, instruction: HloInstruction, time: int) -> tuple[int, ...]:
-        """New values, but for what an asynchronous start repeats of its operands; those computed in place share their operand's memory."""
+        """New values, but for what an asynchronous start repeats of its operands; those computed in place share their
+        operand's memory."""
         if instruction.opcode in _REPEATED:
             found = self._started(instruction, time)
         else:
-            found = [self._new(instruction, number, time) for number in range(len(self.leaves(instruction.shape)))]
-        for number, operand, leaf in self._in_place(instruction):
-            values = self._of[instruction.operands[operand]]
-            if number < len(found) and leaf < len(values) and self._may_be_overwritten(values[leaf], time):
-                self._unite(found[number], values[leaf])
-        return tuple(found)
+            found = self._new(instruction, self.leaves(instruction.shape), time)
+        if instruction.opcode in _IN_PLACE or instruction.proto.output_operand_aliasing:
+            for number, operand, leaf in self._in_place(instruction):
+                values = self._of[instruction.operands[operand]]
+                if number < len(found) and leaf < len(values) and self._may_be_overwritten(values[leaf], time):
+                    self._unite(found[number], values[leaf])
+        return found
 
-    def _started(self, start: HloInstruction, time: int) -> list[int]:
+    def _started(self, start: HloInstruction, time: int) -> tuple[int, ...]:
         """The values of the result of an asynchronous start."""
         leaves = self.leaves(start.shape)
         repeated = _REPEATED[start.opcode]
@@ -285,27 +329,38 @@ class _Values:
         started: tuple[int, ...] = ()
         if start.opcode == Opcode.ASYNC_START and start.called_computations:
             started = self._of.get(start.called_computations[0].root, ())
-        for number, (index, _) in enumerate(leaves):
+        for number, leaf in enumerate(leaves):
+            index = leaf.shape_index
             if started and index and index[0] == 1:
-                before = sum([each == 1 for (each, *_), _ in leaves[:number]])
+                before = sum([each.shape_index[0] == 1 for each in leaves[:number]])
                 if before < len(started):
                     found.append(started[before])
                     continue
             if index and index[0] in repeated and given:
-                found.append(given[min(sum([each in repeated for (each, *_), _ in leaves[:number]]), len(given) - 1)])
+                before = sum([each.shape_index[0] in repeated for each in leaves[:number]])
+                found.append(given[min(before, len(given) - 1)])
             else:
-                found.append(self._new(start, number, time))
-        return found
+                found += self._new(start, (leaf,), time)
+        return tuple(found)
 
     def _may_be_overwritten(self, value: int, time: int) -> bool:
-        """Whether the memory of a value may hold another afterwards. XLA copies what may not; a module that it has not worked on yet has no such copies."""
+        """Whether the memory of a value may hold another afterwards. XLA copies what may not; a module that it has not
+        worked on yet has no such copies."""
         made = self._instructions[value]
         if made.opcode == Opcode.CONSTANT:
             return False
         if made.opcode == Opcode.PARAMETER and made.computation is self._module.entry:
-            return (made.proto.parameter_number, self._indexes[value]) in self._donated
-        times = self._schedule.times
-        return all(times.get(user, -1) <= time for user in made.users)
+            return (made.proto.parameter_number, self._made_leaves[value].shape_index) in self._donated
+        return self._last_uses.get(made, -1) <= time
+
+    @cached_property
+    def _last_uses(self) -> dict[HloInstruction, int]:
+        """When each instruction is an operand for the last time."""
+        return {
+            operand: time
+            for time, instruction in enumerate(self._schedule.instructions)
+            for operand in instruction.operands
+        }
 
     def _in_place(self, instruction: HloInstruction) -> list[tuple[int, int, int]]:
         """Which arrays of the result are computed in the memory of which array of which operand."""
@@ -315,11 +370,8 @@ class _Values:
         if opcode == Opcode.SCATTER:
             count = len(self.leaves(instruction.shape))
             return [(number, number, 0) for number in range(count)]
-        aliases = instruction.proto.output_operand_aliasing
-        if not aliases and opcode != Opcode.FUSION:
-            return []
         found: list[tuple[int, int, int]] = []
-        for alias in aliases:
+        for alias in instruction.proto.output_operand_aliasing:
             output = self._number(instruction.shape, tuple(alias.output_shape_index))
             if output is not None and 0 <= alias.operand_index < len(instruction.operands):
                 shape = instruction.operands[alias.operand_index].shape
@@ -340,7 +392,7 @@ class _Values:
         """Which of the arrays of a shape is at an index."""
         numbers = self._numbers.get(shape)
         if numbers is None:
-            numbers = {each: number for number, (each, _) in enumerate(self.leaves(shape))}
+            numbers = {leaf.shape_index: number for number, leaf in enumerate(self.leaves(shape))}
             self._numbers[shape] = numbers
         return numbers.get(index)
 
@@ -379,7 +431,8 @@ class _Values:
         return frozenset(found)
 
     def _argument(self, parameter: HloInstruction, time: int) -> tuple[int, ...]:
-        """The values of a parameter of a called computation: those of its caller's operand, or values that merge them where it is a loop's."""
+        """The values of a parameter of a called computation: those of its caller's operand, or values that merge them
+        where it is a loop's."""
         caller = self._callers.get(parameter.computation)
         number = parameter.proto.parameter_number
         if caller is not None and caller.opcode == Opcode.CONDITIONAL:
@@ -397,7 +450,7 @@ class _Values:
             if leaf in self._constant_state[caller]:
                 found.append(value)
                 continue
-            merged = self._new(parameter, leaf, time, is_merged=True)
+            merged = self._merging(parameter, leaf, time)
             if self._may_be_overwritten(value, last):
                 self._unite(merged, value)
             self._states.setdefault(caller, {}).setdefault(leaf, merged)
@@ -409,8 +462,8 @@ class _Values:
         return self._schedule.times.get(instruction, len(self._schedule.instructions))
 
     def _loop(self, loop: HloInstruction, time: int) -> tuple[int, ...]:
-        """The values of a while loop's result. Each stands for the initial value and for what the body returns, which share one
-        buffer.
+        """The values of a while loop's result. Each stands for the initial value and for what the body returns, which
+        share one buffer.
         """
         body = loop.called_computations[0]
         given = self._of.get(body.root, ())
@@ -421,7 +474,7 @@ class _Values:
             if leaf in self._constant_state[loop] and leaf < len(initial):
                 found.append(initial[leaf])
                 continue
-            merged = self._new(loop, leaf, time, is_merged=True)
+            merged = self._merging(loop, leaf, time)
             if leaf in states:
                 self._unite(merged, states[leaf])
             if leaf < len(given):
@@ -441,7 +494,7 @@ class _Values:
         """The result of a conditional: values that merge those of its branches, in their memory."""
         found: list[int] = []
         for leaf in range(len(self.leaves(conditional.shape))):
-            merged = self._new(conditional, leaf, time, is_merged=True)
+            merged = self._merging(conditional, leaf, time)
             for branch in conditional.called_computations:
                 given = self._of.get(branch.root, ())
                 if leaf < len(given) and self._is_made_in(given[leaf], branch):
@@ -464,12 +517,20 @@ class _Values:
 
 
 def _written_parameter(instruction: HloInstruction) -> int | None:
-    """The number of the fused computation's parameter that an instruction writes in place; None where it writes none."""
+    """The number of the fused computation's parameter that an instruction writes in place; None where it writes
+    none."""
     while instruction.opcode == Opcode.BITCAST and instruction.operands:
         instruction = instruction.operands[0]
-    if instruction.opcode not in _IN_PLACE or not instruction.operands:
+    if instruction.opcode not in _WRITES or not instruction.operands:
         return None
     written = instruction.operands[0]
     while written.opcode == Opcode.BITCAST and written.operands:
         written = written.operands[0]
     return written.proto.parameter_number if written.opcode == Opcode.PARAMETER else None
+
+
+def _leaf(shape: Shape) -> Leaf:
+    layout = shape.layout
+    is_tiled = layout is not None and layout.tiles and not shape.is_unbounded_dynamic
+    flat = byte_size_of(shape) if is_tiled else None
+    return Leaf((), shape, array_bytes(shape), flat, layout.memory_space if layout is not None else 0)

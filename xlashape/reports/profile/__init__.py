@@ -1,4 +1,5 @@
-"""Where the time goes: profiles of XLA's profiler summed up by instruction, and joined with the instructions' bytes and FLOPs.
+"""Where the time goes: profiles of XLA's profiler summed up by instruction, and joined with the instructions' bytes and
+FLOPs.
 
 events      sums of events by operation and step; the time of events without those within them
 spans       parts of a file in protobuf's wire format

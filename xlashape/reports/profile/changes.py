@@ -1,7 +1,7 @@
 """Two profiles beside each other: what became slower, joined with what changed in the modules.
 
-Instructions of modules that both profiles know are joined as `diff` matches them, by structure and data flow, so that another name is no change. All
-others, and those of several modules of one name, are joined by their names.
+Instructions of modules that both profiles know are joined as `diff` matches them, by structure and data flow, so that
+another name is no change. All others, and those of several modules of one name, are joined by their names.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ _PS: Final = 1e-12
 
 CHANGES: Final = (
     Column("name", Kind.TEXT, "the instruction, in the later profile where both have it", rank=1),
-    Column("a_name", Kind.TEXT, "its name in the earlier profile, where that is another", rank=6, heading="was"),
-    Column("module", Kind.TEXT, "its module", rank=7),
-    Column("opcode", Kind.TEXT, "what it does", rank=5),
-    Column("a_time", Kind.NUMBER, "its time in the earlier profile, without what runs within it; empty where that does not have it", "seconds", rank=2, heading="before"),
-    Column("b_time", Kind.NUMBER, "the same in the later profile", "seconds", rank=2, heading="after"),
+    Column("a_name", Kind.TEXT, "the name of the instruction in the earlier profile, where that is another", rank=6, heading="was"),
+    Column("module", Kind.TEXT, "the module of the instruction", rank=7),
+    Column("opcode", Kind.TEXT, "the opcode of the instruction", rank=5),
+    Column("a_time", Kind.NUMBER, "the time of the instruction in the earlier profile, without what runs within it; empty where that does not have it", "seconds", rank=2, heading="before"),
+    Column("b_time", Kind.NUMBER, "the time of the instruction in the later profile, likewise", "seconds", rank=2, heading="after"),
     Column("delta_time", Kind.NUMBER, "how much slower it is in the later profile", "seconds", rank=1, heading="Δ time"),
     Column("a_count", Kind.INTEGER, "how many events it has in the earlier profile"),
-    Column("b_count", Kind.INTEGER, "the same in the later profile"),
+    Column("b_count", Kind.INTEGER, "how often the instruction ran in the later profile"),
     Column("change", Kind.TEXT, "what changed in it from one module to the other, in the words of `diff`; empty where nothing did or a module is not known", rank=3),
     Column("details", Kind.TEXT, "the values before and after", rank=8),
     Column("source", Kind.TEXT, "the line of the program that it comes from", rank=4),
+    Column("per", Kind.TEXT, "what the times are those of: a `step` where both profiles have marks of steps, else a `run` of its program where both have runs, else the whole `profile`"),
 )  # fmt: skip
 
 
 class TimeChange(NamedTuple):
-    """An instruction in two profiles. Seconds are those of one step; None where a profile does not have it."""
+    """An instruction in two profiles. Seconds are those of what `per` says; None where a profile does not have it."""
 
     name: str
     module: str
@@ -55,6 +56,8 @@ class TimeChange(NamedTuple):
     """What changed in it from one module to the other, in the words of `xlashape.diff`."""
     details: str = ""
     """The values before and after."""
+    per: str = "step"
+    """`step`, `run` or `profile`: what both times are those of."""
 
     def __str__(self) -> str:
         before, after = ("absent" if each is None else _text(each) for each in (self.a_time, self.b_time))
@@ -68,12 +71,31 @@ def _text(seconds: float) -> str:
 
 
 def changes_of(a: Sequence[Joined], b: Sequence[Joined], steps: tuple[int, int]) -> tuple[TimeChange, ...]:
-    """What became slower or quicker from the instructions `a` to `b`, the largest change first. Times are divided by the steps of each."""
+    """What became slower or quicker from the instructions `a` to `b`, the largest change first.
+
+    steps: how many marked steps each profile has. Where one has none, the times of a program are divided by its runs;
+    where those are not known of all programs, by nothing.
+    """
     before, after = _by_module(a), _by_module(b)
+    runs = _runs(a), _runs(b)
+    per = "step" if all(steps) else "run" if all(all(each.values()) for each in runs) else "profile"
     made: list[TimeChange] = []
     for module in {**before, **after}:
-        made += _changes(module, before.get(module, {}), after.get(module, {}), steps)
+        parts = [count if per == "step" else of.get(module, 1) for count, of in zip(steps, runs, strict=True)]
+        counts = (1, 1) if per == "profile" else (parts[0], parts[1])
+        made += [
+            each._replace(per=per) for each in _changes(module, before.get(module, {}), after.get(module, {}), counts)
+        ]
     return tuple(sorted(made, key=lambda each: (-abs(each.delta_time), each.name)))
+
+
+def _runs(rows: Sequence[Joined]) -> dict[str, int]:
+    """The runs of each module; 0 where they are not known of one of its programs."""
+    programs = {(each.module, each.program_id): each.runs for each in rows}
+    found: dict[str, list[int]] = {}
+    for (module, _), runs in programs.items():
+        found.setdefault(module, []).append(runs)
+    return {module: sum(counts) if all(counts) else 0 for module, counts in found.items()}
 
 
 def _by_module(rows: Iterable[Joined]) -> dict[str, dict[str, list[Joined]]]:

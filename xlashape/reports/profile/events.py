@@ -1,4 +1,6 @@
-"""What is read of a profile, whichever its format: events of HLO instructions, in their order on a line, and the facts of the whole."""
+"""What is read of a profile, whichever its format: events of HLO instructions, in their order on a line, and the facts
+of the whole.
+"""
 
 from __future__ import annotations
 
@@ -66,12 +68,16 @@ class Tally:
     def __init__(self) -> None:
         self.operations: dict[Operation, Times] = {}
         self.steps: dict[str, Times] = {}
+        self.marked: set[str] = set()
+        """The steps that the program or the device has marked; all others are executions."""
         self.lost = Times()
         """Kernels without an operation."""
         self.lost_in_graphs = Times()
         """Those of them that ran in a command buffer."""
         self.runs: dict[tuple[str, int | None], set[tuple[str, str]]] = {}
-        """The executions of each program, by module and program id: the device and the id of each, where the profile has one."""
+        """The executions of each program, by module and program id: the device and the id of each, where the profile
+        has one.
+        """
         self.planes: set[str] = set()
         """The devices with operations."""
         self.teraflops = 0.0
@@ -105,6 +111,7 @@ class Tally:
             self.times_of(operation).take(times)
         for name, times in other.steps.items():
             self.step(name).take(times)
+        self.marked |= other.marked
         for program, runs in other.runs.items():
             self.runs.setdefault(program, set()).update(runs)
         self.lost.take(other.lost)
@@ -143,6 +150,8 @@ class Line:
         if run:
             self._tally.run(operation, self._device, run)
         name = self._step_of(start) if self._step_of is not None else None
+        if name is not None:
+            self._tally.marked.add(name)
         name = name if name is not None else run
         step = self._tally.step(name) if name else None
         if step is not None:
@@ -169,7 +178,8 @@ class Line:
 def in_order(
     events: Iterable[tuple[int, int, Operation, int, str]], most: int
 ) -> list[tuple[int, int, Operation, int, str]]:
-    """Events in the order of their beginnings, an event before those within it. Raises LimitExceededError above `most`."""
+    """Events in the order of their beginnings, an event before those within it. Raises LimitExceededError above
+    `most`."""
     kept: list[tuple[int, int, Operation, int, str]] = []
     for event in events:
         kept.append(event)

@@ -1,13 +1,17 @@
-"""Operations of a profile joined with the instructions of modules: by program id where both have one, else by the module's name.
+"""Operations of a profile joined with the instructions of modules: by program id where both have one, else by the
+module's name.
 
-A module that is joined by name must be the only one of that name, or the only one that has all the instructions of the operations. An operation without a
-module keeps what the profile says of it. Nothing is guessed: what is not joined is counted, and said.
+A module that is joined by name must be the only one of that name, or the only one that has all the instructions of the
+operations. An operation without a module keeps what the profile says of it. Nothing is guessed: what is not joined is
+counted, and said.
 
-A kernel that runs several instructions is shared out by their bytes with padding, where all are known, and in equal parts otherwise.
+A kernel that runs several instructions is shared out by their bytes with padding, where all are known, and in equal
+parts otherwise.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -16,9 +20,12 @@ from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
 from xlashape.reports.cost.program import Executed, program_of
 from xlashape.reports.cost.targets import Roof
+from xlashape.reports.origin import source_of
 from xlashape.reports.profile.events import Operation, Tally, Times
 from xlashape.reports.profile.xplane import HeldProgram
+from xlashape.reports.reads.find_reads import wasted_by
 
+_PLANE = re.compile(r"/host:(CPU)|/device:([A-Z]+)")
 _MOVES = frozenset((Opcode.BITCAST, Opcode.COPY, Opcode.PARAMETER, Opcode.RESHAPE, Opcode.TRANSPOSE))
 _COPIES = frozenset((Opcode.COPY, Opcode.COPY_DONE, Opcode.COPY_START, Opcode.TRANSPOSE))
 
@@ -31,6 +38,8 @@ class Static(NamedTuple):
     padded_bytes: int | None
     main_bytes: int | None
     compute_seconds: float | None
+    wasted_bytes: int | None = None
+    """What is moved beside the elements: padding, and what reads fetch in vain."""
 
 
 _NOTHING: Final = Static(None, None, None, None, None)
@@ -53,6 +62,8 @@ class Joined:
     shortest: float
     longest: float
     is_copy: bool
+    runs: int = 0
+    """Executions of its program, on several devices at once counted once; 0 where the profile has none."""
 
     @property
     def opcode(self) -> str:
@@ -62,8 +73,12 @@ class Joined:
     @property
     def source(self) -> str:
         """The line of the program."""
-        metadata = None if self.instruction is None else self.instruction.metadata
-        return metadata.source if metadata is not None and metadata.source else self.operation.source
+        return (source_of(self.instruction)[0] if self.instruction is not None else "") or self.operation.source
+
+    @property
+    def op_name(self) -> str:
+        """The operation of the program."""
+        return (source_of(self.instruction)[1] if self.instruction is not None else "") or self.operation.op_name
 
 
 class Join(NamedTuple):
@@ -136,6 +151,8 @@ class Costs:
         self.error: XlashapeError | None = None
         self._executed: dict[HloInstruction, Executed] = {}
         self._called: dict[HloInstruction, Static] = {}
+        self._wasted: dict[HloInstruction, int] = {}
+        self._measured: set[str] = set()
         try:
             program = program_of(module, roof, as_xla=False)
         except XlashapeError as error:
@@ -144,7 +161,14 @@ class Costs:
         self._executed = {each.instruction: each for each in program.executed}
         for instruction, sums in program.called.items():
             moved = sums.bytes_read + sums.bytes_written
-            self._called[instruction] = Static(sums.flops, moved, sums.padded_bytes, sums.padded_bytes, None)
+            padding = max(0, sums.padded_bytes - moved)
+            self._called[instruction] = Static(sums.flops, moved, sums.padded_bytes, sums.padded_bytes, None, padding)
+
+    def measure(self, timed: set[str], target: str | None) -> None:
+        """Finds what the reads of these instructions waste on a device: `cpu`, `gpu` or `tpu`."""
+        chosen = [self.names[name] for name in sorted(timed) if name in self.names and name not in self._measured]
+        self._measured |= timed
+        self._wasted |= wasted_by(self.module, chosen, target)
 
     def times_of(self, instruction: HloInstruction) -> int | None:
         """How often an instruction runs in one run of its program; None where that is not known."""
@@ -152,8 +176,9 @@ class Costs:
         return each.times if each is not None and each.is_exact else None
 
     def of(self, instruction: HloInstruction, timed: set[str]) -> Static | None:
-        """The cost of one execution; None where it is not known. Of a loop or a call that is the sum of what it runs, unless the profile has
-        times of that too: then nothing of it is its own."""
+        """The cost of one execution; None where it is not known. Of a loop or a call that is the sum of what it runs,
+        unless the profile has times of that too: then nothing of it is its own.
+        """
         if instruction in self._called:
             inner = [each.name in timed for called in instruction.called_computations for each in called.instructions]
             return _NOTHING if any(inner) else self._called[instruction]
@@ -161,12 +186,14 @@ class Costs:
         if each is None:
             return None
         traffic = each.traffic
+        moved = traffic.bytes_read + traffic.bytes_written
         return Static(
             each.arithmetic.flops if each.arithmetic.is_complete else None,
-            traffic.bytes_read + traffic.bytes_written,
+            moved,
             traffic.padded_bytes,
             traffic.main_bytes,
             each.compute_seconds,
+            max(0, traffic.padded_bytes - moved) + self._wasted.get(instruction, 0),
         )
 
 
@@ -181,6 +208,7 @@ def join(tally: Tally, modules: Modules) -> Join:
     for operation in tally.operations:
         programs.setdefault((operation.module, operation.program_id), []).append(operation)
     rows: list[Joined] = []
+    target = _target_of(tally)
     unknown: list[str] = []
     missing: list[str] = []
     shared = 0
@@ -191,7 +219,10 @@ def join(tally: Tally, modules: Modules) -> Join:
         if module is None:
             unknown.append(f"{name or '?'}({program_id})" if program_id is not None else name or "?")
         costs = None if module is None else modules.costs(module)
-        runs = len(tally.runs.get((name, program_id), ()))
+        if costs is not None:
+            costs.measure(timed, target)
+        executions = tally.runs.get((name, program_id), ())
+        runs = len({run for _, run in executions})
         sums: dict[str, list[float]] = {}
         firsts: dict[str, Operation] = {}
         for operation in operations:
@@ -211,11 +242,11 @@ def join(tally: Tally, modules: Modules) -> Join:
                 static = static if found is None else found
             # An execution may have several events: kernels of one instruction, threads of a CPU.
             times_of_run = None if costs is None or instruction is None else costs.times_of(instruction)
-            ran = runs * times_of_run if runs and times_of_run else int(count)
+            ran = len(executions) * times_of_run if executions and times_of_run else int(count)
             rows.append(
                 Joined(
                     each, shown, program_id, instruction, operation, static, int(count), ran, total, own, shortest, longest,
-                    _is_copy(instruction, operation),
+                    _is_copy(instruction, operation), runs,
                 )
             )  # fmt: skip
     ids: dict[str, set[int | None]] = {}
@@ -223,6 +254,14 @@ def join(tally: Tally, modules: Modules) -> Join:
         ids.setdefault(name, set()).add(program_id)
     same = tuple([name for name, found in ids.items() if len(found) > 1])
     return Join(tuple(rows), shared, tuple(unknown), tuple(missing), same)
+
+
+def _target_of(tally: Tally) -> str | None:
+    """The kind of the devices that have times: `cpu`, `gpu` or `tpu`; None where they are of several kinds."""
+    found = [_PLANE.match(plane) for plane in tally.planes]
+    kinds = {(each[1] or each[2]).lower() if each is not None else None for each in found}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return kind if kind in ("cpu", "gpu", "tpu") else None
 
 
 def _parts(operation: Operation, costs: Costs | None, timed: set[str]) -> list[tuple[str, float]]:

@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Final
 from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import Frozen, set_field
 from xlashape.hlo import HloModule
+from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
 from xlashape.reports.profile.changes import CHANGES, TimeChange, changes_of
 from xlashape.reports.profile.events import Tally, Times
 from xlashape.reports.profile.joined import Join, Joined, Modules, join
 from xlashape.reports.profile.sources import opened
-from xlashape.reports.report import Answer, Option, Report, Section
+from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.reports.text import cell_text
 from xlashape.tables import Column, Kind
 
@@ -24,7 +25,7 @@ _KEYS: Final = ("source", "op_name", "opcode", "module", "computation", "step")
 _GROUPS: Final = (
     Column("key", Kind.TEXT, "what the instructions have in common", rank=1),
     Column("time", Kind.NUMBER, "the time of their events, without what runs within them", "seconds", rank=1),
-    Column("share", Kind.NUMBER, "its share of the time of all instructions", "fraction", rank=1),
+    Column("share", Kind.NUMBER, "the time of the row ÷ that of all instructions", "fraction", rank=1),
     Column("count", Kind.INTEGER, "how many events they have", rank=2),
     Column("instructions", Kind.INTEGER, "how many instructions they are; empty for steps", rank=3),
     Column("flops", Kind.INTEGER, "FLOPs of all executions, as far as they are known", "flops", rank=3),
@@ -33,7 +34,14 @@ _GROUPS: Final = (
 )  # fmt: skip
 
 
-def _against_headline(found: Profile, rows: Sequence[TimeChange], earlier: Any) -> str:
+_UNITS: Final = {
+    "step": ("A step", ""),
+    "run": ("A run of each program", " Not both profiles have marks of steps: times are those of one run of the program."),
+    "profile": ("All", " Steps or runs are not known of both profiles: times are those of whole profiles."),
+}  # fmt: skip
+
+
+def _against_headline(_found: Profile, rows: Sequence[TimeChange], earlier: Any) -> str:
     """The times of both, and how many instructions became slower."""
     before, after = (
         sum([value or 0.0 for value in times])
@@ -41,36 +49,37 @@ def _against_headline(found: Profile, rows: Sequence[TimeChange], earlier: Any) 
     )
     slower, quicker = sum([row.delta_time > 0 for row in rows]), sum([row.delta_time < 0 for row in rows])
     share = f", {100 * (after / before - 1):+.1f}%" if before else ""
-    what = "A step" if found.steps else "All"
+    what, why = _UNITS[rows[0].per]
     texts = [cell_text(_GROUPS[1], value) for value in (before, after)]
-    return f"{what}: {texts[0]} → {texts[1]}{share} since {earlier}; {slower:,} instructions are slower, {quicker:,} are quicker."
+    return f"{what}: {texts[0]} → {texts[1]}{share} since {earlier}; {slower:,} instructions are slower, {quicker:,} are quicker.{why}"
 
 
 REPORT: Final = Report(
     name="profile",
     summary="Where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.",
     columns=(
-        Column("name", Kind.TEXT, "the instruction", rank=1),
-        Column("module", Kind.TEXT, "its module", rank=6),
+        Column("name", Kind.TEXT, "the name of the instruction", rank=1),
+        Column("module", Kind.TEXT, "the module of the instruction", rank=6),
         Column("program_id", Kind.INTEGER, "the id of the program, which keeps modules of one name apart; empty where the profile has none"),
-        Column("opcode", Kind.TEXT, "what it does", rank=4),
+        Column("opcode", Kind.TEXT, "the opcode of the instruction", rank=4),
         Column("computation", Kind.TEXT, "the computation that it is in"),
         Column("time", Kind.NUMBER, "the time of all its events, over all devices and threads", "seconds", rank=3),
-        Column("self_time", Kind.NUMBER, "the same without the events within them, such as those of a loop's body", "seconds", rank=1),
-        Column("share", Kind.NUMBER, "its share of the self time of all instructions", "fraction", rank=1),
-        Column("count", Kind.INTEGER, "how many events it has", rank=2),
+        Column("self_time", Kind.NUMBER, "the time of the instruction's events without the events within them, such as those of a loop's body", "seconds", rank=1, heading="self"),
+        Column("share", Kind.NUMBER, "the self time of the instruction ÷ that of all instructions", "fraction", rank=1),
+        Column("count", Kind.INTEGER, "how many events it has", rank=3),
         Column("executions", Kind.INTEGER, "how often it ran, as far as that is known: runs of the program × how often it runs in each; else its events"),
-        Column("min", Kind.NUMBER, "its shortest event", "seconds"),
-        Column("max", Kind.NUMBER, "its longest event", "seconds"),
-        Column("bytes", Kind.INTEGER, "bytes that one execution reads and writes", "bytes", rank=3),
-        Column("padded_bytes", Kind.INTEGER, "the same with the padding of tiles", "bytes"),
+        Column("min", Kind.NUMBER, "the shortest event of the instruction", "seconds"),
+        Column("max", Kind.NUMBER, "the longest event of the instruction", "seconds"),
+        Column("bytes", Kind.INTEGER, "bytes that one execution reads and writes", "bytes", rank=4),
+        Column("padded_bytes", Kind.INTEGER, "the bytes that are read and written, with the padding of tiles", "bytes"),
+        Column("wasted_bytes", Kind.INTEGER, "bytes that one execution moves in vain: padding, and the segments, tiles or lines that are fetched beside what is read", "bytes", rank=6, heading="wasted"),
         Column("flops", Kind.INTEGER, "FLOPs of one execution", "flops", rank=5),
-        Column("bandwidth", Kind.NUMBER, "padded bytes in main memory of all executions ÷ time", "bytes/s", rank=2),
+        Column("bandwidth", Kind.NUMBER, "padded bytes in main memory of all executions ÷ time", "bytes/s", rank=3),
         Column("flop_rate", Kind.NUMBER, "FLOPs of all executions ÷ time", "flops/s", rank=4),
-        Column("bound", Kind.TEXT, "what limits it on the target: compute or memory", rank=5),
+        Column("bound", Kind.TEXT, "what limits it on the target: compute or memory", rank=1),
         Column("least_time", Kind.NUMBER, "the least time of one execution on the target", "seconds"),
-        Column("efficiency", Kind.NUMBER, "the least time of all executions ÷ their time", "fraction", rank=4),
-        Column("layout_time", Kind.NUMBER, "the time that its layout costs: all of a copy's, and otherwise the padding's share of the bytes", "seconds", rank=5),
+        Column("efficiency", Kind.NUMBER, "the least time of all executions ÷ their time", "fraction", rank=1, heading="roof"),
+        Column("layout_time", Kind.NUMBER, "the time that its layout costs: all of a copy's, and otherwise the share of wasted_bytes in the bytes that it moves", "seconds", rank=1, heading="layout"),
         Column("is_copy", Kind.BOOLEAN, "whether it moves data only: copies, transposes, and fusions of nothing else"),
         Column("source", Kind.TEXT, "the line of the program that it comes from", rank=2),
         Column("op_name", Kind.TEXT, "the operation of the program that it comes from"),
@@ -83,24 +92,25 @@ REPORT: Final = Report(
         Column("steps", Kind.INTEGER, "steps, or without any mark of steps executions of programs"),
         Column("target", Kind.TEXT, "the chip that the least times are for"),
         Column("copy_time", Kind.NUMBER, "the time of copies and transposes", "seconds"),
-        Column("copy_share", Kind.NUMBER, "its share of the time", "fraction"),
-        Column("layout_time", Kind.NUMBER, "the time that layouts cost: copies and padding", "seconds"),
+        Column("copy_share", Kind.NUMBER, "the time of copies ÷ the time of all instructions", "fraction"),
+        Column("layout_time", Kind.NUMBER, "the time that layouts cost: copies, padding, and what reads fetch in vain", "seconds"),
         Column("lost_time", Kind.NUMBER, "the time of kernels that the profile gives no instruction for", "seconds"),
-        Column("lost_kernels", Kind.INTEGER, "such kernels"),
-        Column("lost_in_graphs", Kind.INTEGER, "those of them that ran in command buffers, which lose the names of instructions"),
+        Column("lost_kernels", Kind.INTEGER, "how many kernels the profile gives no instruction for"),
+        Column("lost_in_graphs", Kind.INTEGER, "how many of the lost kernels ran in command buffers, which lose the names of instructions"),
         Column("shared_kernels", Kind.INTEGER, "kernels of several instructions, whose time is shared out by padded bytes"),
         Column("without_module", Kind.TEXTS, "programs whose module is neither in the profile nor given, or is one of several of its name"),
         Column("without_instruction", Kind.INTEGER, "instructions of the profile that their module does not have"),
     ),
     sections=(
         Section("by", _GROUPS, "the time of instructions with something in common", Option("key", Kind.TEXT, "what they have in common", None, _KEYS)),
-        Section("against", CHANGES, "what became slower since an earlier profile, each for one step, and what changed in the instruction", Option("earlier", Kind.TEXT, "an earlier profile: what became slower since", None, is_local=True), _against_headline),
+        Section("against", CHANGES, "what became slower since an earlier profile, each for one step or run of the program, and what changed in the instruction", Option("earlier", Kind.TEXT, "an earlier profile: what became slower since", None, is_content=True), _against_headline),
     ),
     options=(
         Option("modules", Kind.TEXT, "a file or directory with the modules, for a profile without modules of its own", None, is_local=True),
         Option("target", Kind.TEXT, "the chip whose peaks give the least times; without it those that the profile states", None, tuple(CHIPS)),
         Option("peak", Kind.NUMBER, "FLOP/s of the device, instead of those of a target", None, unit="flops/s"),
         Option("bandwidth", Kind.NUMBER, "bytes/s of the device's memory, instead of those of a target", None, unit="bytes/s"),
+        FRAMES,
     ),
     compute="xlashape.reports.profile.report:profile",
     inputs=("profile",),
@@ -111,7 +121,9 @@ REPORT: Final = Report(
 
 @dataclass(frozen=True, slots=True)
 class InstructionTime:
-    """An instruction and the times of its events, in seconds. `bytes`, `flops` and `least_time` are those of one execution."""
+    """An instruction and the times of its events, in seconds. `bytes`, `flops` and `least_time` are those of one
+    execution.
+    """
 
     name: str
     module: str
@@ -127,6 +139,7 @@ class InstructionTime:
     max: float
     bytes: int | None
     padded_bytes: int | None
+    wasted_bytes: int | None
     flops: int | None
     bandwidth: float | None
     flop_rate: float | None
@@ -199,7 +212,7 @@ class Profile(Answer, Frozen):
     @property
     def steps(self) -> int:
         """Steps that the program or the device has marked; without any, executions of programs."""
-        return len(self.tally.steps)
+        return len(self.tally.marked or self.tally.steps)
 
     @property
     def target(self) -> str | None:
@@ -213,12 +226,14 @@ class Profile(Answer, Frozen):
 
     @property
     def copy_share(self) -> float | None:
-        """Their share of the time; None for a profile without instructions."""
+        """The time of copies ÷ the time of all instructions; None for a profile without instructions."""
         return self.copy_time / self.time if self.time else None
 
     @property
     def layout_time(self) -> float:
-        """Seconds that layouts cost: copies, and the share of padding in the bytes of all others."""
+        """Seconds that layouts cost: copies, and of all others the share of what is moved in vain, padding and bytes
+        that are fetched beside those that are read.
+        """
         return sum([row.layout_time or 0.0 for row in self.rows])
 
     @property
@@ -252,11 +267,12 @@ class Profile(Answer, Frozen):
         return len(self.join.without_instruction)
 
     def by(self, key: str) -> tuple[GroupTime, ...]:
-        """The time by `source`, `opcode`, `module`, `computation`, `step`, or `op_name`; the most first, steps in their order.
+        """The time by `source`, `opcode`, `module`, `computation`, `step`, or `op_name`; the most first, steps in their
+        order.
 
-        `op_name` groups by the first parts of the path, `jit(step)/transpose(jvp(layer))`; `op_name:3` by the first three. Raises
-        InvalidArgumentError for another key. Instructions without one are together: `(no source known)`. Runs, where no steps are marked, are
-        numbered: `step 0 (run 17)`.
+        `op_name` groups by the first parts of the path, `jit(step)/transpose(jvp(layer))`; `op_name:3` by the first
+        three. Raises InvalidArgumentError for another key. Instructions without one are together: `(no source known)`.
+        Runs, where no steps are marked, are numbered: `step 0 (run 17)`.
         """
         name, _, depth = key.partition(":")
         if name not in _KEYS or (depth and not (name == "op_name" and depth.isdecimal() and 0 < len(depth) < 4)):
@@ -279,19 +295,20 @@ class Profile(Answer, Frozen):
     def diff(self, other: Profile) -> tuple[TimeChange, ...]:
         """What became slower or quicker from this profile to another; the largest change of time first.
 
-        Instructions are joined as `xlashape.diff` matches their modules, whose changes they tell, and by name where a module is not known.
-        Times are those of one step: of the whole profile ÷ its steps, so that profiles of different length compare; of the whole profiles where
-        one has no steps. Raises InvalidArgumentError for a profile without instructions.
+        Instructions are joined as `xlashape.diff` matches their modules, whose changes they tell, and by name where a
+        module is not known. Times are those of one step where both profiles have marks of steps, so that profiles of
+        different length compare; else those of one run of each program; where runs are not known either, those of the
+        whole profiles. `per` of each row says which. Raises InvalidArgumentError for a profile without instructions.
         """
         for each in (self, other):
             if not each.rows:
                 message = "a profile has no events of HLO instructions: there is nothing to compare"
                 raise InvalidArgumentError(message, field="other" if each is other else "self")
-        steps = (self.steps, other.steps) if self.steps and other.steps else (1, 1)
-        return changes_of(self.join.rows, other.join.rows, steps)
+        return changes_of(self.join.rows, other.join.rows, (len(self.tally.marked), len(other.tally.marked)))
 
     def against(self, earlier: Any) -> tuple[TimeChange, ...]:
-        """What became slower or quicker since an earlier profile: `diff` from that to this one. `earlier` is a Profile, or what `profile` takes.
+        """What became slower or quicker since an earlier profile: `diff` from that to this one. `earlier` is a Profile,
+        or what `profile` takes.
 
         Raises what `profile` and `diff` raise.
         """
@@ -318,9 +335,9 @@ class Profile(Answer, Frozen):
             if self.copy_time
             else []
         )
-        padding = self.layout_time - self.copy_time
-        if padding > 1e-3 * self.time:
-            costs.append(f"{_seconds(padding)} ({100 * padding / self.time:.1f}%) the padding of others")
+        wasted = self.layout_time - self.copy_time
+        if wasted > 1e-3 * self.time:
+            costs.append(f"{_seconds(wasted)} ({100 * wasted / self.time:.1f}%) padding and wasted bytes of others")
         lines += [", ".join(costs)] if costs else []
         if self.target is not None:
             lines.append(f"Least times are those of {self.target}.")
@@ -334,12 +351,15 @@ def profile(
     target: str | None = None,
     peak: float | None = None,
     bandwidth: float | None = None,
+    frames: str | None = None,
 ) -> Profile:
     """The time of a profile by instruction.
 
-    x: a path to `*.xplane.pb` or `*.trace.json.gz`, a directory that `jax.profiler.trace` wrote (its newest run counts), bytes, an open file.
-    modules: what `HloModule.all_of` takes; for profiles without modules of their own. target, peak, bandwidth: as for `cost`; without them a TPU's own.
-    Raises NotFoundError for a path without a profile, DecodeError for bytes that are none, LimitExceededError for one with too many operations.
+    x: a path to `*.xplane.pb` or `*.trace.json.gz`, a directory that `jax.profiler.trace` wrote (its newest run
+    counts), bytes, an open file.
+    modules: what `HloModule.all_of` takes; for profiles without modules of their own. target, peak, bandwidth: as for
+    `cost`; without them a TPU's own. frames: as for `cost`, where a module says them. Raises NotFoundError for a path
+    without a profile, DecodeError for bytes that are none, LimitExceededError for one with too many operations.
     """
     given = () if modules is None else HloModule.all_of(modules)
     roof = roof_of(target, peak, bandwidth)
@@ -356,7 +376,8 @@ def profile(
         held = Modules(sources.programs, given, roof)
         found = join(tally, held)
         notes = [f"The module {each}" for each in held.broken]
-    return Profile(tally, found, roof, notes)
+    with showing_frames(frames):
+        return Profile(tally, found, roof, notes)
 
 
 def _seconds(value: float) -> str:
@@ -403,11 +424,8 @@ def _row(each: Joined, total: float, roof: Roof) -> InstructionTime:
     # A loop's bytes are those of everything within, a copy's its own: both in the whole time of the events.
     bandwidth = moved * each.executions / seconds if moved and seconds else None
     least, bound = _least(each, roof)
-    padding = 0.0
-    if static.padded_bytes and static.bytes is not None:
-        padding = max(0.0, 1 - static.bytes / static.padded_bytes)
-    known = static.bytes is not None
-    metadata = None if instruction is None else instruction.metadata
+    wasted, known = static.wasted_bytes or 0, static.bytes is not None
+    share = wasted / ((static.bytes or 0) + wasted) if wasted else 0.0
     return InstructionTime(
         each.name,
         each.module,
@@ -423,16 +441,17 @@ def _row(each: Joined, total: float, roof: Roof) -> InstructionTime:
         each.longest * _PS,
         static.bytes,
         static.padded_bytes,
+        static.wasted_bytes,
         flops,
         bandwidth,
         flops * each.executions / seconds if flops and seconds else None,
         bound,
         least,
         least * each.executions / seconds if least is not None and seconds else None,
-        own if each.is_copy else own * padding if known else None,
+        own if each.is_copy else own * share if known else None,
         each.is_copy,
         each.source,
-        metadata.op_name if metadata is not None and metadata.op_name else each.operation.op_name,
+        each.op_name,
     )
 
 

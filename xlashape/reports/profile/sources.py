@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
+from xlashape.limits import check
 from xlashape.reports.profile.events import Tally
 from xlashape.reports.profile.spans import Spans
 from xlashape.reports.profile.trace_json import read_trace
@@ -27,6 +28,7 @@ _GZIP: Final = b"\x1f\x8b"
 _TRACES: Final = (".trace.json.gz", ".trace.json")
 _PLANES: Final = (".xplane.pb", ".xplane.pb.gz")
 _MOST_FILES: Final = 100_000
+_MOST_MODULES: Final = 1 << 16
 
 
 class Sources:
@@ -35,6 +37,8 @@ class Sources:
     def __init__(self) -> None:
         self.tally = Tally()
         self.programs: list[HeldProgram] = []
+        """The modules in the files; those that several files or planes have count once."""
+        self._known: set[tuple[str, int | None, bytes]] = set()
         self.name = ""
         self._files: list[BinaryIO] = []
 
@@ -70,7 +74,12 @@ class Sources:
 
     def _read_planes(self, file: BinaryIO, name: str) -> None:
         size = file.seek(0, os.SEEK_END)
-        self.programs += read_xspace(Spans(file, size, name), self.tally)
+        for program in read_xspace(Spans(file, size, name), self.tally):
+            key = program.name, program.program_id, program.digest()
+            if key not in self._known:
+                self._known.add(key)
+                self.programs.append(program)
+                check("modules of a profile", len(self.programs), _MOST_MODULES)
 
 
 def _unpacked(file: BinaryIO, name: str) -> BinaryIO:
@@ -86,7 +95,9 @@ def _unpacked(file: BinaryIO, name: str) -> BinaryIO:
 
 @contextmanager
 def opened(x: Any) -> Generator[Sources]:
-    """The profile in a path, a directory, bytes or an open file. Raises NotFoundError, DecodeError, InvalidArgumentError."""
+    """The profile in a path, a directory, bytes or an open file. Raises NotFoundError, DecodeError,
+    InvalidArgumentError.
+    """
     sources = Sources()
     try:
         if isinstance(x, (bytes, bytearray, memoryview)):
@@ -101,7 +112,7 @@ def opened(x: Any) -> Generator[Sources]:
         elif isinstance(x, (str, os.PathLike)):
             path = os.fspath(cast("str | os.PathLike[str]", x))
             sources.name = path
-            for file in _files_of(path):
+            for file in files_of(path):
                 _read_path(sources, file)
         else:
             raise InvalidArgumentError(
@@ -121,7 +132,7 @@ def _read_path(sources: Sources, path: Path) -> None:
     sources.read(file, str(path))
 
 
-def _files_of(path: str) -> list[Path]:
+def files_of(path: str) -> list[Path]:
     """The file itself; of a directory the planes of its newest run, or without them its traces."""
     place = Path(path)
     try:

@@ -1,7 +1,10 @@
-"""Parts of a file in protobuf's wire format, without the file in memory: fields by their offsets, and the small messages of a long list one by one."""
+"""Parts of a file in protobuf's wire format, without the file in memory: fields by their offsets, and the small
+messages of a long list one by one.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
 
@@ -77,7 +80,9 @@ class Spans:
             at = stop
 
     def messages(self, start: int, end: int, wanted: int) -> Iterator[tuple[bytes, int, int]]:
-        """The messages of a repeated field of a message: a buffer, and where the message is in it. Each is read once, in chunks of 1 MiB."""
+        """The messages of a repeated field of a message: a buffer, and where the message is in it. Each is read once,
+        in chunks of 1 MiB.
+        """
         at = start
         tag_byte = wanted << 3 | BYTES
         while at < end:
@@ -115,6 +120,18 @@ class Spans:
                     yield self._read(span.start, span.end - span.start), 0, span.end - span.start
                 position = span.end - at
             at += position
+
+    def may_have(self, start: int, end: int, pattern: bytes) -> bool:
+        """Whether bytes between two offsets match a pattern of at most 64 bytes."""
+        search = re.compile(pattern, re.DOTALL).search
+        at = start
+        while at < end:
+            size = min(_CHUNK, end - at)
+            spend(1 + size // 4096)
+            if search(self._read(at, size)):
+                return True
+            at += size if at + size == end else size - 64
+        return False
 
     def _head(self, at: int) -> bytes:
         offset = at - self._base

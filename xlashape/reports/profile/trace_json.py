@@ -3,9 +3,11 @@
     {"displayTimeUnit": "ns", "traceEvents": [
       {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/device:GPU:0"}},
       {"ph": "M", "pid": 1, "tid": 2, "name": "thread_name", "args": {"name": "Stream #13"}},
-      {"ph": "X", "pid": 1, "tid": 2, "ts": 324.702, "dur": 4.92, "name": "loop_fusion", "args": {"hlo_op": "fusion.1", "hlo_module": "jit_f"}}]}
+      {"ph": "X", "pid": 1, "tid": 2, "ts": 324.702, "dur": 4.92, "name": "loop_fusion", "args": {"hlo_op": "fusion.1",
+      "hlo_module": "jit_f"}}]}
 
-Times are in microseconds, with three decimals. These files hold no modules, mostly no program ids, and of long profiles a million events alone.
+Times are in microseconds, with three decimals. These files hold no modules, mostly no program ids, and of long profiles
+a million events alone.
 """
 
 from __future__ import annotations
@@ -27,6 +29,13 @@ _MOST_CHARACTERS: Final = 1 << 24
 _BEGIN: Final = re.compile(r'"traceEvents"\s*:\s*\[')
 _SEPARATORS: Final = re.compile(r"[ \t\r\n,]+")
 _TPU_LINES: Final = frozenset(("XLA Ops", "Async XLA Ops"))
+_GRAPHS: Final = ("cuda_graph_id", "graph_id", "cuda_graph_node_id")
+_WANTED: Final = (
+    *("hlo_op", "hlo_module", "program_id", "run_id", "hlo_category", "flops", "bytes_accessed", "source"),
+    *("tf_op", "long_name", *_GRAPHS),
+)
+_Event = tuple[int, int, str, dict[str, Any]]
+"""Begin, duration, name, arguments."""
 _DERIVED: Final = re.compile(r"Steps|XLA Modules|XLA Ops|Framework|TensorFlow|Source code|Async XLA Ops")
 
 
@@ -34,7 +43,8 @@ def read_trace(file: BinaryIO, name: str, tally: Tally) -> None:
     """Counts the events of a trace. Raises DecodeError for anything else."""
     processes: dict[Any, str] = {}
     threads: dict[tuple[Any, Any], str] = {}
-    lines: dict[tuple[Any, Any], list[tuple[int, int, str, dict[str, Any]]]] = {}
+    lines: dict[tuple[Any, Any], list[_Event]] = {}
+    kinds: dict[tuple[Any, ...], tuple[str, dict[str, Any]]] = {}
     count = 0
     for event in _events(file, name):
         spend()
@@ -55,14 +65,26 @@ def read_trace(file: BinaryIO, name: str, tally: Tally) -> None:
                     f"{name}: an event {event.get('name')!r} has no times: ts={times[0]!r}, dur={times[1]!r}"
                 )
             start, duration = (round(float(each or 0) * 1e6) for each in times)
-            lines.setdefault(where, []).append((start, max(0, duration), str(event.get("name", "")), held))
+            if processes.get(where[0], "").startswith("/host:") and not held.get("hlo_op"):
+                continue
+            kept = {name: held[name] for name in _WANTED if name in held}
+            named = str(event.get("name", ""))
+            # Most events have the name and the arguments of others: these are held once.
+            kind = kinds.setdefault(
+                (named, *kept.items()) if _is_plain(kept) else (id(kept), len(kinds)), (named, kept)
+            )
+            lines.setdefault(where, []).append((start, max(0, duration), *kind))
     if not processes:
         raise DecodeError(f"{name} names no process: it is not a trace of the profiler")
     for where, events in lines.items():
         _count(tally, processes.get(where[0], ""), threads.get(where, ""), events)
 
 
-def _count(tally: Tally, plane: str, thread: str, events: list[tuple[int, int, str, dict[str, Any]]]) -> None:
+def _is_plain(held: dict[str, Any]) -> bool:
+    return all(isinstance(value, (str, int, float)) for value in held.values())
+
+
+def _count(tally: Tally, plane: str, thread: str, events: list[_Event]) -> None:
     is_device = plane.startswith("/device:")
     is_tpu = plane.startswith("/device:TPU")
     if is_tpu and thread not in _TPU_LINES:
@@ -76,7 +98,7 @@ def _count(tally: Tally, plane: str, thread: str, events: list[tuple[int, int, s
         if not operations:
             if is_device:
                 tally.lost.add(duration, 1)
-                if any(key in held for key in ("cuda_graph_id", "graph_id", "cuda_graph_node_id")):
+                if any(key in held for key in _GRAPHS):
                     tally.lost_in_graphs.add(duration, 1)
             continue
         tally.planes.add(plane)

@@ -1,4 +1,5 @@
-"""Profiles of XLA's profiler, `*.xplane.pb`: an XSpace of planes (devices, the host), lines (threads, streams) and events.
+"""Profiles of XLA's profiler, `*.xplane.pb`: an XSpace of planes (devices, the host), lines (threads, streams) and
+events.
 
     XSpace         1 planes
     XPlane         2 name, 3 lines, 4 event metadata (map), 5 stat metadata (map), 6 stats
@@ -27,6 +28,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from xlashape.errors import DecodeError
@@ -39,6 +41,8 @@ _HLO_PROTO: Final = ("hlo_proto", "Hlo Proto")
 _MOST_NAMES: Final = 1 << 22
 _MOST_KEPT_EVENTS: Final = 1 << 22
 _MOST_STEPS: Final = 1 << 20
+_MOST_PLANES: Final = 1 << 20
+_MOST_KEPT_PLANES: Final = 32
 _MOST_CACHED: Final = 1 << 16
 _PROGRAM: Final = re.compile(r"\((-?[0-9]{1,20})\)$")
 _TPU_LINES: Final = frozenset(("XLA Ops", "Async XLA Ops"))
@@ -68,6 +72,10 @@ class HeldProgram(NamedTuple):
     def content(self) -> bytes:
         """The HloProto."""
         return self.spans.content(self.span)
+
+    def digest(self) -> bytes:
+        """What tells it from other modules of its name and id."""
+        return blake2b(self.content(), digest_size=16).digest()
 
 
 class _EventKind(NamedTuple):
@@ -211,6 +219,19 @@ class _Plane:
                 begins = signed(part.value) * 1000
         return name or shown, begins
 
+    def has_stat(self, line: Span, marks: list[bytes]) -> bool:
+        """Whether a line may have an event with a short stat whose bytes begin with one of these."""
+        if not marks:
+            return False
+        return self.spans.may_have(
+            line.start, line.end, rb"\x22[\x00-\xff]{1,3}?(?:" + b"|".join([re.escape(mark) for mark in marks]) + b")"
+        )
+
+    @property
+    def names_operations(self) -> bool:
+        """Whether the metadata of events, and not each event, says which instruction it runs."""
+        return any("hlo_op" in kind.stats for kind in self.kinds.values())
+
     def events(self, line: Span) -> Iterator[tuple[int, int, int, int, list[bytes]]]:
         """(metadata id, offset, duration, occurrences, stats) of each event, times in picoseconds."""
         for buffer, at, end in self.spans.messages(line.start, line.end, 4):
@@ -243,26 +264,34 @@ class _Plane:
             yield kind, offset, duration, occurrences, stats
 
 
-def read_xspace(spans: Spans, tally: Tally) -> list[HeldProgram]:
+def read_xspace(spans: Spans, tally: Tally) -> Iterator[HeldProgram]:
     """Counts the events of a profile, and gives its modules. Raises DecodeError for bytes that are not a profile."""
-    planes: list[_Plane] = []
+    found: list[_Plane | Span] = []
+    host_steps: set[tuple[int, int, str]] = set()
+    has_name = False
     for field in spans.fields(0, spans.size):
         if field.number > 4 or field.wire_type != BYTES:
             raise spans.error("a profile has no such field", field.start)
-        if field.number == 1:
-            planes.append(_Plane(spans, field))
-    if not any(plane.name for plane in planes):
-        raise spans.error("there is no plane with a name", 0)
-    programs = [program for plane in planes if plane.name == "/host:metadata" for program in plane.programs()]
-    host_steps: list[tuple[int, int, str]] = []
-    for plane in planes:
+        if field.number != 1:
+            continue
+        plane = _Plane(spans, field)
+        has_name = has_name or bool(plane.name)
+        if plane.name == "/host:metadata":
+            yield from plane.programs()
         if plane.lines and plane.name.startswith("/host:") and "step_num" in plane.stat_names.values():
-            plane.read_kinds()
-            host_steps += _host_steps(plane)
-    for plane in planes:
+            host_steps.update(_host_steps(plane))
+            check("steps of a profile", len(host_steps), _MOST_STEPS)
         if plane.lines and plane.name.startswith(("/host:CPU", "/device:")):
-            _read_plane(plane, tally, host_steps)
-    return programs
+            # Of many planes only the places are kept.
+            found.append(plane if len(found) < _MOST_KEPT_PLANES else field)
+            check("planes of a profile", len(found), _MOST_PLANES)
+    if not has_name:
+        raise spans.error("there is no plane with a name", 0)
+    ordered = sorted(host_steps)
+    found.reverse()
+    while found:
+        each = found.pop()
+        _read_plane(_Plane(spans, each) if isinstance(each, Span) else each, tally, ordered)
 
 
 def _read_plane(plane: _Plane, tally: Tally, host_steps: list[tuple[int, int, str]]) -> None:
@@ -275,7 +304,7 @@ def _read_plane(plane: _Plane, tally: Tally, host_steps: list[tuple[int, int, st
         tally.gigabytes = max(tally.gigabytes, _number(stats.get("peak_hbm_bw_gigabytes_per_second")))
     lines = [(line, *plane.line_names(line)) for line in plane.lines]
     steps = sorted([step for line, name, begins in lines if name == "Steps" for step in _steps(plane, line, begins)])
-    step_of = _finder(steps or sorted(host_steps))
+    step_of = _finder(steps or host_steps)
     names = {name for _, name, _ in lines}
     is_tpu = "TPU" in plane.name or (bool(names & _TPU_LINES) and not any(name.startswith("Stream") for name in names))
     for line, name, begins in lines:
@@ -307,9 +336,13 @@ def _counted(
 
 
 def _kernel_events(plane: _Plane, line: Span, begins: int, tally: Tally) -> Iterator[_Event]:
-    """The events of CPUs and GPUs. Without an operation, those of a device are counted as lost, and those of the host are no instructions."""
+    """The events of CPUs and GPUs. Without an operation, those of a device are counted as lost, and those of the host
+    are no instructions.
+    """
     is_device = plane.name.startswith("/device:")
     marks = [_mark(number) for number, name in plane.stat_names.items() if name == "hlo_op"]
+    if not is_device and not plane.names_operations and not plane.has_stat(line, marks):
+        return
     operations: dict[tuple[Any, Any, Any], Operation] = {}
     for kind, offset, duration, occurrences, stats in plane.events(line):
         held = plane.kinds.get(kind)
@@ -393,16 +426,15 @@ def _steps(plane: _Plane, line: Span, begins: int) -> Iterator[tuple[int, int, s
 def _host_steps(plane: _Plane) -> Iterator[tuple[int, int, str]]:
     """The steps that a program has marked on the host, as StepTraceAnnotation does."""
     marks = [_mark(number) for number, name in plane.stat_names.items() if name == "step_num"]
-    count = 0
     for line in plane.lines:
+        if not plane.has_stat(line, marks):
+            continue
         _, begins = plane.line_names(line)
         for _, offset, duration, _, stats in plane.events(line):
             for each in stats:
                 if any(each.startswith(mark) for mark in marks):
                     name, value = plane.stat(each)
                     if name == "step_num":
-                        count += 1
-                        check("steps of a profile", count, _MOST_STEPS)
                         yield begins + offset, begins + offset + duration, f"step {value}"
 
 

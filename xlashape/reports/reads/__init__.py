@@ -1,4 +1,5 @@
-"""What instructions read from memory and how well: what a consumer does with the elements, which bytes are fetched for them, and which of those in vain.
+"""What instructions read from memory and how well: what a consumer does with the elements, which bytes are fetched for
+them, and which of those in vain.
 
 >>> report = reads("HloModule m ENTRY e { p = f32[64] parameter(0) ROOT s = f32[2] slice(p), slice={[0:64:32]} }")
 >>> [(row.instruction, row.access, row.segments, row.ideal, row.wasted_bytes) for row in report.worst(1)]
@@ -10,12 +11,12 @@ The files. Each imports only from those above it:
     consumers.py    what a consumer does with the elements that it reads
     devices.py      the device of a module, and the unit in which its memory is read
     answer.py       the rows, and the declaration of their columns
-    find_reads.py   `reads`
+    find_reads.py   `reads`, and `each_read`, which keeps nothing
 """
 
 from xlashape.reports.reads.answer import REPORT, Access, Read, Reads, Write
 from xlashape.reports.reads.consumers import KINDS
 from xlashape.reports.reads.devices import Device
-from xlashape.reports.reads.find_reads import reads
+from xlashape.reports.reads.find_reads import each_read, reads
 
-__all__ = ["KINDS", "REPORT", "Access", "Device", "Read", "Reads", "Write", "reads"]
+__all__ = ["KINDS", "REPORT", "Access", "Device", "Read", "Reads", "Write", "each_read", "reads"]

@@ -13,7 +13,7 @@ from xlashape.indexing.reports.coalescing import Sample
 from xlashape.math import byte_text
 from xlashape.reports.reads.consumers import CACHED, KINDS, UNKNOWN, Consumer
 from xlashape.reports.reads.devices import Device
-from xlashape.reports.report import Answer, Option, Report, Section
+from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.shape.parts.target import TARGETS
 from xlashape.tables import Column, Kind
 
@@ -47,9 +47,9 @@ _ACCESS_COLUMNS: Final = (
     Column("physical_map", Kind.TEXT, "from positions in the output's buffer to positions in the operand's"),
 )  # fmt: skip
 _WRITE_COLUMNS: Final = (
-    Column("instruction", Kind.TEXT, "the instruction", rank=1),
+    Column("instruction", Kind.TEXT, "the name of the instruction", rank=1),
     Column("computation", Kind.TEXT, "the computation that it is in"),
-    Column("opcode", Kind.TEXT, "its opcode", rank=2),
+    Column("opcode", Kind.TEXT, "the opcode of the instruction", rank=2),
     Column("shape", Kind.TEXT, "what it writes, with its layout", rank=1),
     Column("bytes", Kind.INTEGER, "the bytes of the buffers of its result, padding included", "bytes", rank=1),
     Column("padding_bytes", Kind.INTEGER, "how many of them are padding", "bytes", rank=1),
@@ -62,6 +62,7 @@ REPORT: Final = Report(
     columns=(
         *_WHO,
         Column("opcode", Kind.TEXT, "the opcode of the instruction"),
+        Column("runs", Kind.INTEGER, "how often the instruction runs in one run of the program, such as in a loop; empty where that is not known. Bytes are those of one time"),
         Column("access", Kind.TEXTS, f"how the elements are read: {', '.join(KINDS)}", rank=3),
         Column("part_read", Kind.NUMBER, "elements that are read ÷ elements of the operand", "fraction", rank=2),
         Column("is_upper_bound", Kind.BOOLEAN, "whether fewer may be read: which ones is known at run time only"),
@@ -86,14 +87,14 @@ REPORT: Final = Report(
         Column("error", Kind.TEXT, "why it is not known how the instruction reads"),
     ),
     totals=(
-        Column("name", Kind.TEXT, "the module", heading="module"),
+        Column("name", Kind.TEXT, "the name of the module", heading="module"),
         Column("target", Kind.TEXT, "the device whose memory is read"),
-        Column("evidence", Kind.TEXT, "what says so", heading="known by"),
+        Column("evidence", Kind.TEXT, "what in the module says which device it is for", heading="known by"),
         Column("unit", Kind.TEXT, "what segments, tiles or lines count", heading="counted"),
         Column("instructions", Kind.INTEGER, "instructions that read arrays from memory"),
         Column("operands", Kind.INTEGER, "operands that they read; for each output once"),
-        Column("distinct_bytes", Kind.INTEGER, "the sum of the bytes of the elements that are read", "bytes", heading="read"),
-        Column("wasted_bytes", Kind.INTEGER, "the sum of the bytes that are fetched in vain", "bytes", heading="wasted"),
+        Column("distinct_bytes", Kind.INTEGER, "the sum of the bytes of the elements that are read in one run of the program", "bytes", heading="read"),
+        Column("wasted_bytes", Kind.INTEGER, "the sum of the bytes that are fetched in vain in one run of the program", "bytes", heading="wasted"),
         Column("failed", Kind.INTEGER, "instructions of which it is not known how they read", heading="not known"),
     ),
     sections=(
@@ -108,6 +109,7 @@ REPORT: Final = Report(
                None, tuple(TARGETS)),
         Option("warp", Kind.INTEGER, "the number of neighbouring outputs that read together, instead of the target's"),
         Option("segment_bytes", Kind.INTEGER, "the bytes that are fetched together, instead of the target's"),
+        FRAMES,
     ),
     compute="xlashape.reports.reads:reads",
     rows="reads",
@@ -115,7 +117,9 @@ REPORT: Final = Report(
 
 
 class Read(NamedTuple):
-    """How one output of an instruction reads one operand. A number is None where it is not known, or where the target has no such unit."""
+    """How one output of an instruction reads one operand. A number is None where it is not known, or where the target
+    has no such unit.
+    """
 
     instruction: str
     computation: str
@@ -148,6 +152,7 @@ class Read(NamedTuple):
     source: str
     op_name: str
     error: str | None = None
+    runs: int | None = None
 
     @property
     def touched(self) -> float | None:
@@ -265,12 +270,15 @@ def units_touched(sample: Sample, kind: str) -> dict[str, float | None]:
 
 
 def _order(read: Read) -> tuple[int, int, int]:
-    """The most wasted bytes first, then the most bytes that a stream fetches again, then the largest."""
+    """The most wasted bytes of a run of the program first, then the most bytes that a stream fetches again, then the
+    largest.
+    """
     again = 0
     if read.least_bytes is not None and read.most_bytes is not None and CACHED.isdisjoint(read.access):
         again = read.most_bytes - read.least_bytes if UNKNOWN.isdisjoint(read.access) else 0
     is_scattered = read.touched is not None and read.ideal is not None and read.touched > read.ideal
-    return -(read.wasted_bytes or 0), -(again if is_scattered else 0), -(read.distinct_bytes or 0)
+    runs = 1 if read.runs is None else read.runs
+    return -(read.wasted_bytes or 0) * runs, -(again if is_scattered else 0) * runs, -(read.distinct_bytes or 0) * runs
 
 
 class Reads(Answer, Frozen):
@@ -361,12 +369,12 @@ class Reads(Answer, Frozen):
     @property
     def distinct_bytes(self) -> int:
         """The sum of the bytes of the elements that are read, those that are known."""
-        return sum([row.distinct_bytes or 0 for row in self.reads])
+        return sum([(row.distinct_bytes or 0) * (1 if row.runs is None else row.runs) for row in self.reads])
 
     @property
     def wasted_bytes(self) -> int:
         """The sum of the bytes that are fetched in vain, those that are known."""
-        return sum([row.wasted_bytes or 0 for row in self.reads])
+        return sum([(row.wasted_bytes or 0) * (1 if row.runs is None else row.runs) for row in self.reads])
 
     @property
     def failed(self) -> int | None:
@@ -380,10 +388,13 @@ class Reads(Answer, Frozen):
         return "\n".join([super().headline(), *errors[:_SHOWN_ERRORS], *more])
 
     def worst(self, count: int = 10) -> tuple[Read, ...]:
-        """The rows that waste most bytes; of those that waste as much, the ones that fetch most again where nothing is cached.
+        """The rows that waste most bytes; of those that waste as much, the ones that fetch most again where nothing is
+        cached.
 
         >>> from xlashape.reports.reads import reads
-        >>> text = "HloModule m ENTRY e { p = f32[64,64] parameter(0) ROOT s = f32[64,1] slice(p), slice={[0:64], [3:4]} }"
+        >>> text = (
+        ...     "HloModule m ENTRY e { p = f32[64,64] parameter(0) ROOT s = f32[64,1] slice(p), slice={[0:64], [3:4]} }"
+        ... )
         >>> (worst,) = reads(text).worst(1)
         >>> worst.segments, worst.ideal, worst.distinct_bytes, worst.least_bytes, worst.wasted_bytes
         (32.0, 1.0, 256, 8192, 7936)

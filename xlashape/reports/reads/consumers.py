@@ -1,4 +1,5 @@
-"""What a consumer does with the elements that it reads: streams them, combines them, reads them again, looks them up."""
+"""What a consumer does with the elements that it reads: streams them, combines them, reads them again, looks them
+up."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ KINDS: Final = {
 """How elements are read → what that means."""
 
 CACHED: Final = frozenset({"reduced", "reused", "windowed", "sorted"})
-"""Ways of reading whose traffic depends on the tiles of the emitter: what it fetches again is no waste of the layout."""
+"""Ways of reading whose traffic depends on the tiles of the emitter: what it fetches again is no waste of the layout.
+"""
 UNKNOWN: Final = frozenset({"gathered", "unknown"})
 """Ways of reading of which it is not known what they fetch."""
 
@@ -58,7 +60,9 @@ def _fused(computation: HloComputation) -> Iterator[str]:
 
 
 def consumer_of(access: OperandIndexing, opcodes: frozenset[str], *, reads_again: bool) -> Consumer:
-    """How an access is consumed by an instruction with these opcodes. `access` is simplified; `reads_again`: whether it reads an element several times."""
+    """How an access is consumed by an instruction with these opcodes. `access` is simplified; `reads_again`: whether it
+    reads an element several times.
+    """
     indexing_map = access.map
     if indexing_map.is_known_empty:
         return Consumer("not read")

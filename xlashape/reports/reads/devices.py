@@ -2,7 +2,8 @@
 
 - GPU: a warp of 32 neighbouring outputs reads segments of 128 bytes.
 - CPU: a vector of 32 bytes of neighbouring outputs reads cache lines of 64 bytes.
-- TPU: a tile of the output reads tiles of the operand, which are moved whole. A tile of 4 KiB has 8 sublanes of 128 lanes, and a lane holds 4 bytes.
+- TPU: a tile of the output reads tiles of the operand, which are moved whole. A tile of 4 KiB has 8 sublanes of 128
+  lanes, and a lane holds 4 bytes.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ def tile_elements(shape: Shape) -> int:
 def device_of(
     module: HloModule, file: str, target: Target | str | None, warp: int | None, segment_bytes: int | None
 ) -> Device:
-    """The device of a module: the one that is asked for, else what layouts, custom calls, backend configs or the name of its file say, else a GPU.
+    """The device of a module: the one that is asked for, else what layouts, custom calls, backend configs or the name
+    of its file say, else a GPU.
 
     Raises InvalidArgumentError for a target that does not exist.
     """
@@ -143,7 +145,8 @@ def _named(module: HloModule, file: str) -> tuple[Target, str]:
 
 
 def place_in_tile(position: object, bits: int) -> tuple[object, object]:
-    """(sublane, lane) of positions in a buffer of tiles, whose elements have this many bits: arrays as NumPy has them, or ints.
+    """(sublane, lane) of positions in a buffer of tiles, whose elements have this many bits: arrays as NumPy has them,
+    or ints.
 
     >>> place_in_tile(300, 32), place_in_tile(300, 16)
     ((2, 44), (1, 22))

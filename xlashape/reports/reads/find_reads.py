@@ -10,6 +10,7 @@ from xlashape.caches import cached
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.files.module_of import compiled
+from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.indexing.answers.leaves import is_unbounded, leaves, map_bytes
 from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing, OperandIndexingSet
 from xlashape.indexing.queries import errors_name_instruction, is_of_budget
@@ -21,6 +22,8 @@ from xlashape.indexing.reports.utilisation import OperandUtilisation, point_coun
 from xlashape.indexing.walk.analysis import Analysis
 from xlashape.limits import INT64_MAX, spend
 from xlashape.math import ceil_div, product
+from xlashape.reports.cost.program import runs_of
+from xlashape.reports.origin import source_of
 from xlashape.reports.reads.answer import Lanes, Read, Reads, Way, Ways, Write, units_touched
 from xlashape.reports.reads.consumers import CACHED, UNKNOWN, consumer_of, opcodes_within
 from xlashape.reports.reads.devices import Device, device_of, place_in_tile
@@ -32,7 +35,9 @@ from xlashape.symbolic import IndexingMap
 _LONGEST_PATH = 4096
 NO_SAMPLE = Sample(None, None, None, None)
 _COALESCED = 2.0
-"""A warp that touches at most this many times the ideal number of segments reads well: data need not begin at a segment."""
+"""A warp that touches at most this many times the ideal number of segments reads well: data need not begin at a
+segment.
+"""
 
 
 def reads(
@@ -44,20 +49,26 @@ def reads(
     target: Target | str | None = None,
     warp: int | None = None,
     segment_bytes: int | None = None,
+    frames: str | None = None,
     **kwargs: Any,
 ) -> Reads:
-    """What each instruction of a program reads from memory, how the elements are used, and how many bytes are fetched in vain.
+    """What each instruction of a program reads from memory, how the elements are used, and how many bytes are fetched
+    in vain.
 
-    x: a jitted function, whose arguments follow and which is lowered and compiled for the device that JAX has; a Lowered, which is compiled; or
-    whatever else `HloModule.of` takes. instruction: only this one, which may be a fused one. computation: all instructions of this one; without
-    either, those that read arrays from memory. output: only this array of their results. target: "gpu", "tpu", "cpu", "tpu-v5e", …: else the module
-    says it. warp: neighbouring outputs that read together; segment_bytes: bytes that are fetched together.
+    x: a jitted function, whose arguments follow and which is lowered and compiled for the device that JAX has; a
+    Lowered, which is compiled; or whatever else `HloModule.of` takes. instruction: only this one, which may be a fused
+    one. computation: all instructions of this one; without either, those that read arrays from memory. output: only
+    this array of their results. target: "gpu", "tpu", "cpu", "tpu-v5e", …: else the module says it. warp: neighbouring
+    outputs that read together; segment_bytes: bytes that are fetched together. frames: with "all", `source` names every
+    frame that called an operation, and not the line of the user's own code alone.
 
-    Rows come with the most wasted bytes first. An instruction that is not answered is a row with an `error`. Raises what `HloModule.of` raises,
-    NotFoundError for an instruction or computation that does not exist, InvalidArgumentError for a target, errors of JAX as they are, and those of
-    the budget in force.
+    Rows come with the most wasted bytes first. An instruction that is not answered is a row with an `error`. Raises
+    what `HloModule.of` raises, NotFoundError for an instruction or computation that does not exist,
+    InvalidArgumentError for a target, errors of JAX as they are, and those of the budget in force.
 
-    >>> report = reads("HloModule m ENTRY e { p = f32[64,20]{1,0:T(8,128)} parameter(0) ROOT t = f32[64,20]{1,0:T(8,128)} negate(p) }")
+    >>> report = reads(
+    ...     "ENTRY e { p = f32[64,20]{1,0:T(8,128)} parameter(0) ROOT t = f32[64,20]{1,0:T(8,128)} negate(p) }"
+    ... )
     >>> report.target, report[0].tiles, report[0].tile_part, report[0].wasted_bytes
     ('tpu', 1.0, 0.15625, 27648)
     """
@@ -73,7 +84,52 @@ def reads(
         chosen = [each for each in module.computation(computation).instructions if each.operands]
     else:
         chosen = executed_readers(module)
-    return _Finder(module, device, output, is_one=bool(instruction)).found(chosen)
+    with showing_frames(frames):
+        found = _Finder(module, device, output, is_one=bool(instruction)).found(chosen)
+    if output is not None and chosen and not found.reads:
+        raise InvalidArgumentError(f"no instruction that reads something has an output {output}", field="output")
+    return found
+
+
+def wasted_by(
+    module: HloModule, chosen: Sequence[HloInstruction], target: Target | str | None
+) -> dict[HloInstruction, int]:
+    """The bytes that each of these instructions fetches in vain in one execution, beyond the padding of what it reads.
+    Instructions of which it is not known how they read are left out; so are those that read nothing from memory. Of an
+    operand that is read for several outputs the output that wastes most counts.
+    """
+    device = device_of(module, "", target, None, None)
+    by_name = {(each.computation.name, each.name): each for each in executed_readers(module)}
+    wanted = [each for each in chosen if (each.computation.name, each.name) in by_name]
+    worst: dict[tuple[str, str], dict[str | None, int]] = {}
+    for row in _Finder(module, device, None, is_one=False).found(wanted).reads:
+        if row.error is None and row.wasted_bytes is not None:
+            beyond = max(0, row.wasted_bytes - round((row.padding_bytes or 0) * (row.part_read or 0.0)))
+            of_operands = worst.setdefault((row.computation, row.instruction), {})
+            of_operands[row.operand_name] = max(beyond, of_operands.get(row.operand_name, 0))
+    return {by_name[name]: sum(of_operands.values()) for name, of_operands in worst.items()}
+
+
+def each_read(module: HloModule) -> Iterator[Read]:
+    """The rows of `reads` about a module, in the order of its instructions. They are not kept: those of large
+    modules take a kilobyte each.
+
+    >>> text = "HloModule m ENTRY e { p = f32[64] parameter(0) ROOT s = f32[2] slice(p), slice={[0:64:32]} }"
+    >>> [row.wasted_bytes for row in each_read(HloModule.parse(text))]
+    [248]
+    """
+    finder = _Finder(module, device_of(module, "", None, None, None), None, is_one=False)
+    for part in finder.parts(executed_readers(module)):
+        yield from part.rows
+
+
+class _Part(NamedTuple):
+    """What is found about an instruction."""
+
+    rows: list[Read]
+    ways: list[Ways]
+    write: Write
+    error: XlashapeError | None
 
 
 class _Measured(NamedTuple):
@@ -92,37 +148,50 @@ class _Finder:
         self._output = output
         self._is_one = is_one
         self._analysis = Analysis()
+        self._runs = runs_of(module)
         self._sizes: dict[Shape, tuple[str, int | None, int | None]] = {}
         self._opcodes: dict[Any, frozenset[str]] = {}
         self._known: dict[Any, _Measured] = {}
-        self._rows: list[Read] = []
-        self._ways: list[Ways] = []
 
     def found(self, chosen: Sequence[HloInstruction]) -> Reads:
         """The answer about these instructions."""
-        writes: list[Write] = []
-        errors: dict[str, XlashapeError] = {}
+        parts = list(self.parts(chosen))
+        return Reads(
+            self._module,
+            self._device,
+            [row for part in parts for row in part.rows],
+            [ways for part in parts for ways in part.ways],
+            [part.write for part in parts],
+            {part.write.instruction: part.error for part in parts if part.error is not None},
+        )
+
+    def parts(self, chosen: Sequence[HloInstruction]) -> Iterator[_Part]:
+        """What is found about each of these instructions."""
         for instruction in chosen:
-            count = len(self._rows), len(self._ways)
+            rows: list[Read] = []
+            ways: list[Ways] = []
             failure: XlashapeError | None = None
             shape, size, padding = "", None, None
             try:
                 shape, size, padding = self._size(instruction.shape)
                 with errors_name_instruction(instruction):
-                    self._add(instruction)
+                    for read, of_read in self._reads_of(instruction):
+                        rows.append(read)
+                        ways.append(of_read)
             except XlashapeError as error:
                 if self._is_one or is_of_budget(error):
                     raise
-                failure = errors[instruction.name] = error
-                del self._rows[count[0] :], self._ways[count[1] :]
-                self._rows.append(_failed(instruction, error))
+                failure = error
+                rows, ways = [_failed(instruction, error)], []
             message = None if failure is None else failure.message
             computation, opcode = instruction.computation.name, instruction.proto.opcode
-            writes.append(Write(instruction.name, computation, opcode, shape, size, padding, message))
-        return Reads(self._module, self._device, self._rows, self._ways, writes, errors)
+            write = Write(instruction.name, computation, opcode, shape, size, padding, message)
+            yield _Part(rows, ways, write, failure)
 
     def _size(self, shape: Shape) -> tuple[str, int | None, int | None]:
-        """The text of a shape on the device, the bytes of its buffers, and how many are padding; None where they are not known."""
+        """The text of a shape on the device, the bytes of its buffers, and how many are padding; None where they are
+        not known.
+        """
         known = self._sizes.get(shape)
         if known is None:
             known = self._sizes[shape] = self._size_of(shape)
@@ -142,7 +211,7 @@ class _Finder:
             return str(placed), None, None
         return str(placed), total, total - elements
 
-    def _add(self, instruction: HloInstruction) -> None:
+    def _reads_of(self, instruction: HloInstruction) -> Iterator[tuple[Read, Ways]]:
         arrays = [number for number, leaf in enumerate(leaves(instruction.shape)) if leaf.is_array or leaf.is_buffer]
         if self._output is not None:
             if not self._is_one and self._output not in arrays:
@@ -153,10 +222,10 @@ class _Finder:
         if opcodes is None:
             opcodes = self._opcodes[key] = opcodes_within(instruction)
         name, computation, opcode = instruction.name, instruction.computation.name, instruction.proto.opcode
-        metadata = instruction.metadata
-        source, op_name = metadata.source, metadata.op_name
+        source, op_name = source_of(instruction)
         outputs = leaves(instruction.shape)
         unbounded = is_unbounded(instruction.shape)
+        runs = self._runs.get(instruction.computation)
         for output in arrays:
             maps = self._analysis.output_to_input(instruction, output)
             if not 0 <= output < len(outputs) or not (outputs[output].is_array or outputs[output].is_buffer):
@@ -171,8 +240,8 @@ class _Finder:
                 if known is None:
                     known = self._known[key] = self._measured(read, shape, operand.shape, opcodes, unbounded)
                 who = name, computation, output, number, operand.name
-                self._rows.append(Read(*who, opcode, source=source, op_name=op_name, **known.columns))
-                self._ways.append(Ways(who, known.ways))
+                row = Read(*who, opcode, source=source, op_name=op_name, runs=runs, **known.columns)
+                yield row, Ways(who, known.ways)
 
     def _measured(
         self, maps: OperandIndexingSet, output: Shape, operand: Shape, opcodes: frozenset[str], unbounded: bool
@@ -311,14 +380,16 @@ def _failed(instruction: HloInstruction, error: XlashapeError) -> Read:
     known["access"], known["reused_along"], known["error"] = ("unknown",), (), error.message
     known["instruction"], known["computation"] = instruction.name, instruction.computation.name
     known["opcode"] = instruction.proto.opcode
-    known["source"], known["op_name"] = instruction.metadata.source, instruction.metadata.op_name
+    known["source"], known["op_name"] = source_of(instruction)
     return Read(**known)
 
 
 # Modules repeat their maps, so results are kept.
 @cached(max_bytes=4 << 20, weigh=lambda key, value: 400 + map_bytes(key[0]))
 def _lanes(indexing_map: IndexingMap, bits: int, output_bits: int, outputs: int) -> Lanes:
-    """The parts of lanes and sublanes of the tiles touched that are used, and which of the two change from operand to output."""
+    """The parts of lanes and sublanes of the tiles touched that are used, and which of the two change from operand to
+    output.
+    """
     import numpy as np
 
     if indexing_map.is_undefined or indexing_map.is_known_empty:

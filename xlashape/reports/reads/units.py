@@ -1,7 +1,7 @@
 """How many units of memory (segments, cache lines, tiles) hold at least one of the elements that an access reads.
 
-A box, an arithmetic progression of indices along each dimension, is counted by its runs of contiguous elements, or by its tiles; other sets of elements
-are enumerated, up to `MOST_POINTS`.
+A box, an arithmetic progression of indices along each dimension, is counted by its runs of contiguous elements, or by
+its tiles; other sets of elements are enumerated, up to `MOST_POINTS`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def units_of_all(shape: Shape, unit_bytes: int) -> int | None:
 def units_of(shape: Shape, maps: Sequence[IndexingMap], physical: Sequence[IndexingMap], unit_bytes: int) -> int | None:
     """The units that hold at least one element that at least one map names; None where they are too many to enumerate.
 
-    `maps` lead to indices of the array, `physical` are the same accesses and lead to positions in its buffer. None of them has runtime variables.
+    `maps` lead to indices of the array, `physical` are the same accesses and lead to positions in its buffer. None of
+    them has runtime variables.
     """
     return _kept(shape, tuple(maps), tuple(physical), unit_bytes)[0]
 
@@ -88,7 +89,9 @@ def _kept(
 def box_of(indexing_map: IndexingMap) -> list[Progression] | None:
     """The indices that a map names, if they are those of a box; else None.
 
-    >>> box_of(IndexingMap.parse("(d0, d1)[s0] -> (d0 * 2 + s0, 7 - d1), domain: d0 in [0, 9], d1 in [0, 3], s0 in [0, 1]"))
+    >>> box_of(
+    ...     IndexingMap.parse("(d0, d1)[s0] -> (d0 * 2 + s0, 7 - d1), domain: d0 in [0, 9], d1 in [0, 3], s0 in [0, 1]")
+    ... )
     [Progression(start=0, step=1, size=20), Progression(start=4, step=1, size=4)]
     """
     if indexing_map.constraints or indexing_map.is_known_empty:

@@ -1,4 +1,5 @@
-"""Why buffers are as large as they are: of arrays, tuples, instructions, modules, and of reports about memory that has run out.
+"""Why buffers are as large as they are: of arrays, tuples, instructions, modules, and of reports about memory that has
+run out.
 
 >>> print(why("s32[8388608,8,4]{2,1,0:T(8,128)}").causes[0].text)
 tile (8,128) pads dimension 2 from 4 to 128: 32 times as much

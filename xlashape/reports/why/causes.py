@@ -1,15 +1,15 @@
 """What makes the buffer of an array larger than its elements, cause by cause.
 
 The parts of a buffer, in this order: the elements; bits that `E(n)` adds to each; padding of each tile and of the tail
-(`tiling.padding_report`); the sizes of dynamic dimensions. Sizes are those of `tiling.physical_bytes` without a target, and those of
-`shape_util.byte_size_of` on a target.
+(`tiling.padding_report`); the sizes of dynamic dimensions. Sizes are those of `tiling.physical_bytes` without a target,
+and those of `shape_util.byte_size_of` on a target.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from xlashape.math import byte_text, ceil_div, checked_int64
+from xlashape.math import byte_text, ceil_div, checked_int64, factor_text
 from xlashape.shape import Shape, Target, Tile, shape_util, tiling, tpu_layout
 from xlashape.shape.arguments import array_of
 from xlashape.shape.tiling.padding import padding_report
@@ -23,8 +23,9 @@ class Cause(NamedTuple):
     - "tile": a tile pads a dimension, or several that are combined
     - "tail": the number of elements is rounded up
     - "element size": the layout's `E(n)` gives an element more bits than its type has
-    - "packing": `E(n)` packs elements into bytes, or elements below 8 bits are not packed; `bytes` is 0, since the bytes of elements
-      are counted as they are stored, and `saved_bytes` says what packing saves (below 0: what its absence costs)
+    - "packing": `E(n)` packs elements into bytes, or elements below 8 bits are not packed; `bytes` is 0, since the
+      bytes of elements are counted as they are stored, and `saved_bytes` says what packing saves (below 0: what its
+      absence costs)
     - "dynamic sizes", "metadata": the actual sizes of dynamic dimensions, behind or before the elements
     - "tuple table", "nested scalar": what a tuple adds on the target
     """
@@ -32,7 +33,9 @@ class Cause(NamedTuple):
     kind: str
     text: str
     bytes: int
-    """The bytes that this cause adds after the causes before it. Their sum over all causes is the overhead of the buffer."""
+    """The bytes that this cause adds after the causes before it. Their sum over all causes is the overhead of the
+    buffer.
+    """
     share: float
     """The fraction of the overhead, 0.0 to 1.0."""
     dimensions: tuple[int, ...] = ()
@@ -54,18 +57,6 @@ def share_of(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-def factor_text(factor: float) -> str:
-    """A factor with the digits that matter.
-
-    >>> factor_text(32.0), factor_text(1.2345678), factor_text(2048.4), factor_text(1.00003)
-    ('32 times', '1.235 times', '2,048 times', '1.00003 times')
-    """
-    if factor == int(factor) or factor >= 1000:
-        return f"{factor:,.0f} times"
-    digits = next((digits for digits in range(4, 12) if float(f"{factor:.{digits}g}") != 1), 12)
-    return f"{factor:.{digits}g} times"
-
-
 def on_target(shape: Shape, target: Target | None) -> Shape:
     """The array with the layout it has on the target: on a TPU the default one, if the array's layout has no tiles.
 
@@ -81,7 +72,10 @@ def on_target(shape: Shape, target: Target | None) -> Shape:
 def element_bytes_of(shape: Shape) -> int:
     """The bytes of the elements of an array alone.
 
-    >>> [element_bytes_of(Shape.parse(text)) for text in ("s4[6]", "s4[6]{0:E(4)}", "pred[6]{0:E(32)}", "f32[6]{0:T(128)}")]
+    >>> [
+    ...     element_bytes_of(Shape.parse(text))
+    ...     for text in ("s4[6]", "s4[6]{0:E(4)}", "pred[6]{0:E(32)}", "f32[6]{0:T(128)}")
+    ... ]
     [6, 3, 6, 24]
     """
     array = array_of(shape)
@@ -94,7 +88,9 @@ def _own_bits(array: Shape) -> int:
 
 
 def array_bytes(shape: Shape, target: Target | None = None) -> int:
-    """The bytes of an array's buffer on the target, or by its layout without a target, including the prefix for dynamic sizes."""
+    """The bytes of an array's buffer on the target, or by its layout without a target, including the prefix for dynamic
+    sizes.
+    """
     if target is not None:
         return shape_util.byte_size_of(shape, target=target)
     array = array_of(shape)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from textwrap import wrap
 from typing import Final
 
-from xlashape.reports.report import Option, Report, Section
+from xlashape.reports.report import FRAMES, Option, Report, Section
 from xlashape.tables import Column, Kind
 
 _LINE: Final = 80
@@ -20,7 +20,7 @@ _HEAD: Final = 10
 BUFFER_COLUMNS: Final = (
     Column("name", Kind.TEXT, "the instruction that makes the buffer, or what a report says the buffer is of", rank=1, heading="instruction"),
     Column("computation", Kind.TEXT, "the computation that the instruction is in"),
-    Column("opcode", Kind.TEXT, "its opcode", rank=7),
+    Column("opcode", Kind.TEXT, "the opcode of the instruction", rank=7),
     Column("index", Kind.TEXT, "which element of the result the buffer is; null where it is the whole result", rank=6),
     Column("shape", Kind.TEXT, "the shape, with the layout that is counted", rank=2),
     Column("element_bytes", Kind.INTEGER, "the bytes of the elements alone", "bytes", 6, "elements"),
@@ -41,7 +41,7 @@ CAUSE_COLUMNS: Final = (
     Column("kind", Kind.TEXT, "tile, tail, element size, packing, metadata, dynamic sizes, tuple table, nested scalar or opaque", rank=3),
     Column("text", Kind.TEXT, "the cause in words", rank=1),
     Column("bytes", Kind.INTEGER, "the bytes that it adds after the causes before it", "bytes", 1),
-    Column("share", Kind.NUMBER, "these bytes ÷ all bytes that are not elements", "fraction", 4),
+    Column("share", Kind.NUMBER, "the bytes of this cause ÷ all bytes that are not elements", "fraction", 4),
     Column("saved_bytes", Kind.INTEGER, "what packing saves; below 0, what its absence costs", "bytes"),
     Column("dimensions", Kind.TEXTS, "the logical dimensions that are padded"),
 )  # fmt: skip
@@ -66,7 +66,7 @@ DONATED_COLUMNS: Final = (
 )
 
 STATED_COLUMNS: Final = (
-    Column("group", Kind.TEXT, "the part of the report", rank=1),
+    Column("group", Kind.TEXT, "the part of the report that the number is in", rank=1),
     Column("name", Kind.TEXT, "what is measured", rank=1),
     Column("text", Kind.TEXT, "the amount as it is written", rank=1),
     Column("bytes", Kind.INTEGER, "the bytes, as exactly as they are written", "bytes", 2),
@@ -112,6 +112,7 @@ REPORT: Final = Report(
     options=(
         TARGET,
         Option("instruction", Kind.TEXT, "of a module, the instruction whose result is explained", "", positional=True),
+        FRAMES,
     ),
     compute="xlashape.reports.why:why",
     inputs=("module", "shape", "text"),
@@ -124,11 +125,14 @@ REPORT: Final = Report(
 
 
 def facts_lines(facts: Iterable[tuple[str, str]], indent: int = 2) -> list[str]:
-    """Facts for people, each a heading (empty if it is that of the fact before) and its text, in lines of at most 80 characters where words allow that.
+    """Facts for people, each a heading (empty if it is that of the fact before) and its text, in lines of at most 80
+    characters where words allow that.
 
     Lines are not broken at no-break spaces, which become spaces.
 
-    >>> facts_lines([("elements", "96 bytes"), ("why", "a tile pads dimension 0 from 3 to 4, and another one pads dimension 1")])
+    >>> facts_lines(
+    ...     [("elements", "96 bytes"), ("why", "a tile pads dimension 0 from 3 to 4, and another one pads dimension 1")]
+    ... )
     ['  elements  96 bytes', '  why       a tile pads dimension 0 from 3 to 4, and another one pads dimension', '            1']
     """
     lines: list[str] = []

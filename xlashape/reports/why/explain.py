@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from xlashape.errors import InvalidArgumentError, NotFoundError, ParseError, XlashapeError
 from xlashape.hlo.files.dumps import assignment_file, is_assignment_text
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.reports.why.oom import ReportMemory, report_memory, shapes_memory
 from xlashape.reports.why.oom_text import clean, is_report, read_totals
 from xlashape.reports.why.programs import InstructionMemory, ModuleMemory, instruction_memory, module_memory
@@ -17,44 +18,57 @@ from xlashape.reports.why.shapes import ArrayMemory, ShapesMemory, TupleMemory, 
 from xlashape.shape import Shape, Target
 
 Memory: TypeAlias = "ArrayMemory | TupleMemory | InstructionMemory | ModuleMemory | ReportMemory | ShapesMemory"
-"""The results of `why`. All have `element_bytes`, `buffer_bytes`, `overhead_bytes`, `factor`, `to_dict()`, and readable text by `str()`."""
+"""The results of `why`. All have `element_bytes`, `buffer_bytes`, `overhead_bytes`, `factor`, `to_dict()`, and readable
+text by `str()`.
+"""
 
 _MOST_REPORT_BYTES = 64 << 20
-_MODULE = re.compile(r"(?:\s|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/)*HloModule\b")
+_MODULE = re.compile(r"(?:\s|//[^\n]*\n|/\*[^*]*\*+(?:[^*/][^*]*\*+)*/)*HloModule\b")
 """The beginning of HLO text: comments, then the header."""
 
 _MOST_WORDS_OF_A_SHAPE = 3
 """Text with more words than this and no bracket is not read as a shape."""
 
 _PART_THAT_IS_NO_TEXT = 20
-"""Data with more than a part in so many of its characters that is no UTF-8 is not text. Logs may have a few such characters."""
+"""Data with more than a part in so many of its characters that is no UTF-8 is not text. Logs may have a few such
+characters.
+"""
 _UNKNOWN = "expected a shape, an instruction, a module, a path, or text with shapes in it"
 
 
-def why(x: Any, *, target: Target | str | None = None, instruction: str = "") -> Memory:
+def why(x: Any, *, target: Target | str | None = None, instruction: str = "", frames: str | None = None) -> Memory:
     """Why the buffers of `x` are as large as they are, and what would make them smaller.
 
     `x` is one of
 
     - a Shape, its text, or anything that `Shape.of` takes: arrays of NumPy and JAX, `(dtype, dimensions)`, …
     - an HloInstruction
-    - an HloModule, its text or bytes, or anything that `HloModule.of` takes: a Lowered or Compiled of JAX, a path, `FILE#NAME`, …
+    - an HloModule, its text or bytes, or anything that `HloModule.of` takes: a Lowered or Compiled of JAX, a path,
+      `FILE#NAME`, …
     - the `memory_analysis()` of a Compiled of JAX
-    - text that contains shapes, such as the report of a compiler that has run out of memory, or the path of a file with such text
+    - text that contains shapes, such as the report of a compiler that has run out of memory, or the path of a file with
+      such text
 
-    `target`: "cpu", "gpu", "tpu", "tpu-v5e" or another name in `xlashape.shape.parts.target.TARGETS`. It decides how sizes are counted, and
-    a TPU gives layouts without tiles its own order and tiles. Without a target, sizes are those of the layouts.
+    `target`: "cpu", "gpu", "tpu", "tpu-v5e" or another name in `xlashape.shape.parts.target.TARGETS`. It decides how
+    sizes are counted, and a TPU gives layouts without tiles its own order and tiles. Without a target, sizes are those
+    of the layouts.
     `instruction`: of a module, the name of the instruction to explain.
+    `frames`: with "all", `source` names every frame that called an operation, and not the line of the user's own code
+    alone.
 
-    Raises ParseError for text without a shape, an allocation or a module, NotFoundError for the path of a missing file, and the errors that `Shape.of`,
-    `HloModule.of` and `tiling.physical_bytes` raise.
+    Raises ParseError for text without a shape, an allocation or a module, NotFoundError for the path of a missing file,
+    and the errors that `Shape.of`, `HloModule.of` and `tiling.physical_bytes` raise.
 
     >>> print(why("f32[3,5]{1,0:T(2,2)}").causes[0])
     tile (2,2) pads dimension 0 from 3 to 4: 33.3% more (+20 bytes)
     >>> why("bf16[1000,3]", target="tpu").shape, why("bf16[1000,3]{1,0:T(8,128)(2,1)}").factor
     (Shape('bf16[1000,3]{0,1:T(4,128)(2,1)}'), 42.666666666666664)
     """
-    device = None if target is None else Target.of(target)
+    with showing_frames(frames):
+        return _explained(x, None if target is None else Target.of(target), instruction)
+
+
+def _explained(x: Any, device: Target | None, instruction: str) -> Memory:
     if instruction:
         return instruction_memory(HloModule.of(x).instruction(instruction), device)
     if isinstance(x, Shape):
@@ -136,7 +150,9 @@ def _is_one_shape(text: str) -> bool:
 
 
 def _file(path: Path, device: Target | None) -> Memory:
-    """Explains a module, or text with a report or with shapes. Of what XLA writes about a module's memory, the module beside it."""
+    """Explains a module, or text with a report or with shapes. Of what XLA writes about a module's memory, the module
+    beside it.
+    """
     about = assignment_file(path)
     if about is not None and path.is_file():
         if about.module is None:

@@ -1,4 +1,6 @@
-"""Why the allocations in a report about memory that has run out are as large as they are, our sizes beside those of the report."""
+"""Why the allocations in a report about memory that has run out are as large as they are, our sizes beside those of the
+report.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,13 @@ _LABEL_OPCODE: Final = re.compile(r"[ )}\]]([a-z][a-z\-]*)\(")
 def size_text(size: int, like: str = "") -> str:
     """A number of bytes as reports write it, in the unit that fits, with the ending of `like`.
 
-    >>> size_text(34359738368), size_text(1536), size_text(12), size_text(2823933952, "1.00GiB"), size_text(393216, "1.0KiB")
+    >>> (
+    ...     size_text(34359738368),
+    ...     size_text(1536),
+    ...     size_text(12),
+    ...     size_text(2823933952, "1.00GiB"),
+    ...     size_text(393216, "1.0KiB"),
+    ... )
     ('32.00G', '1.5K', '12B', '2.63GiB', '384.0KiB')
     """
     ending = "iB" if like.endswith("iB") else ""
@@ -84,7 +92,9 @@ class AllocationMemory(NamedTuple):
 
     @property
     def agrees(self) -> bool | None:
-        """Whether every number that the report states equals ours within its rounding; None if there is nothing to compare."""
+        """Whether every number that the report states equals ours within its rounding; None if there is nothing to
+        compare.
+        """
         memory, theirs = self.memory, self.reported
         if memory is None:
             return None
@@ -213,7 +223,9 @@ class ReportMemory(MemoryAnswer):
         return None if exceeded is None else max(0, exceeded)
 
     def headline(self) -> str:
-        """What is used of how much and what must go, the sums over the allocations, the other amounts, and what was not understood."""
+        """What is used of how much and what must go, the sums over the allocations, the other amounts, and what was not
+        understood.
+        """
         lines = list(self._use())
         compared = [one for one in self.allocations if one.agrees is not None]
         if self.allocations:
@@ -297,10 +309,13 @@ def _free_saving(memory: ArrayMemory) -> int:
 def report_memory(text: str, target: Target | None = None) -> ReportMemory:
     """Explains the allocations of a report: of XLA on TPUs, or of its allocator on GPUs and CPUs.
 
-    Reports of older TPU compilers write layouts without tiles. The tiles are then those of the target, or without a target those of the TPU
-    generation for which our size equals the report's.
+    Reports of older TPU compilers write layouts without tiles. The tiles are then those of the target, or without a
+    target those of the TPU generation for which our size equals the report's.
 
-    >>> text = "1. Size: 6.00G Shape: u32[12582912,1]{1,0:T(8,128)} Unpadded size: 48.00M Extra memory due to padding: 5.95G (128.0x expansion)"
+    >>> text = (
+    ...     "1. Size: 6.00G Shape: u32[12582912,1]{1,0:T(8,128)} Unpadded size: 48.00M "
+    ...     "Extra memory due to padding: 5.95G (128.0x expansion)"
+    ... )
     >>> (allocation,) = report_memory(text).allocations
     >>> allocation.size, allocation.unpadded, allocation.padding, allocation.expansion, allocation.agrees
     ('6.00G', '48.00M', '5.95G', '128.0', True)

@@ -1,4 +1,5 @@
-"""Reads XLA's out-of-memory reports as people paste them: with colours, quotation marks, log prefixes, and lines broken anywhere.
+"""Reads XLA's out-of-memory reports as people paste them: with colours, quotation marks, log prefixes, and lines broken
+anywhere.
 
     report      any text with allocations in it
     allocation  [NUMBER "."] "Size:" SIZE field*                          TPU: "1. Size: 32.00G"
@@ -13,8 +14,9 @@
                 lines below them: NAME [":"] SIZE DETAIL
     sentences   of rematerialization, of allocators, about reservations and outputs; CompiledMemoryStats(NAME=BYTES, …)
 
-White space within the words of a field, within sizes and within shapes is ignored, since lines are broken there. In other text, only shapes are
-found. Lines that are none of these are told apart (`unread_lines`); nothing is refused for their sake.
+White space within the words of a field, within sizes and within shapes is ignored, since lines are broken there. In
+other text, only shapes are found. Lines that are none of these are told apart (`unread_lines`); nothing is refused for
+their sake.
 """
 
 from __future__ import annotations
@@ -41,13 +43,16 @@ _PREFIX: Final = re.compile(
             r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?:? (?:[A-Z]+ +)?(?:\d+ )?(?:[\w./\-]+:\d+\] ?)?",
             # I0309 12:51:51.376826 140505975940928 run_docker.py:247]
             r"^[IWEF]\d{4,8} \d\d:\d\d:\d\d(?:\.\d+)? +\d+ [\w./\-<>]+:\d+\] ?",
-            # ERROR 06-03 07:41:11 [core.py:1184], 2024-05-04 09:05:40,123 - train - ERROR -, ERROR:absl:,
-            # [core.py:1184]
+            # ERROR 06-03 07:41:11 [core.py:1184], 2024-05-04 09:05:40,123 - train - ERROR -, [core.py:1184]
             r"^(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)(?: +\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)? +\[[\w./<>\-]+:\d+\] ?",
             r"^ ?- [\w.\-]+ - (?:DEBUG|INFO|WARNING|ERROR|CRITICAL) - ",
-            r"^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]+: ?",
+            # ERROR:absl:, ERROR:2024-05-04 09:05:40,123:jax._src.compiler:590:, as JAX's own logger prints it
+            r"^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?:)?[\w.]+:(?:\d+:)? ?",
+            # [2024-05-04 09:05:40,123], [2024-05-04 09:05:40,123][train][ERROR] -
+            r"^\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\](?: ?\[[\w./:\-]+\])*(?: - | ?)",
             r"^\[[\w./<>\-]+\.(?:py|cc|h|rs|go):\d+\] ?",
-            # (train pid=12, ip=10.0.0.1), perhaps behind the number of the line; [rank0]:, [1,0]<stderr>:, worker-0:, service_1  |
+            # (train pid=12, ip=10.0.0.1), perhaps behind the number of the line;
+            # [rank0]:, [1,0]<stderr>:, worker-0:, service_1  |
             r"^\d{0,6}\([\w ./:=,\-]*pid=[^)]*\) ?",
             r"^\[[\w ,./:\-]+\](?:<\w+>)?: ?",
             r"^(?:worker|host|rank|task|process|w)[-_ ]?\d+: ?",
@@ -111,7 +116,9 @@ _SOURCE_FILE: Final = re.compile(r'source_file="([^"]+)"(?: source_line=(\d{1,9}
 
 
 class ReportedAllocation(NamedTuple):
-    """An allocation as a report states it. Sizes are texts such as `32.00G`; a value that the report does not state is empty."""
+    """An allocation as a report states it. Sizes are texts such as `32.00G`; a value that the report does not state is
+    empty.
+    """
 
     number: int | None
     size: str
@@ -194,9 +201,14 @@ def _without_prefixes(line: str) -> str:
 
 
 def is_report(text: str) -> bool:
-    """Whether the text has allocations of a report, which are a size with a shape or another field, or the amounts that go with them.
+    """Whether the text has allocations of a report, which are a size with a shape or another field, or the amounts that
+    go with them.
 
-    >>> is_report("1. Size: 2.00G Shape: f32[32,4096,4096]{1,2,0}"), is_report("HBM capacity 8.00G:"), is_report("f32[2]")
+    >>> (
+    ...     is_report("1. Size: 2.00G Shape: f32[32,4096,4096]{1,2,0}"),
+    ...     is_report("HBM capacity 8.00G:"),
+    ...     is_report("f32[2]"),
+    ... )
     (True, True, False)
     """
     cleaned = clean(text)
@@ -241,7 +253,9 @@ def _amount(text: str) -> tuple[Fraction, Fraction] | None:
 def read_report(cleaned: str) -> ReportText:
     r"""Everything that a cleaned text says about memory.
 
-    >>> read = read_report("Program hbm requirement 4.34G:\n  HLO temp  3.93G (97.4% utilization)\n1. Size: 2.0K Shape: f32[512]")
+    >>> read = read_report(
+    ...     "Program hbm requirement 4.34G:\n  HLO temp  3.93G (97.4% utilization)\n1. Size: 2.0K Shape: f32[512]"
+    ... )
     >>> [(each.name, each.bytes, each.detail) for each in read.amounts], read.allocations[0].size, read.unread
     ([('total', 4660039516, ''), ('HLO temp', 4219805368, '97.4% utilization')], '2.0K', [])
     """
@@ -390,7 +404,7 @@ _SENTENCES: Final = tuple(
         ("reservation", r"Attempting to reserve (?P<requested>SIZE) at the \w+ of memory\. That was not possible\. There are (?P<free>SIZE) free, (?P<reserved>SIZE) reserved, and (?P<reservable>SIZE) reservable\.?"),
         ("reservation", r"attempting reservation for program memory"),
         ("rematerialization", r"Can't reduce memory use below (?P<limit>SIZE)(?P<limit_exact> \([\d,]+ bytes\))? by rematerialization; only reduced to (?P<reduced_to>SIZE)(?P<reduced_to_exact> \([\d,]+ bytes\))?(?:, down from (?P<originally>SIZE)(?P<originally_exact> \([\d,]+ bytes\))? originally)?"),
-        ("allocator", r"Allocator \((?P<allocator>[^()]*)\) ran out of memory trying to allocate (?P<requested>SIZE)(?: \(rounded to (?P<rounded>\d+)\))?\s*(?:requested by op)?(?: [\w/.\-]+)?"),
+        ("allocator", r"Allocator \((?P<allocator>[^()]*)\) ran out of memory trying to allocate (?P<requested>SIZE)(?: \(rounded to (?P<rounded>\d+)\))?\s*(?:requested by op)?(?:[^\S\n]+[\w/.\-]+)?"),
         ("allocator", r"Out of memory (?:while trying to allocate|allocating) (?P<requested>SIZE)(?: bytes)?\.?"),
         ("", r"Ran out of memory (?:in memory space|on) \w+[.,]?(?: Used SIZE of SIZE \w+\.)?(?: Exceeded \w+ capacity by SIZE\.?)?"),
         ("", r"the total memory required for HLO temporaries \(SIZE\) exceeds available \w+ \(SIZE\)\.?"),

@@ -1,8 +1,8 @@
-"""Why the buffers of programs are as large as they are: of an instruction's result, and of all results in a module that are buffers
-(`xlashape.hlo.analysis.buffers`).
+"""Why the buffers of programs are as large as they are: of an instruction's result, and of all results in a module that
+are buffers (`xlashape.hlo.analysis.buffers`).
 
-The sum over all buffers of a module is not its peak: the compiler reuses the memory of buffers that are not live at the same time. The peak is what the
-report `memory` says.
+The sum over all buffers of a module is not its peak: the compiler reuses the memory of buffers that are not live at the
+same time. The peak is what the report `memory` says.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
 from xlashape.math import byte_text
-from xlashape.reports.register import REPORTS, report_of
-from xlashape.reports.report import row_values
+from xlashape.reports.report import REPORTS, report_of, row_values
 from xlashape.reports.text import alike_together, table_text
 from xlashape.reports.why.causes import Cause, array_bytes, element_bytes_of, on_target
 from xlashape.reports.why.declaration import BUFFER_COLUMNS, facts_lines
@@ -82,7 +81,8 @@ class InstructionMemory(MemoryAnswer):
     """The reason if the result has no memory of its own; else empty."""
     result: ArrayMemory | TupleMemory
     source: str
-    """The line of the program that the instruction comes from, as `train.py:73`; empty where the module does not say."""
+    """The line of the program that the instruction comes from, as `train.py:73`; empty where the module does not say.
+    """
     op_name: str
 
     def __init__(
@@ -197,7 +197,9 @@ class DonatedMemory(NamedTuple):
     output_index: ShapeIndex
     """Which array of the module's result."""
     instruction: str
-    """What computes it, with the index in its result. The parameter itself where that is the output, or what a loop begins with that gives it."""
+    """What computes it, with the index in its result. The parameter itself where that is the output, or what a loop
+    begins with that gives it.
+    """
     parameter: str
     """The parameter that it takes over, with the index in it."""
     kind: str
@@ -228,13 +230,17 @@ class ModuleMemory(MemoryAnswer):
     target: Target | None
     _buffers: tuple[Buffer, ...]
     shared: dict[str, int]
-    """The number of executed instructions, by opcode, whose result shares buffers of other instructions. They are not counted."""
+    """The number of executed instructions, by opcode, whose result shares buffers of other instructions. They are not
+    counted.
+    """
     without_memory: int
     """The number of instructions that are fused or applied to elements. They are not counted."""
     donated: tuple[DonatedMemory, ...]
     """The outputs that are computed into the memory of parameters. They are not counted."""
     donors: int
-    """The arrays of parameters that the caller gives away and that no output has taken over yet: the compiler may still choose outputs for them."""
+    """The arrays of parameters that the caller gives away and that no output has taken over yet: the compiler may still
+    choose outputs for them.
+    """
     whole_count: int | None
     """The number of buffers of the module, where `buffers` were chosen among them."""
     _peak: Peak | Callable[[], Peak]
@@ -264,7 +270,9 @@ class ModuleMemory(MemoryAnswer):
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """Those with the most padding first, of equal padding the largest; scalars behind all others, buffers of unknown size last."""
+        """Those with the most padding first, of equal padding the largest; scalars behind all others, buffers of
+        unknown size last.
+        """
         return self._buffers
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -277,7 +285,9 @@ class ModuleMemory(MemoryAnswer):
 
     @property
     def peak(self) -> Peak:
-        """The most bytes that live at once: by the buffer assignment of a dump, else estimated. With a target it is not known."""
+        """The most bytes that live at once: by the buffer assignment of a dump, else estimated. With a target it is not
+        known.
+        """
         known = self._peak
         if not isinstance(known, Peak):
             known = known()
@@ -301,7 +311,9 @@ class ModuleMemory(MemoryAnswer):
 
     @property
     def bytes_by_memory_space(self) -> dict[int, int]:
-        """The bytes of the buffers in each memory space: 0 is the device's main memory, 1 its on-chip memory, 5 the host's."""
+        """The bytes of the buffers in each memory space: 0 is the device's main memory, 1 its on-chip memory, 5 the
+        host's.
+        """
         totals: dict[int, int] = {}
         for buffer in self.buffers:
             if buffer.shape is None:
@@ -361,7 +373,8 @@ class ModuleMemory(MemoryAnswer):
         return "\n".join([first, *facts_lines(facts)])
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
-        """The headline; then the buffers with padding explained, or without padding a table of the largest, at most `limit` (0: all); and errors.
+        """The headline; then the buffers with padding explained, or without padding a table of the largest, at most
+        `limit` (0: all); and errors.
 
         Where buffers were chosen, all of them are explained if one has padding.
         """
@@ -405,7 +418,8 @@ def _shortened(op_name: str) -> str:
 def module_memory(module: HloModule, target: Target | None = None, origin: Any = None) -> ModuleMemory:
     """The buffers of a module and their sizes. A buffer of unknown size has an error; the others are explained.
 
-    `origin` is where the module comes from, which may know more about its memory: a path beside whose module is a buffer assignment, say.
+    `origin` is where the module comes from, which may know more about its memory: a path beside whose module is a
+    buffer assignment, say.
 
     >>> text = "HloModule m ENTRY e { p = f32[3,5]{1,0:T(2,2)} parameter(0) ROOT n = f32[3,5] negate(p) }"
     >>> memory = module_memory(HloModule.parse(text))
@@ -462,7 +476,9 @@ def buffer_of(
     known: dict[Shape, Sizes],
     position: int,
 ) -> Buffer:
-    """The row of an array of an instruction's result. `known` keeps the sizes of shapes. `position` is its number in the module."""
+    """The row of an array of an instruction's result. `known` keeps the sizes of shapes. `position` is its number in
+    the module.
+    """
     sizes = known.get(shape)
     if sizes is None:
         sizes = known[shape] = _sizes(shape, target)

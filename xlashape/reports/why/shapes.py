@@ -1,4 +1,6 @@
-"""Why the buffers of shapes are as large as they are: of an array, of a tuple, and of all arrays in a text. `Buffer` is the row of every answer."""
+"""Why the buffers of shapes are as large as they are: of an array, of a tuple, and of all arrays in a text. `Buffer` is
+the row of every answer.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,13 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.frozen import FrozenValue, set_field
-from xlashape.math import byte_text, checked_int64
+from xlashape.math import byte_text, checked_int64, factor_text
 from xlashape.reports.report import Answer, Report
 from xlashape.reports.why.causes import (
     Cause,
     array_bytes,
     array_causes,
     element_bytes_of,
-    factor_text,
     on_target,
     share_of,
 )
@@ -97,14 +98,17 @@ class Buffer(NamedTuple):
 
 
 def ranked(buffers: Iterable[Buffer]) -> list[Buffer]:
-    """The buffers with the most padding first, of equal padding the largest; scalars behind all others, and what is not known last."""
+    """The buffers with the most padding first, of equal padding the largest; scalars behind all others, and what is not
+    known last.
+    """
     return sorted(
         buffers, key=lambda one: (one.error is not None, one.is_scalar, -(one.padding_bytes or 0), -(one.bytes or 0))
     )
 
 
 def merged(buffers: Iterable[Buffer]) -> list[Buffer]:
-    """A row for all buffers with the same shape and opcode, in the order of the first of each. `times` says how many there are.
+    """A row for all buffers with the same shape and opcode, in the order of the first of each. `times` says how many
+    there are.
 
     >>> shape = Shape.parse("f32[8]")
     >>> rows = [Buffer(name, "add", "main", None, shape, 32, 32) for name in ("add", "add.1", "add.2")]
@@ -225,7 +229,9 @@ class MemoryAnswer(FrozenValue, Answer):
 
 
 class ArrayMemory(MemoryAnswer):
-    """The explanation of the size of an array's buffer, with changes that make it smaller. These are computed when they are first asked for."""
+    """The explanation of the size of an array's buffer, with changes that make it smaller. These are computed when they
+    are first asked for.
+    """
 
     __slots__ = ("_buffer_bytes", "_causes", "_element_bytes", "_suggestions", "given", "shape", "target")
     _fields = ("shape", "given", "target", "element_bytes", "buffer_bytes", "causes")
@@ -234,7 +240,8 @@ class ArrayMemory(MemoryAnswer):
     shape: Shape
     """The array with the layout that is explained."""
     given: Shape
-    """The array as it was given: `shape`, unless the target's default layout took the place of a layout without tiles."""
+    """The array as it was given: `shape`, unless the target's default layout took the place of a layout without tiles.
+    """
     target: Target | None
     """The device whose sizes are computed; None for sizes by the layout alone."""
     _element_bytes: int
@@ -272,7 +279,9 @@ class ArrayMemory(MemoryAnswer):
 
     @property
     def element_bytes(self) -> int:
-        """The bytes of the elements alone, each with the bits of its type, rounded up to whole bytes unless `E(n)` packs elements."""
+        """The bytes of the elements alone, each with the bits of its type, rounded up to whole bytes unless `E(n)`
+        packs elements.
+        """
         return self._element_bytes
 
     @property
@@ -287,7 +296,9 @@ class ArrayMemory(MemoryAnswer):
 
     @property
     def suggestions(self) -> tuple[Suggestion, ...]:
-        """Changes that make the buffer smaller: first those that keep all values and can be written in JAX; of each kind the smallest buffer first."""
+        """Changes that make the buffer smaller: first those that keep all values and can be written in JAX; of each
+        kind the smallest buffer first.
+        """
         found = self._suggestions
         if found is None:
             found = suggestions_for(self.shape, self.target)
@@ -295,7 +306,9 @@ class ArrayMemory(MemoryAnswer):
         return found
 
     def suggest(self, *types: str) -> tuple[Suggestion, ...]:
-        """`suggestions`, with these element types among them, such as f4e2m1fn. Raises ParseError for a name that is no type."""
+        """`suggestions`, with these element types among them, such as f4e2m1fn. Raises ParseError for a name that is no
+        type.
+        """
         return suggestions_for(self.shape, self.target, types)
 
     def facts(self) -> list[tuple[str, str]]:
@@ -387,7 +400,9 @@ class TupleMemory(MemoryAnswer):
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """The causes that the tuple adds: its tables of pointers, and overhead of the arrays within it. The causes of the arrays themselves are in `elements`."""
+        """The causes that the tuple adds: its tables of pointers, and overhead of the arrays within it. The causes of
+        the arrays themselves are in `elements`.
+        """
         causes: list[Cause] = []
         overhead = self.overhead_bytes
         tables = [one for one in self.elements if one.shape.is_tuple]
@@ -471,7 +486,9 @@ class TupleMemory(MemoryAnswer):
 def shape_memory(shape: Shape, target: Target | None = None) -> ArrayMemory | TupleMemory:
     """Why the buffers of a shape are as large as they are. Errors as in `tiling.physical_bytes`.
 
-    >>> print(shape_memory(Shape.parse("(f32[], f32[2]{0:T(128)})"), Target.of("tpu")).buffer_bytes)  # 512 + 4,096 + 512
+    >>> print(
+    ...     shape_memory(Shape.parse("(f32[], f32[2]{0:T(128)})"), Target.of("tpu")).buffer_bytes
+    ... )  # 512 + 4,096 + 512
     5120
     """
     if shape.is_array or shape.is_buffer:

@@ -1,12 +1,14 @@
-"""Changes that make the buffer of an array smaller, each with the changed array, the exact size of its buffer, and how to write it in JAX.
+"""Changes that make the buffer of an array smaller, each with the changed array, the exact size of its buffer, and how
+to write it in JAX.
 
-Tiles of a changed array: where the tiles have the form that TPUs give (`tpu_layout.has_tpu_tiles`), those that a TPU gives to the changed array;
-otherwise the same tiles. Changes that do not save memory are left out.
+Tiles of a changed array: where the tiles have the form that TPUs give (`tpu_layout.has_tpu_tiles`), those that a TPU
+gives to the changed array; otherwise the same tiles. Changes that do not save memory are left out.
 
-A reshape keeps the row-major number of each element. Dimensions that are adjacent both in the shape and in memory form a *run*:
-within it row-major order is the order of memory, so that merging its dimensions, or splitting it at other places, keeps the linear order of all
-elements. Dimensions of size 1 have no order, and can be dropped. These are the reshapes for which
-`shape_util.reshape_is_bitcast` is true of the arrays without their tiles. If the tiles differ, the device copies the array.
+A reshape keeps the row-major number of each element. Dimensions that are adjacent both in the shape and in memory form
+a *run*: within it row-major order is the order of memory, so that merging its dimensions, or splitting it at other
+places, keeps the linear order of all elements. Dimensions of size 1 have no order, and can be dropped. These are the
+reshapes for which `shape_util.reshape_is_bitcast` is true of the arrays without their tiles. If the tiles differ, the
+device copies the array.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ _NARROWER: Final = {
     "u16": "u8 u4",
     "u8": "u4 u2",
 }
-"""By spelling, the next narrower types of the same kind. All floats of 8 bits have f4e2m1fn; of 16 bits too few values would fit it."""
+"""By spelling, the next narrower types of the same kind. All floats of 8 bits have f4e2m1fn; of 16 bits too few values
+would fit it.
+"""
 
 _JAX_TYPES: Final = {"s": "int", "u": "uint", "f": "float", "bf": "bfloat", "c": "complex"}
 
@@ -74,7 +78,9 @@ class Suggestion(NamedTuple):
     kind: str
     text: str
     jax: str
-    """What to write in JAX for an array `x`; empty where the compiler alone can do it. What `x` is used for then has to follow."""
+    """What to write in JAX for an array `x`; empty where the compiler alone can do it. What `x` is used for then has to
+    follow.
+    """
     shape: Shape
     """The array with this change."""
     bytes: int
@@ -102,7 +108,9 @@ class Suggestion(NamedTuple):
 
 
 def suggestion_lines(suggestions: Iterable[Suggestion]) -> list[tuple[str, str]]:
-    """Suggestions for people: a line for those of one size, with its heading. A heading stands at the first of its lines."""
+    """Suggestions for people: a line for those of one size, with its heading. A heading stands at the first of its
+    lines.
+    """
     groups: dict[tuple[bool, int], list[Suggestion]] = {}
     for one in suggestions:
         groups.setdefault((one.is_lossless, one.bytes), []).append(one)
@@ -129,8 +137,9 @@ class _Change(NamedTuple):
 def suggestions_for(shape: Shape, target: Target | None = None, types: Iterable[str] = ()) -> tuple[Suggestion, ...]:
     """Changes that make the buffer of an array smaller.
 
-    First those that keep all values and can be written in JAX, then those that only the compiler can make, of each the smallest buffer first; then
-    those that lose something, the largest first, since it loses least. Of equal sizes the one that changes less comes first. `types` are further element types to consider, such as f4e2m1fn.
+    First those that keep all values and can be written in JAX, then those that only the compiler can make, of each the
+    smallest buffer first; then those that lose something, the largest first, since it loses least. Of equal sizes the
+    one that changes less comes first. `types` are further element types to consider, such as f4e2m1fn.
 
     >>> [one.jax for one in suggestions_for(Shape.parse("s32[1024,4]{1,0:T(8,128)}"))[:2]]
     ['x.transpose(1, 0)', 'x.reshape(4096)']
@@ -200,7 +209,8 @@ class _Tiler:
         return changed.replace(layout=layout.replace(tiles=tiles))
 
     def tile_sizes(self) -> tuple[int, int]:
-        """The sizes of the first tile over the second most minor and the most minor dimension; 1 where there is none."""
+        """The sizes of the first tile over the second most minor and the most minor dimension; 1 where there is
+        none."""
         sizes = self.layout.tiles[0].dimensions if self.layout.tiles else ()
         rows, lanes = (1, 1, *sizes)[-2:] if len(sizes) < 2 else sizes[-2:]
         if self.is_tpu:
@@ -247,7 +257,9 @@ def _reshapes(array: Shape, tiler: _Tiler) -> Iterator[_Change]:
 
 
 def _jax_order(minor_to_major: tuple[int, ...]) -> str:
-    """How an array gets this order: by its transposed form, or for the order of its dimensions by a layout of jax.experimental.layout."""
+    """How an array gets this order: by its transposed form, or for the order of its dimensions by a layout of
+    jax.experimental.layout.
+    """
     order = minor_to_major[::-1]
     numbers = ", ".join(map(str, order))
     return f"Layout(major_to_minor=({numbers}))" if order == tuple(range(len(order))) else f"x.transpose({numbers})"
@@ -313,7 +325,9 @@ def _jax_type(name: str) -> str:
 
 
 class Reshaped(NamedTuple):
-    """An array with other dimensions. `kind` is "merge", "split" or "reshape"; `dimensions` are those of the old shape that change."""
+    """An array with other dimensions. `kind` is "merge", "split" or "reshape"; `dimensions` are those of the old shape
+    that change.
+    """
 
     kind: str
     shape: Shape
@@ -323,8 +337,8 @@ class Reshaped(NamedTuple):
 def free_reshapes(shape: Shape, rows: int, lanes: int) -> Iterator[Reshaped]:
     """Reshapes of an array that may need less memory, with the layout's order but without tiles.
 
-    `rows` and `lanes` are the sizes of the tile over the second most minor and the most minor dimension: runs are split so
-    that tiles have the least padding.
+    `rows` and `lanes` are the sizes of the tile over the second most minor and the most minor dimension: runs are split
+    so that tiles have the least padding.
 
     >>> [f"{one.kind} {one.shape}" for one in free_reshapes(Shape.parse("f32[6,4]"), 1, 8)][:3]
     ['merge f32[24]{0}', 'reshape f32[3,8]{1,0}', 'reshape f32[1,24]{1,0}']
@@ -372,7 +386,9 @@ def _runs(shape: Shape, layout: Layout, kept: list[int]) -> list[tuple[int, int]
 def _with_groups(
     shape: Shape, layout: Layout, groups: list[tuple[int, ...]], splits: dict[tuple[int, ...], tuple[int, int]]
 ) -> Shape:
-    """The array whose dimensions are groups of old ones, some of which are split in two. The old order in memory is kept."""
+    """The array whose dimensions are groups of old ones, some of which are split in two. The old order in memory is
+    kept.
+    """
     number_of: dict[int, list[int]] = {}
     sizes: list[int] = []
     dynamic: list[bool] = []

@@ -305,7 +305,9 @@ class PrimitiveType(IntEnum):
         floating-point types by range, then by significant bits; then complex types. Two types may have the same place.
         UnsupportedError if the type is not known.
 
-        >>> sorted(map(PrimitiveType.parse, ["c64", "f32", "u8", "bf16", "s8", "pred"]), key=lambda kind: kind.precision)[2:]
+        >>> sorted(
+        ...     map(PrimitiveType.parse, ["c64", "f32", "u8", "bf16", "s8", "pred"]), key=lambda kind: kind.precision
+        ... )[2:]
         [<PrimitiveType.S8: 2>, <PrimitiveType.BF16: 16>, <PrimitiveType.F32: 11>, <PrimitiveType.C64: 15>]
         """
         if self.float_format is not None:

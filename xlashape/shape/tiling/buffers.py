@@ -34,7 +34,7 @@ from xlashape.shape.parts.checks import brief
 from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.tiling.formula import TileStep, geometry, physical_position
 from xlashape.shape.tiling.padding import physical_bytes, stored_bits
-from xlashape.shape.tiling.strided_copy import copy_block, plan, view_strides
+from xlashape.shape.tiling.strided_copy import copy_block, copy_joined, joins, plan, view_strides
 from xlashape.shape.value.shape import Shape
 
 _Bytes = NDArray[np.uint8]
@@ -168,6 +168,8 @@ def pack(
     # padding.
     zeroed = out is None and not storage.packed_bits and not unit and elements > 2 * values.size
     buffer = _new(shape, size, "u1", zero=zeroed) if out is None else _given(shape, size, out)
+    if storage.packed_bits and _move_joined(shape, storage, _plain(values), buffer, into_buffer=True, unit=unit):
+        return buffer
     flat = _new(shape, elements, "u1") if storage.packed_bits else buffer.view(_PLAIN[storage.dtype.itemsize])
     if not zeroed:
         _fill_padding(shape, flat, unit)
@@ -210,6 +212,8 @@ def unpack(shape: Shape, buffer: Any, *, copy: bool | None = None) -> _Array:
         why = "elements share bytes" if storage.packed_bits else "its tiles divide a dimension"
         raise UnsupportedError(f"an array cannot be a view of the buffer of {brief(shape)}: {why}")
     result = _new(shape, dimensions, storage.dtype)
+    if storage.packed_bits and _move_joined(shape, storage, _plain(result), given, into_buffer=False):
+        return result
     if storage.packed_bits:
         flat = unpack_bits(given, storage.packed_bits, geometry(shape).elements)
         if storage.dtype == np.bool_:
@@ -396,6 +400,26 @@ def _move(shape: Shape, array: _Array, flat: _Array, *, into_buffer: bool) -> No
         copy_block(merged, flat, block, into_buffer=into_buffer)
     if not into_buffer and not np.may_share_memory(merged, array):
         ordered[...] = merged.reshape(ordered.shape)
+
+
+def _move_joined(
+    shape: Shape, storage: _Storage, array: _Array, buffer: _Bytes, *, into_buffer: bool, unit: Any = 0
+) -> bool:
+    """`_move` for elements that share bytes, or False where a byte has elements that do not lie on one axis."""
+    bits = storage.packed_bits
+    copy_plan = plan(shape) if array.size and 8 % bits == 0 and bits == storage.value_bits else None
+    if copy_plan is None or copy_plan.merged != array.shape or not all(joins(b, 8 // bits) for b in copy_plan.blocks):
+        return False
+    mask = (1 << bits) - 1
+    if into_buffer and geometry(shape).elements > array.size:
+        buffer.fill(_repeated_bits(int(unit) & mask, bits))
+    for block in copy_plan.blocks:
+        copy_joined(array, buffer, block, bits, mask, into_buffer=into_buffer)
+    return True
+
+
+def _repeated_bits(value: int, bits: int) -> int:
+    return sum([value << at for at in range(0, 8, bits)])
 
 
 def _move_by_positions(shape: Shape, array: _Array, flat: _Array, into_buffer: bool) -> None:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from xlashape.caches import cached
 from xlashape.errors import SizeOverflowError
 from xlashape.limits import INT64_MAX
-from xlashape.math import byte_text, ceil_div, product, round_up
+from xlashape.math import byte_text, ceil_div, factor_text, product, round_up
 from xlashape.shape.arguments import array_of, guarded, not_a_shape
 from xlashape.shape.parts.checks import brief
 from xlashape.shape.parts.fields import shape_bytes
@@ -79,7 +79,11 @@ def physical_bytes(shape: Shape) -> int:
 def stored_bits(shape: Shape) -> int:
     """The bits from one element of the buffer to the next: the layout's `E(n)`, else the type's own, a byte at least.
 
-    >>> stored_bits(Shape.parse("s4[5]")), stored_bits(Shape.parse("s4[5]{0:E(4)}")), stored_bits(Shape.parse("pred[5]"))
+    >>> (
+    ...     stored_bits(Shape.parse("s4[5]")),
+    ...     stored_bits(Shape.parse("s4[5]{0:E(4)}")),
+    ...     stored_bits(Shape.parse("pred[5]")),
+    ... )
     (8, 4, 8)
     """
     array = array_of(shape)
@@ -180,8 +184,11 @@ class PaddingReport(NamedTuple):
         lines = [("elements", byte_text(self.logical_bytes))]
         buffer = byte_text(self.physical_bytes)
         if self.padding_elements:
-            times = _times(self.expansion)
-            lines.append(("buffer", f"{buffer}, {times} the elements: {self.padding_share:.1%} is padding"))
+            times = factor_text(self.expansion)
+            share = f"{self.padding_share:.1%} is padding"
+            if share.startswith("0.0%") and self.padding_bytes:
+                share = f"{byte_text(self.padding_bytes)} are padding"
+            lines.append(("buffer", f"{buffer}, {times} the elements: {share}"))
         else:
             lines.append(("buffer", f"{buffer}, no padding"))
         lines += [("" if i else "why", str(cause)) for i, cause in enumerate(self.causes)]
@@ -319,9 +326,5 @@ def _layout(shape: Shape) -> Layout:
     return shape.layout or Layout.default(shape.rank)
 
 
-def _times(factor: float) -> str:
-    return f"{factor:,.0f} times" if factor == int(factor) or factor >= 1000 else f"{factor:.4g} times"
-
-
 def _growth(factor: float) -> str:
-    return f"{_times(factor)} as much" if factor >= 2 else f"{100 * (factor - 1):.3g}% more"
+    return f"{factor_text(factor)} as much" if factor >= 2 else f"{100 * (factor - 1):.3g}% more"

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from itertools import product as cartesian
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,9 @@ _PIECE = 1 << 15
 """Elements of a temporary, which stays in the second-level cache together with its source."""
 _TRANSIT_BYTES = 1 << 19
 """Bytes of a buffer that are copied by way of the cache at a time."""
-_WORDS_IN_PIECE = 1 << 18
-"""Elements that are copied as parts of words at a time: they, the words and the temporaries stay in the second-level
-cache.
+_WORDS_IN_PIECE = 1 << 20
+"""Elements that are copied as parts of words or bytes at a time: they and the temporaries stay in the third-level
+cache, and a call of NumPy has so much work that its own time does not matter.
 """
 _SIDE = 256
 """The most rows and columns of a block that is transposed at a time."""
@@ -192,6 +192,73 @@ def copy_block(array: _Array, buffer: _Array, block: Block, *, into_buffer: bool
     _copy(in_array, in_buffer, into_buffer)
 
 
+def joins(block: Block, joined: int) -> bool:
+    """Whether each byte of a buffer that stores `joined` elements in a byte has elements of one axis of the block."""
+    aligned = not any(axis.stride % joined for axis in block.axes if axis.stride != 1)
+    return aligned and block.offset % joined == 0 and any(a.stride == 1 and a.length % joined == 0 for a in block.axes)
+
+
+def copy_joined(array: _Array, buffer: _Array, block: Block, bits: int, mask: int, *, into_buffer: bool) -> None:
+    """`copy_block` for elements of a byte that take `bits` bits each in the buffer, side by side, where `joins` holds.
+
+    Out of an element its low bits of `mask` are written, and the other bits of what is read are 0. A piece at a time is
+    made in the cache with the bytes of the buffer in the order of the array, so that most of the work is done on rows
+    of it.
+    """
+    joined = 8 // bits
+    axes = _merged([(a.length, a.stride, a.index_step * array.strides[a.dimension]) for a in block.axes])
+    count, _, step = axes.pop()
+    if count > joined:
+        axes.append((count // joined, joined, step * joined))
+    counts = [count for count, _, _ in axes]
+    corner = array[(*[slice(start, None) for start in block.starts], ...)]
+    in_array = np.lib.stride_tricks.as_strided(
+        corner, [*counts, joined], [*[stride for _, _, stride in axes], step], writeable=not into_buffer
+    )
+    strides = [stride // joined for _, stride, _ in axes]
+    in_buffer: _Array = np.ndarray(counts, np.uint8, buffer, block.offset // joined, strides)
+    # Rows of the piece are rows of the array: the axis that is nearest there comes last.
+    order = sorted(range(len(counts)), key=lambda axis: -abs(axes[axis][2]))
+    # Memory of the size of a piece is taken once: the system gives back what is freed, and zeroes it again.
+    scratch: dict[int, _Array] = {}
+    for piece, elements in _split(_WORDS_IN_PIECE // joined, in_buffer, in_array):
+        # Parts of an axis that was split to its end have no axis any more.
+        gone = len(counts) - piece.ndim
+        kept = [axis - gone for axis in order if axis >= gone]
+        rows = cast("_Array", elements.transpose(-1, *kept))
+        together: _Array = np.empty(rows.shape[1:], np.uint8)
+        inverse = sorted(range(len(kept)), key=kept.__getitem__)
+        in_order = cast("_Array", together.transpose(inverse))
+        if into_buffer:
+            _join(rows, together, bits, mask)
+        _copy(in_order, piece, into_buffer, scratch)
+        if not into_buffer:
+            words = _words_of(together)
+            for i in range(joined):
+                if i:
+                    np.right_shift(words, words.dtype.type(bits), out=words)
+                np.bitwise_and(together, np.uint8(mask), out=rows[i])
+
+
+def _join(parts: _Array, together: _Array, bits: int, mask: int) -> None:
+    """Puts the low bits of each part into its bits of the bytes of `together`."""
+    np.bitwise_and(parts[0], np.uint8(mask), out=together)
+    shifted = np.empty_like(together)
+    words = _words_of(shifted)
+    for i in range(1, len(parts)):
+        np.copyto(shifted, parts[i])
+        np.left_shift(words, words.dtype.type(i * bits), out=words)
+        np.bitwise_and(shifted, np.uint8(mask << i * bits), out=shifted)
+        np.bitwise_or(together, shifted, out=together)
+
+
+def _words_of(elements: _Array) -> _Array:
+    """Bytes as words, which shift 15 times as fast in NumPy; a mask has to clear the bits that come from other
+    bytes.
+    """
+    return elements.reshape(-1).view(np.uint64 if elements.size % 8 == 0 else np.uint8)
+
+
 def _merged(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     """The axes as (count, stride in the buffer, stride in the array), most major in the buffer first. Neighbours are
     merged where their strides allow it.
@@ -205,7 +272,7 @@ def _merged(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     return joined
 
 
-def _copy(in_array: _Array, in_buffer: _Array, into_buffer: bool) -> None:
+def _copy(in_array: _Array, in_buffer: _Array, into_buffer: bool, scratch: dict[int, _Array] | None = None) -> None:
     """One strided copy, in an order that is fast in NumPy."""
     size, shape = in_array.itemsize, in_array.shape
     if not shape or (in_array.strides[-1] == size and in_buffer.strides[-1] == size and shape[-1] * size >= 64):
@@ -219,7 +286,7 @@ def _copy(in_array: _Array, in_buffer: _Array, into_buffer: bool) -> None:
             and not any(stride % word for stride in in_buffer.strides[:-1])
             and in_buffer.ctypes.data % word == 0
         ):
-            _copy_words(in_array, in_buffer, into_buffer)
+            _copy_words(in_array, in_buffer, into_buffer, {} if scratch is None else scratch)
             return
     if in_array.nbytes > _SMALL_BYTES and inner < 8 and len(shape) > 1:
         for piece in _split(_PIECE, in_array, in_buffer):
@@ -254,7 +321,7 @@ def _assign(in_array: _Array, in_buffer: _Array, into_buffer: bool) -> None:
         np.copyto(in_array, in_buffer)
 
 
-def _copy_words(in_array: _Array, in_buffer: _Array, into_buffer: bool) -> None:
+def _copy_words(in_array: _Array, in_buffer: _Array, into_buffer: bool, kept: dict[int, _Array]) -> None:
     """Copies elements that alternate in the buffer, 2, 4 or 8 from as many rows: each is a part of a wider word there.
 
     NumPy is fast at widening and narrowing casts and slow at strides of a few bytes. Part i of a word is the low part
@@ -266,7 +333,9 @@ def _copy_words(in_array: _Array, in_buffer: _Array, into_buffer: bool) -> None:
     copy_piece = _words_into_buffer if into_buffer else _words_from_buffer
     limit = min(_WORDS_IN_PIECE // parts, words.size)
     # One row for each part, with room for the word that begins later. The bytes before the first byte of a part stay 0.
-    scratch = np.zeros((parts, (limit + 1) * wide.itemsize), np.uint8)
+    scratch = kept.get(limit)
+    if scratch is None:
+        scratch = kept[limit] = np.zeros((parts, (limit + 1) * wide.itemsize), np.uint8)
     for word, elements in _split(limit, words, in_array):
         copy_piece(word, elements, scratch)
 

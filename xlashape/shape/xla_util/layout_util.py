@@ -269,7 +269,11 @@ def is_untiled_layout(tiles: Layout | Iterable[Tile | Iterable[int]], sizes: Ite
     XLA's function of 2025 (asked in libtpu 0.0.42) looks at each tile by itself. It says no of some empty arrays, and
     of tiles of which one moves elements back to where they were.
 
-    >>> is_untiled_layout([(8, 128)], (64, 128)), is_untiled_layout([(8, 128)], (64, 256)), is_untiled_layout([(8, 128)], (3, 128))
+    >>> (
+    ...     is_untiled_layout([(8, 128)], (64, 128)),
+    ...     is_untiled_layout([(8, 128)], (64, 256)),
+    ...     is_untiled_layout([(8, 128)], (3, 128)),
+    ... )
     (True, False, False)
     >>> is_untiled_layout(Layout.parse("{1,0}")), is_untiled_layout(Layout.parse("{1,0:T(8,128)}"))
     (True, False)
@@ -340,7 +344,10 @@ def get_split_config(shape: Shape | Layout, dim: int | None = None) -> SplitConf
     Without `dim`: the only split of the layout, or None if nothing is split. InvalidShapeError if several dimensions
     are split.
 
-    >>> get_split_config(Shape.parse("f32[8,4]{0,1:SC(1:2)}")), get_split_config(Shape.parse("f32[8,4]{0,1:SC(1:2)}"), 1)
+    >>> (
+    ...     get_split_config(Shape.parse("f32[8,4]{0,1:SC(1:2)}")),
+    ...     get_split_config(Shape.parse("f32[8,4]{0,1:SC(1:2)}"), 1),
+    ... )
     (SplitConfig('(1:2)'), None)
     """
     layout = shape if isinstance(shape, Layout) else layout_of(shape)

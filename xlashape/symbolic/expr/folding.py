@@ -6,8 +6,10 @@ Matches the operators of `xla::SymbolicExpr`. Python's operators on expressions 
 
 from __future__ import annotations
 
+from xlashape.limits import spend
 from xlashape.symbolic.expr.expression import (
     Add,
+    Binary,
     CeilDiv,
     Constant,
     Expr,
@@ -18,7 +20,9 @@ from xlashape.symbolic.expr.expression import (
     Mod,
     Mul,
     Operand,
+    Variable,
     as_expr,
+    postorder,
     sum_terms,
 )
 
@@ -42,7 +46,7 @@ def add(lhs: Operand, rhs: Operand) -> Expr:
 
 def multiply(lhs: Operand, rhs: Operand) -> Expr:
     """lhs * rhs. Constants fold and move to the right; constant factors merge; -1 is multiplied into the terms of a
-    sum.
+    sum. A product with 0 stays where the other factor may have more than 128 bits, which is an error of its points.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> 2 * dim(0) * 3, dim(0) * 0, -(dim(0) - 1)
@@ -55,7 +59,7 @@ def multiply(lhs: Operand, rhs: Operand) -> Expr:
         a, b = b, a
     if isinstance(b, Constant):
         if b.value == 0:
-            return b
+            return b if _fits(a) else Mul(a, b)
         if b.value == 1:
             return a
         if isinstance(a, Mul) and isinstance(a.rhs, Constant):
@@ -67,6 +71,30 @@ def multiply(lhs: Operand, rhs: Operand) -> Expr:
                 result = add(result, term)
             return result
     return Mul(a, b)
+
+
+def _fits(expr: Expr) -> bool:
+    """Whether no value on the way to that of `expr` has more than 128 bits, whatever int64 its variables are."""
+    if isinstance(expr, Variable):
+        return True
+    order = postorder(expr)
+    spend(len(order))
+    greatest: dict[Expr, int] = {}  # of the absolute values
+    for node in order:
+        if not isinstance(node, Binary):
+            value = abs(node.value) if isinstance(node, Constant) else 1 << 63
+        else:
+            a, b = greatest[node.lhs], greatest[node.rhs]
+            if isinstance(node, Mod):
+                value = b
+            elif isinstance(node, FloorDiv | CeilDiv):
+                value = a
+            else:
+                value = a + b if isinstance(node, Add) else a * b if isinstance(node, Mul) else max(a, b)
+        if value >= 1 << 127:
+            return False
+        greatest[node] = value
+    return True
 
 
 def floor_div(lhs: Operand, rhs: Operand) -> Expr:
@@ -110,7 +138,8 @@ def ceil_div(lhs: Operand, rhs: Operand) -> Expr:
 
 
 def modulo(lhs: Operand, rhs: Operand) -> Expr:
-    """lhs mod rhs, in [0, rhs); constants fold, and a mod 1 is 0. The modulus is positive.
+    """lhs mod rhs, in [0, rhs); constants fold, and a mod 1 is 0 unless a may have more than 128 bits. The modulus is
+    positive.
 
     >>> from xlashape.symbolic.expr.expression import const, dim
     >>> dim(0) % 8, const(-7) % 4, dim(0) % 1
@@ -119,7 +148,7 @@ def modulo(lhs: Operand, rhs: Operand) -> Expr:
     a, b = as_expr(lhs), as_expr(rhs)
     if isinstance(a, Constant) and isinstance(b, Constant) and b.value > 0:
         return Constant(a.value % b.value)
-    if isinstance(b, Constant) and b.value == 1:
+    if isinstance(b, Constant) and b.value == 1 and _fits(a):
         return Constant(0)
     return Mod(a, b)
 

@@ -306,7 +306,9 @@ class IndexingMap(Frozen, Displayed):
         Exact. SizeOverflowError if at a point of the domain a result does not fit int64, or a value on the way 128
         bits.
 
-        >>> results, inside = IndexingMap.from_sizes([32], results=[dim(0) // 8, dim(0) % 8]).evaluate_batch([[9], [31], [32]])
+        >>> results, inside = IndexingMap.from_sizes([32], results=[dim(0) // 8, dim(0) % 8]).evaluate_batch(
+        ...     [[9], [31], [32]]
+        ... )
         >>> results.tolist(), inside.tolist()
         ([[1, 1], [3, 7], [0, 0]], [True, True, False])
         """

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 
 def rescale_symbols(indexing_map: IndexingMap) -> IndexingMap:
-    """Rescales the range variables of which a constraint `s mod k in [c, c]` allows every k-th value only: s becomes s * k + c.
+    """Rescales the range variables of which a constraint `s mod k in [c, c]` allows every k-th value only: s becomes s
+    * k + c.
 
     Each element of A keeps its set of elements of B; the range variables take other values. Constraints `s mod k in [c,
     c]` and `s mod l in [c, c]` are one, for the least common multiple of k and l; others on the same variable are
@@ -51,7 +52,9 @@ def rescale_symbols(indexing_map: IndexingMap) -> IndexingMap:
     >>> m = IndexingMap.parse("(d0)[s0] -> (d0 + s0), domain: d0 in [0, 3], s0 in [0, 12], s0 mod 6 in [0, 0]")
     >>> rescale_symbols(m)
     (d0)[s0] -> (d0 + s0 * 6), domain: d0 in [0, 3], s0 in [0, 2]
-    >>> m = IndexingMap.parse("(d0)[s0] -> (s0), domain: d0 in [0, 3], s0 in [0, 12], s0 mod 2 in [0, 0], s0 mod 3 in [0, 0]")
+    >>> m = IndexingMap.parse(
+    ...     "(d0)[s0] -> (s0), domain: d0 in [0, 3], s0 in [0, 12], s0 mod 2 in [0, 0], s0 mod 3 in [0, 0]"
+    ... )
     >>> rescale_symbols(m)
     (d0)[s0] -> (s0 * 6), domain: d0 in [0, 3], s0 in [0, 2]
     """

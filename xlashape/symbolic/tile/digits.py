@@ -484,8 +484,12 @@ class Stages(NamedTuple):
 def stages_of(simple: IndexingMap) -> Stages | None:
     """The stages of a simplified map; None if it divides no sum.
 
-    >>> simple = IndexingMap.parse("(d0, d1, d2) -> ((d0 * 6 + d1) / 16, (d0 * 6 + d1) mod 16, d2), domain: d0 in [0, 7], d1 in [0, 5], d2 in [0, 2]")
-    >>> for stage in stages_of(simple): print(stage)
+    >>> simple = IndexingMap.parse(
+    ...     "(d0, d1, d2) -> ((d0 * 6 + d1) / 16, (d0 * 6 + d1) mod 16, d2), "
+    ...     "domain: d0 in [0, 7], d1 in [0, 5], d2 in [0, 2]"
+    ... )
+    >>> for stage in stages_of(simple):
+    ...     print(stage)
     (d0, d1, d2) -> (d0 * 6 + d1, d2), domain: d0 in [0, 7], d1 in [0, 5], d2 in [0, 2]
     (d0, d1) -> (d0 / 16, d0 mod 16, d1), domain: d0 in [0, 47], d1 in [0, 2]
     """

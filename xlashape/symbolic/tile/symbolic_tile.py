@@ -92,7 +92,11 @@ def progression_of(offset: int, terms: Sequence[tuple[Run, int]]) -> Progression
 def clipped(progression: Progression, limit: Interval) -> Progression:
     """The numbers of the progression that lie within the limit.
 
-    >>> clipped(Progression(-3, 5, 2), Interval(0, 4)), clipped(Progression(9, 5, -2), Interval(2, 7)), clipped(Progression(0, 3, 1), Interval(5, 9))
+    >>> (
+    ...     clipped(Progression(-3, 5, 2), Interval(0, 4)),
+    ...     clipped(Progression(9, 5, -2), Interval(2, 7)),
+    ...     clipped(Progression(0, 3, 1), Interval(5, 9)),
+    ... )
     (Progression(offset=1, size=2, stride=2), Progression(offset=7, size=3, stride=-2), Progression(offset=0, size=0, stride=1))
     """
     offset, size, stride = progression
@@ -128,7 +132,9 @@ class SymbolicTile(FrozenValue):
     `offsets`, `sizes` and `strides` have one expression for each result. They are right for tiles that satisfy
     `constraints` and, if the domain has every k-th index only, have such an index. `str` is XLA's text.
 
-    >>> tile = symbolic_tile(IndexingMap.parse("(d0){rt0} -> (d0 / 8, d0 mod 8, rt0), domain: d0 in [0, 31], rt0 in [0, 7]"))
+    >>> tile = symbolic_tile(
+    ...     IndexingMap.parse("(d0){rt0} -> (d0 / 8, d0 mod 8, rt0), domain: d0 in [0, 31], rt0 in [0, 7]")
+    ... )
     >>> print(tile)
     Symbolic tile with
       offset_map: (d0)[s0] -> (0, 0, s0)
@@ -376,7 +382,9 @@ def symbolic_tile(indexing_map: IndexingMap) -> SymbolicTile | None:
     Raises LimitExceededError for constraints with more than 4,096 alternatives, and for expressions beyond the limits
     of expressions.
 
-    >>> tile = symbolic_tile(IndexingMap.parse("(d0, d1)[s0] -> (d1 * 2 + 3, s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4]"))
+    >>> tile = symbolic_tile(
+    ...     IndexingMap.parse("(d0, d1)[s0] -> (d1 * 2 + 3, s0), domain: d0 in [0, 9], d1 in [0, 19], s0 in [0, 4]")
+    ... )
     >>> tile.offsets, tile.sizes, tile.strides, str(tile.constraints)
     ((3, 0), (d1, 5), (2, 1), 'always')
     """

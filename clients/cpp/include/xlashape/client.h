@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "xlashape/error.h"
 #include "xlashape/inputs.h"
 #include "xlashape/map.h"
+#include "xlashape/reasons.h"
 #include "xlashape/sequence.h"
 
 namespace grpc {
@@ -36,7 +38,7 @@ struct Tls {
   std::string private_key;
   /// That certificate, and those that certify it.
   std::string certificate_chain;
-  /// The host name that the server's certificate is for. Empty: that of the first address.
+  /// The host name that the certificates of all servers are for. Empty: that of the address of each.
   std::string server_name;
 };
 
@@ -46,19 +48,41 @@ struct Options {
   std::optional<Tls> tls;
   /// A bearer token that is sent with each call.
   std::string token;
-  /// How long each call may take, a stream with all its messages. 0: as long as it takes.
+  /// Gives the bearer token of each call instead, for tokens that change. Several threads may call it at once.
+  std::function<std::string()> token_source;
+  /// How long each call without a stream may take. 0: as long as it takes.
   std::chrono::milliseconds timeout = std::chrono::minutes(1);
-  /// How often a call is sent in all while the server is unavailable, from 1 to 5, with growing, random pauses from 100 ms. A call is not sent again after
-  /// its answer has begun.
+  /// How long each call with a stream may take. 0: as long as it takes, so that a slow reader is not cut off.
+  std::chrono::milliseconds stream_timeout{0};
+  /// The silence of a call after which the server is asked for a sign of life, at least ten seconds. 0: never.
+  std::chrono::milliseconds keepalive{0};
+  /// How often a call is sent in all while the server is unavailable, from 1 to 5, with growing, random pauses from 100 ms. Calls with a stream, and those
+  /// that a second one would change, are sent once.
   int attempts = 4;
-  /// Further servers, HOST:PORT each, that have the same modules. Calls go to all in turn, and to the others while one does not answer. Several addresses
-  /// are looked up once, when the client is made.
+  /// Further servers that have the same modules. Calls go in turn to all that are connected. Each server has a connection of its own, and with TLS a
+  /// certificate of its own name.
   std::vector<std::string> addresses;
   /// The bytes that one message from the server may have.
   int max_answer_bytes = 64 << 20;
   /// Further settings of gRPC's.
   grpc::ChannelArguments channel_arguments;
 };
+
+/// Ends calls from another thread: those of all clients that Client::WithCancellation made with it. Copies are the same cancellation.
+class Cancellation {
+ public:
+  Cancellation();
+  /// Ends all calls, and all later ones at once, with an Error of code CANCELLED.
+  void Cancel() const;
+
+ private:
+  friend class Calls;
+  class State;
+  std::shared_ptr<State> state_;
+};
+
+/// Is told how many bytes of a module were sent, after each part.
+using Progress = std::function<void(std::int64_t)>;
 
 /// A module that was uploaded.
 struct Uploaded {
@@ -78,14 +102,23 @@ class Client : public ClientMethods {
   /// all addresses of the name. The connection is made by the first call, and again whenever it breaks.
   explicit Client(const std::string& address, const Options& options = {});
 
-  /// The same client, whose calls may take another time. 0: as long as they take.
+  /// The same client, whose calls may take another time, with streams and without. 0: as long as they take.
   Client WithTimeout(std::chrono::milliseconds timeout) const;
+
+  /// The same client, whose calls another thread can end.
+  Client WithCancellation(const Cancellation& cancellation) const;
+
+  /// Returns once the server answers calls. Throws the last Error if it does not within `timeout`, and at once if it refuses.
+  void WaitUntilReady(std::chrono::milliseconds timeout = std::chrono::minutes(1)) const;
 
   /// @name Modules that are sent and fetched
   /// @{
 
   /// Stores a module: HLO text, or a serialized xla.HloModuleProto or xla.HloProto. A module that the server has already is not sent again.
-  Uploaded UploadModule(std::string_view content) const;
+  Uploaded UploadModule(std::string_view content, const Progress& progress = {}) const;
+
+  /// Stores a module that is sent while it is read, in parts of 1 MiB, whether or not the server has it.
+  Uploaded UploadModule(std::istream& from, const Progress& progress = {}) const;
 
   /// Stores the module in a file.
   Uploaded UploadModuleFile(const std::string& path) const;
@@ -100,7 +133,7 @@ class Client : public ClientMethods {
   /// @name Calls with generated stubs
   /// @{
 
-  /// The connection, for calls that the functions above do not cover, and for other services of the server:
+  /// The connection, of several servers that of the next in turn, for calls that the functions above do not cover, and for other services of the server:
   ///
   /// @code
   /// auto stub = xlashape::v1::HloService::NewStub(client.channel());

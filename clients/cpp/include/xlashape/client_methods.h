@@ -19,6 +19,7 @@
 #include "xlashape/v1/indexing_service.pb.h"
 #include "xlashape/v1/report_service.pb.h"
 #include "xlashape/v1/shape_service.pb.h"
+#include "xlashape/v1/view_service.pb.h"
 
 namespace xlashape {
 
@@ -92,7 +93,7 @@ class ClientMethods {
   /// tile.
   v1::OperandTilesResponse OperandTiles(const v1::OperandTilesRequest& request) const;
 
-  /// Reads() a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+  /// Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
   v1::MapOutput ParseMap(const AnyMap& map) const;
 
   /// Simplifies a map. Domain and results stay the same.
@@ -103,7 +104,7 @@ class ClientMethods {
 
   /// Lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It returns the
   /// results one after another, 0 for points outside the domain, and for each point whether it is in the domain. Many points are sent as a stream. A map
-  /// without variables is not for this method, since its points have no numbers. Map() does the same without the server.
+  /// without variables is not for this method, since its points have no numbers. EvaluableMap does the same without the server.
   Values EvaluateMap(const AnyMap& map, const std::vector<std::int64_t>& points) const;
 
   /// @}
@@ -142,6 +143,22 @@ class ClientMethods {
 
   /// Reports which rules of XLA's verifier a module breaks.
   v1::VerifyResponse Verify(const v1::VerifyRequest& request) const;
+
+  /// @}
+  /// @name Views
+  /// @{
+
+  /// Says what a text or a file is, and gives it in the form in which the other RPCs take it.
+  v1::RecognizeResponse Recognize(const v1::RecognizeRequest& request) const;
+
+  /// Draws a shape, what an instruction or a map reads, or the memory of a module over time.
+  v1::DrawResponse Draw(const v1::DrawRequest& request) const;
+
+  /// Returns lines of a module's text, as XLA writes it.
+  v1::GetTextResponse GetText(const v1::GetTextRequest& request) const;
+
+  /// Returns instructions and what connects them, as parallel arrays.
+  v1::GraphResponse Graph(const v1::GraphRequest& request) const;
 
   /// @}
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,8 @@ class AnyShape {
   AnyShape(const char* text) { input_.set_text(text); }
   /// A shape in XLA's text.
   AnyShape(std::string text) { input_.set_text(std::move(text)); }
+  /// A shape in XLA's text.
+  AnyShape(std::string_view text) { input_.set_text(text.data(), text.size()); }
   /// A shape as a request has it.
   AnyShape(v1::ShapeInput input) : input_(std::move(input)) {}
   /// A shape as fields.
@@ -36,19 +39,21 @@ class AnyShape {
   v1::ShapeInput input_;
 };
 
-/// A map in any form: text, a message, or a Map. For parameters.
+/// A map in any form: text, a message, or an EvaluableMap. For parameters.
 class AnyMap {
  public:
   /// A map in text.
   AnyMap(const char* text) { input_.set_text(text); }
   /// A map in text.
   AnyMap(std::string text) { input_.set_text(std::move(text)); }
+  /// A map in text.
+  AnyMap(std::string_view text) { input_.set_text(text.data(), text.size()); }
   /// A map as a request has it.
   AnyMap(v1::MapInput input) : input_(std::move(input)) {}
   /// A map as fields.
   AnyMap(v1::IndexingMap map) { *input_.mutable_map() = std::move(map); }
   /// A map that is checked.
-  AnyMap(const Map& map) { *input_.mutable_map() = map.message(); }
+  AnyMap(const EvaluableMap& map) { *input_.mutable_map() = map.message(); }
 
   /// The map as a request has it.
   const v1::MapInput& input() const { return input_; }

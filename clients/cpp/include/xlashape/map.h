@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "xlashape/v1/types.pb.h"
@@ -27,23 +26,12 @@ struct Values {
 ///
 /// Division rounds towards minus infinity, and a remainder is never negative, as in XLA. Values between may have up to 128 bits; where they have more,
 /// and where a result does not fit 64, an Error says so.
-class Map {
+class EvaluableMap {
  public:
   /// Checks a map, such as one of an answer of the server, and prepares it for evaluation. The reason of the Error is INVALID_MAP if the map is
   /// undefined, or if an expression uses itself or a later one, a variable that does not exist, a divisor that is not a positive constant, or too few
   /// operands.
-  explicit Map(v1::IndexingMap message);
-
-  /// Reads a map in text, as XLA or as MLIR writes it:
-  ///
-  /// @code{.unparsed}
-  /// (d0)[s0] -> (d0 * 4 + s0), domain: d0 in [0, 9], s0 in [0, 3], d0 + s0 in [0, 11]
-  /// @endcode
-  ///
-  /// Runtime variables stand in braces: `(d0){rt0} -> (d0 + rt0)`; the lines after "runtime variables:", which say where their values come from, are not
-  /// read. Expressions have +, -, *, / or floordiv, ceildiv, mod, min(a, b) and max(a, b), in at most 1,000 levels. The reason of the Error is PARSE, with
-  /// line and column, or that of the constructor.
-  static Map Parse(std::string_view text);
+  explicit EvaluableMap(v1::IndexingMap message);
 
   /// The message that the map was made of.
   const v1::IndexingMap& message() const;

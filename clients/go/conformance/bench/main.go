@@ -43,7 +43,9 @@ func main() {
 	for i := range points {
 		numbers[2*i], numbers[2*i+1] = int64(i/128), int64(i%128)
 	}
-	m, err := xlashape.ParseMap(text)
+	parsed, err := client.ParseMap(ctx, xlashape.MapText(text))
+	check(err)
+	m, err := xlashape.NewEvaluableMap(parsed.GetMap())
 	check(err)
 	result := map[string]float64{"small_call": median(ours), "bare_stub": median(bare)}
 	measure := func(name string, run func() error) {

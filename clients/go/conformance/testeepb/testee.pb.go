@@ -261,7 +261,7 @@ type Start struct {
 	Transport Transport `protobuf:"varint,2,opt,name=transport,proto3,enum=xlashape.conformance.Transport" json:"transport,omitempty"`
 	// If not empty: use TLS, and check the server's certificate against these certificates in PEM.
 	RootCertificates []byte `protobuf:"bytes,3,opt,name=root_certificates,json=rootCertificates,proto3" json:"root_certificates,omitempty"`
-	// If not empty: send this bearer token with each call.
+	// If not empty: send this bearer token with each call. The testee gives the client a function that returns the token of the moment: Call.token changes it.
 	Token string `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`
 	// If not empty: identify the client with this certificate, in PEM.
 	ClientCertificate []byte `protobuf:"bytes,5,opt,name=client_certificate,json=clientCertificate,proto3" json:"client_certificate,omitempty"`
@@ -364,7 +364,12 @@ type Call struct {
 	// For an RPC that takes a stream: leave the stream open after the last message, until the call ends.
 	KeepOpen bool `protobuf:"varint,4,opt,name=keep_open,json=keepOpen,proto3" json:"keep_open,omitempty"`
 	// For an RPC that answers with a stream: stop after this number of messages, cancel the call, and give what came. 0: read all.
-	StopAfter     uint32 `protobuf:"varint,5,opt,name=stop_after,json=stopAfter,proto3" json:"stop_after,omitempty"`
+	StopAfter uint32 `protobuf:"varint,5,opt,name=stop_after,json=stopAfter,proto3" json:"stop_after,omitempty"`
+	// If not 0: cancel the call after so many milliseconds, as a program in this language does. The error is then CANCELLED. Where a cancelled call has no
+	// error, since it is a future that is dropped, the testee writes that code itself.
+	CancelAfterMs int64 `protobuf:"varint,6,opt,name=cancel_after_ms,json=cancelAfterMs,proto3" json:"cancel_after_ms,omitempty"`
+	// If not empty: from this call on the function that the client asks for its token returns this one.
+	Token         string `protobuf:"bytes,7,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -434,7 +439,21 @@ func (x *Call) GetStopAfter() uint32 {
 	return 0
 }
 
-// A map to evaluate at some points. Every client evaluates maps as messages; those that can parse the text of maps do that too.
+func (x *Call) GetCancelAfterMs() int64 {
+	if x != nil {
+		return x.CancelAfterMs
+	}
+	return 0
+}
+
+func (x *Call) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+// A map to evaluate at some points. A client evaluates a map as a message; text it gives to the server first, which reads it: ParseMap.
 type Evaluation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Exactly one of them.
@@ -925,7 +944,7 @@ const file_testee_proto_rawDesc = "" +
 	"\x12client_certificate\x18\x05 \x01(\fR\x11clientCertificate\x12\x1d\n" +
 	"\n" +
 	"client_key\x18\x06 \x01(\fR\tclientKey\x12%\n" +
-	"\x0emore_addresses\x18\a \x03(\tR\rmoreAddresses\"\x8f\x01\n" +
+	"\x0emore_addresses\x18\a \x03(\tR\rmoreAddresses\"\xcd\x01\n" +
 	"\x04Call\x12\x10\n" +
 	"\x03rpc\x18\x01 \x01(\tR\x03rpc\x12\x1a\n" +
 	"\brequests\x18\x02 \x03(\fR\brequests\x12\x1d\n" +
@@ -933,7 +952,9 @@ const file_testee_proto_rawDesc = "" +
 	"timeout_ms\x18\x03 \x01(\x03R\ttimeoutMs\x12\x1b\n" +
 	"\tkeep_open\x18\x04 \x01(\bR\bkeepOpen\x12\x1d\n" +
 	"\n" +
-	"stop_after\x18\x05 \x01(\rR\tstopAfter\"\x89\x01\n" +
+	"stop_after\x18\x05 \x01(\rR\tstopAfter\x12&\n" +
+	"\x0fcancel_after_ms\x18\x06 \x01(\x03R\rcancelAfterMs\x12\x14\n" +
+	"\x05token\x18\a \x01(\tR\x05token\"\x89\x01\n" +
 	"\n" +
 	"Evaluation\x12\x1a\n" +
 	"\amessage\x18\x01 \x01(\fH\x00R\amessage\x12\x14\n" +

@@ -5,6 +5,7 @@ shapes    ShapeService
 modules   HloService
 indexing  IndexingService
 reports   ReportService
+views     ViewService
 
 `ServiceMethods` has them for clients whose calls block, `AsyncServiceMethods` for clients whose calls are awaited: a
 client gives `send` and `stream` a body. Nothing here loads grpc.
@@ -17,12 +18,13 @@ from xlashape_client.methods.indexing import IndexingMethods
 from xlashape_client.methods.modules import HloMethods
 from xlashape_client.methods.reports import ReportMethods
 from xlashape_client.methods.shapes import ShapeMethods
+from xlashape_client.methods.views import ViewMethods
 
 __all__ = ["AsyncServiceMethods", "ServiceMethods"]
 
 
 @blocking
-class ServiceMethods(ShapeMethods, HloMethods, IndexingMethods, ReportMethods, Blocking):
+class ServiceMethods(ShapeMethods, HloMethods, IndexingMethods, ReportMethods, ViewMethods, Blocking):
     """Every RPC of the service as a method. An error is the exception that the library itself raises for the same
     mistake.
 
@@ -31,7 +33,7 @@ class ServiceMethods(ShapeMethods, HloMethods, IndexingMethods, ReportMethods, B
 
 
 @asynchronous
-class AsyncServiceMethods(ShapeMethods, HloMethods, IndexingMethods, ReportMethods, Asynchronous):
+class AsyncServiceMethods(ShapeMethods, HloMethods, IndexingMethods, ReportMethods, ViewMethods, Asynchronous):
     """Every RPC of the service as a coroutine function, or as a function that returns an asynchronous iterator, with
     the same errors.
     """

@@ -6,12 +6,12 @@ from functools import partial
 
 from xlashape.errors import InvalidArgumentError, NotFoundError, is_a
 from xlashape.hlo import HloModule
-from xlashape.proto import parse, v1
+from xlashape.proto import v1
 from xlashape_client.faces import Methods, answer, iterator
 from xlashape_client.inputs import AnyModule, message_of
 from xlashape_client.items import Items, Pages
 from xlashape_client.results import ByteTotals, Instruction, InstructionSize, Module
-from xlashape_client.transport import choice, upload_messages
+from xlashape_client.transport import choice
 
 _ORDERS = {
     "module": v1.BYTE_SIZES_ORDER_MODULE,
@@ -40,8 +40,7 @@ class HloMethods(Methods):
             return await self._kept(f"modules/{digest}", timeout)
         except NotFoundError:
             pass
-        response = await self._transport.send("UploadModule", upload_messages(content, digest), timeout)
-        return Module.of(parse(v1.UploadModuleResponse, response).module)
+        return Module.of(await self._transport.store(content, digest, timeout))
 
     @answer
     async def put_module(self, module: AnyModule, *, timeout: float | None = None) -> Module:
@@ -138,7 +137,7 @@ class HloMethods(Methods):
         )
 
     @iterator
-    def byte_sizes(
+    def instruction_sizes(
         self,
         module: AnyModule,
         *,
@@ -154,7 +153,10 @@ class HloMethods(Methods):
         Without `computation` these are the instructions that have memory of their own: of the entry computation, and of
         those that it executes instruction by instruction, without tuples, their elements and others that share buffers.
 
-        >>> [(size.instruction, size.physical_bytes) for size in client.byte_sizes(MODULE, order="physical_bytes")]
+        >>> [
+        ...     (size.instruction, size.physical_bytes)
+        ...     for size in client.instruction_sizes(MODULE, order="physical_bytes")
+        ... ]
         [('p', 96), ('t', 60), ('n', 60)]
         """
         transport = self._transport
@@ -181,7 +183,7 @@ class HloMethods(Methods):
     async def byte_totals(
         self, module: AnyModule, *, computation: str = "", opcode: str = "", timeout: float | None = None
     ) -> ByteTotals:
-        """The sums of `byte_sizes`, and how many instructions it leaves out.
+        """The sums of `instruction_sizes`, and how many instructions it leaves out.
 
         >>> totals = client.byte_totals(MODULE)
         >>> totals.instruction_count, totals.physical_bytes, totals.padding_bytes

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import Message
 
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.proto import v1
-from xlashape.reports.messages import Received, check_remote
-from xlashape.reports.register import report_of
+from xlashape.reports.messages import Received
+from xlashape.reports.report import report_of
 from xlashape_client.faces import Methods, answer
 from xlashape_client.inputs import AnyModule, AnyShape, message_of, shape_input
 from xlashape_client.transport import Transport
@@ -27,7 +26,7 @@ async def _received(
     found: dict[str, list[Any]] = {}
     for table in dict.fromkeys(tables):
         if table:
-            check_remote(report, table)
+            report.section(table)
         pages: list[Any] = []
         count = 0
         while not pages or count < pages[0].row_count:
@@ -43,12 +42,23 @@ async def _received(
     return Received(report, found)
 
 
-def _read(path: str | os.PathLike[str]) -> bytes:
+def _content(profile: bytes | str | os.PathLike[str], field: str) -> bytes:
+    """The content of a profile: the only file of its newest run, if it is a directory."""
+    if isinstance(profile, bytes):
+        return profile
+    from xlashape.reports.profile.sources import files_of
+
+    paths = files_of(os.fspath(profile))
+    if len(paths) > 1:
+        message = f"{profile} has a run of {len(paths)} files: a server takes one, such as {paths[0]}"
+        raise InvalidArgumentError(message, field=field)
     try:
-        return Path(path).read_bytes()
+        return paths[0].read_bytes()
     except OSError as error:
         reason = error.strerror or str(error)
-        raise NotFoundError(f"cannot read {path}: {reason}", kind="file", name=str(path), field="profile") from error
+        raise NotFoundError(
+            f"cannot read {str(paths[0])!r}: {reason}", kind="file", name=str(paths[0]), field=field
+        ) from error
 
 
 def _text(numbers: str | Sequence[int] | None) -> str | None:
@@ -64,15 +74,17 @@ class ReportMethods(Methods):
         module: AnyModule,
         *,
         space: int | None = None,
+        frames: str | None = None,
         sections: Iterable[str] = ("",),
         argument: str = "",
         timeout: float | None = None,
     ) -> Received:
         """The peak of a program's memory and what lives then: the answer of `xlashape.memory`, with plain values.
 
-        `space` is a memory space by XLA's number, whose memory alone counts. `sections` are the tables whose rows are
-        fetched: "" is the main table, others are those of the report, such as "timeline". `argument` is what "by"
-        groups by, the instruction of "at", or the limit of "fit" in bytes. `timeout` bounds each of the calls that
+        `space` is a memory space by XLA's number, whose memory alone counts. With `frames="all"`, `source` names every
+        frame that called an operation, and not the line of the user's own code alone. `sections` are the tables whose
+        rows are fetched: "" is the main table, others are those of the report, such as "timeline". `argument` is what
+        "by" groups by, the instruction of "at", or the limit of "fit" in bytes. `timeout` bounds each of the calls that
         fetch a part of the rows.
 
         >>> report = client.memory(MODULE, sections=("", "by"), argument="opcode")
@@ -80,7 +92,7 @@ class ReportMethods(Methods):
         (156, True, 'p')
         """
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        inputs |= {"space": space} if space is not None else {}
+        inputs |= {name: value for name, value in (("space", space), ("frames", frames)) if value is not None}
         return await _received(
             self._transport, "memory", v1.MemoryRequest, v1.MemoryResponse, inputs, sections, argument, timeout
         )
@@ -93,13 +105,14 @@ class ReportMethods(Methods):
         *,
         ignore: Iterable[str] = (),
         schedule: bool = False,
+        frames: str | None = None,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> Received:
         """What changed from one module to another: the answer of `xlashape.diff`, with plain values.
 
         `ignore` names what does not count, such as "layout" or "moved". With `schedule` every other schedule is a
-        change. `sections` are those of `memory`: "", "measures".
+        change. `frames` and `sections` are those of `memory`: "", "measures".
 
         >>> report = client.diff(MODULE, MODULE)
         >>> report.same, len(report)
@@ -110,22 +123,29 @@ class ReportMethods(Methods):
             "b": await self._transport.module_input(b, timeout),
         }
         inputs |= {"ignore": list(ignore)} | ({"schedule": True} if schedule else {})
+        inputs |= {"frames": frames} if frames is not None else {}
         return await _received(self._transport, "diff", v1.DiffRequest, v1.DiffResponse, inputs, sections, "", timeout)
 
     @answer
     async def copies(
-        self, module: AnyModule, *, sections: Iterable[str] = ("",), timeout: float | None = None
+        self,
+        module: AnyModule,
+        *,
+        frames: str | None = None,
+        sections: Iterable[str] = ("",),
+        timeout: float | None = None,
     ) -> Received:
         """The instructions that only move data, and who forced them to: the answer of `xlashape.copies`, with plain
         values.
 
-        `sections` are those of `memory`: "", "causes", "suggestions".
+        `frames` and `sections` are those of `memory`: "", "causes", "suggestions".
 
         >>> report = client.copies(MODULE)
         >>> report[0].name, report[0].cause_kind, report[0].bytes
         ('t', 'transpose', 156)
         """
-        inputs = {"module": await self._transport.module_input(module, timeout)}
+        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
+        inputs |= {"frames": frames} if frames is not None else {}
         return await _received(
             self._transport, "copies", v1.CopiesRequest, v1.CopiesResponse, inputs, sections, "", timeout
         )
@@ -139,6 +159,7 @@ class ReportMethods(Methods):
         target: str = "",
         peak: float | None = None,
         bandwidth: float | None = None,
+        frames: str | None = None,
         sections: Iterable[str] = ("",),
         argument: str = "",
         timeout: float | None = None,
@@ -146,8 +167,8 @@ class ReportMethods(Methods):
         """The FLOPs and bytes of a program and of its instructions: the answer of `xlashape.cost`, with plain values.
 
         `as_xla` counts as XLA's HloCostAnalysis does. `target` is a device of the table of targets; `peak` in FLOP/s
-        and `bandwidth` in bytes/s take the place of its numbers. `sections` and `argument` are those of `memory`: "",
-        "spaces", "by".
+        and `bandwidth` in bytes/s take the place of its numbers. `frames`, `sections` and `argument` are those of
+        `memory`: "", "spaces", "by".
 
         >>> report = client.cost(MODULE)
         >>> report.flops, report.bytes, report[0].name
@@ -157,6 +178,7 @@ class ReportMethods(Methods):
         inputs |= {"target": target} if target else {}
         inputs |= {"peak": peak} if peak is not None else {}
         inputs |= {"bandwidth": bandwidth} if bandwidth is not None else {}
+        inputs |= {"frames": frames} if frames is not None else {}
         return await _received(
             self._transport, "cost", v1.CostRequest, v1.CostResponse, inputs, sections, argument, timeout
         )
@@ -170,6 +192,7 @@ class ReportMethods(Methods):
         text: str = "",
         instruction: str = "",
         target: str = "",
+        frames: str | None = None,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> Received:
@@ -177,8 +200,8 @@ class ReportMethods(Methods):
         plain values.
 
         One of `module`, of which `instruction` names one, `shape`, and `text` with shapes in it, such as a report about
-        memory that has run out. `target` is a device such as "tpu". `sections` are those of `memory`: "", "causes",
-        "suggestions", "donated", "stated".
+        memory that has run out. `target` is a device such as "tpu". `frames` and `sections` are those of `memory`: "",
+        "causes", "suggestions", "donated", "stated".
 
         >>> report = client.why(shape="f32[3,5]{1,0:T(2,2)}", sections=("", "causes"))
         >>> report[0].bytes, report.causes[0].text
@@ -187,6 +210,7 @@ class ReportMethods(Methods):
         inputs = await self._about(module, shape, text, timeout)
         inputs |= {"instruction": instruction} if instruction else {}
         inputs |= {"target": target} if target else {}
+        inputs |= {"frames": frames} if frames is not None else {}
         return await _received(self._transport, "why", v1.WhyRequest, v1.WhyResponse, inputs, sections, "", timeout)
 
     @answer
@@ -198,13 +222,14 @@ class ReportMethods(Methods):
         computation: str = "",
         order: str = "",
         target: str = "",
+        frames: str | None = None,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> Received:
         """How many bytes a shape or the buffers of a module take: the answer of `xlashape size`, with plain values.
 
         `order` is "padding" (the default), "bytes" or "module"; `computation` selects the instructions of one; `target`
-        is a device such as "tpu".
+        is a device such as "tpu"; `frames` is that of `memory`.
 
         >>> report = client.size(MODULE)
         >>> report[0].name, report[0].bytes
@@ -214,6 +239,7 @@ class ReportMethods(Methods):
         inputs |= {
             name: value for name, value in (("computation", computation), ("order", order), ("target", target)) if value
         }
+        inputs |= {"frames": frames} if frames is not None else {}
         return await _received(self._transport, "size", v1.SizeRequest, v1.SizeResponse, inputs, sections, "", timeout)
 
     @answer
@@ -227,6 +253,7 @@ class ReportMethods(Methods):
         target: str = "",
         warp: int | None = None,
         segment_bytes: int | None = None,
+        frames: str | None = None,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> Received:
@@ -235,7 +262,7 @@ class ReportMethods(Methods):
 
         `instruction`, `computation` and `output` select what is reported; `target` is a device such as "tpu"; `warp`
         and `segment_bytes` replace its numbers of outputs that read together and of bytes that are fetched together.
-        `sections` are those of `memory`: "", "accesses", "writes".
+        `frames` and `sections` are those of `memory`: "", "accesses", "writes".
 
         >>> report = client.reads(MODULE, "t")
         >>> report[0].operand_name, report[0].part_read, report[0].wasted_bytes
@@ -246,6 +273,7 @@ class ReportMethods(Methods):
         inputs |= {name: value for name, value in texts if value}
         numbers = (("output", output), ("warp", warp), ("segment_bytes", segment_bytes))
         inputs |= {name: value for name, value in numbers if value is not None}
+        inputs |= {"frames": frames} if frames is not None else {}
         return await _received(
             self._transport, "reads", v1.ReadsRequest, v1.ReadsResponse, inputs, sections, "", timeout
         )
@@ -258,15 +286,18 @@ class ReportMethods(Methods):
         target: str = "",
         peak: float | None = None,
         bandwidth: float | None = None,
+        frames: str | None = None,
+        earlier: bytes | str | os.PathLike[str] | None = None,
         sections: Iterable[str] = ("",),
         argument: str = "",
         timeout: float | None = None,
     ) -> Received:
         """Where the time of a profile goes, by instruction: the answer of `xlashape.profile`, with plain values.
 
-        `profile` is the content of an .xplane.pb or a .trace.json.gz, or its path. `target`, `peak` and `bandwidth` are
-        those of `cost`; `sections` and `argument` those of `memory`: "", "by". NotFoundError for a path that cannot be
-        read.
+        `profile` is the content of an .xplane.pb or a .trace.json.gz, its path, or the directory that JAX's profiler
+        wrote. `target`, `peak` and `bandwidth` are those of `cost`; `frames`, `sections` and `argument` those of
+        `memory`: "", "by", "against". `earlier` is another profile, for the section "against": what became slower
+        since. NotFoundError for a path that cannot be read.
 
         >>> try:
         ...     report = client.profile(b"no profile")
@@ -274,11 +305,13 @@ class ReportMethods(Methods):
         ...     print(error.field)
         profile
         """
-        content = profile if isinstance(profile, bytes) else await self._transport.aside(lambda: _read(profile))
-        inputs: dict[str, Any] = {"profile": content}
+        inputs: dict[str, Any] = {"profile": await self._transport.aside(lambda: _content(profile, "profile"))}
+        if earlier is not None:
+            inputs["earlier"] = await self._transport.aside(lambda: _content(earlier, "earlier"))
         inputs |= {"target": target} if target else {}
         inputs |= {"peak": peak} if peak is not None else {}
         inputs |= {"bandwidth": bandwidth} if bandwidth is not None else {}
+        inputs |= {"frames": frames} if frames is not None else {}
         return await _received(
             self._transport, "profile", v1.ProfileRequest, v1.ProfileResponse, inputs, sections, argument, timeout
         )
@@ -352,6 +385,7 @@ class ReportMethods(Methods):
         replica_count: int | None = None,
         num_partitions: int | None = None,
         allow_unbounded: bool = False,
+        allow_mixed_precision: bool | None = None,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> Received:
@@ -364,7 +398,7 @@ class ReportMethods(Methods):
         """
         return await self._of_module(
             "verify", v1.VerifyRequest, v1.VerifyResponse, module, sections, timeout, replica_count=replica_count,
-            num_partitions=num_partitions, allow_unbounded=allow_unbounded,
+            num_partitions=num_partitions, allow_unbounded=allow_unbounded, allow_mixed_precision=allow_mixed_precision,
         )  # fmt: skip
 
     async def _of_module(

@@ -75,10 +75,10 @@ class ShapeMethods(Methods):
         return (await self._sizes([shape], timeout))[0]
 
     @answer
-    async def shape_sizes(self, shapes: Iterable[AnyShape], *, timeout: float | None = None) -> list[ShapeSize]:
+    async def byte_sizes(self, shapes: Iterable[AnyShape], *, timeout: float | None = None) -> list[ShapeSize]:
         """`byte_size` of each shape, in one call.
 
-        >>> sizes = client.shape_sizes(["f32[3,5]", "f32[3,5]{1,0:T(2,2)}"])
+        >>> sizes = client.byte_sizes(["f32[3,5]", "f32[3,5]{1,0:T(2,2)}"])
         >>> [size.physical_bytes for size in sizes]
         [60, 96]
         """

@@ -1,6 +1,7 @@
 //! The testee of the Rust client: it does what `tests/conformance/run.py` asks, and tells how it ended.
 
 use std::io::{self, Read, Write};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{stream, StreamExt, TryStreamExt};
@@ -10,7 +11,7 @@ use xlashape::v1::{
     self, ByteSizesRequest, EvaluateMapBatchRequest, EvaluateMapResponse, LinearIndexResponse, LinearIndicesRequest,
     ListInstructionsRequest, MultiIndexResponse, MultiIndicesRequest,
 };
-use xlashape::{Client, Map};
+use xlashape::{Client, EvaluableMap};
 
 mod testee {
     include!(concat!(env!("OUT_DIR"), "/xlashape.conformance.rs"));
@@ -47,11 +48,11 @@ type Outcome = Result<(), Failure>;
 #[tokio::main]
 async fn main() -> io::Result<()> {
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
-    let mut client = None;
+    let (mut client, token) = (None, Arc::new(Mutex::new(String::new())));
     while let Some(data) = read(&mut input)? {
         let mut response = Response::default();
         let outcome = match Request::decode(data.as_slice()) {
-            Ok(request) => act(request, &mut client, &mut response).await,
+            Ok(request) => act(request, &mut client, &token, &mut response).await,
             Err(error) => Err(Failure::Testee(error.to_string())),
         };
         match outcome {
@@ -96,23 +97,31 @@ fn reported(error: &xlashape::Error) -> testee::Error {
     }
 }
 
-async fn act(request: Request, connected: &mut Option<Client>, response: &mut Response) -> Outcome {
+async fn act(
+    request: Request,
+    connected: &mut Option<Client>,
+    token: &Arc<Mutex<String>>,
+    response: &mut Response,
+) -> Outcome {
     let action = request.action.ok_or_else(|| Failure::Testee("a request without an action".into()))?;
     if let Action::Start(start) = action {
-        *connected = Some(connect(start)?);
+        *connected = Some(connect(start, token)?);
         return Ok(());
     }
     let client = connected.as_ref().ok_or_else(|| Failure::Testee("not started".into()))?;
     match action {
         Action::Start(_) => unreachable!(),
         Action::Call(call) => {
+            if !call.token.is_empty() {
+                token.lock().unwrap().clone_from(&call.token);
+            }
             let mut client = client.clone();
             if call.timeout_ms > 0 {
                 client = client.with_timeout(Duration::from_millis(call.timeout_ms as u64));
             }
             make(&client, call, response).await
         }
-        Action::Evaluation(evaluation) => evaluate(evaluation, response),
+        Action::Evaluation(evaluation) => evaluate(client, evaluation, response).await,
         Action::Upload(upload) => {
             let upload = client.upload_module(&upload.content).await?;
             response.sent = upload.sent;
@@ -124,15 +133,15 @@ async fn act(request: Request, connected: &mut Option<Client>, response: &mut Re
     }
 }
 
-fn connect(start: Start) -> Result<Client, Failure> {
+fn connect(start: Start, token: &Arc<Mutex<String>>) -> Result<Client, Failure> {
     if start.transport() != Transport::Grpc {
         return Err(Failure::Testee(format!("unknown transport {:?}", start.transport())));
     }
     // What gRPC receives by default has to do.
     let mut builder = Client::builder(start.address).max_answer(4 << 20);
-    if !start.token.is_empty() {
-        builder = builder.token(start.token);
-    }
+    *token.lock().unwrap() = start.token;
+    let token = Arc::clone(token);
+    builder = builder.token_source(move || token.lock().unwrap().clone());
     if !start.root_certificates.is_empty() {
         let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(start.root_certificates));
         if !start.client_certificate.is_empty() {
@@ -191,7 +200,8 @@ async fn make(client: &Client, call: Call, response: &mut Response) -> Outcome {
             answers!(client.$service().$method(client.request(messages)))
         }};
     }
-    let timeout = Duration::from_millis(if call.timeout_ms > 0 { call.timeout_ms as u64 } else { 3_600_000 });
+    let duration = |ms| Duration::from_millis(if ms > 0 { ms as u64 } else { 3_600_000 });
+    let (timeout, cancelled) = (duration(call.timeout_ms), duration(call.cancel_after_ms));
     let made = async {
         match call.rpc.as_str() {
             "ShapeService/DescribeShape" => unary!(shapes, describe_shape),
@@ -208,7 +218,13 @@ async fn make(client: &Client, call: Call, response: &mut Response) -> Outcome {
             }
             "HloService/PutModule" => unary!(modules, put_module),
             "HloService/GetModule" => unary!(modules, get_module),
-            "HloService/DeleteModule" => unary!(modules, delete_module),
+            "HloService/DeleteModule" => {
+                // By the client's own function, which sends it once.
+                let request = v1::DeleteModuleRequest::decode(call.requests[0].as_slice())?;
+                client.delete_module(request.name).await?;
+                response.answers.push(v1::DeleteModuleResponse::default().encode_to_vec());
+                Ok(())
+            }
             "HloService/ListInstructions" => unary!(modules, list_instructions),
             "HloService/ByteSizes" => unary!(modules, byte_sizes),
             "IndexingService/IndexingMaps" => server_stream!(indexing, indexing_maps),
@@ -231,21 +247,30 @@ async fn make(client: &Client, call: Call, response: &mut Response) -> Outcome {
             "ReportService/Size" => unary!(reports, size),
             "ReportService/Profile" => unary!(reports, profile),
             "ReportService/Memory" => unary!(reports, memory),
+            "ViewService/Recognize" => unary!(views, recognize),
+            "ViewService/Draw" => unary!(views, draw),
+            "ViewService/GetText" => unary!(views, get_text),
+            "ViewService/Graph" => unary!(views, graph),
             other => Err(Failure::Testee(format!("unknown RPC {other}"))),
         }
     };
-    match tokio::time::timeout(timeout, made).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(tonic::Status::deadline_exceeded("the server did not answer in time").into()),
+    tokio::select! {
+        outcome = made => outcome,
+        _ = tokio::time::sleep(timeout) => {
+            Err(tonic::Status::deadline_exceeded("the server did not answer in time").into())
+        }
+        // A call that is dropped is cancelled.
+        _ = tokio::time::sleep(cancelled) => Err(tonic::Status::cancelled("dropped").into()),
     }
 }
 
-fn evaluate(evaluation: Evaluation, response: &mut Response) -> Outcome {
+async fn evaluate(client: &Client, evaluation: Evaluation, response: &mut Response) -> Outcome {
     let map = match evaluation.map {
-        Some(evaluation::Map::Text(text)) => Map::parse(&text)?,
-        Some(evaluation::Map::Message(data)) => Map::new(v1::IndexingMap::decode(data.as_slice())?)?,
+        Some(evaluation::Map::Text(text)) => client.parse_map(text).await?.map.unwrap_or_default(),
+        Some(evaluation::Map::Message(data)) => v1::IndexingMap::decode(data.as_slice())?,
         None => return Err(Failure::Testee("an evaluation without a map".into())),
     };
+    let map = EvaluableMap::new(map)?;
     let count = evaluation.count as usize;
     let mut answer = EvaluateMapResponse::default();
     if evaluation.batch {

@@ -20,7 +20,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file testee.proto.
  */
 export const file_testee: GenFile = /*@__PURE__*/
-  fileDesc("Cgx0ZXN0ZWUucHJvdG8SFHhsYXNoYXBlLmNvbmZvcm1hbmNlIr0CCgdSZXF1ZXN0EgwKBG5hbWUYASABKAkSLAoFc3RhcnQYAiABKAsyGy54bGFzaGFwZS5jb25mb3JtYW5jZS5TdGFydEgAEioKBGNhbGwYAyABKAsyGi54bGFzaGFwZS5jb25mb3JtYW5jZS5DYWxsSAASNgoKZXZhbHVhdGlvbhgEIAEoCzIgLnhsYXNoYXBlLmNvbmZvcm1hbmNlLkV2YWx1YXRpb25IABIuCgZ1cGxvYWQYBSABKAsyHC54bGFzaGFwZS5jb25mb3JtYW5jZS5VcGxvYWRIABIsCgVwYWdlcxgGIAEoCzIbLnhsYXNoYXBlLmNvbmZvcm1hbmNlLlBhZ2VzSAASKgoEYnVsaxgHIAEoCzIaLnhsYXNoYXBlLmNvbmZvcm1hbmNlLkJ1bGtIAEIICgZhY3Rpb24ivgEKBVN0YXJ0Eg8KB2FkZHJlc3MYASABKAkSMgoJdHJhbnNwb3J0GAIgASgOMh8ueGxhc2hhcGUuY29uZm9ybWFuY2UuVHJhbnNwb3J0EhkKEXJvb3RfY2VydGlmaWNhdGVzGAMgASgMEg0KBXRva2VuGAQgASgJEhoKEmNsaWVudF9jZXJ0aWZpY2F0ZRgFIAEoDBISCgpjbGllbnRfa2V5GAYgASgMEhYKDm1vcmVfYWRkcmVzc2VzGAcgAygJImAKBENhbGwSCwoDcnBjGAEgASgJEhAKCHJlcXVlc3RzGAIgAygMEhIKCnRpbWVvdXRfbXMYAyABKAMSEQoJa2VlcF9vcGVuGAQgASgIEhIKCnN0b3BfYWZ0ZXIYBSABKA0iZAoKRXZhbHVhdGlvbhIRCgdtZXNzYWdlGAEgASgMSAASDgoEdGV4dBgCIAEoCUgAEg4KBnBvaW50cxgDIAMoEBINCgVjb3VudBgEIAEoDRINCgViYXRjaBgFIAEoCEIFCgNtYXAiGQoGVXBsb2FkEg8KB2NvbnRlbnQYASABKAwiJQoFUGFnZXMSCwoDcnBjGAEgASgJEg8KB3JlcXVlc3QYAiABKAwiNQoEQnVsaxILCgNycGMYASABKAkSDwoHcmVxdWVzdBgCIAEoDBIPCgdudW1iZXJzGAMgAygQInsKCFJlc3BvbnNlEg8KB2Fuc3dlcnMYASADKAwSKgoFZXJyb3IYAiABKAsyGy54bGFzaGFwZS5jb25mb3JtYW5jZS5FcnJvchIMCgRzZW50GAMgASgIEhMKC3Vuc3VwcG9ydGVkGAQgASgJEg8KB2ZhaWx1cmUYBSABKAkizgEKBUVycm9yEgwKBGNvZGUYASABKAUSDgoGcmVhc29uGAIgASgJEg8KB21lc3NhZ2UYAyABKAkSDQoFZmllbGQYBCABKAkSDAoEbGluZRgFIAEoBRIOCgZjb2x1bW4YBiABKAUSOQoHZGV0YWlscxgHIAMoCzIoLnhsYXNoYXBlLmNvbmZvcm1hbmNlLkVycm9yLkRldGFpbHNFbnRyeRouCgxEZXRhaWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASppCglUcmFuc3BvcnQSGQoVVFJBTlNQT1JUX1VOU1BFQ0lGSUVEEAASEgoOVFJBTlNQT1JUX0dSUEMQARIVChFUUkFOU1BPUlRfQ09OTkVDVBACEhYKElRSQU5TUE9SVF9HUlBDX1dFQhADQo0BCh5pby5naXRodWIueGxhc2hhcGUuY29uZm9ybWFuY2VCC1Rlc3RlZVByb3RvUAFaRWdpdGh1Yi5jb20veGxhc2hhcGUveGxhc2hhcGUvY2xpZW50cy9nby9jb25mb3JtYW5jZS90ZXN0ZWVwYjt0ZXN0ZWVwYqoCFFhsYXNoYXBlLkNvbmZvcm1hbmNlYgZwcm90bzM");
+  fileDesc("Cgx0ZXN0ZWUucHJvdG8SFHhsYXNoYXBlLmNvbmZvcm1hbmNlIr0CCgdSZXF1ZXN0EgwKBG5hbWUYASABKAkSLAoFc3RhcnQYAiABKAsyGy54bGFzaGFwZS5jb25mb3JtYW5jZS5TdGFydEgAEioKBGNhbGwYAyABKAsyGi54bGFzaGFwZS5jb25mb3JtYW5jZS5DYWxsSAASNgoKZXZhbHVhdGlvbhgEIAEoCzIgLnhsYXNoYXBlLmNvbmZvcm1hbmNlLkV2YWx1YXRpb25IABIuCgZ1cGxvYWQYBSABKAsyHC54bGFzaGFwZS5jb25mb3JtYW5jZS5VcGxvYWRIABIsCgVwYWdlcxgGIAEoCzIbLnhsYXNoYXBlLmNvbmZvcm1hbmNlLlBhZ2VzSAASKgoEYnVsaxgHIAEoCzIaLnhsYXNoYXBlLmNvbmZvcm1hbmNlLkJ1bGtIAEIICgZhY3Rpb24ivgEKBVN0YXJ0Eg8KB2FkZHJlc3MYASABKAkSMgoJdHJhbnNwb3J0GAIgASgOMh8ueGxhc2hhcGUuY29uZm9ybWFuY2UuVHJhbnNwb3J0EhkKEXJvb3RfY2VydGlmaWNhdGVzGAMgASgMEg0KBXRva2VuGAQgASgJEhoKEmNsaWVudF9jZXJ0aWZpY2F0ZRgFIAEoDBISCgpjbGllbnRfa2V5GAYgASgMEhYKDm1vcmVfYWRkcmVzc2VzGAcgAygJIogBCgRDYWxsEgsKA3JwYxgBIAEoCRIQCghyZXF1ZXN0cxgCIAMoDBISCgp0aW1lb3V0X21zGAMgASgDEhEKCWtlZXBfb3BlbhgEIAEoCBISCgpzdG9wX2FmdGVyGAUgASgNEhcKD2NhbmNlbF9hZnRlcl9tcxgGIAEoAxINCgV0b2tlbhgHIAEoCSJkCgpFdmFsdWF0aW9uEhEKB21lc3NhZ2UYASABKAxIABIOCgR0ZXh0GAIgASgJSAASDgoGcG9pbnRzGAMgAygQEg0KBWNvdW50GAQgASgNEg0KBWJhdGNoGAUgASgIQgUKA21hcCIZCgZVcGxvYWQSDwoHY29udGVudBgBIAEoDCIlCgVQYWdlcxILCgNycGMYASABKAkSDwoHcmVxdWVzdBgCIAEoDCI1CgRCdWxrEgsKA3JwYxgBIAEoCRIPCgdyZXF1ZXN0GAIgASgMEg8KB251bWJlcnMYAyADKBAiewoIUmVzcG9uc2USDwoHYW5zd2VycxgBIAMoDBIqCgVlcnJvchgCIAEoCzIbLnhsYXNoYXBlLmNvbmZvcm1hbmNlLkVycm9yEgwKBHNlbnQYAyABKAgSEwoLdW5zdXBwb3J0ZWQYBCABKAkSDwoHZmFpbHVyZRgFIAEoCSLOAQoFRXJyb3ISDAoEY29kZRgBIAEoBRIOCgZyZWFzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCRINCgVmaWVsZBgEIAEoCRIMCgRsaW5lGAUgASgFEg4KBmNvbHVtbhgGIAEoBRI5CgdkZXRhaWxzGAcgAygLMigueGxhc2hhcGUuY29uZm9ybWFuY2UuRXJyb3IuRGV0YWlsc0VudHJ5Gi4KDERldGFpbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBKmkKCVRyYW5zcG9ydBIZChVUUkFOU1BPUlRfVU5TUEVDSUZJRUQQABISCg5UUkFOU1BPUlRfR1JQQxABEhUKEVRSQU5TUE9SVF9DT05ORUNUEAISFgoSVFJBTlNQT1JUX0dSUENfV0VCEANCjQEKHmlvLmdpdGh1Yi54bGFzaGFwZS5jb25mb3JtYW5jZUILVGVzdGVlUHJvdG9QAVpFZ2l0aHViLmNvbS94bGFzaGFwZS94bGFzaGFwZS9jbGllbnRzL2dvL2NvbmZvcm1hbmNlL3Rlc3RlZXBiO3Rlc3RlZXBiqgIUWGxhc2hhcGUuQ29uZm9ybWFuY2ViBnByb3RvMw");
 
 /**
  * What the testee is to do.
@@ -126,7 +126,7 @@ export type Start = Message<"xlashape.conformance.Start"> & {
   rootCertificates: Uint8Array;
 
   /**
-   * If not empty: send this bearer token with each call.
+   * If not empty: send this bearer token with each call. The testee gives the client a function that returns the token of the moment: Call.token changes it.
    *
    * @generated from field: string token = 4;
    */
@@ -201,6 +201,21 @@ export type Call = Message<"xlashape.conformance.Call"> & {
    * @generated from field: uint32 stop_after = 5;
    */
   stopAfter: number;
+
+  /**
+   * If not 0: cancel the call after so many milliseconds, as a program in this language does. The error is then CANCELLED. Where a cancelled call has no
+   * error, since it is a future that is dropped, the testee writes that code itself.
+   *
+   * @generated from field: int64 cancel_after_ms = 6;
+   */
+  cancelAfterMs: bigint;
+
+  /**
+   * If not empty: from this call on the function that the client asks for its token returns this one.
+   *
+   * @generated from field: string token = 7;
+   */
+  token: string;
 };
 
 /**
@@ -211,7 +226,7 @@ export const CallSchema: GenMessage<Call> = /*@__PURE__*/
   messageDesc(file_testee, 2);
 
 /**
- * A map to evaluate at some points. Every client evaluates maps as messages; those that can parse the text of maps do that too.
+ * A map to evaluate at some points. A client evaluates a map as a message; text it gives to the server first, which reads it: ParseMap.
  *
  * @generated from message xlashape.conformance.Evaluation
  */

@@ -1,7 +1,7 @@
 // Asks the server that the page's address names, over Connect and gRPC-Web, and posts the answers to /result. tests/conformance/test_browser.py serves this
 // page to a browser, and compares the answers with the library.
 
-import { Code, connect, IndexingMap, toJson, XlashapeError } from "../../dist/browser.js";
+import { Code, connect, EvaluableMap, toJson, XlashapeError } from "../../dist/browser.js";
 
 const parameters = new URLSearchParams(location.search);
 const server = parameters.get("server") ?? "";
@@ -54,7 +54,7 @@ async function ask(transport) {
     size: toJson(await client.byteSize(TILED)),
     module: first.module.name,
     sent: second.sent,
-    content: (await client.moduleContent(first.module.name)).length,
+    content: (await client.downloadModule(first.module.name)).length,
     names,
     reads,
     left,
@@ -65,7 +65,7 @@ async function ask(transport) {
     deadline: await refusal(client.linearIndices(TILED, rows, { timeoutMs: 1 })),
     aborted: await refusal(slow),
     nobody: await refusal(connect({ baseUrl: "http://127.0.0.1:1", transport, attempts: 2 }).byteSize("f32[]")),
-    map: IndexingMap.parse("(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [-8, 8]").evaluate([-3])?.map(String),
+    map: new EvaluableMap(await client.parseMap("(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [-8, 8]")).evaluate([-3])?.map(String),
   };
   client.close();
   return { ...answers, closed: (await refusal(client.byteSize("f32[]"))) instanceof XlashapeError && Code.Canceled === 1 };

@@ -1,4 +1,5 @@
-"""What moves, how much, why: one text for each kind of copy that GPU's and TPU's compilers, asynchronous operations and loops have."""
+"""What moves, how much, why: one text for each kind of copy that GPU's and TPU's compilers, asynchronous operations and
+loops have."""
 
 from __future__ import annotations
 
@@ -84,7 +85,8 @@ def test_asynchronous_operations_are_named_by_their_start():
 
 
 def test_transposes_that_stand_for_relayouts_on_gpus():
-    """Layout normalisation turns a copy to another layout into a transpose between default layouts, with bitcasts around it."""
+    """Layout normalisation turns a copy to another layout into a transpose between default layouts, with bitcasts
+    around it."""
     lines = (
         "x = bf16[64,32]{1,0} parameter(0)",
         "w = bf16[64,16]{1,0} parameter(1)",

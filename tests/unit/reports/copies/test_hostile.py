@@ -1,4 +1,5 @@
-"""The report on copies of extreme modules: many copies, long chains, deep calls, odd shapes. Each test ends with an answer."""
+"""The report on copies of extreme modules: many copies, long chains, deep calls, odd shapes. Each test ends with an
+answer."""
 
 from __future__ import annotations
 

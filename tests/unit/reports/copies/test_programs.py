@@ -1,5 +1,6 @@
-"""Fifty JAX programs as XLA's CPU compiler leaves them: the pass that inserted each copy, and what each suggestion makes of it when it is applied and
-compiled again. `tests/support/collect_copies.py` made the vectors; `tests/with_jax/test_copies.py` does the same with the JAX that is installed.
+"""Fifty JAX programs as XLA's CPU compiler leaves them: the pass that inserted each copy, and what each suggestion
+makes of it when it is applied and compiled again. `tests/support/collect_copies.py` made the vectors;
+`tests/with_jax/test_copies.py` does the same with the JAX that is installed.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ _LINE = re.compile(r"^\s*(?:ROOT )?%(\S+) = (\S+) (copy|transpose|slice|dynamic-
 
 
 def inserted_by(row: dict[str, Any], name: str, opcode: str, shape: str) -> str:
-    """The pass that inserted an instruction, by counting: the last dump in which fewer instructions of this opcode and these sizes are than in the next, where the
-    next has the name, or has what fusion then gives the name to.
+    """The pass that inserted an instruction, by counting: the last dump in which fewer instructions of this opcode and
+    these sizes are than in the next, where the next has the name, or has what fusion then gives the name to.
     """
     sizes = shape.partition("{")[0]
     dumps = [(each, _LINE.findall(row["dumps"][each])) for each in sorted(row["dumps"])]
@@ -184,7 +185,8 @@ def test_dumps_in_other_places_and_kinds(tmp_path: Path):
 
 
 def test_dumps_of_some_passes(tmp_path: Path):
-    """With an expression for some passes, the dumps before and after these say what is theirs, and nothing else is said to be exact."""
+    """With an expression for some passes, the dumps before and after these say what is theirs, and nothing else is said
+    to be exact."""
     row = rows()["qr"]
     name, text = row["optimized"]
     (tmp_path / name).write_text(text)

@@ -1,15 +1,16 @@
-"""diff: each regression is the first row with its bytes, rewrites are silent, rows sum up to the differences of the modules, hostile pairs end."""
+"""diff: each regression is the first row with its bytes, rewrites are silent, rows sum up to the differences of the
+modules, hostile pairs end."""
 
 from __future__ import annotations
 
 import gzip
 import itertools
-import os
 import random
 from pathlib import Path
 
 import pytest
 from neutral_rewrites import REWRITES, Rewrite
+from optional import shared
 from seeded_regressions import REGRESSIONS, Regression, Seeded, seed
 
 import xlashape as xs
@@ -84,7 +85,6 @@ def check_first(made: Diff, done: Seeded) -> None:
     assert not done.word or done.word in first.what
 
 
-SHARED = Path(os.environ.get("XLASHAPE_SHARED", VECTORS.parents[2] / "shared")) / "hlo" / "models"
 LARGE = {
     "mobilenet_v2": REGRESSIONS,
     "resnet50_keras_jax_f32": REGRESSIONS,
@@ -95,10 +95,7 @@ LARGE = {
 
 
 def large(name: str) -> HloModule:
-    path = SHARED / f"{name}.hlo"
-    if not path.is_file():
-        pytest.skip(f"{path} is not here")
-    return HloModule.load(path)
+    return HloModule.load(shared("hlo", "models", f"{name}.hlo"))
 
 
 @pytest.mark.parametrize(("name", "regression"), [(name, each) for name, all_ in LARGE.items() for each in all_])
@@ -438,7 +435,8 @@ COMPILED_DIFFERENTLY = {
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_two_versions_of_jaxlib(name: str):
-    """Programs compiled by jaxlib 0.10.2 and 0.12.0.1: what is the same is silent, whatever names, ids and metadata are; the rest sums up."""
+    """Programs compiled by jaxlib 0.10.2 and 0.12.0.1: what is the same is silent, whatever names, ids and metadata
+    are; the rest sums up."""
     a, b = (HloModule.load(VECTORS / "pairs" / f"jax-{version}.{name}") for version in ("0.10.2", "0.12.0.1"))
     made = diff(a, b)
     check_sums(made, a, b)

@@ -64,7 +64,8 @@ def test_a_text_beside_a_module_without_an_assignment(name, tmp_path):
 
 
 def untraced(path: Path, *, with_peak: bool) -> tuple[HloModule, bytes, int]:
-    """A module as an executable of jaxlib since 0.7.2 has it: module, assignment without traces, peak that jaxlib says of it."""
+    """A module as an executable of jaxlib since 0.7.2 has it: module, assignment without traces, peak that jaxlib says
+    of it."""
     module = HloModule.load(path)
     proto = xla.BufferAssignmentProto()
     proto.CopyFrom(module.hlo_proto.buffer_assignment)

@@ -115,7 +115,7 @@ def test_suggestions_of_all_programs_are_ordered_and_bounded():
 
 def test_what_has_no_suggestions():
     assert memory(xla.BufferAssignmentProto()).suggest() == ()
-    with pytest.raises(InvalidArgumentError, match="limit takes a number of bytes, not '16GiB'"):
+    with pytest.raises(InvalidArgumentError, match="limit takes a number of bytes, 1 or more, not '16GiB'"):
         memory(VECTORS / "hessian.hlo.pb").suggest("16GiB")
 
 

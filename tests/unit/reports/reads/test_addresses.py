@@ -1,7 +1,8 @@
-"""Every number of `reads` against a simulation: fusions of real programs are run on the numbers of their operands' elements, and the addresses are enumerated.
+"""Every number of `reads` against a simulation: fusions of real programs are run on the numbers of their operands'
+elements, and the addresses are enumerated.
 
-The simulation has no maps: each value of a fused computation is a list of NumPy arrays whose elements are numbers of elements of one operand, and whose
-last axis goes through what one element of the value reads.
+The simulation uses no indexing maps: each value of a fused computation is a list of NumPy arrays whose elements are
+numbers of elements of one operand, and whose last axis goes through what one element of the value reads.
 """
 
 from __future__ import annotations
@@ -171,11 +172,13 @@ MOVES = {
 }
 
 
-# -- memory ------------------------------------------------------------------------------------------------------------------------
+# -- memory
+# ----------------------------------------------------------------------------------------------------
 
 
 def places(shape: Shape) -> np.ndarray:
-    """The place in memory of each element, in elements: by strides, or by tiles of one level; those within them do not change which tile it is."""
+    """The place in memory of each element, in elements: by strides, or by tiles of one level; those within them do not
+    change which tile it is."""
     order = shape.layout.minor_to_major if shape.layout is not None else tuple(range(shape.rank))[::-1]
     tile = tuple(shape.layout.tiles[0].dimensions) if shape.layout is not None and shape.layout.tiles else ()
     majors = list(reversed(order))
@@ -221,7 +224,8 @@ def grouped(values: np.ndarray, numbers: np.ndarray, together: int) -> np.ndarra
 
 
 def segments(way: np.ndarray, result: Shape, at: np.ndarray, together: int, unit: int) -> float:
-    """Units that a read touches on average, in the better of two orders: outputs side by side, or what one output combines."""
+    """Units that a read touches on average, in the better of two orders: outputs side by side, or what one output
+    combines."""
     where = places(result)
     read = np.where(way >= 0, at[way], -1).reshape(len(where), -1)
     total, count, asked = touched(np.concatenate([grouped(column, where, together) for column in read.T]), unit)
@@ -233,7 +237,8 @@ def segments(way: np.ndarray, result: Shape, at: np.ndarray, together: int, unit
     return total / count if total / asked <= other_total / other_asked else other_total / other_count
 
 
-# -- comparison --------------------------------------------------------------------------------------------------------------------
+# -- comparison
+# ----------------------------------------------------------------------------------------------------
 
 
 def fusions(path: Path, seen: set[tuple[object, ...]]):

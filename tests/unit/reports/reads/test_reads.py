@@ -1,4 +1,5 @@
-"""The report on what instructions read: how reads are classed, what is wasted, the device and its unit, and the faces of the answer."""
+"""The report on what instructions read: how reads are classed, what is wasted, the device and its unit, and the faces
+of the answer."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def first(body: str, operand: int = 0, **options: object):
     return row
 
 
-# -- what a consumer does -----------------------------------------------------------------------------------------------------------
+# -- what a consumer does
+# ----------------------------------------------------------------------------------------------------
 
 DOT = "a = f32[128,64] parameter(0) b = f32[64,32] parameter(1) ROOT d = f32[128,32] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 CONVOLUTION = (
@@ -115,7 +117,8 @@ ENTRY e {{ p = f32[8,64] parameter(0) ROOT f = f32[8,64] fusion(p), kind=kLoop, 
     assert (report[0].least_bytes, report[0].wasted_bytes) == (2048, 0)
 
 
-# -- what is wasted -----------------------------------------------------------------------------------------------------------------
+# -- what is wasted
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_a_stream_wastes_what_lies_between_its_elements() -> None:
@@ -182,7 +185,8 @@ def test_the_ideal_is_never_more_than_what_is_touched(target: str, path: str) ->
     assert all(row.ideal <= row.touched for row in report if row.touched is not None)
 
 
-# -- beside XLA ---------------------------------------------------------------------------------------------------------------------
+# -- beside XLA
+# ----------------------------------------------------------------------------------------------------
 
 
 def fused(body: str) -> str:
@@ -200,7 +204,8 @@ JUDGED = [
     ("narrow", "f32[256,1]", "p = f32[256,128] parameter(0) ROOT s = f32[256,1] slice(p), slice={[0:256], [9:10]}", False, True),
     ("minor of one", "f32[1,32768]", "p = f32[256,128] parameter(0) b = f32[32768,1] bitcast(p) t = f32[1,32768] transpose(b), dimensions={1,0} ROOT n = f32[1,32768] negate(t)", True, False),
 ]  # fmt: skip
-"""Fusions: whether a read is coalesced here, and whether XLA's rule says so, which looks for a transpose that changes the most minor dimension."""
+"""Fusions: whether a read is coalesced here, and whether XLA's rule says so, which looks for a transpose that changes
+the most minor dimension."""
 
 
 def minor_dimension_moves(text: str) -> bool:
@@ -220,7 +225,8 @@ def test_coalescing_agrees_with_xla_or_is_listed(name: str, shape: str, body: st
     assert (here != in_xla) == (name in ("strided", "narrow", "minor of one"))
 
 
-# -- devices ------------------------------------------------------------------------------------------------------------------------
+# -- devices
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -279,7 +285,8 @@ def test_layouts_without_tiles_get_those_of_the_tpu() -> None:
     assert (row.tiles, row.ideal, row.relayout) == (1, 1, "none")
 
 
-# -- units of memory ----------------------------------------------------------------------------------------------------------------
+# -- units of memory
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("unit", [1, 3, 8, 64, 128])
@@ -322,7 +329,8 @@ def test_units_of_all() -> None:
     assert box_of(IndexingMap.parse("(d0) -> (d0, d0), domain: d0 in [0, 8]")) is None
 
 
-# -- the answer ---------------------------------------------------------------------------------------------------------------------
+# -- the answer
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_rows_are_those_of_the_reports_on_maps() -> None:
@@ -436,7 +444,8 @@ def test_mistakes() -> None:
         xs.reads(ATTENTION, instruction="ynn_fusion", output=3)
 
 
-# -- the command line ---------------------------------------------------------------------------------------------------------------
+# -- the command line
+# ----------------------------------------------------------------------------------------------------
 
 
 def lines(*arguments: str) -> list[str]:
@@ -468,3 +477,48 @@ def test_judging_columns_stay_in_80_columns() -> None:
     assert max(map(len, table)) <= 80
     assert [name in table[0] for name in ("part read", "segments", "ideal", "wasted")] == [True] * 4
     assert any("…" in line for line in table)
+
+
+LOOP = """HloModule m
+body {
+  b = (s32[], f32[4096]) parameter(0)
+  i = s32[] get-tuple-element(b), index=0
+  x = f32[4096] get-tuple-element(b), index=1
+  one = s32[] constant(1)
+  n = s32[] add(i, one)
+  s = f32[128] slice(x), slice={[0:4096:32]}
+  p = f32[4096] broadcast(one), dimensions={}
+  ROOT t = (s32[], f32[4096]) tuple(n, x)
+}
+cond {
+  b = (s32[], f32[4096]) parameter(0)
+  i = s32[] get-tuple-element(b), index=0
+  most = s32[] constant(MOST)
+  ROOT c = pred[] compare(i, most), direction=LT
+}
+ENTRY e {
+  start = s32[] constant(0)
+  x = f32[4096] parameter(0)
+  t = (s32[], f32[4096]) tuple(start, x)
+  w = (s32[], f32[4096]) while(t), condition=cond, body=body
+  y = f32[4096] get-tuple-element(w), index=1
+  ROOT last = f32[128] slice(y), slice={[0:4096:32]}
+}
+"""
+
+
+def test_what_a_loop_reads_counts_as_often_as_it_runs():
+    found = xs.reads(LOOP.replace("MOST", "7"), target="gpu")
+    rows = {row.instruction: row for row in found}
+    assert {name: rows[name].runs for name in ("s", "last", "c")} == {"s": 7, "last": 1, "c": 8}
+    assert rows["s"].wasted_bytes == rows["last"].wasted_bytes > 0
+    assert found.worst(1)[0] is rows["s"]
+    assert found.wasted_bytes == sum(row.wasted_bytes * row.runs for row in found)
+    assert found.distinct_bytes == sum(row.distinct_bytes * row.runs for row in found)
+
+
+def test_a_loop_of_unknown_length_counts_once():
+    found = xs.reads(LOOP.replace("constant(MOST)", "get-tuple-element(b), index=0"), target="gpu")
+    rows = {row.instruction: row for row in found}
+    assert (rows["s"].runs, rows["last"].runs) == (None, 1)
+    assert found.wasted_bytes == sum(row.wasted_bytes for row in found)

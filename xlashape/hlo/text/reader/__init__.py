@@ -1,4 +1,5 @@
-"""HLO text → HloModuleProto. Every instruction becomes serialized fields as soon as it is read; one decode at the end makes the message.
+"""HLO text → HloModuleProto. Every instruction becomes serialized fields as soon as it is read; one decode at the end
+makes the message.
 
 module          the grammar of a module and its computations: `parse_text`, `parse_module`; serializes the computations: order, ids, unique names
 header          the name and the attributes of a module, the tables of where instructions came from, such as stack frames

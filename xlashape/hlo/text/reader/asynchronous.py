@@ -1,7 +1,8 @@
-"""The steps of asynchronous operations: what each takes, and which attributes and shapes it gives to the operation that it runs.
+"""The steps of asynchronous operations: what each takes, and which attributes and shapes it gives to the operation that
+it runs.
 
-`negate-start(p)` makes a computation of its own that holds the operation; `async-start(p), calls=f` names one. A start may have fewer
-operands than the operation. The operands that are missing follow in updates:
+`negate-start(p)` makes a computation of its own that holds the operation; `async-start(p), calls=f` names one. A start
+may have fewer operands than the operation. The operands that are missing follow in updates:
 
     start = ((), f32[4], u32[]) add-start()
     update = ((f32[4], f32[4]), f32[4], u32[]) add-update(start, p0, p1)
@@ -19,8 +20,8 @@ from google.protobuf.message import Message
 
 from xlashape.errors import LimitExceededError
 from xlashape.hlo.ops.async_chain import find_origin
+from xlashape.hlo.ops.attributes import COMMON
 from xlashape.hlo.ops.calls import Arguments
-from xlashape.hlo.ops.common import COMMON
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep
 from xlashape.hlo.ops.registry import OPERATIONS
@@ -200,7 +201,8 @@ def _origin(state: State, computation: ParsedComputation, index: int) -> ParsedI
 def _check_origin(
     state: State, parsed: ParsedInstruction, origin: ParsedInstruction, attributes: Attributes, at: int, wrapped: str
 ) -> None:
-    """Raises ParseError unless an update or end names the operation, the computation and the thread of its start, if any."""
+    """Raises ParseError unless an update or end names the operation, the computation and the thread of its start, if
+    any."""
     if origin.async_computation < 0:
         return
     called = state.computations[origin.async_computation]
@@ -223,7 +225,8 @@ def _parts(shape: ParsedShape) -> tuple[Sequence[Shape], Shape]:
 
 
 def _set_shapes(state: State, computation: ParsedComputation, parameters: Sequence[Shape], result: Shape) -> None:
-    """Gives a computation the parameters and the result that a later step declares. Parameters beyond those it has are operands of its root."""
+    """Gives a computation the parameters and the result that a later step declares. Parameters beyond those it has are
+    operands of its root."""
     instructions = computation.instructions
     root = instructions[computation.root]
     added: list[int] = []
@@ -294,8 +297,8 @@ _MOST_THREAD_STEPS: Final = 2_000_000
 def _set_thread(state: State, index: int, thread: bytes) -> None:
     """Makes a computation and all that it calls run on the thread of the start, even where they name another.
 
-    Starts within starts put the same computations on a thread again and again. What is on the thread already, with all that it calls, is passed
-    over. LimitExceededError where threads that alternate leave too much to do.
+    Starts within starts put the same computations on a thread again and again. What is on the thread already, with all
+    that it calls, is passed over. LimitExceededError where threads that alternate leave too much to do.
     """
     seen: set[int] = set()
     left = [index]

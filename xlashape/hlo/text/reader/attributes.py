@@ -2,14 +2,17 @@
 
 The attributes after an instruction's operands: `, name=value`, each name at most once, and those that an opcode needs.
 
-A regular expression finds a name with its value where the value is plain enough to tell where it ends; attributes that were read before
-are found by that text. Values that name computations or instructions are read here, all others by the attribute's own `read`.
+A regular expression finds a name with its value where the value is plain enough to tell where it ends; attributes that
+were read before are found by that text. Values that name computations or instructions are read here, all others by the
+attribute's own `read`.
 
-A `Form` is what text may have for an opcode. `negate-start(p)` is an async-start of a negate: it takes the operands and attributes of a negate, and
-those of an async-start that a negate does not have. `negate-update(s, …)` and `negate-done(s)` take the started operation, and the attributes that any
-instruction may have. The update also takes operands that the start does not have, and may have output_to_operand_aliasing.
+A `Form` is what text may have for an opcode. `negate-start(p)` is an async-start of a negate: it takes the operands and
+attributes of a negate, and those of an async-start that a negate does not have. `negate-update(s, …)` and
+`negate-done(s)` take the started operation, and the attributes that any instruction may have. The update also takes
+operands that the start does not have, and may have output_to_operand_aliasing.
 
-Puts an instruction together from what was read: what XLA fills in, its calls in their order, its shape where text leaves it out.
+Puts an instruction together from what was read: what XLA fills in, its calls in their order, its shape where text
+leaves it out.
 
 The row of an opcode says what is filled in, checked and inferred.
 """
@@ -21,9 +24,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from xlashape.errors import ParseError
-from xlashape.hlo.ops.attributes import CannotComplete
+from xlashape.hlo.ops.attributes import COMMON, CONTROL_PREDECESSORS, METADATA, CannotComplete
 from xlashape.hlo.ops.calls import CALLED, LISTS, Arguments
-from xlashape.hlo.ops.common import COMMON, CONTROL_PREDECESSORS, METADATA
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.hlo.ops.operation import FIELDS, AsyncStep, CannotInfer, Count, Given, Operation, at_least
 from xlashape.hlo.ops.registry import OPERATIONS
@@ -72,7 +74,8 @@ def _has_steps_of_its_own(opcode: str) -> bool:
 
 
 def form_of(opcode: str) -> tuple[Operation, Form, str] | None:
-    """The row of the instruction that text writes with `opcode`, what text may have for it, and the opcode that it wraps, if any.
+    """The row of the instruction that text writes with `opcode`, what text may have for it, and the opcode that it
+    wraps, if any.
 
     None for an opcode that is not known.
     """
@@ -110,7 +113,8 @@ _ATTRIBUTE = re.compile(rf"{_SPACE},{_SPACE}(({NAME})=[ \t]*(?:{_VALUE})?)", re.
 
 
 def parse_attributes(body: Body, form: Form, wrapped: str, *, nested: bool) -> dict[str, ParsedAttribute]:
-    """Reads attributes, each after a comma, and checks their names. An operand that is an operation itself (`nested`) has none."""
+    """Reads attributes, each after a comma, and checks their names. An operand that is an operation itself (`nested`)
+    has none."""
     cursor, text, state = body.cursor, body.text, body.state
     cache, readable = state.attributes, form.readable
     attributes: dict[str, ParsedAttribute] = {}
@@ -265,7 +269,8 @@ def complete_parameter(name: str, shape: ParsedShape, number: int) -> ParsedInst
 def complete_tuple_element(
     state: State, instructions: Sequence[ParsedInstruction], tuple_index: int, number: int
 ) -> ParsedInstruction:
-    """Element `number` of the tuple at `tuple_index` of `instructions`, which an operand names as `%x#0` instead of by a line of its own."""
+    """Element `number` of the tuple at `tuple_index` of `instructions`, which an operand names as `%x#0` instead of by
+    a line of its own."""
     row = OPERATIONS[Opcode.GET_TUPLE_ELEMENT]
     of = instructions[tuple_index]
     shape = parsed_shape(state, of.shape.shape.tuple_shapes[number])
@@ -274,7 +279,8 @@ def complete_tuple_element(
 
 
 def _origin_of_element(instructions: Sequence[ParsedInstruction], of: ParsedInstruction, number: int) -> bytes:
-    """The field `original_value` that a get-tuple-element has where text gives it none: that of the element, if `of` makes the tuple."""
+    """The field `original_value` that a get-tuple-element has where text gives it none: that of the element, if `of`
+    makes the tuple."""
     if of.opcode is not Opcode.TUPLE or not 0 <= number < len(of.operands):
         return b""
     element = xla.HloInstructionProto.FromString(instructions[of.operands[number]].data)
@@ -304,8 +310,8 @@ def complete_instruction(
 ) -> ParsedInstruction:
     """The instruction, complete but for what is known only at the end of the module.
 
-    `data` are the fields that its parentheses hold, `operands` the instructions of `operand_indices`. Raises ParseError, at the position `at`, for text
-    that contradicts itself.
+    `data` are the fields that its parentheses hold, `operands` the instructions of `operand_indices`. Raises
+    ParseError, at the position `at`, for text that contradicts itself.
     """
     pieces = [row.base, data]
     fills = row.fills

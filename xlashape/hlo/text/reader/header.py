@@ -1,6 +1,7 @@
 """The header of a module: its attributes, and the tables of stack frames.
 
-The table of stack frames that a module gets: the frames of the text's tables that its instructions name, and their parents.
+The table of stack frames that a module gets: the frames of the text's tables that its instructions name, and their
+parents.
 
 The header of a module's text: its name, its attributes, and the tables that say where instructions came from.
 
@@ -17,9 +18,9 @@ The header of a module's text: its name, its attributes, and the tables that say
     tables      := 'FileNames' (INT string)*  'FunctionNames' (INT string)*
                    'FileLocations' (INT '{' fields '}')*  'StackFrames' (INT '{' fields '}')*
 
-replica_count, num_partitions, alias_passthrough_params and the propagation flags belong to the configuration of a compilation.
-HloModuleProto has no field for them: they go into a ModuleConfig. A frame's `parent_frame_id` in text is one more than the parent's
-number, so 1 means that there is no parent.
+replica_count, num_partitions, alias_passthrough_params and the propagation flags belong to the configuration of a
+compilation. HloModuleProto has no field for them: they go into a ModuleConfig. A frame's `parent_frame_id` in text is
+one more than the parent's number, so 1 means that there is no parent.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Location(NamedTuple):
 
 
 class StackFrames:
-    """Numbers the frames in the order in which `number` is first asked for them. All numbers begin with 1; 0 means no frame."""
+    """Numbers the frames in the order in which `number` is first asked for them. All numbers begin with 1; 0 means no
+    frame."""
 
     __slots__ = (
         "_files",
@@ -79,7 +81,8 @@ class StackFrames:
         """The module's table so far."""
 
     def number(self, text_frame: int) -> int:
-        """The module's number of a frame of the text. 0 if the text lacks the frame, its location, or one of its ancestors."""
+        """The module's number of a frame of the text. 0 if the text lacks the frame, its location, or one of its
+        ancestors."""
         chain: list[int] = []
         seen: set[int] = set()
         while text_frame != 0 and text_frame not in self._numbers:
@@ -363,7 +366,8 @@ def _location(files: list[str], functions: list[str], file: int, function: int, 
 
 
 def _has_entry(cursor: HloCursor) -> bool:
-    """Whether an entry follows; consumes its number. Entries count by their order, from 1: as in XLA, the number means nothing."""
+    """Whether an entry follows; consumes its number. Entries count by their order, from 1: as in XLA, the number means
+    nothing."""
     cursor.skip_space()
     if _DIGITS.match(cursor.text, cursor.at) is None:
         return False

@@ -7,8 +7,8 @@ r"""Instructions of HLO text.
     attribute   := name '=' value                           names: the opcode's row; values: xlashape.hlo.values
 
 The instructions of real dumps are matched by three regular expressions: head, operands, and each attribute. Their
-shapes and attributes are kept by their text. `%x#1#0` is element 0 of element 1 of the tuple %x. Everything else, such as comments in unusual places and operations within operands, is read
-with the cursor, which also finds what is wrong.
+shapes and attributes are kept by their text. `%x#1#0` is element 0 of element 1 of the tuple %x. Everything else, such
+as comments in unusual places and operations within operands, is read with the cursor, which also finds what is wrong.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def parse_parameter_number(body: Body) -> int:
 
 
 def parse_constant(body: Body, shape: ParsedShape | None, at: int) -> bytes:
-    """The field `literal` of a constant of a shape, up to and with the ')'; b"" for an elided one without values. `at` is where the opcode is."""
+    """The field `literal` of a constant of a shape, up to and with the ')'; b"" for an elided one without values. `at`
+    is where the opcode is."""
     cursor, state = body.cursor, body.state
     if shape is None:
         raise cursor.error("the shape of a constant must be written", at=at, expected="a shape")
@@ -89,6 +90,7 @@ _ELEMENTS = re.compile(rf"({NAME})((?:#[0-9]+)*)")
 _OPERAND = re.compile(rf"{_SPACE}(?:/\*[^*]*\*/{_SPACE})?(?:({SHAPE}){_SPACE})?(%?)({NAME}){_SPACE}([,)])")
 _NAME = re.compile(NAME)
 _COMMENT = re.compile(r"/\*[^*]*\*/")
+_BEGIN = re.compile(rf"{_SPACE}(?:ROOT[ \t\r\n]+)?%?({NAME})")
 _RESYNC = re.compile(rf"\n[ \t]*(?:(?:ROOT[ \t]+)?%?{NAME}[ \t]+=[ \t]|\}})")
 
 _STEPS = 10  # of the budget of `xlashape.limits`, for each instruction
@@ -108,6 +110,7 @@ def parse_body(state: State, computation: ParsedComputation) -> None:
                 cursor.at -= 1
                 cursor.fail("an instruction")
             break
+        start = cursor.at
         try:
             last = _parse_instruction(body, match)
         except ParseError as error:
@@ -116,9 +119,13 @@ def parse_body(state: State, computation: ParsedComputation) -> None:
                 raise
             state.note(error)
             # Instructions that use it are not errors of their own.
-            body.names.setdefault(body.current, -1)
+            begin = _BEGIN.match(state.text, start)
+            body.names.setdefault(begin.group(1) if begin is not None else body.current, -1)
             last = -1
-            match = _RESYNC.search(state.text, cursor.at)
+            # The line of the mistake may begin what comes next, where the instruction began on a line before it.
+            start = begin.start(1) if begin is not None else cursor.at
+            newline = state.text.rfind("\n", start, cursor.at)
+            match = _RESYNC.search(state.text, cursor.at if newline < 0 else newline)
             if match is None:
                 state.raise_errors()
                 return
@@ -214,7 +221,8 @@ def _shape_and_opcode(body: Body) -> tuple[ParsedShape | None, str, int]:
 
 
 def _begins_other_shape(word: str, text: str, end: int) -> bool:
-    """Whether a word that ends at `end` begins a buffer, `b(…)`, or an array of a type without a name, `unknown_37[…]`."""
+    """Whether a word that ends at `end` begins a buffer, `b(…)`, or an array of a type without a name,
+    `unknown_37[…]`."""
     return (word == "b" and text.startswith("(", end)) or (word.startswith("unknown_") and text.startswith("[", end))
 
 
@@ -419,7 +427,8 @@ def _check_written(body: Body, written: ParsedShape, index: int, at: int) -> Non
 
 
 def _operand(body: Body, depth: int) -> int | None:
-    """Reads one operand with the cursor: shape? reference | shape? opcode '(' …. None for a shape alone, which is not an operand."""
+    """Reads one operand with the cursor: shape? reference | shape? opcode '(' …. None for a shape alone, which is not
+    an operand."""
     cursor, text = body.cursor, body.text
     cursor.skip_space()
     at = cursor.at

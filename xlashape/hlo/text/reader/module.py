@@ -2,13 +2,13 @@
 
 Serializes what the reader has read: order and ids of instructions, unique names, stack frames, payloads, the schedule.
 
-Instructions are in XLA's post order: see `xlashape.hlo.module_proto.structure`, with positions in the text for ids. An instruction's id is
-(index of the computation << 32) | index in the text. A scheduled module's order of execution is the order of the text; its schedule
-holds it.
+Instructions are in XLA's post order: see `xlashape.hlo.module_proto.structure`, with positions in the text for ids. An
+instruction's id is (index of the computation << 32) | index in the text. A scheduled module's order of execution is the
+order of the text; its schedule holds it.
 
-Names are made unique as XLA does where the computations of one text use a name twice. A name is a stem and, after its last dot, a number within int64:
-`add.3` is number 3 of the stem `add`, so is `add.03`, and `add` alone is number 0. A name whose number is taken gets the smallest free number of its
-stem.
+Names are made unique as XLA does where the computations of one text use a name twice. A name is a stem and, after its
+last dot, a number within int64: `add.3` is number 3 of the stem `add`, so is `add.03`, and `add` alone is number 0. A
+name whose number is taken gets the smallest free number of its stem.
 
 HLO text → HloModuleProto, without XLA. Accepts what XLA's own parser accepts and makes the proto that it makes.
 
@@ -16,11 +16,12 @@ HLO text → HloModuleProto, without XLA. Accepts what XLA's own parser accepts 
     computation := 'ENTRY'? name ('(' (name ':'? shape (',' …)*)? ')' '->' shape)? '{' instruction+ '}' (',' attribute)*
     attribute   := 'execution_thread=' string
 
-The entry computation is the one marked ENTRY, or else the last. A text without a header is a module named after its entry. A text of
-one instruction is a computation `_` whose parameters are the operands, each written with its shape. A computation must be defined
-before those that call it, an instruction before those that use it.
+The entry computation is the one marked ENTRY, or else the last. A text without a header is a module named after its
+entry. A text of one instruction is a computation `_` whose parameters are the operands, each written with its shape. A
+computation must be defined before those that call it, an instruction before those that use it.
 
-The lists WE_ACCEPT and WE_REFUSE of tests/unit/hlo/test_parse.py name every deliberate difference from XLA's parser and its reason.
+The lists WE_ACCEPT and WE_REFUSE of tests/unit/hlo/test_parse.py name every deliberate difference from XLA's parser and
+its reason.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from collections.abc import Iterable, Sequence
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, ParseError
 from xlashape.hlo.module_proto.module_config import ModuleConfig
 from xlashape.hlo.module_proto.structure import post_order, roots
+from xlashape.hlo.module_proto.undecoded import undecoded_module
 from xlashape.hlo.text.reader.header import Header, StackFrames, parse_header
 from xlashape.hlo.text.reader.instruction import parse_body, parse_instruction_text
 from xlashape.hlo.text.reader.state import MAIN_THREAD, ParsedComputation, ParsedInstruction, ParsedShape, State
@@ -94,6 +96,9 @@ _PARAMETER_NAMES = _PROGRAM_SHAPE.tag("parameter_names")
 _NAME = _INSTRUCTION.tag("name")
 _OPERAND_IDS = _INSTRUCTION.tag("operand_ids")
 _ID = tag(xla.HloInstructionProto.DESCRIPTOR.fields_by_name["id"].number, VARINT)
+_LENGTH_BYTES = 5
+"""Of the length of a computation, whose bytes are written before it is known."""
+
 _STEPS_PER_INSTRUCTION = 5  # of the budget that `limits.spend` counts
 
 
@@ -121,9 +126,10 @@ def instruction_order(instructions: Sequence[ParsedInstruction]) -> list[int]:
     return post_order(predecessors, roots(operands))
 
 
-def program_shape(computation: ParsedComputation, names: Sequence[str]) -> bytes:
+def program_shape(
+    instructions: Sequence[ParsedInstruction], computation: ParsedComputation, names: Sequence[str]
+) -> bytes:
     """A ProgramShapeProto: parameters, result, and the parameters' names."""
-    instructions = computation.instructions
     pieces: list[bytes] = []
     for number in range(len(computation.parameters)):
         pieces.append(_PROGRAM_SHAPE.message("parameters", instructions[computation.parameters[number]].shape.data))
@@ -133,8 +139,8 @@ def program_shape(computation: ParsedComputation, names: Sequence[str]) -> bytes
 
 
 def _executed(computation: ParsedComputation) -> Iterable[int]:
-    """The instructions of a computation in the order in which they run: that of the text, except that the root of a computation which is made for
-    an asynchronous operation comes after the parameters that later steps have added."""
+    """The instructions of a computation in the order in which they run: that of the text, except that the root of a
+    computation which is made for an asynchronous operation comes after the parameters that later steps have added."""
     count, root = len(computation.instructions), computation.root
     if max(computation.instructions[root].operands, default=-1) < root:
         return range(count)
@@ -143,18 +149,20 @@ def _executed(computation: ParsedComputation) -> Iterable[int]:
 
 def emit_computations(
     computations: Sequence[ParsedComputation], frames: StackFrames | None, *, scheduled: bool, single: bool = False
-) -> tuple[bytes, list[str]]:
-    """Fields of the module: its computations, its tables and, if it is scheduled, its schedule. Also the computations' final names.
+) -> tuple[bytearray, list[str]]:
+    """Fields of the module: its computations, its tables and, if it is scheduled, its schedule. Also the computations'
+    final names.
 
-    Empties the computations as it goes, to save memory: their instructions are gone afterwards. `single` says that the text was one
-    instruction: its computation, the last, then gets id 0 and is named first, before the computations that it calls.
+    Empties the computations as it goes, to save memory: their instructions are gone afterwards. `single` says that the
+    text was one instruction: its computation, the last, then gets id 0 and is named first, before the computations that
+    it calls.
     """
     last = len(computations) - 1
     ids = [last - index for index in range(len(computations))] if single else range(len(computations))
     tables = _Tables(StackFrames() if frames is None else frames, ids)
     computation_names = UniqueNames()
     last_name = computation_names.take(computations[last].name) if single else ""
-    pieces: list[bytes] = []
+    written = bytearray()
     final_names: list[str] = []
     schedule = xla.HloScheduleProto()
     for index, computation in enumerate(computations):
@@ -162,36 +170,53 @@ def emit_computations(
         name = last_name if single and index == last else computation_names.take(computation.name)
         final_names.append(name)
         computation_id = ids[index]
-        data = _computation_bytes(computation, name, computation_id, tables)
-        pieces += (_COMPUTATIONS, varint(len(data)), data)
+        executed = _executed(computation)
+        written += _COMPUTATIONS
+        at = len(written)
+        written += bytes(_LENGTH_BYTES)
+        _write_computation(written, computation, name, computation_id, tables)
+        written[at : at + _LENGTH_BYTES] = _length(len(written) - at - _LENGTH_BYTES)
         if scheduled and not computation.is_fusion:
             first = computation_id << 32
-            instruction_ids = [first + index for index in _executed(computation)]
+            instruction_ids = [first + index for index in executed]
             schedule.sequences[computation_id].instruction_ids.extend(instruction_ids)
-        computation.instructions = []
-    pieces += [_MODULE.message("payloads", payload) for payload in tables.payloads]
+    for payload in tables.payloads:
+        written += _MODULE.message("payloads", payload)
     if tables.frames.index.stack_frames:
-        pieces.append(_MODULE.message("stack_frame_index", tables.frames.index))
+        written += _MODULE.message("stack_frame_index", tables.frames.index)
     if scheduled:
-        pieces.append(_MODULE.message("schedule", schedule))
-    return b"".join(pieces), final_names
+        written += _MODULE.message("schedule", schedule)
+    return written, final_names
 
 
-def _computation_bytes(computation: ParsedComputation, name: str, computation_id: int, tables: _Tables) -> bytes:
-    """A serialized HloComputationProto."""
-    instructions = computation.instructions
+def _length(size: int) -> bytes:
+    """A length as a varint of _LENGTH_BYTES bytes."""
+    return bytes([*[size >> shift & 0x7F | 0x80 for shift in range(0, 7 * _LENGTH_BYTES - 7, 7)], size >> 28])
+
+
+def _write_computation(
+    written: bytearray, computation: ParsedComputation, name: str, computation_id: int, tables: _Tables
+) -> None:
+    """Adds a serialized HloComputationProto. Each instruction is given up when it is written: of a large
+    module there is no room for both."""
+    instructions, computation.instructions = computation.instructions, []
     first_id = computation_id << 32
     ids = numbered_ids(computation_id, len(instructions))
     take = tables.names.take
     names = [take(instruction.name) for instruction in instructions]
-    pieces: list[bytes] = [_COMPUTATION.string("name", name)]
-    append = pieces.append
+    parameters = [names[computation.parameters[number]] for number in range(len(computation.parameters))]
+    signature = program_shape(instructions, computation, parameters)
+    written += _COMPUTATION.string("name", name)
     for instruction in instructions:
         # Frames are numbered in the order of the instructions' ids.
         if instruction.frame:
             tables.frames.number(instruction.frame)
-    for index in instruction_order(instructions):
-        instruction = instructions[index]
+    left: list[ParsedInstruction | None] = [*instructions]
+    order = instruction_order(instructions)
+    del instructions
+    for index in order:
+        instruction, left[index] = left[index], None
+        assert instruction is not None
         encoded_name = names[index].encode()
         data = b"".join((_NAME, varint(len(encoded_name)), encoded_name, instruction.data, _ID, ids[index]))
         if instruction.operands:
@@ -199,21 +224,20 @@ def _computation_bytes(computation: ParsedComputation, name: str, computation_id
             data = b"".join((data, _OPERAND_IDS, varint(len(operand_ids)), operand_ids))
         if instruction.is_linked:
             data += _references(instruction, first_id, tables)
-        append(_INSTRUCTIONS)
-        append(varint(len(data)))
-        append(data)
-    parameters = [names[computation.parameters[number]] for number in range(len(computation.parameters))]
-    pieces.append(_COMPUTATION.message("program_shape", program_shape(computation, parameters)))
-    pieces.append(_COMPUTATION.integer("id", computation_id))
-    pieces.append(_COMPUTATION.integer("root_id", first_id | computation.root))
-    pieces.append(_COMPUTATION.integer("is_fusion_computation", computation.is_fusion))
+        written += _INSTRUCTIONS
+        written += varint(len(data))
+        written += data
+    written += _COMPUTATION.message("program_shape", signature)
+    written += _COMPUTATION.integer("id", computation_id)
+    written += _COMPUTATION.integer("root_id", first_id | computation.root)
+    written += _COMPUTATION.integer("is_fusion_computation", computation.is_fusion)
     if computation.thread != MAIN_THREAD:
-        pieces.append(_COMPUTATION.string("execution_thread", computation.thread))
-    return b"".join(pieces)
+        written += _COMPUTATION.string("execution_thread", computation.thread)
 
 
 def _references(instruction: ParsedInstruction, first_id: int, tables: _Tables) -> bytes:
-    """The fields of an instruction that refer to other parts of the module: computations, predecessors, frames, payloads, threads."""
+    """The fields of an instruction that refer to other parts of the module: computations, predecessors, frames,
+    payloads, threads."""
     parts: list[bytes] = []
     if instruction.calls:
         called_ids = [tables.computation_ids[index] for index in instruction.calls]
@@ -243,7 +267,8 @@ _SIGNATURE = re.compile(
 
 
 def decode_text(data: bytes, name: str | None = None) -> Source:
-    """The text in the bytes of a file, UTF-8 with or without a byte order mark. Raises ParseError at the first byte that is not UTF-8."""
+    """The text in the bytes of a file, UTF-8 with or without a byte order mark. Raises ParseError at the first byte
+    that is not UTF-8."""
     try:
         return Source(data.decode("utf-8-sig"), name)
     except UnicodeDecodeError as error:
@@ -266,16 +291,22 @@ def parse_module(text: str | Source) -> xla.HloModuleProto:
     return parse_text(text)[0]
 
 
-def parse_text(text: str | Source, *, elided_values: bool = True) -> tuple[xla.HloModuleProto, ModuleConfig]:
-    """The module that a text describes, and what it says that the proto cannot hold. Raises ParseError as `parse_module` does.
+def parse_text(
+    text: str | Source, *, elided_values: bool = True, is_decoded: bool = True
+) -> tuple[xla.HloModuleProto, ModuleConfig]:
+    """The module that a text describes, and what it says that the proto cannot hold. Raises ParseError as
+    `parse_module` does.
 
-    `elided_values` says whether elided constants get made-up values, as XLA gives them, or no literal.
+    `elided_values` says whether elided constants get made-up values, as XLA gives them, or no literal. Without
+    `is_decoded` the module is one of `xlashape.hlo.module_proto.undecoded`.
     """
     source = text if isinstance(text, Source) else Source(text)
-    return _parse(source, is_recovery_module=False, elided_values=elided_values)
+    return _parse(source, is_recovery_module=False, elided_values=elided_values, is_decoded=is_decoded)
 
 
-def _parse(source: Source, *, is_recovery_module: bool, elided_values: bool) -> tuple[xla.HloModuleProto, ModuleConfig]:
+def _parse(
+    source: Source, *, is_recovery_module: bool, elided_values: bool, is_decoded: bool = True
+) -> tuple[xla.HloModuleProto, ModuleConfig]:
     state = State(source, elided_values=elided_values)
     cursor = state.cursor
     cursor.skip_space()
@@ -289,7 +320,8 @@ def _parse(source: Source, *, is_recovery_module: bool, elided_values: bool) -> 
         entry = _single(state)
     state.raise_errors()
     config = ModuleConfig(**({} if header is None else header.config), channels_0=tuple(state.channels_0))
-    proto = _emit(state, header, entry)
+    data = _emit(state, header, entry)
+    proto = coerce(xla.HloModuleProto, data) if is_decoded else undecoded_module(data)
     if header is not None and header.recoveries:
         if is_recovery_module and any(recovery.module for recovery in header.recoveries):
             at = next(recovery.at for recovery in header.recoveries if recovery.module)
@@ -308,7 +340,8 @@ def _accept_keyword(state: State, word: str) -> bool:
 
 
 def _begins_computation(state: State) -> bool:
-    """Whether a text without a header consists of computations rather than of one instruction: after the name comes no '='."""
+    """Whether a text without a header consists of computations rather than of one instruction: after the name comes no
+    '='."""
     cursor = state.cursor
     start = cursor.at
     if _accept_keyword(state, "ENTRY"):
@@ -341,7 +374,8 @@ def parse_computations(state: State) -> int:
 
 
 def _plain_signature(state: State) -> tuple[ParsedShape, int] | None:
-    """Reads `(name: shape, …) -> shape {` as XLA prints it. Returns the result and its offset; None, having read nothing, for other text."""
+    """Reads `(name: shape, …) -> shape {` as XLA prints it. Returns the result and its offset; None, having read
+    nothing, for other text."""
     cursor, shapes = state.cursor, state.shapes
     text, at = state.text, cursor.at
     match = _SIGNATURE.match(text, at)
@@ -435,8 +469,8 @@ def _single(state: State) -> int:
 # -- the message ----------------------------------------------------------------------------
 
 
-def _emit(state: State, header: Header | None, entry: int) -> xla.HloModuleProto:
-    """The message, apart from the recovery table."""
+def _emit(state: State, header: Header | None, entry: int) -> bytearray:
+    """The bytes of the message, apart from the recovery table."""
     main = state.computations[entry]
     single = header is None and main.name == "_"
     pieces: list[bytes] = []
@@ -451,21 +485,19 @@ def _emit(state: State, header: Header | None, entry: int) -> xla.HloModuleProto
         pieces.append(_host_shape(parameters, root_shape))
         result = root_shape.shape
     pieces.append(_buffers(state, header, result))
-    computations, names = emit_computations(
+    written, names = emit_computations(
         state.computations,
         None if header is None else header.frames,
         scheduled=single or (header is not None and header.scheduled),
         single=single,
     )
-    pieces.append(computations)
     name = header.name if header is not None else "_" if single else f"module_{names[entry]}"
     pieces.append(_MODULE.string("name", name))
     pieces.append(_MODULE.string("entry_computation_name", names[entry]))
     pieces.append(_MODULE.integer("entry_computation_id", 0 if single else entry))
     pieces.append(header.data if header is not None else _MODULE.message("frontend_attributes", b""))
-    data = b"".join(pieces)
-    pieces.clear()  # the bytes would otherwise be in memory twice while the message is made
-    return coerce(xla.HloModuleProto, data)
+    written += b"".join(pieces)
+    return written
 
 
 def _host_shape(parameters: list[ParsedShape], result: ParsedShape) -> bytes:

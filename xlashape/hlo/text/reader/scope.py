@@ -1,9 +1,10 @@
-"""HLO text that is a part of a module: an instruction, or computations, which name instructions and computations that the module has.
+"""HLO text that is a part of a module: an instruction, or computations, which name instructions and computations that
+the module has.
 
     part        := shape? opcode '(' operands ')' attributes  |  computation+              as in a module
 
-What the text may name comes as a `Scope`. Each instruction of the scope is read as a parameter of the computation that the instruction is in, each
-computation as one of the same signature.
+What the text may name comes as a `Scope`. Each instruction of the scope is read as a parameter of the computation that
+the instruction is in, each computation as one of the same signature.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ class Scope(NamedTuple):
 def parse_instruction_in(scope: Scope, text: str, at: int, name: str) -> xla.HloModuleProto:
     """The instruction `name`, whose shape, opcode, operands and attributes begin at offset `at` of a text.
 
-    The module has the computations of the scope, then those that the instruction brought along, then the one of the instruction: a parameter for each
-    instruction of the scope, and the instruction as root. Raises ParseError with lines and columns of `text`, InvalidArgumentError for a parameter, and
-    for a text of several instructions.
+    The module has the computations of the scope, then those that the instruction brought along, then the one of the
+    instruction: a parameter for each instruction of the scope, and the instruction as root. Raises ParseError with
+    lines and columns of `text`, InvalidArgumentError for a parameter, and for a text of several instructions.
     """
     state = _state(text, scope)
     computation = ParsedComputation("_")

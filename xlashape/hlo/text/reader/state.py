@@ -1,7 +1,8 @@
-"""What the parser of one module knows while it reads: shapes and attributes by their text, computations by name, instructions read.
+"""What the parser of one module knows while it reads: shapes and attributes by their text, computations by name,
+instructions read.
 
-An instruction is kept as bytes of its HloInstructionProto, without what is known only at the end: its final name, the ids of a module
-that may still change, and the number of its stack frame in the table that the module gets.
+An instruction is kept as bytes of its HloInstructionProto, without what is known only at the end: its final name, the
+ids of a module that may still change, and the number of its stack frame in the table that the module gets.
 """
 
 from __future__ import annotations
@@ -51,14 +52,16 @@ class ParsedShape:
         return self._bare
 
     def is_like(self, written: ParsedShape) -> bool:
-        """Whether `written` may stand for this shape: they are equal but for layouts and for which dimensions are dynamic."""
+        """Whether `written` may stand for this shape: they are equal but for layouts and for which dimensions are
+        dynamic."""
         if self is written or self.data == written.data or self.bare == written.bare:
             return True
         return _without_dynamism(self.proto()) == _without_dynamism(written.proto())
 
     @property
     def is_plain(self) -> bool:
-        """Whether a literal of this shape has this very shape: a static array whose elements have their type's own size."""
+        """Whether a literal of this shape has this very shape: a static array whose elements have their type's own
+        size."""
         shape = self.shape
         return (
             shape.is_array
@@ -243,8 +246,9 @@ class State:
         self._shapes_kept = 0
         self._attributes_kept = 0
         self.attributes: dict[str, ParsedAttribute] = {}
-        """Attributes by their text. The same text may be another attribute for another opcode: `ParsedAttribute.attribute`
-        is the attribute that was read. Kept while this module is read, as are the literals."""
+        """Attributes by their text. The same text may be another attribute for another opcode:
+        `ParsedAttribute.attribute` is the attribute that was read. Kept while this module is read, as are the
+        literals."""
         self.literals: dict[str, bytes] = {}
         """The field `literal` of scalar constants, by shape and text."""
 
@@ -338,7 +342,8 @@ class Body:
         self.names: dict[str, int] = {}
         """Name → index; -1 for an instruction that could not be read."""
         self.elements: dict[tuple[int, int], int] = {}
-        """(Index of a tuple, number of an element) → index of the get-tuple-element that stands for operands such as `%x#0`."""
+        """(Index of a tuple, number of an element) → index of the get-tuple-element that stands for operands such as
+        `%x#0`."""
         self.current = ""
         """The name of the instruction that is being read."""
         self.open = False

@@ -1,10 +1,11 @@
 """One instruction as text. The innermost loop of the writer is here.
 
     line := 'ROOT '? name ' = ' shape ' ' opcode '(' operands ')' attributes calls common
-    common := sharding, frontend_attributes, control-predecessors, statistics, origin, metadata, backend_config: those that are set
+    common := sharding, frontend_attributes, control-predecessors, statistics, origin, metadata, backend_config: those
+    that are set
 
-An async-start, async-update or async-done whose computation wraps one instruction is written as that instruction: `all-gather-start`.
-`PrintOptions` say which constants are written in full, and which as `{...}`.
+An async-start, async-update or async-done whose computation wraps one instruction is written as that instruction:
+`all-gather-start`. `PrintOptions` say which constants are written in full, and which as `{...}`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def _text(data: bytes, large: bool) -> str:
 
 
 def _essential_text(data: bytes) -> str:
-    """What a fingerprint has: `0` or `1` where all elements are that, integers in full, and `{...}` for anything else."""
+    """What a fingerprint has: `0` or `1` where all elements are that, integers in full, and `{...}` for anything
+    else."""
     literal = xla.LiteralProto.FromString(data)
     if literal.shape.element_type not in ELEMENT_TYPES:
         return _ELIDED
@@ -80,7 +82,8 @@ _COMPACT: Final = 4  # operands shown of a compact list
 
 
 class LineWriter:
-    """Writes the instructions of one computation; what its attributes may ask is in `xlashape.hlo.values.attribute.Context`."""
+    """Writes the instructions of one computation; what its attributes may ask is in
+    `xlashape.hlo.values.attribute.Context`."""
 
     __slots__ = (
         "_body",
@@ -107,9 +110,9 @@ class LineWriter:
         frontend: bool = True,
         shows_names: bool = True,
     ) -> None:
-        """`names` are those to write, by index, `own_names` the instructions' own. `level` is the depth among bodies within bodies.
-        `body` writes the body of a computation of an id at a level. `frontend` says whether frontend attributes are written, there too,
-        `shows_names` whether the names of instructions and operands are."""
+        """`names` are those to write, by index, `own_names` the instructions' own. `level` is the depth among bodies
+        within bodies. `body` writes the body of a computation of an id at a level. `frontend` says whether frontend
+        attributes are written, there too, `shows_names` whether the names of instructions and operands are."""
         self._module = module
         self._computation = computation
         self._names = names
@@ -153,7 +156,8 @@ class LineWriter:
             self._add_channels_0(order, lines)
 
     def _add_channels_0(self, order: list[int], lines: list[str]) -> None:
-        """Adds `channel_id=0`, which no proto holds, to the last lines, those of `order`, where the module's text said it."""
+        """Adds `channel_id=0`, which no proto holds, to the last lines, those of `order`, where the module's text said
+        it."""
         computation = self._computation
         for line, index in enumerate(order, len(lines) - len(order)):
             if computation.names[index] in self._module.channels_0:
@@ -285,8 +289,8 @@ class LineWriter:
         return opcode, attributes
 
     def _wrapped_attributes(self, computation: PrintedComputation, index: int, *, frontend: bool) -> str:
-        """The attributes of a wrapped instruction. Its frontend attributes are left out where the start has some of its own, and so are those
-        in bodies of computations that it calls."""
+        """The attributes of a wrapped instruction. Its frontend attributes are left out where the start has some of its
+        own, and so are those in bodies of computations that it calls."""
         names = self._module.instruction_names(computation)
         writer = LineWriter(
             self._module, computation, names, names, self._level, self._body, frontend=frontend and self._frontend

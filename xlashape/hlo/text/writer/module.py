@@ -10,7 +10,8 @@ HLO text of a module. Matches XLA's HloModule::ToString, what `module.to_string(
     module_text(module, style="short_parsable")          # or canonical, fingerprint
     module_text(module, print_large_constants=True, print_percent=False)
 
-The text is that of the proto. What the schema has no field for (replica_count, num_partitions, …) comes from a ModuleConfig.
+The text is that of the proto. What the schema has no field for (replica_count, num_partitions, …) comes from a
+ModuleConfig.
 """
 
 from __future__ import annotations
@@ -69,7 +70,11 @@ class ComputationWriter:
         order = module.order(index) if order is None else order
         tab = "  " * (options.indent_amount + level)
         own_names = module.instruction_names(computation)
+        compact = self._compact_elements(computation) if options.compact_get_tuple_elements else {}
+        order = [i for i in order if i not in compact]
         names = self._names(own_names, order)
+        for i in compact:  # operands are before their users
+            names[i] = f"{names[computation.operands[i][0]]}#{compact[i]}"
         head = "ENTRY " if is_entry else ""
         if not nested and not options.is_in_nested_computation:
             head += f"{module.names[index]} " if options.print_ids else module.percent
@@ -120,6 +125,21 @@ class ComputationWriter:
             names[i] = f"tmp_{number}"
         return names
 
+    def _compact_elements(self, computation: PrintedComputation) -> dict[int, int]:
+        """The instructions that have no line, because operands name elements of tuples, with the element's number:
+        operands before their users."""
+        templates = computation.templates
+        named = {computation.index_of(i, user) for user in computation.notable for i in templates[user].predecessors}
+        return {
+            i: templates[i].message.tuple_index
+            for i in self._module.order(self._module.index_of(computation.id))
+            if templates[i].opcode == "get-tuple-element"
+            and i != computation.root
+            and i not in named
+            and not templates[i].predecessors
+            and len(computation.operands[i]) == 1
+        }
+
     def _signature(self, computation: PrintedComputation, names: list[str]) -> str:
         percent = len(self._module.percent)
         shapes = self._module.shapes_without_layout
@@ -153,7 +173,8 @@ class ComputationWriter:
 
 @contextmanager
 def _errors_name_instruction(computation: PrintedComputation, writer: LineWriter) -> Generator[None, None, None]:
-    """Errors within the block name the computation and the instruction that is being written. Those about limits stay as they are."""
+    """Errors within the block name the computation and the instruction that is being written. Those about limits stay
+    as they are."""
     try:
         yield
     except LimitExceededError:
@@ -192,10 +213,10 @@ def module_text(
 ) -> str:
     """The text of a module: an HloModule, an HloModuleProto or its bytes.
 
-    `style` is a PrintOptions or the name of one: default, short_parsable, canonical, fingerprint; `changes` are single options.
-    `config` is what the head says beyond the proto; an HloModule brings its own.
-    Raises InvalidArgumentError for an unknown style or option, InvalidModuleError naming the instruction for a module that
-    cannot be printed, LimitExceededError where computations within computations grow without end.
+    `style` is a PrintOptions or the name of one: default, short_parsable, canonical, fingerprint; `changes` are single
+    options. `config` is what the head says beyond the proto; an HloModule brings its own.
+    Raises InvalidArgumentError for an unknown style or option, InvalidModuleError naming the instruction for a module
+    that cannot be printed, LimitExceededError where computations within computations grow without end.
 
     >>> p = xla.HloInstructionProto(name="p", opcode="parameter", shape=xla.ShapeProto(element_type=xla.F32))
     >>> main = xla.HloComputationProto(name="main", instructions=[p])
@@ -246,7 +267,8 @@ def _module_text(module: Message | bytes, options: PrintOptions, depth: int, con
 
 
 def printed_module(module: ModuleView, style: str | PrintOptions = "default", **changes: Any) -> PrintedModule:
-    """What `computation_text` and `instruction_text` share: it is worth keeping while several texts are made with the same options."""
+    """What `computation_text` and `instruction_text` share: it is worth keeping while several texts are made with the
+    same options."""
     return PrintedModule(module.proto, PrintOptions.of(style, **changes), None, module.config.channels_0)
 
 

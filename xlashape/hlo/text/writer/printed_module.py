@@ -4,14 +4,14 @@ What is written of a module. Matches XLA's HloPrintOptions; options that jaxlib 
 
 The tables of stack frames in a module's header.
 
-XLA makes new tables when it reads a module. It keeps the frames that instructions name and the frames that called those, callers first, in
-the order of the computations and, within a computation, of the instructions' ids. It merges equal names, locations and frames. The text has
-the numbers of the new tables.
+XLA makes new tables when it reads a module. It keeps the frames that instructions name and the frames that called
+those, callers first, in the order of the computations and, within a computation, of the instructions' ids. It merges
+equal names, locations and frames. The text has the numbers of the new tables.
 
 A module while it is written: its computations, and what every line may need to know of the whole module.
 
-Names as the options show them, the order of instructions and computations, texts of shapes and metadata, and which computations are
-only wrapped by asynchronous instructions.
+Names as the options show them, the order of instructions and computations, texts of shapes and metadata, and which
+computations are only wrapped by asynchronous instructions.
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ class PrintOptions(NamedTuple):
     """The attributes that an opcode has of its own: `dimensions={1}`, `window={…}`, …"""
     print_ids: bool = True
     """The names of the module and of its computations."""
+    compact_get_tuple_elements: bool = False
+    """`%x#0` for operands that are elements of the tuple %x, without lines for them, as XLA dumps with
+    xla_dump_compact_gte."""
     compact_operands: bool = False
     """Only the first four operands, and how many more there are."""
     include_layout_in_shapes: bool = True
@@ -70,8 +73,8 @@ class PrintOptions(NamedTuple):
     print_computation_bodies: bool = False
     """Called computations in full where they are called, instead of their names."""
     print_only_essentials: bool = False
-    """What decides the program: constants only where they are integers, all 0 or all 1; device lists in full; no infeed and outfeed
-    configurations."""
+    """What decides the program: constants only where they are integers, all 0 or all 1; device lists in full; no infeed
+    and outfeed configurations."""
     operand_index_interval: int = 5
     r"""The number of operands from one comment `/*index=5*/` to the next; 0 for no comments."""
     is_in_nested_computation: bool = False
@@ -81,7 +84,8 @@ class PrintOptions(NamedTuple):
 
     @staticmethod
     def named(style: str) -> PrintOptions:
-        """The options of a style: default, short_parsable, canonical or fingerprint. Raises InvalidArgumentError for another name."""
+        """The options of a style: default, short_parsable, canonical or fingerprint. Raises InvalidArgumentError for
+        another name."""
         try:
             return _STYLES[style]
         except KeyError:
@@ -356,7 +360,8 @@ class PrintedModule:
         return self._wrapped[index]
 
     def hidden(self) -> frozenset[int]:
-        """The computations that are not written, because they are written as part of the asynchronous instructions that call them."""
+        """The computations that are not written, because they are written as part of the asynchronous instructions that
+        call them."""
         called = {
             self.index_of(target)
             for computation in self.computations
@@ -367,7 +372,8 @@ class PrintedModule:
         return frozenset(index for index in called if self.wrapped(index) is not None)
 
     def async_computation(self, computation: PrintedComputation, index: int) -> int | None:
-        """The computation that an asynchronous instruction runs: the one that it or its start calls. None if there is none."""
+        """The computation that an asynchronous instruction runs: the one that it or its start calls. None if there is
+        none."""
         template = computation.templates[index]
         if template.called:
             return self.index_of(template.called[0])
@@ -387,7 +393,8 @@ class PrintedModule:
         return found
 
     def _origin_computation(self, computation: PrintedComputation, index: int) -> int | None:
-        """The computation that is called where the asynchronous operation whose state an instruction has was started."""
+        """The computation that is called where the asynchronous operation whose state an instruction has was
+        started."""
         origin = find_origin(_PrintedInstructions(self), (self.index_of(computation.id), index), self._async_origins)
         if origin is None:
             return None
@@ -395,7 +402,8 @@ class PrintedModule:
         return self.index_of(called[0]) if called else None
 
     def caller(self, index: int) -> tuple[int, int] | None:
-        """The index of the computation, and in it the index of the instruction, that alone calls a computation; None if there are more or none."""
+        """The index of the computation, and in it the index of the instruction, that alone calls a computation; None if
+        there are more or none."""
         if self._callers is None:
             self._callers = {}
             for number, computation in enumerate(self.computations):
@@ -407,7 +415,8 @@ class PrintedModule:
 
 
 class _PrintedInstructions:
-    """The instructions of the module, as find_origin asks for them: (index of the computation, index of the instruction)."""
+    """The instructions of the module, as find_origin asks for them: (index of the computation, index of the
+    instruction)."""
 
     def __init__(self, module: PrintedModule) -> None:
         self._module = module

@@ -1,12 +1,14 @@
-"""A module as the writer reads it: lists of what differs between instructions, and a template for instructions that are alike.
+"""A module as the writer reads it: lists of what differs between instructions, and a template for instructions that are
+alike.
 
-Modules repeat themselves. Without name, id, operands and metadata, nine of ten instructions are byte for byte the same as an earlier
-instruction. So the module is parsed with a schema of its own on the same wire format, in which an instruction has only those four fields and
-everything else is unknown. The bytes that remain when the four are cleared are the key of a template, which is decoded and written once.
-For a language model of 31855 instructions and 4188 templates, writing takes 176 ms; with a template for each instruction it takes 517 ms.
+Modules repeat themselves. Without name, id, operands and metadata, nine of ten instructions are byte for byte the same
+as an earlier instruction. So the module is parsed with a schema of its own on the same wire format, in which an
+instruction has only those four fields and everything else is unknown. The bytes that remain when the four are cleared
+are the key of a template, which is decoded and written once. For a language model of 31855 instructions and 4188
+templates, writing takes 176 ms; with a template for each instruction it takes 517 ms.
 
-In a template, submessages (shapes, shardings, …) are bytes, which serve as keys of caches. A submessage that is not set is ABSENT, one that
-is set but empty is b"". Enums are int32: a number without a name stays a number.
+In a template, submessages (shapes, shardings, …) are bytes, which serve as keys of caches. A submessage that is not set
+is ABSENT, one that is set but empty is b"". Enums are int32: a number without a name stays a number.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ _COMPUTATION: Final = ("name", "id", "root_id", "execution_thread", "instruction
 
 
 def _message(name: str, descriptor: Descriptor, only: tuple[str, ...], parts: dict[str, str]) -> Any:
-    """The type of a message with the fields of `descriptor`, or those of `only`. `parts` are fields that stay messages, with their types."""
+    """The type of a message with the fields of `descriptor`, or those of `only`. `parts` are fields that stay messages,
+    with their types."""
     made = descriptor_pb2.DescriptorProto(name=name)
     for field in descriptor.fields:
         if only and field.name not in only:
@@ -79,8 +82,9 @@ def _make_classes() -> tuple[Any, Any]:
 class InstructionTemplate:
     """What instructions have in common that differ in name, id, operands and metadata only.
 
-    `message` has all fields of HloInstructionProto but those four, submessages as bytes. The last five attributes are set by the
-    writer of lines: the text of a line between its parts, and whether that text holds for all instructions of the template.
+    `message` has all fields of HloInstructionProto but those four, submessages as bytes. The last five attributes are
+    set by the writer of lines: the text of a line between its parts, and whether that text holds for all instructions
+    of the template.
     """
 
     __slots__ = (
@@ -201,7 +205,8 @@ class PrintedComputation:
         return self._indices
 
     def index_of(self, ident: int, user: int) -> int:
-        """The index of the instruction of an id. `user` is the index of the instruction that names the id, for the error."""
+        """The index of the instruction of an id. `user` is the index of the instruction that names the id, for the
+        error."""
         index = self.indices.get(ident & LOCAL_ID)
         if index is None:
             raise InvalidModuleError(

@@ -1,7 +1,9 @@
-"""Maps through a computation that runs again and again on a state: while loops and scans. The hardest code of the package.
+"""Maps through a computation that runs again and again on a state: while loops and scans. The hardest code of the
+package.
 
-- `iterations`: **the algorithm**, shared by loops and scans. `StateWalk` follows the maps of a state from iteration to iteration. Read this first.
-  Values have numbers, so that two offsets with the same value within one iteration are known to be the same.
+- `iterations`: **the algorithm**, shared by loops and scans. `StateWalk` follows the maps of a state from iteration to
+  iteration. Read this first. Values have numbers, so that two offsets with the same value within one iteration are
+  known to be the same.
 - `while_loop`: how often a while loop runs, where that is known before it runs; its maps, by following its body.
 - `scan`: the maps of a scan, by following its body and placing slices in the scanned arrays.
 """

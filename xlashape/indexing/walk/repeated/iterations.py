@@ -2,22 +2,24 @@
 
 Value numbering within one iteration: two producers with equal numbers have the same value.
 
-A number stands for where a value was computed, seen through tuples, copies, and the fusions and calls that it was handed to. Scalar arithmetic is
-compared by its opcode, attributes and operands' numbers, so that `i + 1` computed twice has one number.
+A number stands for where a value was computed, seen through tuples, copies, and the fusions and calls that it was
+handed to. Scalar arithmetic is compared by its opcode, attributes and operands' numbers, so that `i + 1` computed twice
+has one number.
 
 Following a state through the iterations of a computation: what it depends on one iteration ago, two iterations ago, …
 
 The algorithm that while loops and scans share, in plain words.
 
-- *State*: the leaves of the tuple that the body takes and returns. A `Frontier` holds, for each leaf of it, the set of maps that lead there from the
-  array asked about.
+- *State*: the leaves of the tuple that the body takes and returns. A `Frontier` holds, for each leaf of it, the set of
+  maps that lead there from the array asked about.
 - *Start*: the frontier after 0 iterations holds the identity at the leaf asked about.
-- *Step*: one iteration. Every map of the frontier is composed with every map of the body from the leaf that it has reached to the leaves of the state
-  one iteration before (going forwards: after). The results are the next frontier. An offset within the body has another value in each iteration, so
-  its runtime variable becomes a range variable with the same bounds. Variables that have the same value within one iteration become the same
-  range variable (`value_numbers`).
-- *End*, of `StateWalk.frontiers` (for a known number of iterations): after that number of iterations, or when a frontier equals an earlier one; then
-  they repeat with that period, and the frontier after any number of iterations is known.
+- *Step*: one iteration. Every map of the frontier is composed with every map of the body from the leaf that it has
+  reached to the leaves of the state one iteration before (going forwards: after). The results are the next frontier. An
+  offset within the body has another value in each iteration, so its runtime variable becomes a range variable with the
+  same bounds. Variables that have the same value within one iteration become the same range variable (`value_numbers`).
+- *End*, of `StateWalk.frontiers` (for a known number of iterations): after that number of iterations, or when a
+  frontier equals an earlier one; then they repeat with that period, and the frontier after any number of iterations is
+  known.
 - *End*, of `StateWalk.closure` (for an unknown number): when no step adds a map to the union of all frontiers.
 
     body: (i, x) -> (i + 1, reverse(x))       x has 8 elements
@@ -26,12 +28,14 @@ The algorithm that while loops and scans share, in plain words.
     after 1 iteration:  x reads x by (d0) -> (-d0 + 7)
     after 2 iterations: x reads x by (d0) -> (d0)           the frontier after 0 iterations again: a period of 2
 
-What is given up, because maps may multiply or grow without end (`x = concatenate(x[1:], y)` shifts by one more in each iteration):
+What is given up, because maps may multiply or grow without end (`x = concatenate(x[1:], y)` shifts by one more in each
+iteration):
 
-- `frontiers` ends with an unknown period after `MAX_ITERATIONS`, or when a leaf has more than `MAX_ACCESSES` maps. The caller then falls back to
-  `closure` or to "every element".
+- `frontiers` ends with an unknown period after `MAX_ITERATIONS`, or when a leaf has more than `MAX_ACCESSES` maps. The
+  caller then falls back to `closure` or to "every element".
 - `closure` replaces the maps of a leaf that has `MAX_ACCESSES` of them by "every element", marked as conservative.
-- A single map with more than `SPARE_RANGES` extra range variables or more than `MAX_NODES` nodes becomes "every element" too.
+- A single map with more than `SPARE_RANGES` extra range variables or more than `MAX_NODES` nodes becomes "every
+  element" too.
 """
 
 from __future__ import annotations
@@ -127,7 +131,9 @@ class ValueNumbers:
         return computed_by, leaf
 
     def _runs_once(self, computation: HloComputation) -> bool:
-        """Whether an iteration runs it once: it is the body, or is called by one instruction of a computation that runs once."""
+        """Whether an iteration runs it once: it is the body, or is called by one instruction of a computation that runs
+        once.
+        """
         while computation is not self._body:
             caller = self._caller(computation)
             if caller is None:
@@ -156,21 +162,28 @@ class ValueNumbers:
 
 
 MAX_INSTRUCTIONS = 1 << 8
-"""Instructions of a body, with what it calls, whose maps are followed. Of a larger body only the dependencies between arrays are used."""
+"""Instructions of a body, with what it calls, whose maps are followed. Of a larger body only the dependencies between
+arrays are used.
+"""
 
 MAX_ACCESSES = 32
 """Different maps to one leaf of the state, before they are given up for "every element"."""
 MAX_ITERATIONS = 32
 """Iterations that are followed one by one."""
 SPARE_RANGES = 2
-"""Range variables of a map beyond one for each dimension of what it leads to, before it is given up for "every element"."""
+"""Range variables of a map beyond one for each dimension of what it leads to, before it is given up for "every
+element".
+"""
 MAX_NODES = 1 << 8
-"""Nodes of a map's expressions, before it is given up for "every element": divisions may double them in every iteration."""
+"""Nodes of a map's expressions, before it is given up for "every element": divisions may double them in every
+iteration.
+"""
 
 Dims: TypeAlias = tuple[int, ...]
 Frontier: TypeAlias = dict[int, dict[OperandIndexing, None]]
-"""For each leaf of the state, the maps that lead there after some number of iterations, each once. They have no runtime variables, and the leaf is
-theirs."""
+"""For each leaf of the state, the maps that lead there after some number of iterations, each once. They have no runtime
+variables, and the leaf is theirs.
+"""
 Compose: TypeAlias = Callable[[OperandIndexing, OperandIndexing], OperandIndexing]
 StepMaps: TypeAlias = Callable[[int], Coroutine[Sequence[OperandIndexing]]]
 """The maps of one iteration from a leaf of the state; the `leaf` of each map says where it leads."""
@@ -181,7 +194,9 @@ class Frontiers(NamedTuple):
 
     listed: list[Frontier]
     period: int | None
-    """The last frontier equals the one this many before it, and all later ones repeat. None: nothing is known beyond the last one."""
+    """The last frontier equals the one this many before it, and all later ones repeat. None: nothing is known beyond
+    the last one.
+    """
 
     def after(self, count: int) -> Frontier | None:
         """The frontier after so many iterations; None where it is not known.
@@ -205,7 +220,9 @@ def start_at(dims: Dims, leaf: int) -> Frontier:
 
 
 def every_element(dims: Dims, target: Dims, leaf: int, *, exchanges: bool = False) -> OperandIndexing:
-    """The conservative access to every element of a leaf of the sizes `target`. `exchanges`: on a replica that is not known."""
+    """The conservative access to every element of a leaf of the sizes `target`. `exchanges`: on a replica that is not
+    known.
+    """
     replica = ReplicaIndexing(IndexingMap.undefined()) if exchanges else None
     return OperandIndexing(everything(dims, target).map, (), replica, leaf, is_conservative=True)
 
@@ -213,7 +230,8 @@ def every_element(dims: Dims, target: Dims, leaf: int, *, exchanges: bool = Fals
 class StateWalk:
     """Follows an array through the iterations of a body.
 
-    `dims` are the sizes of the array, `sizes` those of the leaves of the state that steps lead to, and `step_maps` gives the maps of one iteration.
+    `dims` are the sizes of the array, `sizes` those of the leaves of the state that steps lead to, and `step_maps`
+    gives the maps of one iteration.
     `exchanges`: some step reads what other replicas hold.
     """
 
@@ -260,7 +278,9 @@ class StateWalk:
         return Frontiers(listed, None)
 
     def closure(self, first: Frontier) -> Coroutine[Frontier]:
-        """The union of the frontiers after any number of iterations. A leaf that too many maps lead to is reached in every element."""
+        """The union of the frontiers after any number of iterations. A leaf that too many maps lead to is reached in
+        every element.
+        """
         union: Frontier = {leaf: dict(accesses) for leaf, accesses in first.items()}
         pending = deque([access for accesses in first.values() for access in accesses])
         given_up: set[int] = set()
@@ -294,7 +314,9 @@ class StateWalk:
         return {leaf: accesses for leaf, accesses in union.items() if accesses}
 
     def through_step(self, access: OperandIndexing, second: OperandIndexing) -> OperandIndexing:
-        """The composition of a map with a map of one iteration, without runtime variables; "every element" where it grows too large."""
+        """The composition of a map with a map of one iteration, without runtime variables; "every element" where it
+        grows too large.
+        """
         spend(1)
         if access.map == self._identity and access.replica is None and access.knowledge is Knowledge.EXACT:
             composed = second.simplify()
@@ -352,7 +374,9 @@ def _without_determined_ranges(indexing_map: IndexingMap, first: int) -> Indexin
 
     An iteration that writes one row at an offset gives `d0 - s0 in [0, 0]`: then s0 is d0.
 
-    >>> _without_determined_ranges(IndexingMap.parse("(d0)[s0] -> (s0), domain: d0 in [0, 9], s0 in [0, 9], d0 - s0 in [0, 0]"), 0).simplify()
+    >>> _without_determined_ranges(
+    ...     IndexingMap.parse("(d0)[s0] -> (s0), domain: d0 in [0, 9], s0 in [0, 9], d0 - s0 in [0, 0]"), 0
+    ... ).simplify()
     (d0)[s0] -> (d0), domain: d0 in [0, 9], s0 in [0, 9]
     """
     for number in range(first, len(indexing_map.ranges)):

@@ -1,18 +1,22 @@
-"""The maps of a scan: a computation that takes one slice of each input after the other, and what it carried over from the slice before.
+"""The maps of a scan: a computation that takes one slice of each input after the other, and what it carried over from
+the slice before.
 
 Hard code: read `iterations` first, which holds the algorithm.
 
-Operands are the inputs, then the initial values of the carries; results are the stacked outputs, then the final values of the carries. Inputs and
-outputs have the scanned dimension, the slices that the body sees do not. Step t of n takes slice t, of a reversed scan slice n - 1 - t.
+Operands are the inputs, then the initial values of the carries; results are the stacked outputs, then the final values
+of the carries. Inputs and outputs have the scanned dimension, the slices that the body sees do not. Step t of n takes
+slice t, of a reversed scan slice n - 1 - t.
 
 Plain words:
 
-- *State*: the carries. From a slice of an output, the walk goes back through the body: to slices of the inputs in the same step, and through the
-  carries to slices in earlier steps. (From a slice of an input it goes forwards.)
+- *State*: the carries. From a slice of an output, the walk goes back through the body: to slices of the inputs in the
+  same step, and through the carries to slices in earlier steps. (From a slice of an input it goes forwards.)
 - *Frontier k* holds the maps between slices that lie k steps apart: that number is the **lag**.
-- *End*: as in `iterations`, after n steps or when the frontiers repeat. A map that appears in frontiers 2, 3, 4, … has the lags "2 to n".
-- *Placing*: a map between slices with a run of lags becomes a map between whole arrays. It gets the scanned dimension on both sides, and a constraint
-  that the two steps lie that far apart. Where there are several lags, the step on the far side is a range variable.
+- *End*: as in `iterations`, after n steps or when the frontiers repeat. A map that appears in frontiers 2, 3, 4, … has
+  the lags "2 to n".
+- *Placing*: a map between slices with a run of lags becomes a map between whole arrays. It gets the scanned dimension
+  on both sides, and a constraint that the two steps lie that far apart. Where there are several lags, the step on the
+  far side is a range variable.
 
     a cumulative sum of 4 elements: carry and output are carry + slice
 
@@ -20,8 +24,8 @@ Plain words:
     frontier 1: through the carry, the input's slice one step before, by () -> (): the frontiers repeat with period 1
     placed:     (d0)[s0] -> (s0), domain: d0 in [0, 3], s0 in [0, 3], d0 - s0 in [0, 3]
 
-What is given up: what `iterations` gives up. For the lags whose frontiers are not known, every element of an array that matters at all is named, marked
-as conservative.
+What is given up: what `iterations` gives up. For the lags whose frontiers are not known, every element of an array that
+matters at all is named, marked as conservative.
 """
 
 from __future__ import annotations
@@ -51,7 +55,9 @@ from xlashape.symbolic.expr.substitute import substitute
 
 
 class _Lags(NamedTuple):
-    """How many steps lie between a slice that is read and the slice that it is read for: `least`, `least` + `stride`, … up to `most`."""
+    """How many steps lie between a slice that is read and the slice that it is read for: `least`, `least` + `stride`, …
+    up to `most`.
+    """
 
     least: int
     most: int
@@ -64,7 +70,9 @@ class _Array(NamedTuple):
     sizes: Dims
     """Of a slice, or of a carry."""
     step: int | None
-    """The step after which a carry has its value: -1 for an initial value, n - 1 for a final one. None for a stacked array of slices."""
+    """The step after which a carry has its value: -1 for an initial value, n - 1 for a final one. None for a stacked
+    array of slices.
+    """
 
 
 class Scan:
@@ -168,7 +176,9 @@ class _ScanWalk:
         return tuple([OperandIndexingSet(self._accesses(followed, number)) for number in range(len(self.targets))])
 
     def _step_maps(self, leaf: int) -> Coroutine[Sequence[OperandIndexing]]:
-        """The maps of the body from the source, or from a carry that the walk has reached; a slice is reached once and for all."""
+        """The maps of the body from the source, or from a carry that the walk has reached; a slice is reached once and
+        for all.
+        """
         if leaf == _SOURCE:
             leaf = self.number
         elif leaf < self.first_target_carry:
@@ -303,7 +313,9 @@ class _ScanWalk:
         return Interval(max(steps.lower + low, 0), min(steps.upper + high, self.scan.count - 1))
 
     def _step_or_index(self, value: Expr) -> Expr:
-        """The step that takes the slice of an index along the scanned dimension; or the index of the slice that a step takes."""
+        """The step that takes the slice of an index along the scanned dimension; or the index of the slice that a step
+        takes.
+        """
         return -value + (self.scan.count - 1) if self.scan.is_reverse else value
 
     def _indices(self, steps: Interval) -> Interval:
@@ -326,7 +338,8 @@ _SOURCE = -1
 
 
 def _runs(lags: list[int], last: int, period: int | None, count: int) -> Iterator[_Lags]:
-    """Ascending lags as runs. `last` is the last lag that was followed; lags within the last `period` go on with that stride up to `count`.
+    """Ascending lags as runs. `last` is the last lag that was followed; lags within the last `period` go on with that
+    stride up to `count`.
 
     >>> list(_runs([0, 1, 2, 5], last=5, period=None, count=100))
     [_Lags(least=0, most=2, stride=1), _Lags(least=5, most=5, stride=1)]

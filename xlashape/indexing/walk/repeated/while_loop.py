@@ -1,27 +1,32 @@
 """While loops: how often they run, and their maps.
 
-How often a while loop runs, where that is known before it runs: its backend configuration says so, or a counter goes from a constant to a constant.
+How often a while loop runs, where that is known before it runs: its backend configuration says so, or a counter goes
+from a constant to a constant.
 
 Matches XLA's known trip counts and its plain pattern of an induction variable.
 
 The maps of a while loop. Hard code: read `iterations` first, which holds the algorithm.
 
-The state is what the body takes and returns. From an output, the walk goes from the last iteration back to the first; from the operand, forwards.
+The state is what the body takes and returns. From an output, the walk goes from the last iteration back to the first;
+from the operand, forwards.
 
 - The number of iterations is known (`trip_count`): an element comes from where that many iterations lead.
-- It is not known: an element comes from where any number of iterations leads, none included. The condition decides how often the body runs, so an
-  array that the body changes depends on what the condition reads as well.
+- It is not known: an element comes from where any number of iterations leads, none included. The condition decides how
+  often the body runs, so an array that the body changes depends on what the condition reads as well.
 - A leaf that the body returns unchanged is the leaf that came in, whatever the number.
 
     while (i, x) with i < 3: (i + 1, reverse(x))
 
-    The trip count is 3. Output x reads the operand's x by (d0) -> (-d0 + 7), what three reversals are, and does not read i.
+    The trip count is 3. Output x reads the operand's x by (d0) -> (-d0 + 7), what three reversals are, and does not
+    read i.
 
 What is given up:
 
-- An offset within the body may have any value within its bounds in each iteration: iterations do not know of one another.
-- Where the frontiers are given up (see `iterations`), or the body runs more than `MAX_INSTRUCTIONS` instructions, as that of a transformer's layers
-  does, only the dependencies between arrays are used: every element of each array that matters, marked as conservative.
+- An offset within the body may have any value within its bounds in each iteration: iterations do not know of one
+  another.
+- Where the frontiers are given up (see `iterations`), or the body runs more than `MAX_INSTRUCTIONS` instructions, as
+  that of a transformer's layers does, only the dependencies between arrays are used: every element of each array that
+  matters, marked as conservative.
 """
 
 from __future__ import annotations
@@ -97,7 +102,9 @@ _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE"}
 
 
 def _counted(loop: HloInstruction, body: HloComputation, condition: HloComputation) -> int | None:
-    """The number where the condition compares a leaf of the state with a constant, and the body adds a constant to that leaf."""
+    """The number where the condition compares a leaf of the state with a constant, and the body adds a constant to that
+    leaf.
+    """
     test, _ = origin(condition.root, 0)
     if test.proto.opcode != Opcode.COMPARE or len(test.operands) != 2:
         return None
@@ -133,7 +140,8 @@ def _increment(body: HloComputation, leaf: int) -> int | None:
 
 
 def _step_count(start: int, limit: int, step: int, direction: str) -> int | None:
-    """How often `step` is added to `start` while the comparison of the sum with `limit` holds; None where it holds forever.
+    """How often `step` is added to `start` while the comparison of the sum with `limit` holds; None where it holds
+    forever.
 
     >>> _step_count(0, 10, 3, "LT"), _step_count(10, 0, -5, "GE"), _step_count(0, 10, 3, "NE")
     (4, 3, None)
@@ -166,7 +174,9 @@ def _fits(value: int, shape: Shape) -> bool:
 
 
 class WhileLoop:
-    """A while loop. The constructor raises InvalidModuleError unless body and condition take, and the body returns, what the loop returns."""
+    """A while loop. The constructor raises InvalidModuleError unless body and condition take, and the body returns,
+    what the loop returns.
+    """
 
     def __init__(self, instruction: HloInstruction, compose: Compose, known: KnownContents) -> None:
         self.instruction = instruction
@@ -281,7 +291,9 @@ class WhileLoop:
         return [access.with_leaf(output) for output, writes in enumerate(answer) for access in writes]
 
     def _add_condition(self, dims: Dims, union: Frontier) -> Coroutine[None]:
-        """Adds that elements which the condition reads, in any iteration, take part in every element that the body changes."""
+        """Adds that elements which the condition reads, in any iteration, take part in every element that the body
+        changes.
+        """
         exchanges = self._body_and_condition()[1].contents.exchanges
         walk = StateWalk(self.condition, dims, {0: ()}, self._maps_forward, self.compose, exchanges=exchanges)
         for leaf, accesses in [(leaf, list(accesses)) for leaf, accesses in union.items()]:
@@ -315,7 +327,9 @@ class WhileLoop:
         return not self._is_given_up and instructions <= MAX_INSTRUCTIONS
 
     def _give_up(self, error: LimitExceededError) -> None:
-        """The body reads an array in too many ways: from now on only dependencies are used. Raises any other error again."""
+        """The body reads an array in too many ways: from now on only dependencies are used. Raises any other error
+        again.
+        """
         if error.limit != ACCESSES:
             raise error
         self._is_given_up = True

@@ -110,8 +110,10 @@ def reshape_is_bitcast(input_shape: Shape, output_shape: Shape, ignore_element_t
 
     False unless both have the same number of elements. A reshape of an array without elements always is a bitcast.
 
-    >>> reshape_is_bitcast(Shape.parse("f32[2,3]{1,0}"), Shape.parse("f32[6]")), reshape_is_bitcast(
-    ...     Shape.parse("f32[2,3]{0,1}"), Shape.parse("f32[6]"))
+    >>> (
+    ...     reshape_is_bitcast(Shape.parse("f32[2,3]{1,0}"), Shape.parse("f32[6]")),
+    ...     reshape_is_bitcast(Shape.parse("f32[2,3]{0,1}"), Shape.parse("f32[6]")),
+    ... )
     (True, False)
     """
     source, target = array_of(input_shape), array_of(output_shape)
@@ -335,7 +337,9 @@ def get_normalized_logical_transpose_shape(
     becomes one dimension with the permutation (0,). InvalidShapeError unless the two shapes are those of a transpose
     with these `dimensions`, and for layouts that do not descend, for which XLA gives no answer.
 
-    >>> get_normalized_logical_transpose_shape(Shape.parse("f32[10,1,11,32]"), Shape.parse("f32[32,1,10,11]"), (3, 1, 0, 2))
+    >>> get_normalized_logical_transpose_shape(
+    ...     Shape.parse("f32[10,1,11,32]"), Shape.parse("f32[32,1,10,11]"), (3, 1, 0, 2)
+    ... )
     ((32, 110), (1, 0))
     """
     source, target = array_of(operand_shape), array_of(output_shape)

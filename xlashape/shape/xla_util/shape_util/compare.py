@@ -123,9 +123,16 @@ def equal(lhs: Shape, rhs: Shape, *, ignore: Iterable[str] = ()) -> bool:
     `tail_padding_alignment_in_elements`, `split_config_in_layout` or `minor_to_major_only_in_layout` (only the order
     counts).
 
-    >>> equal(Shape.parse("f32[2]{0}"), Shape.parse("f32[2]{0:M(8)}")), equal(Shape.parse("f32[2]"), Shape.parse("f32[<=2]"))
+    >>> (
+    ...     equal(Shape.parse("f32[2]{0}"), Shape.parse("f32[2]{0:M(8)}")),
+    ...     equal(Shape.parse("f32[2]"), Shape.parse("f32[<=2]")),
+    ... )
     (True, False)
-    >>> equal(Shape.parse("f32[2]{0:S(1)}"), Shape.parse("bf16[<=2]"), ignore=["fp_precision", "dynamic_dimension", "layout"])
+    >>> equal(
+    ...     Shape.parse("f32[2]{0:S(1)}"),
+    ...     Shape.parse("bf16[<=2]"),
+    ...     ignore=["fp_precision", "dynamic_dimension", "layout"],
+    ... )
     True
     """
     ignored = frozenset(ignore)
@@ -160,7 +167,10 @@ def is_prefix(prefix: Shape, shape: Shape, matches: Callable[[Shape, Shape], boo
     """Whether `shape` begins as `prefix` does: they match, or each element of the tuple `prefix` is a prefix of the
     element of `shape` with the same number. `shape` may have more elements; the empty tuple is a prefix of everything.
 
-    >>> is_prefix(Shape.parse("(f32[])"), Shape.parse("(f32[], s32[])")), is_prefix(Shape.parse("f32[]"), Shape.parse("(f32[])"))
+    >>> (
+    ...     is_prefix(Shape.parse("(f32[])"), Shape.parse("(f32[], s32[])")),
+    ...     is_prefix(Shape.parse("f32[]"), Shape.parse("(f32[])")),
+    ... )
     (True, False)
     """
     if matches(prefix, shape):

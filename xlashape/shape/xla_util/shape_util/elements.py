@@ -92,7 +92,10 @@ def element_can_upcast(from_: Shape, to: Shape) -> bool:
 
     `PrimitiveType.precision` is that order. It does not imply that values are kept: s64 comes before f4e2m1fn.
 
-    >>> element_can_upcast(Shape.parse("bf16[]"), Shape.parse("f32[]")), element_can_upcast(Shape.parse("f32[]"), Shape.parse("bf16[]"))
+    >>> (
+    ...     element_can_upcast(Shape.parse("bf16[]"), Shape.parse("f32[]")),
+    ...     element_can_upcast(Shape.parse("f32[]"), Shape.parse("bf16[]")),
+    ... )
     (True, False)
     """
     return array_of(from_).element_type.precision <= array_of(to).element_type.precision

@@ -129,7 +129,11 @@ def byte_size_of(shape: Shape, pointer_size: int | None = None, *, target: Targe
     >>> byte_size_of(Shape.parse("f32[3,5]{1,0:T(2,2)}")), byte_size_of(Shape.parse("(f32[3], s32[])"))
     (60, 16)
     >>> dynamic = Shape.parse("s64[<=4,1]")
-    >>> byte_size_of(dynamic), byte_size_of(dynamic, target="cpu"), byte_size_of(Shape.parse("(f32[3], s32[])"), target="tpu")
+    >>> (
+    ...     byte_size_of(dynamic),
+    ...     byte_size_of(dynamic, target="cpu"),
+    ...     byte_size_of(Shape.parse("(f32[3], s32[])"), target="tpu"),
+    ... )
     (32, 40, 512)
     """
     if target is None:
@@ -192,7 +196,10 @@ class BufferSize(NamedTuple):
 def buffers_of(shape: Shape, target: Target | str) -> tuple[BufferSize, ...]:
     """All buffers of a shape on a device, that of a tuple before those of its elements.
 
-    >>> [(str(buffer.shape_index), buffer.byte_size) for buffer in buffers_of(Shape.parse("(f32[], f32[256]{0:T(128)})"), "tpu")]
+    >>> [
+    ...     (str(buffer.shape_index), buffer.byte_size)
+    ...     for buffer in buffers_of(Shape.parse("(f32[], f32[256]{0:T(128)})"), "tpu")
+    ... ]
     [('{}', 512), ('{0}', 4096), ('{1}', 1024)]
     """
     device = Target.of(target)

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use xlashape::v1::shape_service_client::ShapeServiceClient;
 use xlashape::v1::{ByteSizeRequest, LinearOrder, ShapeInput};
-use xlashape::{Client, Map};
+use xlashape::{Client, EvaluableMap};
 
 const CALLS: usize = 2000;
 const POINTS: usize = 1_000_000;
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         bare.push(micros(stub.byte_size(request)).await);
     }
     let numbers: Vec<i64> = (0..POINTS as i64).flat_map(|i| [i / 128, i % 128]).collect();
-    let map = Map::parse(TEXT)?;
+    let map = EvaluableMap::try_from(client.parse_map(TEXT).await?)?;
     let (mut indices, mut here, mut there) = (f64::MAX, f64::MAX, f64::MAX);
     for _ in 0..5 {
         let shape = "f32[8000,128]{1,0:T(8,128)}";

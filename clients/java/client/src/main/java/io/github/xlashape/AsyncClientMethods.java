@@ -12,10 +12,16 @@ import io.github.xlashape.v1.DeleteModuleRequest;
 import io.github.xlashape.v1.DescribeShapeRequest;
 import io.github.xlashape.v1.DiffRequest;
 import io.github.xlashape.v1.DiffResponse;
+import io.github.xlashape.v1.DrawRequest;
+import io.github.xlashape.v1.DrawResponse;
 import io.github.xlashape.v1.EvaluateMapBatchRequest;
 import io.github.xlashape.v1.EvaluateMapBatchResponse;
 import io.github.xlashape.v1.EvaluateMapRequest;
 import io.github.xlashape.v1.GetModuleRequest;
+import io.github.xlashape.v1.GetTextRequest;
+import io.github.xlashape.v1.GetTextResponse;
+import io.github.xlashape.v1.GraphRequest;
+import io.github.xlashape.v1.GraphResponse;
 import io.github.xlashape.v1.HloServiceGrpc;
 import io.github.xlashape.v1.IndexingServiceGrpc;
 import io.github.xlashape.v1.InstructionMapsRequest;
@@ -42,6 +48,8 @@ import io.github.xlashape.v1.ProfileRequest;
 import io.github.xlashape.v1.ProfileResponse;
 import io.github.xlashape.v1.ReadsRequest;
 import io.github.xlashape.v1.ReadsResponse;
+import io.github.xlashape.v1.RecognizeRequest;
+import io.github.xlashape.v1.RecognizeResponse;
 import io.github.xlashape.v1.ReportServiceGrpc;
 import io.github.xlashape.v1.ShapeDescription;
 import io.github.xlashape.v1.ShapeInput;
@@ -54,6 +62,7 @@ import io.github.xlashape.v1.TileRequest;
 import io.github.xlashape.v1.TileResponse;
 import io.github.xlashape.v1.VerifyRequest;
 import io.github.xlashape.v1.VerifyResponse;
+import io.github.xlashape.v1.ViewServiceGrpc;
 import io.github.xlashape.v1.WhyRequest;
 import io.github.xlashape.v1.WhyResponse;
 import java.util.List;
@@ -228,7 +237,7 @@ abstract class AsyncClientMethods {
   }
 
   /**
-   * {@link #reads} a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+   * Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
    *
    * @param map the map
    * @return an indexing map in both forms
@@ -287,7 +296,7 @@ abstract class AsyncClientMethods {
   /**
    * Reports why buffers are as large as they are, and what would make them smaller.
    *
-   * @param request what to report: {@link #why} buffers are as large as they are, and what would make them smaller
+   * @param request what to report: Why buffers are as large as they are, and what would make them smaller
    * @return the answer of the report {@code why}
    */
   public CompletableFuture<WhyResponse> why(WhyRequest request) {
@@ -297,8 +306,7 @@ abstract class AsyncClientMethods {
   /**
    * Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
    *
-   * @param request what to report: How many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding
-   *     the largest
+   * @param request what to report: How many bytes a shape takes, or which buffers of a program have the most padding
    * @return the answer of the report {@code size}
    */
   public CompletableFuture<SizeResponse> size(SizeRequest request) {
@@ -395,5 +403,45 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<VerifyResponse> verify(VerifyRequest request) {
     return calls.askAsync(ReportServiceGrpc.getVerifyMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Says what a text or a file is, and gives it in the form in which the other RPCs take it.
+   *
+   * @param request what somebody has pasted, dropped or opened
+   * @return what the content is
+   */
+  public CompletableFuture<RecognizeResponse> recognize(RecognizeRequest request) {
+    return calls.askAsync(ViewServiceGrpc.getRecognizeMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Draws a shape, what an instruction or a map reads, or the memory of a module over time.
+   *
+   * @param request what to draw, and how
+   * @return a picture
+   */
+  public CompletableFuture<DrawResponse> draw(DrawRequest request) {
+    return calls.askAsync(ViewServiceGrpc.getDrawMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Returns lines of a module's text, as XLA writes it.
+   *
+   * @param request which lines to return
+   * @return lines of text
+   */
+  public CompletableFuture<GetTextResponse> getText(GetTextRequest request) {
+    return calls.askAsync(ViewServiceGrpc.getGetTextMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Returns instructions and what connects them, as parallel arrays.
+   *
+   * @param request which instructions to return
+   * @return instructions as parallel arrays: each of the first group has an entry for each instruction
+   */
+  public CompletableFuture<GraphResponse> graph(GraphRequest request) {
+    return calls.askAsync(ViewServiceGrpc.getGraphMethod(), request, answer -> answer);
   }
 }

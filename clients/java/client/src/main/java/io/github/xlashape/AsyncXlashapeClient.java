@@ -7,12 +7,18 @@ import io.github.xlashape.v1.HloServiceGrpc;
 import io.github.xlashape.v1.PutModuleRequest;
 import io.github.xlashape.v1.UploadModuleRequest;
 import io.grpc.Status;
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
+import java.util.Iterator;
 import java.util.concurrent.CompletableFuture;
-import java.util.stream.IntStream;
+import java.util.function.LongConsumer;
+import java.util.stream.Stream;
 
 /**
  * The calls of {@link XlashapeClient} that have one answer, without waiting for it. A future that fails has an {@link XlashapeException}. Cancelling a
@@ -47,13 +53,48 @@ public final class AsyncXlashapeClient extends AsyncClientMethods {
       return calls.askAsync(HloServiceGrpc.getPutModuleMethod(), request, answer -> new Upload(answer.getModule(), true));
     }
     UploadModuleRequest first = UploadModuleRequest.newBuilder().setSha256(digest).setSizeBytes(content.length).build();
-    return calls.exchange(
-        HloServiceGrpc.getUploadModuleMethod(),
-        IntStream.rangeClosed(0, (content.length - 1) / PART_BYTES).map(i -> i * PART_BYTES).mapToObj(start -> {
-          ByteString data = ByteString.copyFrom(content, start, Math.min(PART_BYTES, content.length - start));
-          return (start == 0 ? first.toBuilder() : UploadModuleRequest.newBuilder()).setData(data).build();
-        }).iterator(),
-        answers -> new Upload(Calls.only(answers).getModule(), true));
+    return send(new ByteArrayInputStream(content), first, sent -> {});
+  }
+
+  private CompletableFuture<Upload> send(InputStream from, UploadModuleRequest first, LongConsumer progress) {
+    Iterator<ByteString> parts = Stream.generate(() -> part(from)).takeWhile(part -> !part.isEmpty()).iterator();
+    Iterator<UploadModuleRequest> requests = new Iterator<>() {
+      private long sent;
+
+      @Override
+      public boolean hasNext() {
+        return parts.hasNext();
+      }
+
+      @Override
+      public UploadModuleRequest next() {
+        UploadModuleRequest.Builder request = sent == 0 ? first.toBuilder() : UploadModuleRequest.newBuilder();
+        request.setData(parts.next());
+        sent += request.getData().size();
+        progress.accept(sent);
+        return request.build();
+      }
+    };
+    return calls.exchange(HloServiceGrpc.getUploadModuleMethod(), requests, answers -> new Upload(Calls.only(answers).getModule(), true));
+  }
+
+  private static ByteString part(InputStream from) {
+    try {
+      return UnsafeByteOperations.unsafeWrap(from.readNBytes(PART_BYTES));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /**
+   * Stores a module that is sent while it is read, in parts of 1 MiB, whether or not the server has it.
+   *
+   * @param from where its content is read, to the end, by a thread of gRPC's; it is not closed
+   * @param progress is told how many bytes were sent, with each part
+   * @return the module; the cause of an error may be the {@link UncheckedIOException} of reading
+   */
+  public CompletableFuture<Upload> uploadModule(InputStream from, LongConsumer progress) {
+    return send(from, UploadModuleRequest.getDefaultInstance(), progress);
   }
 
   private static String sha256(byte[] content) {

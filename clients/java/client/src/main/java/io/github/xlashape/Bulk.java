@@ -3,7 +3,9 @@ package io.github.xlashape;
 import com.google.protobuf.Message;
 import io.github.xlashape.v1.DescribeShapeRequest;
 import io.github.xlashape.v1.IndexingMap;
+import io.github.xlashape.v1.IndexingServiceGrpc;
 import io.github.xlashape.v1.MapInput;
+import io.github.xlashape.v1.ParseMapRequest;
 import io.github.xlashape.v1.ShapeInput;
 import io.github.xlashape.v1.ShapeServiceGrpc;
 import java.util.AbstractList;
@@ -31,16 +33,13 @@ final class Bulk {
         ShapeServiceGrpc.getDescribeShapeMethod(), request, answer -> (int) Calls.only(answer.getDescriptionsList()).getRank());
   }
 
-  /** How many numbers a point of a map has. */
+  /** How many numbers a point of a map has. The server reads a map in text. */
   static CompletableFuture<Integer> width(Calls calls, MapInput map) {
-    IndexingMap message = map.getMap();
-    try {
-      return CompletableFuture.completedFuture(map.hasMap()
-          ? message.getDimensionsCount() + message.getRangesCount() + message.getRuntimeCount()
-          : EvaluableMap.parse(map.getText()).variables());
-    } catch (XlashapeException e) {
-      return CompletableFuture.failedFuture(e);
-    }
+    ParseMapRequest request = ParseMapRequest.newBuilder().addMaps(map).build();
+    CompletableFuture<IndexingMap> read = map.hasMap()
+        ? CompletableFuture.completedFuture(map.getMap())
+        : calls.askAsync(IndexingServiceGrpc.getParseMapMethod(), request, answer -> Calls.only(answer.getMapsList()).getMap());
+    return read.thenApply(message -> message.getDimensionsCount() + message.getRangesCount() + message.getRuntimeCount());
   }
 
   /**

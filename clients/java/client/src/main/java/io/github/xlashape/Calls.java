@@ -27,16 +27,16 @@ import java.util.stream.StreamSupport;
 import org.jspecify.annotations.Nullable;
 
 /** Calls of all kinds, whose errors are {@link XlashapeException}s. Cancelling a future cancels its call. */
-record Calls(Channel channel, Duration timeout) {
+record Calls(Channel channel, Duration timeout, Duration streamTimeout) {
 
-  private CallOptions options() {
+  private static CallOptions within(Duration timeout) {
     return timeout.isZero() ? CallOptions.DEFAULT : CallOptions.DEFAULT.withDeadlineAfter(timeout.toNanos(), TimeUnit.NANOSECONDS);
   }
 
   /** The result of `read` on the answer. */
   <Q, A, R> R ask(MethodDescriptor<Q, A> method, Q request, Function<A, R> read) {
     try {
-      return read.apply(ClientCalls.blockingUnaryCall(channel, method, options(), request));
+      return read.apply(ClientCalls.blockingUnaryCall(channel, method, within(timeout), request));
     } catch (StatusRuntimeException e) {
       throw XlashapeException.of(e);
     }
@@ -44,21 +44,35 @@ record Calls(Channel channel, Duration timeout) {
 
   <Q, A, R> CompletableFuture<R> askAsync(MethodDescriptor<Q, A> method, Q request, Function<A, R> read) {
     Reader<Q, A, R> reader = new Reader<>(answers -> read.apply(only(answers)), call -> {});
-    ClientCalls.asyncUnaryCall(channel.newCall(method, options()), request, reader);
+    ClientCalls.asyncUnaryCall(channel.newCall(method, within(timeout)), request, reader);
     return reader.result;
   }
 
   /** The result of `read` on all answers. Requests are sent as fast as the connection takes them, and answers are received meanwhile. */
   <Q, A, R> CompletableFuture<R> exchange(MethodDescriptor<Q, A> method, Iterator<Q> requests, Function<List<A>, R> read) {
-    Reader<Q, A, R> reader = new Reader<>(read, call -> call.setOnReadyHandler(() -> {
-      while (call.isReady() && requests.hasNext()) {
-        call.onNext(requests.next());
-        if (!requests.hasNext()) {
-          call.onCompleted();
+    CompletableFuture<R> result = new CompletableFuture<>();
+    Reader<Q, A, R> reader = new Reader<>(result, new ArrayList<>(), read, call -> call.setOnReadyHandler(new Runnable() {
+      private boolean ended;
+
+      @Override
+      public void run() {
+        try {
+          while (!ended && call.isReady()) {
+            ended = !requests.hasNext();
+            if (ended) {
+              call.onCompleted();
+            } else {
+              call.onNext(requests.next());
+            }
+          }
+        } catch (RuntimeException | Error e) {
+          ended = true;
+          result.completeExceptionally(XlashapeException.of(e));
+          call.cancel("the requests failed", e);
         }
       }
     }));
-    ClientCalls.asyncBidiStreamingCall(channel.newCall(method, options()), reader);
+    ClientCalls.asyncBidiStreamingCall(channel.newCall(method, within(streamTimeout)), reader);
     return reader.result;
   }
 
@@ -98,7 +112,7 @@ record Calls(Channel channel, Duration timeout) {
 
   /** The answers as they come. Closing the stream cancels the call. */
   <Q, A> Stream<A> answers(MethodDescriptor<Q, A> method, Q request) {
-    ClientCall<Q, A> call = channel.newCall(method, options());
+    ClientCall<Q, A> call = channel.newCall(method, within(streamTimeout));
     Iterator<A> answers = ClientCalls.blockingServerStreamingCall(call, request);
     return streamOf(() -> {
       try {

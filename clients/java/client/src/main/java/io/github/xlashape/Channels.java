@@ -1,14 +1,21 @@
 package io.github.xlashape;
 
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptor;
+import io.grpc.ForwardingClientCall.SimpleForwardingClientCall;
 import io.grpc.Grpc;
 import io.grpc.ManagedChannel;
 import io.grpc.ManagedChannelBuilder;
 import io.grpc.ManagedChannelRegistry;
 import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
 import io.grpc.Status;
-import io.grpc.stub.MetadataUtils;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 
 /** Makes gRPC's channels of options. */
 final class Channels {
@@ -22,11 +29,13 @@ final class Channels {
       ManagedChannelBuilder<?> builder = Grpc.newChannelBuilder(target, options.credentials)
           .defaultServiceConfig(serviceConfig(options.attempts))
           .enableRetry()
+          .userAgent("xlashape-java/" + XlashapeClient.VERSION)
           .maxInboundMessageSize(options.maxAnswerBytes);
       if (options.token != null) {
-        Metadata headers = new Metadata();
-        headers.put(AUTHORIZATION, "Bearer " + options.token);
-        builder.intercept(MetadataUtils.newAttachHeadersInterceptor(headers));
+        builder.intercept(authorizing(options.token));
+      }
+      if (options.keepalive != null) {
+        builder.keepAliveTime(options.keepalive.toMillis(), TimeUnit.MILLISECONDS);
       }
       options.channelOptions.accept(builder);
       return builder.build();
@@ -34,6 +43,25 @@ final class Channels {
       // An address that is not valid, or a certificate or key that cannot be read.
       throw new XlashapeException(Status.Code.INVALID_ARGUMENT, "INVALID_ARGUMENT", String.valueOf(e.getMessage()), Map.of(), e);
     }
+  }
+
+  /** Sends the token of each call. */
+  private static ClientInterceptor authorizing(Supplier<String> token) {
+    return new ClientInterceptor() {
+      @Override
+      public <Q, A> ClientCall<Q, A> interceptCall(MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
+        return new SimpleForwardingClientCall<>(next.newCall(method, options)) {
+          @Override
+          public void start(Listener<A> listener, Metadata headers) {
+            String given = token.get();
+            if (!given.isEmpty()) {
+              headers.put(AUTHORIZATION, "Bearer " + given);
+            }
+            super.start(listener, headers);
+          }
+        };
+      }
+    };
   }
 
   /** Lets gRPC repeat calls, and spread them over all addresses. gRPC takes numbers as doubles. */
@@ -48,6 +76,10 @@ final class Channels {
         "maxBackoff", "2s",
         "backoffMultiplier", 2.0,
         "retryableStatusCodes", List.of("UNAVAILABLE"));
-    return Map.of("loadBalancingConfig", balancing, "methodConfig", List.of(Map.of("name", List.of(Map.of()), "retryPolicy", policy)));
+    List<Map<String, String>> names = ClientMethods.RETRIED.stream()
+        .map(path -> path.split("/"))
+        .map(parts -> Map.of("service", parts[0], "method", parts[1]))
+        .toList();
+    return Map.of("loadBalancingConfig", balancing, "methodConfig", List.of(Map.of("name", names, "retryPolicy", policy)));
   }
 }

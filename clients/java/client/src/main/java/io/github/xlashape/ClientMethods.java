@@ -14,7 +14,13 @@ import io.github.xlashape.v1.DeleteModuleRequest;
 import io.github.xlashape.v1.DescribeShapeRequest;
 import io.github.xlashape.v1.DiffRequest;
 import io.github.xlashape.v1.DiffResponse;
+import io.github.xlashape.v1.DrawRequest;
+import io.github.xlashape.v1.DrawResponse;
 import io.github.xlashape.v1.GetModuleRequest;
+import io.github.xlashape.v1.GetTextRequest;
+import io.github.xlashape.v1.GetTextResponse;
+import io.github.xlashape.v1.GraphRequest;
+import io.github.xlashape.v1.GraphResponse;
 import io.github.xlashape.v1.HloServiceGrpc;
 import io.github.xlashape.v1.IndexingMapsRequest;
 import io.github.xlashape.v1.IndexingMapsResponse;
@@ -45,6 +51,8 @@ import io.github.xlashape.v1.ProfileRequest;
 import io.github.xlashape.v1.ProfileResponse;
 import io.github.xlashape.v1.ReadsRequest;
 import io.github.xlashape.v1.ReadsResponse;
+import io.github.xlashape.v1.RecognizeRequest;
+import io.github.xlashape.v1.RecognizeResponse;
 import io.github.xlashape.v1.ReportServiceGrpc;
 import io.github.xlashape.v1.ShapeDescription;
 import io.github.xlashape.v1.ShapeInput;
@@ -53,10 +61,12 @@ import io.github.xlashape.v1.ShapeSize;
 import io.github.xlashape.v1.SimplifyMapRequest;
 import io.github.xlashape.v1.SizeRequest;
 import io.github.xlashape.v1.SizeResponse;
+import io.github.xlashape.v1.Tile;
 import io.github.xlashape.v1.TileRequest;
 import io.github.xlashape.v1.TileResponse;
 import io.github.xlashape.v1.VerifyRequest;
 import io.github.xlashape.v1.VerifyResponse;
+import io.github.xlashape.v1.ViewServiceGrpc;
 import io.github.xlashape.v1.WhyRequest;
 import io.github.xlashape.v1.WhyResponse;
 import java.util.List;
@@ -275,7 +285,7 @@ abstract class ClientMethods {
   }
 
   /**
-   * {@link #reads} a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+   * Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
    *
    * @param map the map
    * @return an indexing map in both forms
@@ -327,7 +337,7 @@ abstract class ClientMethods {
   /**
    * Reports why buffers are as large as they are, and what would make them smaller.
    *
-   * @param request what to report: {@link #why} buffers are as large as they are, and what would make them smaller
+   * @param request what to report: Why buffers are as large as they are, and what would make them smaller
    * @return the answer of the report {@code why}
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -338,8 +348,7 @@ abstract class ClientMethods {
   /**
    * Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
    *
-   * @param request what to report: How many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding
-   *     the largest
+   * @param request what to report: How many bytes a shape takes, or which buffers of a program have the most padding
    * @return the answer of the report {@code size}
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -447,6 +456,82 @@ abstract class ClientMethods {
   public VerifyResponse verify(VerifyRequest request) {
     return calls.ask(ReportServiceGrpc.getVerifyMethod(), request, answer -> answer);
   }
+
+  /**
+   * Says what a text or a file is, and gives it in the form in which the other RPCs take it.
+   *
+   * @param request what somebody has pasted, dropped or opened
+   * @return what the content is
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public RecognizeResponse recognize(RecognizeRequest request) {
+    return calls.ask(ViewServiceGrpc.getRecognizeMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Draws a shape, what an instruction or a map reads, or the memory of a module over time.
+   *
+   * @param request what to draw, and how
+   * @return a picture
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public DrawResponse draw(DrawRequest request) {
+    return calls.ask(ViewServiceGrpc.getDrawMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Returns lines of a module's text, as XLA writes it.
+   *
+   * @param request which lines to return
+   * @return lines of text
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public GetTextResponse getText(GetTextRequest request) {
+    return calls.ask(ViewServiceGrpc.getGetTextMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Returns instructions and what connects them, as parallel arrays.
+   *
+   * @param request which instructions to return
+   * @return instructions as parallel arrays: each of the first group has an entry for each instruction
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public GraphResponse graph(GraphRequest request) {
+    return calls.ask(ViewServiceGrpc.getGraphMethod(), request, answer -> answer);
+  }
+
+  /** The RPCs that are sent again while the server is unavailable, by their {@code idempotency_level}. */
+  static final List<String> RETRIED = List.of(
+      "xlashape.v1.ShapeService/DescribeShape",
+      "xlashape.v1.ShapeService/ByteSize",
+      "xlashape.v1.ShapeService/LinearIndex",
+      "xlashape.v1.ShapeService/MultiIndex",
+      "xlashape.v1.HloService/PutModule",
+      "xlashape.v1.HloService/GetModule",
+      "xlashape.v1.HloService/ListInstructions",
+      "xlashape.v1.HloService/ByteSizes",
+      "xlashape.v1.IndexingService/InstructionMaps",
+      "xlashape.v1.IndexingService/OperandTiles",
+      "xlashape.v1.IndexingService/ParseMap",
+      "xlashape.v1.IndexingService/SimplifyMap",
+      "xlashape.v1.IndexingService/ComposeMaps",
+      "xlashape.v1.IndexingService/EvaluateMap",
+      "xlashape.v1.ReportService/Why",
+      "xlashape.v1.ReportService/Size",
+      "xlashape.v1.ReportService/Memory",
+      "xlashape.v1.ReportService/Copies",
+      "xlashape.v1.ReportService/Cost",
+      "xlashape.v1.ReportService/Reads",
+      "xlashape.v1.ReportService/Profile",
+      "xlashape.v1.ReportService/Diff",
+      "xlashape.v1.ReportService/Map",
+      "xlashape.v1.ReportService/Tile",
+      "xlashape.v1.ReportService/Verify",
+      "xlashape.v1.ViewService/Recognize",
+      "xlashape.v1.ViewService/Draw",
+      "xlashape.v1.ViewService/GetText",
+      "xlashape.v1.ViewService/Graph");
 
   abstract AsyncClientMethods async();
 }

@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -28,8 +29,10 @@ import org.jspecify.annotations.Nullable;
 public final class ConnectionOptions {
   final List<String> addresses;
   final ChannelCredentials credentials;
-  final @Nullable String token;
+  final @Nullable Supplier<String> token;
   final Duration timeout;
+  final Duration streamTimeout;
+  final @Nullable Duration keepalive;
   final int attempts;
   final int maxAnswerBytes;
   final Consumer<? super ManagedChannelBuilder<?>> channelOptions;
@@ -39,6 +42,8 @@ public final class ConnectionOptions {
     credentials = builder.tls == null ? InsecureChannelCredentials.create() : builder.tls.build();
     token = builder.token;
     timeout = builder.timeout;
+    streamTimeout = builder.streamTimeout;
+    keepalive = builder.keepalive;
     attempts = builder.attempts;
     maxAnswerBytes = builder.maxAnswerBytes;
     channelOptions = builder.channelOptions;
@@ -64,8 +69,10 @@ public final class ConnectionOptions {
   public static final class Builder {
     private final List<String> addresses = new ArrayList<>();
     private TlsChannelCredentials.@Nullable Builder tls;
-    private @Nullable String token;
+    private @Nullable Supplier<String> token;
     private Duration timeout = Duration.ofMinutes(1);
+    private Duration streamTimeout = Duration.ZERO;
+    private @Nullable Duration keepalive;
     private int attempts = 4;
     private int maxAnswerBytes = 64 << 20;
     private Consumer<? super ManagedChannelBuilder<?>> channelOptions = builder -> {};
@@ -138,12 +145,23 @@ public final class ConnectionOptions {
      */
     public Builder token(@Nullable String token) {
       check(token == null || token.chars().allMatch(c -> c >= ' ' && c <= '~'), "token", "a token has printable characters of ASCII");
-      this.token = token == null || token.isEmpty() ? null : token;
+      this.token = token == null || token.isEmpty() ? null : () -> token;
       return this;
     }
 
     /**
-     * Bounds the time of each call. {@link XlashapeClient#withTimeout} changes it for some calls.
+     * Asks for the bearer token of each call, for tokens that change.
+     *
+     * @param token gives the token; an empty one is not sent. What it throws ends the call
+     * @return this builder
+     */
+    public Builder tokenSource(Supplier<String> token) {
+      this.token = Objects.requireNonNull(token, "token");
+      return this;
+    }
+
+    /**
+     * Bounds the time of each call without a stream. {@link XlashapeClient#withTimeout} changes it for some calls.
      *
      * @param timeout the time; zero for no bound. The default is one minute
      * @return this builder
@@ -154,14 +172,37 @@ public final class ConnectionOptions {
       return this;
     }
 
+    /**
+     * Bounds the time of each call with a stream.
+     *
+     * @param timeout the time; zero for no bound, which is the default: a slow reader is not cut off
+     * @return this builder
+     * @throws XlashapeException if the time is negative; the reason is INVALID_ARGUMENT
+     */
+    public Builder streamTimeout(Duration timeout) {
+      streamTimeout = checked(timeout);
+      return this;
+    }
+
+    /**
+     * Asks the server for a sign of life while a call is silent. Without an answer within 20 seconds calls end as UNAVAILABLE.
+     *
+     * @param interval the time of silence, at least ten seconds. The default is never to ask
+     * @return this builder
+     */
+    public Builder keepalive(Duration interval) {
+      keepalive = Objects.requireNonNull(interval, "interval");
+      return this;
+    }
+
     static Duration checked(Duration timeout) {
       check(!timeout.isNegative(), "timeout", "a call cannot take " + timeout);
       return timeout;
     }
 
     /**
-     * Sets how often a call is sent in all while the server is unavailable. Pauses between attempts grow from about 100 ms, and are random. A call is not
-     * sent again after its answer has begun.
+     * Sets how often a call is sent in all while the server is unavailable. Pauses between attempts grow from about 100 ms, and are random. Calls
+     * with a stream, and those that a second one would change, are sent once.
      *
      * @param attempts from 1 to 5. The default is 4
      * @return this builder

@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
  * An indexing map that can be evaluated without a server. It is immutable.
  *
  * <pre>{@code
- * EvaluableMap map = EvaluableMap.parse("(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [-8, 8]");
+ * EvaluableMap map = EvaluableMap.of(client.parseMap(Inputs.mapText("(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [-8, 8]")).getMap());
  * map.evaluate(-3); // -1, 1
  * map.evaluate(9);  // null: outside the domain
  * }</pre>
@@ -77,19 +77,6 @@ public final class EvaluableMap {
    */
   public static EvaluableMap of(IndexingMap message) {
     return new EvaluableMap(message);
-  }
-
-  /**
-   * Reads a map in text, as XLA or as MLIR writes it: {@code (d0)[s0]{rt0} -> (d0 * 4 + s0), domain: d0 in [0, 9], s0 in [0, 3], rt0 in [0, 1]}.
-   * The lines after {@code runtime variables:}, which say where their values come from, are not read.
-   *
-   * @param text expressions have {@code +}, {@code -}, {@code *}, {@code /} or {@code floordiv}, {@code ceildiv}, {@code mod}, {@code min(a, b)} and
-   *     {@code max(a, b)}
-   * @return the map
-   * @throws XlashapeException if the text is wrong: the reason is PARSE, with line and column, or INVALID_MAP as in {@link #of}
-   */
-  public static EvaluableMap parse(String text) {
-    return new EvaluableMap(MapParser.parse(text));
   }
 
   private static Bounds boundsOf(int register, Interval interval) {
@@ -243,12 +230,8 @@ public final class EvaluableMap {
     return true;
   }
 
-  static boolean divides(Kind kind) {
-    return kind == Kind.KIND_FLOOR_DIVIDE || kind == Kind.KIND_CEIL_DIVIDE || kind == Kind.KIND_MODULO;
-  }
-
   /** The value of an operation, whose divisor is positive. Throws an ArithmeticException if it does not fit. */
-  static long combined(Kind kind, long a, long b) {
+  private static long combined(Kind kind, long a, long b) {
     return switch (kind) {
       case KIND_ADD -> Math.addExact(a, b);
       case KIND_MULTIPLY -> Math.multiplyExact(a, b);

@@ -1,16 +1,23 @@
 package io.github.xlashape;
 
+import io.github.xlashape.v1.ByteSizeRequest;
 import io.github.xlashape.v1.GetModuleRequest;
 import io.github.xlashape.v1.GetModuleResponse;
 import io.github.xlashape.v1.HloServiceGrpc;
+import io.github.xlashape.v1.ShapeServiceGrpc;
 import io.grpc.Channel;
 import io.grpc.ManagedChannel;
+import io.grpc.Status;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.OutputStream;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.LongConsumer;
 
 /**
  * Asks one server, or several that have the same modules. Methods wait for the answer; {@link #async} gives those that do not. Clients are safe for use by
@@ -19,10 +26,13 @@ import java.time.Duration;
  * <p>The connection is made by the first call, and again whenever it breaks.
  */
 public final class XlashapeClient extends ClientMethods implements AutoCloseable {
+  /** The version of this package, which calls tell the server. */
+  static final String VERSION = "0.1.0";
+
   private final ManagedChannel channel;
 
-  private XlashapeClient(ManagedChannel channel, Duration timeout) {
-    super(new Calls(channel, timeout));
+  private XlashapeClient(ManagedChannel channel, Duration timeout, Duration streamTimeout) {
+    super(new Calls(channel, timeout, streamTimeout));
     this.channel = channel;
   }
 
@@ -45,18 +55,40 @@ public final class XlashapeClient extends ClientMethods implements AutoCloseable
    * @throws XlashapeException if an address is not valid, or a certificate or key cannot be read; the reason is INVALID_ARGUMENT
    */
   public static XlashapeClient connect(ConnectionOptions options) {
-    return new XlashapeClient(Channels.open(options), options.timeout);
+    return new XlashapeClient(Channels.open(options), options.timeout, options.streamTimeout);
   }
 
   /**
-   * Gives calls another time.
+   * Gives calls another time, with streams and without.
    *
    * @param timeout the time that each call may take; zero for no bound
    * @return a client with the same connection, which closing either of them ends
    * @throws XlashapeException if the time is negative; the reason is INVALID_ARGUMENT
    */
   public XlashapeClient withTimeout(Duration timeout) {
-    return new XlashapeClient(channel, ConnectionOptions.Builder.checked(timeout));
+    return new XlashapeClient(channel, ConnectionOptions.Builder.checked(timeout), timeout);
+  }
+
+  /**
+   * Waits until the server answers calls.
+   *
+   * @param timeout how long to wait
+   * @throws XlashapeException the last error, if the server does not answer in this time; at once if it refuses, such as the token
+   */
+  public void waitUntilReady(Duration timeout) {
+    long end = System.nanoTime() + timeout.toNanos();
+    while (true) {
+      Duration left = Duration.ofNanos(Math.max(end - System.nanoTime(), 1));
+      try {
+        withTimeout(left).calls.ask(ShapeServiceGrpc.getByteSizeMethod(), ByteSizeRequest.getDefaultInstance(), answer -> answer);
+        return;
+      } catch (XlashapeException e) {
+        if (e.getCode() != Status.Code.UNAVAILABLE || System.nanoTime() >= end) {
+          throw e;
+        }
+      }
+      LockSupport.parkNanos(50_000_000);
+    }
   }
 
   /**
@@ -106,6 +138,26 @@ public final class XlashapeClient extends ClientMethods implements AutoCloseable
    */
   public Upload uploadModule(Path file) throws IOException {
     return uploadModule(Files.readAllBytes(file));
+  }
+
+  /**
+   * Stores a module that is sent while it is read, in parts of 1 MiB, whether or not the server has it.
+   *
+   * @param from where its content is read, to the end, by a thread of gRPC's; it is not closed
+   * @param progress is told by that thread how many bytes were sent, with each part
+   * @return the module
+   * @throws IOException if it cannot be read
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public Upload uploadModule(InputStream from, LongConsumer progress) throws IOException {
+    try {
+      return Calls.await(async().uploadModule(from, progress));
+    } catch (XlashapeException e) {
+      if (e.getCause() instanceof UncheckedIOException reading) {
+        throw reading.getCause();
+      }
+      throw e;
+    }
   }
 
   /**

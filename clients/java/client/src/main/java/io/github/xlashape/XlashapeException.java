@@ -74,6 +74,9 @@ public final class XlashapeException extends RuntimeException {
     }
     Status status = Status.fromThrowable(error);
     String message = status.getDescription() == null ? status.getCode().name() : status.getDescription();
+    if (status.getCause() != null && status.getCause().getMessage() != null) {
+      message += ": " + status.getCause().getMessage(); // gRPC says "io exception", the cause that nobody listens
+    }
     ErrorInfo info = errorInfo(Status.trailersFromThrowable(error));
     if (info == null) {
       return new XlashapeException(status.getCode(), "", message, Map.of(), error);

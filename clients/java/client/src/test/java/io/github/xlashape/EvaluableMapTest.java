@@ -6,13 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.TextFormat;
 import io.github.xlashape.v1.Expression;
 import io.github.xlashape.v1.IndexingMap;
 import java.math.BigInteger;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class EvaluableMapTest {
@@ -20,11 +20,43 @@ class EvaluableMapTest {
     return assertThrows(XlashapeException.class, action::run).getReason();
   }
 
+  private static final String X = "expressions {kind: KIND_DIMENSION} ";
+  private static final String Y = "expressions {kind: KIND_DIMENSION value: 1} ";
+  private static final String ALL = dimension(Long.MIN_VALUE, Long.MAX_VALUE);
+
+  /** A map in protobuf's text format. */
+  private static IndexingMap message(String... text) {
+    IndexingMap.Builder message = IndexingMap.newBuilder();
+    try {
+      TextFormat.merge(String.join("", text), message);
+    } catch (TextFormat.ParseException e) {
+      throw new IllegalArgumentException(e);
+    }
+    return message.build();
+  }
+
+  private static EvaluableMap map(String... text) {
+    return EvaluableMap.of(message(text));
+  }
+
+  private static String dimension(long lower, long upper) {
+    return "dimensions {bounds {lower: %d upper: %d}} ".formatted(lower, upper);
+  }
+
+  private static String constant(long value) {
+    return "expressions {kind: KIND_CONSTANT value: %d} ".formatted(value);
+  }
+
+  /** An expression of two earlier ones. */
+  private static String node(String kind, int left, int right) {
+    return "expressions {kind: KIND_%s operands: [%d, %d]} ".formatted(kind, left, right);
+  }
+
   @Test
   void divisionsOfNegativeNumbers() {
     for (long divisor : new long[] {3, 4}) { // powers of two have a way of their own
-      EvaluableMap map = EvaluableMap.parse(
-          "(d0) -> (d0 floordiv %1$d, d0 ceildiv %1$d, d0 mod %1$d, min(d0, -2), max(d0, -2)), domain: d0 in [-9, 9]".formatted(divisor));
+      EvaluableMap map = map(dimension(-9, 9), X, constant(divisor), constant(-2), node("FLOOR_DIVIDE", 0, 1), node("CEIL_DIVIDE", 0, 1),
+          node("MODULO", 0, 1), node("MINIMUM", 0, 2), node("MAXIMUM", 0, 2), "results: [3, 4, 5, 6, 7]");
       for (long value = -9; value <= 9; value++) {
         long floor = (long) Math.floor((double) value / divisor);
         long[] expected = {floor, (long) Math.ceil((double) value / divisor), value - divisor * floor, Math.min(value, -2), Math.max(value, -2)};
@@ -36,10 +68,9 @@ class EvaluableMapTest {
 
   @Test
   void valuesNearTheEndsOfLong() {
-    EvaluableMap map = EvaluableMap.parse("""
-        (d0, d1) -> ((d0 * d1) floordiv 9223372036854775807, (d0 * d1) mod 1000003, (d0 * d1) ceildiv 9223372036854775807, (d0 + d1) floordiv 2),
-        domain: d0 in [-9223372036854775808, 9223372036854775807], d1 in [-9223372036854775808, 9223372036854775807],
-        d0 + d1 in [-9223372036854775808, 9]""");
+    EvaluableMap map = map(ALL, ALL, X, Y, node("MULTIPLY", 0, 1), node("ADD", 0, 1), constant(Long.MAX_VALUE), constant(1000003), constant(2),
+        node("FLOOR_DIVIDE", 2, 4), node("MODULO", 2, 5), node("CEIL_DIVIDE", 2, 4), node("FLOOR_DIVIDE", 3, 6),
+        "results: [7, 8, 9, 10] constraints {expression: 3 bounds {lower: -9223372036854775808 upper: 9}}");
     Random random = new Random(1);
     long[] ends = {Long.MIN_VALUE + 2, Long.MIN_VALUE / 2, -1, 0, 1, 5, Long.MAX_VALUE / 2, Long.MAX_VALUE - 1, Long.MAX_VALUE};
     int count = 3000;
@@ -71,10 +102,10 @@ class EvaluableMapTest {
 
   @Test
   void overflowsOfSumsAndProductsAreSeen() {
-    EvaluableMap map = EvaluableMap.parse("(d0) -> (d0 * 2), domain: d0 in [0, 9223372036854775807]");
+    EvaluableMap map = map(ALL, X, constant(2), node("MULTIPLY", 0, 1), "results: 2");
     assertEquals("SIZE_OVERFLOW", reasonOf(() -> map.evaluate(Long.MAX_VALUE)));
     assertArrayEquals(new long[] {Long.MAX_VALUE - 1}, map.evaluate(Long.MAX_VALUE / 2));
-    EvaluableMap sum = EvaluableMap.parse("(d0) -> (d0 + d0), domain: d0 in [-9223372036854775808, 9223372036854775807]");
+    EvaluableMap sum = map(ALL, X, node("ADD", 0, 0), "results: 1");
     assertEquals("SIZE_OVERFLOW", reasonOf(() -> sum.evaluate(Long.MIN_VALUE)));
     assertEquals("SIZE_OVERFLOW", reasonOf(() -> sum.evaluate(Long.MAX_VALUE)));
     assertArrayEquals(new long[] {Long.MIN_VALUE}, sum.evaluate(Long.MIN_VALUE / 2));
@@ -82,7 +113,7 @@ class EvaluableMapTest {
 
   @Test
   void aPointOutsideIsNotRefusedForItsSize() {
-    EvaluableMap map = EvaluableMap.parse("(d0) -> (d0 * 4611686018427387904), domain: d0 in [0, 1]");
+    EvaluableMap map = map(dimension(0, 1), X, constant(1L << 62), node("MULTIPLY", 0, 1), "results: 2");
     assertNull(map.evaluate(Long.MAX_VALUE));
     MapValues values = map.evaluateBatch(new long[] {0, Long.MAX_VALUE, 1, -1}, 4);
     assertArrayEquals(new long[] {0, 0, 1L << 62, 0}, values.results());
@@ -91,90 +122,19 @@ class EvaluableMapTest {
 
   @ParameterizedTest
   @ValueSource(strings = {
-      "(d0) -> (d1), domain: d0 in [0, 3]",
-      "(d0) -> (d0)",
-      "(d0, d0) -> (d0), domain: d0 in [0, 3]",
-      "(d0) -> (d0, domain: d0 in [0, 3]",
-      "",
-      "(d0) -> (99999999999999999999), domain: d0 in [0, 3]",
-      "(d0) -> (-99999999999999999999), domain: d0 in [0, 3]",
-      "(d0) -> (d0), domain: d0 in [0, 3] and more",
-      "(d0) -> (\u00fc), domain: d0 in [0, 3]",
-      "(d0) -> ((d0, d0)), domain: d0 in [0, 3]",
-      "(d0) -> (min(d0)), domain: d0 in [0, 3]",
-      "(d0) -> (min(d0, d0, d0)), domain: d0 in [0, 3]",
-      "(d0) -> (d0 d0), domain: d0 in [0, 3]",
-      "(d0) -> (d0 +), domain: d0 in [0, 3]",
-      "(d0) -> (3d0), domain: d0 in [0, 3]"})
-  void mistakesInText(String text) {
-    assertEquals("PARSE", reasonOf(() -> EvaluableMap.parse(text)));
-  }
-
-  @ParameterizedTest
-  @ValueSource(strings = {"UNDEFINED", "(d0) -> (d0 mod 0), domain: d0 in [0, 3]", "(d0) -> (7 / d0), domain: d0 in [0, 3]",
-      "(d0) -> (d0 mod (2 - 2)), domain: d0 in [0, 3]"})
+      "state: STATE_UNDEFINED",
+      "expressions {kind: KIND_CONSTANT} expressions {kind: KIND_MODULO operands: [0, 0]}",
+      "dimensions {} expressions {kind: KIND_DIMENSION} expressions {kind: KIND_FLOOR_DIVIDE operands: [0, 0]}",
+      "expressions {kind: KIND_DIMENSION}"})
   void mapsWithoutValues(String text) {
-    assertEquals("INVALID_MAP", reasonOf(() -> EvaluableMap.parse(text)));
+    assertEquals("INVALID_MAP", reasonOf(() -> map(text)));
   }
 
   @Test
-  void mistakesSayWhere() {
-    XlashapeException refused =
-        assertThrows(XlashapeException.class, () -> EvaluableMap.parse("(d0) -> (d0),\ndomain: d0 in [0, ?]"));
-    assertEquals("line 2, column 19: expected an integer of 64 bits, found '?' (PARSE)", refused.getMessage());
-  }
-
-  @ParameterizedTest
-  @CsvSource(delimiter = '|', value = {
-      "-d0 * 3 | -6",
-      "2 - d0 - 5 | -5",
-      "2 - (d0 - 5) | 5",
-      "d0 + 7 * d0 | 16",
-      "-d0 floordiv 4 | -1",
-      "-(d0 floordiv 4) | 0",
-      "7 - d0 mod 2 | 7",
-      "min(d0, -max(d0, 3) + 1) * 2 | -4",
-      "- - -d0 | -2",
-      "-9223372036854775808 + d0 | -9223372036854775806",
-      "17 / 4 / d0 | 2",
-      "17 ceildiv 4 mod 3 | 2",
-      "9 * d0 mod (2 * 2) | 2",
-      "-9 * d0 floordiv (3 - -1) | -5",
-      "9 * d0 ceildiv max(-7, min(4, 5)) | 5",
-      "7 * d0 mod (9 mod (17 ceildiv 4)) | 2"})
-  void operatorsBindAsInArithmetic(String expression, long expected) {
-    // A divisor has to be a constant.
-    String text = "(d0) -> (%s), domain: d0 in [2, 2]".formatted(expression.replace("/ d0", "/ 2"));
-    assertArrayEquals(new long[] {expected}, EvaluableMap.parse(text).evaluate(2));
-  }
-
-  @Test
-  void constantsAreOneConstant() {
-    IndexingMap map = EvaluableMap.parse("() -> (2 * (3 + 4) - 9223372036854775807, 9223372036854775807 * 2 floordiv 4)").message();
-    assertEquals(Expression.newBuilder().setKind(Expression.Kind.KIND_CONSTANT).setValue(-9223372036854775793L).build(),
-        map.getExpressions(map.getResults(0)));
-    assertArrayEquals(new long[] {-9223372036854775793L, 4611686018427387903L}, EvaluableMap.of(map).evaluate());
-  }
-
-  @Test
-  void expressionsOfBoundedDepth() {
-    String parentheses = "(d0) -> (" + "(".repeat(900) + "d0" + ")".repeat(900) + "), domain: d0 in [0, 3]";
-    assertArrayEquals(new long[] {3}, EvaluableMap.parse(parentheses).evaluate(3));
-    String signs = "(d0) -> (" + "-".repeat(901) + "d0), domain: d0 in [0, 3]";
-    assertArrayEquals(new long[] {-3}, EvaluableMap.parse(signs).evaluate(3));
-    for (String token : new String[] {"(", "-"}) {
-      String deep = "(d0) -> (" + token.repeat(100_000) + "d0), domain: d0 in [0, 3]";
-      assertEquals("PARSE", reasonOf(() -> EvaluableMap.parse(deep)));
-    }
-  }
-
-  @Test
-  void rangesRuntimeVariablesAndTheirSources() {
-    EvaluableMap map = EvaluableMap.parse("""
-        (d0)[s0]{rt0} -> (d0 * 4 + s0, rt0),
-        domain: d0 in [0, 9], s0 in [0, 3], rt0 in [0, 1], d0 + s0 in [0, 9], is_simplified: true
-        runtime variables:
-        rt0: anything""");
+  void variablesOfAllKinds() {
+    EvaluableMap map = map(dimension(0, 9), "ranges {bounds {upper: 3}} runtime {bounds {upper: 1}} ", X,
+        "expressions {kind: KIND_RANGE} expressions {kind: KIND_RUNTIME} ", constant(4), node("MULTIPLY", 0, 3), node("ADD", 4, 1), node("ADD", 0, 1),
+        "results: [5, 2] constraints {expression: 6 bounds {upper: 9}}");
     assertEquals(3, map.variables());
     assertEquals(2, map.results());
     assertArrayEquals(new long[] {27, 1}, map.evaluate(6, 3, 1));
@@ -187,14 +147,14 @@ class EvaluableMapTest {
 
   @Test
   void emptyMapsHaveNoPoints() {
-    assertNull(EvaluableMap.parse(" KNOWN\nEMPTY ").evaluate());
-    assertNull(EvaluableMap.parse("(d0) -> (d0), domain: d0 in [3, 2]").evaluate(3));
-    assertArrayEquals(new long[] {7}, EvaluableMap.parse("() -> (7)").evaluate());
+    assertNull(map("state: STATE_KNOWN_EMPTY").evaluate());
+    assertNull(map(dimension(3, 2), X, "results: 0").evaluate(3));
+    assertArrayEquals(new long[] {7}, map(constant(7), "results: 0").evaluate());
   }
 
   @Test
   void nodesThatUseWhatIsNotBeforeThem() {
-    IndexingMap map = EvaluableMap.parse("(d0) -> (d0 + 1), domain: d0 in [0, 9]").message();
+    IndexingMap map = message(dimension(0, 9), X, constant(1), node("ADD", 0, 1), "results: 2");
     for (int operand : new int[] {2, 3, -1}) {
       Expression later = Expression.newBuilder().setKind(Expression.Kind.KIND_ADD).addOperands(0).addOperands(operand).build();
       assertEquals("INVALID_MAP", reasonOf(() -> EvaluableMap.of(map.toBuilder().setExpressions(2, later).build())));
@@ -207,7 +167,7 @@ class EvaluableMapTest {
 
   @Test
   void valuesThatGrowWithoutEndAreRefused() {
-    IndexingMap.Builder map = EvaluableMap.parse("(d0) -> (d0), domain: d0 in [0, 9]").message().toBuilder();
+    IndexingMap.Builder map = message(dimension(0, 9), X, "results: 0").toBuilder();
     for (int i = 0; i < 40; i++) {
       map.addExpressions(Expression.newBuilder().setKind(Expression.Kind.KIND_MULTIPLY).addOperands(i).addOperands(i));
     }
@@ -218,7 +178,7 @@ class EvaluableMapTest {
 
   @Test
   void mapsOfManyNodes() {
-    IndexingMap.Builder map = EvaluableMap.parse("(d0) -> (d0), domain: d0 in [0, 9]").message().toBuilder();
+    IndexingMap.Builder map = message(dimension(0, 9), X, "results: 0").toBuilder();
     for (int i = 0; i < 40_000; i++) {
       map.addExpressions(Expression.newBuilder().setKind(Expression.Kind.KIND_ADD).addOperands(i).addOperands(0));
     }

@@ -165,6 +165,25 @@ class XlashapeClientTest {
   }
 
   @Test
+  void aRefusedConnectionSaysSo() {
+    XlashapeException error = refused(connect("127.0.0.1:1"));
+    assertEquals(Status.Code.UNAVAILABLE, error.getCode());
+    assertTrue(error.getMessage().contains("Connection refused"), error.getMessage());
+    assertThrows(XlashapeException.class, () -> connect("127.0.0.1:1").waitUntilReady(Duration.ofMillis(200)));
+  }
+
+  @Test
+  void theTokenOfEachCallIsAskedFor() throws Exception {
+    AtomicInteger asked = new AtomicInteger();
+    String address = serve(() -> bytes(1));
+    XlashapeClient client = XlashapeClient.connect(ConnectionOptions.builder(address).tokenSource(() -> "token" + asked.incrementAndGet()).build());
+    open.add(client::close);
+    client.waitUntilReady(Duration.ofSeconds(20));
+    client.byteSize(Inputs.shape("f32[]"));
+    assertEquals(2, asked.get());
+  }
+
+  @Test
   void callsEndInTime() throws Exception {
     CountDownLatch end = new CountDownLatch(1);
     open.add(end::countDown);

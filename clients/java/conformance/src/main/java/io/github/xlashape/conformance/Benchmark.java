@@ -33,7 +33,7 @@ public final class Benchmark {
         numbers[2 * i + 1] = i % 128;
       }
       ShapeInput array = Inputs.shape("f32[8000,128]{1,0:T(8,128)}");
-      EvaluableMap map = EvaluableMap.parse(TEXT);
+      EvaluableMap map = EvaluableMap.of(client.parseMap(Inputs.mapText(TEXT)).getMap());
       System.out.printf(
           "{\"small_call\": %.1f, \"bare_stub\": %.1f, \"million_indices\": %.0f, \"evaluate_here\": %.0f, \"evaluate_there\": %.0f}%n",
           median(ours),

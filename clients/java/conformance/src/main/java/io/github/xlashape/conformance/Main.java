@@ -5,6 +5,7 @@ import com.google.protobuf.MessageLite;
 import io.github.xlashape.ConnectionOptions;
 import io.github.xlashape.ElementIndices;
 import io.github.xlashape.EvaluableMap;
+import io.github.xlashape.Inputs;
 import io.github.xlashape.MapValues;
 import io.github.xlashape.Upload;
 import io.github.xlashape.XlashapeClient;
@@ -22,6 +23,7 @@ import io.github.xlashape.v1.ListInstructionsRequest;
 import io.github.xlashape.v1.MultiIndexResponse;
 import io.github.xlashape.v1.MultiIndicesRequest;
 import io.github.xlashape.v1.ShapeServiceGrpc;
+import io.github.xlashape.v1.ViewServiceGrpc;
 import io.grpc.CallOptions;
 import io.grpc.ClientCall;
 import io.grpc.Metadata;
@@ -46,11 +48,12 @@ import java.util.stream.Stream;
 public final class Main {
   private final Map<String, MethodDescriptor<?, ?>> methods = new HashMap<>();
   private XlashapeClient client;
+  private volatile String token;
 
   private Main() {
     for (ServiceDescriptor service : new ServiceDescriptor[] {
         ShapeServiceGrpc.getServiceDescriptor(), HloServiceGrpc.getServiceDescriptor(), IndexingServiceGrpc.getServiceDescriptor(),
-        ReportServiceGrpc.getServiceDescriptor()}) {
+        ReportServiceGrpc.getServiceDescriptor(), ViewServiceGrpc.getServiceDescriptor()}) {
       for (MethodDescriptor<?, ?> method : service.getMethods()) {
         methods.put(method.getFullMethodName(), method);
       }
@@ -110,7 +113,11 @@ public final class Main {
       throw new IllegalArgumentException("unknown transport " + start.getTransport());
     }
     // What gRPC receives by default has to do.
-    ConnectionOptions.Builder options = ConnectionOptions.builder(start.getAddress()).token(start.getToken()).maxAnswerBytes(4 << 20);
+    ConnectionOptions.Builder options = ConnectionOptions.builder(start.getAddress()).maxAnswerBytes(4 << 20);
+    token = start.getToken();
+    if (!token.isEmpty()) {
+      options.tokenSource(() -> token);
+    }
     if (!start.getRootCertificates().isEmpty()) {
       options.rootCertificates(start.getRootCertificates().toByteArray());
     }
@@ -128,6 +135,9 @@ public final class Main {
     MethodDescriptor<?, ?> method = methods.get("xlashape.v1." + call.getRpc());
     if (method == null) {
       throw new IllegalArgumentException("unknown RPC " + call.getRpc());
+    }
+    if (!call.getToken().isEmpty()) {
+      token = call.getToken();
     }
     call(method, call, response);
   }
@@ -164,6 +174,9 @@ public final class Main {
     if (!call.getKeepOpen()) {
       running.halfClose();
     }
+    if (call.getCancelAfterMs() > 0) {
+      CompletableFuture.delayedExecutor(call.getCancelAfterMs(), TimeUnit.MILLISECONDS).execute(() -> running.cancel("cancelled", null));
+    }
     try {
       end.get();
     } catch (java.util.concurrent.ExecutionException e) {
@@ -171,8 +184,9 @@ public final class Main {
     }
   }
 
-  private static void evaluate(Evaluation evaluation, Response.Builder response) throws IOException {
-    EvaluableMap map = evaluation.hasText() ? EvaluableMap.parse(evaluation.getText()) : EvaluableMap.of(IndexingMap.parseFrom(evaluation.getMessage()));
+  private void evaluate(Evaluation evaluation, Response.Builder response) throws IOException {
+    EvaluableMap map = EvaluableMap.of(evaluation.hasText()
+        ? client.parseMap(Inputs.mapText(evaluation.getText())).getMap() : IndexingMap.parseFrom(evaluation.getMessage()));
     long[] points = longs(evaluation.getPointsCount(), evaluation::getPoints);
     int count = evaluation.getCount();
     if (evaluation.getBatch()) {

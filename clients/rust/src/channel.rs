@@ -1,0 +1,134 @@
+use std::error::Error as _;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tonic::body::Body;
+use tonic::codegen::http::{Request, Response};
+use tonic::transport;
+use tower::{Service, ServiceExt};
+
+use crate::v1::shape_service_client::ShapeServiceClient;
+use crate::v1::ByteSizeRequest;
+
+/// How long a server may take to answer the first question, before it counts as dead.
+const FIRST_ANSWER: Duration = Duration::from_secs(5);
+/// How long a dead server is left alone: twice as long each time.
+const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// The connection to one server, or to several, each of which gets the next call. A server that does not listen, or does not answer, gets none.
+///
+/// It is a service of tower, as tonic's channel: layers go around it, and generated clients on top.
+#[derive(Clone)]
+pub struct Channel {
+    servers: Arc<[transport::Channel]>,
+    states: Arc<watch::Sender<Vec<State>>>,
+    calls: Arc<AtomicUsize>,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    standing: Standing,
+    /// When a dead server is asked again, and how long it rests then.
+    until: Instant,
+    rest: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Standing {
+    Asked,
+    Alive,
+    Dead,
+}
+
+impl Channel {
+    pub(crate) fn new(servers: Vec<transport::Channel>) -> Self {
+        let state = State { standing: Standing::Dead, until: Instant::now(), rest: REST.0 };
+        let states = Arc::new(watch::Sender::new(vec![state; servers.len()]));
+        Channel { servers: servers.into(), states, calls: Arc::default() }
+    }
+
+    /// The next server that is alive; if none is, the one whose rest ends first.
+    async fn next(&self) -> usize {
+        let count = self.servers.len();
+        if count == 1 {
+            return 0;
+        }
+        (0..count).for_each(|i| self.check(i));
+        let is_decided = |states: &Vec<State>| {
+            states.iter().any(|state| state.standing == Standing::Alive)
+                || states.iter().all(|state| state.standing == Standing::Dead)
+        };
+        let mut watched = self.states.subscribe();
+        // It fails if the sender is gone, which `self` holds.
+        let states = watched.wait_for(is_decided).await.map(|states| states.clone()).unwrap_or_default();
+        let first = self.calls.fetch_add(1, Ordering::Relaxed);
+        let mut in_turn = (0..count).map(|i| (first + i) % count);
+        let dead = || (0..count).min_by_key(|&i| states[i].until).unwrap_or(0);
+        in_turn.find(|&i| states[i].standing == Standing::Alive).unwrap_or_else(dead)
+    }
+
+    /// Asks a server whose rest is over for a sign of life.
+    fn check(&self, i: usize) {
+        let is_due = self.states.send_if_modified(|states| {
+            let is_due = states[i].standing == Standing::Dead && states[i].until <= Instant::now();
+            if is_due {
+                states[i].standing = Standing::Asked;
+            }
+            is_due
+        });
+        if is_due {
+            let channel = self.clone();
+            tokio::spawn(async move {
+                let mut client = ShapeServiceClient::new(channel.servers[i].clone());
+                let asked = tokio::time::timeout(FIRST_ANSWER, client.byte_size(ByteSizeRequest::default())).await;
+                // A refusal by the server, which has no source, is a sign of life too.
+                channel.note(i, asked.is_ok_and(|answer| answer.err().is_none_or(|status| status.source().is_none())));
+            });
+        }
+    }
+
+    fn note(&self, i: usize, is_alive: bool) {
+        self.states.send_modify(|states| {
+            let rest = if is_alive { REST.0 } else { states[i].rest };
+            let standing = if is_alive { Standing::Alive } else { Standing::Dead };
+            states[i] = State {
+                standing,
+                until: Instant::now() + rest,
+                rest: if is_alive { rest } else { REST.1.min(2 * rest) },
+            };
+        });
+    }
+}
+
+impl Service<Request<Body>> for Channel {
+    type Response = Response<Body>;
+    type Error = transport::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, transport::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), transport::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let channel = self.clone();
+        Box::pin(async move {
+            let i = channel.next().await;
+            let answer = match channel.servers[i].clone().ready().await {
+                Ok(server) => server.call(request).await,
+                Err(error) => Err(error),
+            };
+            let is_late =
+                |error: &transport::Error| error.source().is_some_and(|cause| cause.is::<tonic::TimeoutExpired>());
+            if answer.as_ref().is_err_and(|error| !is_late(error)) {
+                channel.note(i, false);
+            }
+            answer
+        })
+    }
+}

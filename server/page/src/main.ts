@@ -1,0 +1,5 @@
+/** Starts the page. */
+
+import { Shell } from "./shell.js";
+
+new Shell(document.body).start();

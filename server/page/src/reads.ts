@@ -1,0 +1,97 @@
+/** What an element of an output reads, from the maps that the server gave, evaluated here. */
+
+import { EvaluableMap } from "@xlashape/client/browser";
+import { Knowledge, type TensorMaps } from "@xlashape/client/gen/xlashape/v1/indexing_service_pb";
+
+/** The most reads of one element that are listed. */
+export const MOST_READS = 4096;
+
+export interface Source {
+  /** The number of the operand. */
+  operand: number;
+  name: string;
+  leaf: number;
+  knowledge: Knowledge;
+  maps: { map: EvaluableMap; text: string; runtime: string[] }[];
+}
+
+export interface Reads {
+  /** Indices, in the order of the ranges, each once. */
+  indices: number[][];
+  /** How many times something is read. */
+  count: number;
+  /** Whether there are more than are listed. */
+  isCut: boolean;
+  /** Whether offsets that are known at run time have their lowest values. */
+  hasRuntime: boolean;
+}
+
+export function sourcesOf(all: readonly TensorMaps[]): Source[] {
+  const found: Source[] = [];
+  for (const { operand, operandName, knowledge, accesses, operandLeaf } of all) {
+    const byLeaf = new Map<number, Source>();
+    for (const access of accesses) {
+      if (!access.map?.map) continue;
+      let source = byLeaf.get(access.leaf);
+      if (!source) byLeaf.set(access.leaf, (source = { operand, name: operandName, leaf: access.leaf, knowledge: access.knowledge || knowledge, maps: [] }));
+      if (access.knowledge === Knowledge.UNKNOWN) continue;
+      source.maps.push({ map: new EvaluableMap(access.map.map), text: access.map.text, runtime: access.runtime.map(({ instruction }) => instruction) });
+    }
+    if (byLeaf.size === 0) found.push({ operand, name: operandName, leaf: operandLeaf, knowledge, maps: [] });
+    found.push(...byLeaf.values());
+  }
+  return found;
+}
+
+const product = (sizes: readonly number[]) => sizes.reduce((all, size) => all * size, 1);
+
+/** The elements that an element of the output reads by these maps. */
+export function readsOf(maps: Source["maps"], index: readonly number[]): Reads {
+  const indices: number[][] = [];
+  const seen = new Set<string>();
+  let count = 0;
+  let isCut = false;
+  let hasRuntime = false;
+  for (const { map } of maps) {
+    const { ranges, runtime } = map.message;
+    hasRuntime ||= runtime.length > 0;
+    const spans = ranges.map(({ bounds }) => [Number(bounds?.lower ?? 0n), Number((bounds?.upper ?? -1n) - (bounds?.lower ?? 0n)) + 1] as const);
+    const total = product(spans.map(([, size]) => Math.max(0, size)));
+    count += total;
+    const shown = Math.min(total, MOST_READS);
+    isCut ||= shown < total;
+    const lowest = runtime.map(({ bounds }) => Number(bounds?.lower ?? 0n));
+    const points: number[] = [];
+    for (let k = 0; k < shown; k++) {
+      const digits: number[] = [];
+      let rest = k;
+      for (const [lower, size] of spans.toReversed()) {
+        digits.unshift(lower + (rest % size));
+        rest = Math.floor(rest / size);
+      }
+      points.push(...index, ...digits, ...lowest);
+    }
+    if (shown === 0) continue;
+    const { results, inDomain } = map.evaluateNumbers(points, shown);
+    inDomain.forEach((isIn, k) => {
+      if (!isIn) {
+        count--;
+        return;
+      }
+      const found = Array.from(results.slice(k * map.resultCount, (k + 1) * map.resultCount));
+      const word = found.join();
+      if (!seen.has(word)) {
+        seen.add(word);
+        indices.push(found);
+      }
+    });
+  }
+  return { indices, count, isCut, hasRuntime };
+}
+
+/** The segments of memory that some positions lie in, and how few could hold as many elements. */
+export function segmentsOf(positions: readonly bigint[], bits: bigint, segmentBytes: bigint): { segments: number; least: number } {
+  const segments = new Set(positions.map((position) => (position * bits) / 8n / segmentBytes));
+  const span = 8n * segmentBytes;
+  return { segments: segments.size, least: Number((BigInt(positions.length) * bits + span - 1n) / span) };
+}

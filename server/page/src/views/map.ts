@@ -1,0 +1,1 @@
+export { mountMap as mount } from "./element.js";

@@ -1,0 +1,325 @@
+"""ViewService: what a text is, pictures, the text of modules in slices, and graphs as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from xlashape.drawing import draw
+from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, NotFoundError, XlashapeError
+from xlashape.hlo import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.analysis.graph import in_order, surroundings, ways, with_called
+from xlashape.hlo.analysis.text_lines import TextLines
+from xlashape.limits import INT32_MAX, budget, spend
+from xlashape.proto import v1
+from xlashape.recognition import recognize
+from xlashape.reports.memory import memory
+from xlashape.shape import Shape, tiling
+from xlashape.shape.xla_util import shape_util
+from xlashape_server.config import Config
+from xlashape_server.handlers.inputs import decoded, map_of, placed, response_size, shape_of, unpacked
+from xlashape_server.handlers.reports import kept_answer
+from xlashape_server.memory import reserve
+from xlashape_server.modules import Modules
+
+K = TypeVar("K")
+
+_KINDS = {
+    "shape": v1.CONTENT_KIND_SHAPE,
+    "layout": v1.CONTENT_KIND_LAYOUT,
+    "map": v1.CONTENT_KIND_MAP,
+    "instruction": v1.CONTENT_KIND_INSTRUCTION,
+    "module": v1.CONTENT_KIND_MODULE,
+    "report": v1.CONTENT_KIND_REPORT,
+    "profile": v1.CONTENT_KIND_PROFILE,
+}
+_MEDIA_TYPES = {"svg": "image/svg+xml", "html": "text/html", "png": "image/png", "txt": "text/plain"}
+_PLAIN_OPTIONS = (
+    "at",
+    "rows",
+    "columns",
+    "color",
+    "label",
+    "segment_bytes",
+    "banks",
+    "bank_bytes",
+    "tile",
+    "warp",
+    "theme",
+)
+"""The options of `draw` that have a field of the same name. A field that is empty or 0 leaves the option as it is."""
+
+_MOST_LINES = 5_000
+_MOST_FOUND = 10_000
+_MOST_LINE_CHARACTERS = 20_000
+_MOST_TEXT_BYTES = 2 << 20
+"""Of the lines of an answer, so that it fits the 4 MiB that gRPC receives by default."""
+_CONTENT_FACTOR = 8
+"""Measured: bytes of memory for each byte of content while its kind is looked for."""
+_TEXT_FACTOR = 5
+"""Measured: bytes of memory for each byte of a module's text, with its lines and where things are defined."""
+_LINE_BYTES = 250
+
+_MOST_INSTRUCTIONS = 200_000
+_NUMBERS = {"parameter": "parameter_number", "get-tuple-element": "tuple_index"}
+"""Opcode → the field with the number that the instruction stands for."""
+_INSTRUCTION_BYTES = 800
+"""Measured: bytes of memory for each instruction of a graph, as objects, as a message and as bytes."""
+
+
+class ViewHandlers:
+    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's,
+    with the path in the request.
+    """
+
+    def __init__(self, config: Config, modules: Modules) -> None:
+        self._config = config
+        self._modules = modules
+
+    def recognize(self, data: bytes, deadline: float) -> bytes:
+        """Recognize."""
+        content = decoded(v1.RecognizeRequest, data).content
+        with budget(self._config.max_analysis_steps, deadline, "content"):
+            self._modules.check_size(len(content), ("content",))
+            content = unpacked(content, "content", self._modules.check_size, 1)
+            reserve(_CONTENT_FACTOR * len(content))
+            try:
+                found = recognize(content)
+            except XlashapeError as error:
+                raise placed(error, ("content",)) from None
+        return v1.RecognizeResponse(
+            kind=_KINDS[found.kind], text=found.text, instruction=found.instruction, summary=found.summary
+        ).SerializeToString()
+
+    def draw(self, data: bytes, deadline: float) -> bytes:
+        """Draw."""
+        request = decoded(v1.DrawRequest, data)
+        form = request.format or "svg"
+        if form not in _MEDIA_TYPES:
+            raise InvalidArgumentError(f"expected svg, html, png or txt, found {form[:40]!r}", field="format")
+        given = [name for name in ("shape", "map", "module") if request.HasField(name)]
+        if len(given) != 1:
+            found = " and ".join(given) or "none"
+            raise InvalidArgumentError(
+                f"expected one of shape, map and module, found {found}", field=given[-1] if given else "shape"
+            )
+        with budget(self._config.max_analysis_steps, deadline, "a picture"):
+            subject, options = self._drawn(request, given[0])
+            try:
+                picture = draw(subject, **options)
+                content = picture.svg(data=True).encode() if form == "svg" else picture.to_bytes(form)
+            except XlashapeError as error:
+                about = "at" if isinstance(error, InvalidIndexError) and request.at else given[0]
+                raise placed(error, (about,), **_paths(request, options)) from None
+        response_size(len(content), self._config.max_request_bytes, ("format",))
+        return v1.DrawResponse(
+            picture=content, media_type=_MEDIA_TYPES[form], title=picture.title, facts=picture.facts
+        ).SerializeToString()
+
+    def _drawn(self, request: v1.DrawRequest, name: str) -> tuple[Any, dict[str, Any]]:
+        """What is drawn, and the options that the request sets."""
+        options: dict[str, Any] = {}
+        for option in _PLAIN_OPTIONS:
+            value = getattr(request, option)
+            if value:
+                options[option] = tuple(value) if option in ("at", "tile") else value
+        if request.without_path:
+            options["path"] = False
+        if request.HasField("after"):
+            options["after"] = shape_of(request.after, ("after",), self._config)
+        if name == "shape":
+            return shape_of(request.shape, ("shape",), self._config), options
+        if name == "map":
+            for option, field in (("output", "output_shape"), ("operand", "operand_shape")):
+                value = getattr(request, field)
+                if value.WhichOneof("form"):
+                    options[option] = shape_of(value, (field,), self._config)
+            return map_of(request.map, ("map",), self._config), options
+        module = self._modules.read(request.module, ("module",))
+        for option in ("output", "operand"):
+            if request.HasField(option):
+                options[option] = getattr(request, option)
+        if request.instruction:
+            return _instruction(module, request.instruction, request.computation), options
+        if options.keys() - {"theme"}:
+            raise InvalidArgumentError(
+                "the memory of a module is drawn as a whole: name an instruction", field=min(options.keys() - {"theme"})
+            )
+        return kept_answer(self._modules, module, b"memory ", lambda: memory(module)), options
+
+    def get_text(self, data: bytes, deadline: float) -> bytes:
+        """GetText."""
+        request = decoded(v1.GetTextRequest, data)
+        for field in ("first_line", "max_lines"):
+            if getattr(request, field) < 0:
+                raise InvalidArgumentError(f"expected 0 or more, found {getattr(request, field)}", field=field)
+        with budget(deadline=deadline, subject="a module"):
+            text = self._text(self._modules.read(request.module, ("module",)))
+            first = request.first_line
+            if request.name:
+                try:
+                    first = text.line_of(request.name, request.computation)
+                except NotFoundError as error:
+                    raise placed(error, ("name" if error.kind == "instruction" else "computation",)) from None
+            found = text.find(request.find) if request.find else []
+            lines: list[str] = []
+            size = 0
+            for line in islice(text.lines, first, first + min(request.max_lines or _MOST_LINES, _MOST_LINES)):
+                shown = line if len(line) <= _MOST_LINE_CHARACTERS else line[:_MOST_LINE_CHARACTERS] + "…"
+                size += len(shown.encode()) + 4
+                if lines and size > _MOST_TEXT_BYTES:
+                    break
+                lines.append(shown)
+            response = v1.GetTextResponse(
+                lines=lines, first_line=first, line_count=len(text.lines), found_lines=found[:_MOST_FOUND], found_count=len(found)
+            )  # fmt: skip
+            if request.include_definitions:
+                definitions = response.definitions
+                definitions.computations.extend(text.computations)
+                definitions.computation_lines.extend(text.computations.values())
+                definitions.instruction_lines.extend([number for number, _ in text.instructions])
+                definitions.instructions.extend([name for _, name in text.instructions])
+        answer = response.SerializeToString()
+        response_size(len(answer), self._config.max_request_bytes, ("include_definitions",))
+        return answer
+
+    def _text(self, module: HloModule) -> TextLines:
+        count = sum([len(computation.proto.instructions) for computation in module.computations])
+
+        def weigh(text: TextLines) -> int:
+            return _TEXT_FACTOR * sum(map(len, text.lines)) + _LINE_BYTES * count
+
+        return self._modules.cache.report_or(module, b"text", lambda: TextLines.of(module), weigh)
+
+    def graph(self, data: bytes, deadline: float) -> bytes:
+        """Graph."""
+        request = decoded(v1.GraphRequest, data)
+        if request.max_instructions < 0:
+            raise InvalidArgumentError(
+                f"expected 0 or more, found {request.max_instructions}", field="max_instructions"
+            )
+        most = min(request.max_instructions or _MOST_INSTRUCTIONS, _MOST_INSTRUCTIONS)
+        with budget(deadline=deadline, subject="a module"):
+            module = self._modules.read(request.module, ("module",))
+            chosen = _chosen(module, request)
+            count = len(chosen)
+            reserve(_INSTRUCTION_BYTES * min(count, most))
+            response = _arrays(module, in_order(module, chosen[:most]))
+            response.instruction_count = count
+            answer = response.SerializeToString()
+        response_size(len(answer), self._config.max_request_bytes, ("max_instructions",), reserved=True)
+        return answer
+
+
+def _paths(request: v1.DrawRequest, options: dict[str, Any]) -> dict[str, FieldPath]:
+    """The field of the request that the value of each option came from."""
+    paths: dict[str, FieldPath] = {name: (name,) for name in options}
+    for option, field in (("output", "output_shape"), ("operand", "operand_shape")):
+        if getattr(request, field).WhichOneof("form"):
+            paths[option] = (field,)
+    return paths
+
+
+def _instruction(module: HloModule, name: str, computation: str) -> HloInstruction:
+    return module.computation(computation).instruction(name) if computation else module.instruction(name)
+
+
+def _chosen(module: HloModule, request: v1.GraphRequest) -> list[HloInstruction]:
+    """The instructions that a request asks for, of surroundings the nearest first, else in the module's order."""
+    if request.instruction:
+        start = _instruction(module, request.instruction, request.computation)
+        if request.to:
+            try:
+                end = _instruction(module, request.to, request.computation or start.computation.name)
+            except NotFoundError as error:
+                raise placed(error, ("to",)) from None
+            found = ways(start, end)
+        else:
+            found = surroundings(start, request.distance)
+    elif request.to:
+        raise InvalidArgumentError("`to` needs `instruction`, where the ways begin", field="to")
+    elif request.computation:
+        found = list(module.computation(request.computation).instructions)
+    else:
+        return list(module.instructions())
+    return with_called(found) if request.include_called else found
+
+
+class _Numbers(dict[K, int]):
+    """Values that repeat → their numbers, from 0 in the order in which they came."""
+
+    def __missing__(self, value: K) -> int:
+        number = self[value] = len(self)
+        return number
+
+
+def _arrays(module: HloModule, chosen: Sequence[HloInstruction]) -> v1.GraphResponse:
+    """The instructions as parallel arrays."""
+    opcodes, op_names, sources = _Numbers[str](), _Numbers[str](), _Numbers[str]()
+    shapes, computations = _Numbers[Shape](), _Numbers[HloComputation]()
+    lines: dict[tuple[str, int, int], int] = {}
+    for texts in (op_names, sources):
+        texts.setdefault("", 0)
+    positions = {each: position for position, each in enumerate(chosen)}
+    names: list[str] = []
+    rows: list[tuple[int, int, int, int, int, int, int]] = []
+    edges: list[tuple[int, int, int]] = []
+    controls: list[tuple[int, int]] = []
+    calls: list[tuple[int, HloComputation]] = []
+    for position, each in enumerate(chosen):
+        spend(8)
+        proto = each.proto
+        opcode, metadata = proto.opcode, proto.metadata
+        # Several instructions come from one line, which takes time to look up.
+        line = metadata.source_file, metadata.source_line, metadata.stack_frame_id
+        source = lines.get(line)
+        if source is None:
+            source = lines[line] = sources[each.metadata.source or ""]
+        number = min(max(0, 1 + getattr(proto, _NUMBERS[opcode])), INT32_MAX) if opcode in _NUMBERS else 0
+        names.append(each.name)
+        rows.append((
+            proto.id, opcodes[opcode], shapes[each.shape], computations[each.computation], op_names[metadata.op_name],
+            source, number,
+        ))  # fmt: skip
+        for number, operand in enumerate(each.operands):
+            if operand in positions:
+                edges.append((positions[operand], position, number))
+        if proto.control_predecessor_ids:
+            controls += [(positions[one], position) for one in each.control_predecessors if one in positions]
+        if proto.called_computation_ids:
+            calls += [(position, called) for called in each.called_computations]
+    called = [computations[each] for _, each in calls]
+    ids, *columns = zip(*rows, strict=True) if rows else [()] * 7
+    operands, users, numbers = zip(*edges, strict=True) if edges else [()] * 3
+    before, after = zip(*controls, strict=True) if controls else [()] * 2
+    response = v1.GraphResponse(
+        names=names, ids=ids, opcodes=columns[0], shapes=columns[1], computations=columns[2], op_names=columns[3],
+        sources=columns[4], numbers=columns[5], edge_sources=operands, edge_targets=users, edge_operands=numbers,
+        control_sources=before, control_targets=after, callers=[position for position, _ in calls], called=called,
+        opcode_names=opcodes, op_name_texts=op_names, source_texts=sources,
+        computation_names=[each.name for each in computations],
+        roots=[positions.get(each.root, -1) + 1 for each in computations],
+        entry=computations.get(module.entry, -1) + 1,
+    )  # fmt: skip
+    for shape in shapes:
+        spend(8)
+        physical, padding = _bytes_of(shape)
+        response.shape_texts.append(str(shape))
+        response.shape_bytes.append(physical)
+        response.shape_padding_bytes.append(padding)
+    return response
+
+
+def _bytes_of(shape: Shape) -> tuple[int, int]:
+    """The bytes of all arrays in a shape, and how many of them are padding; -1 where they are not known."""
+    physical = logical = 0
+    try:
+        for leaf in shape.leaves():
+            array = leaf.buffer_shape if leaf.is_buffer else leaf
+            if array.is_array:
+                physical += tiling.physical_bytes(array)
+                logical += shape_util.byte_size_of_elements(array)
+    except XlashapeError:
+        return -1, -1
+    return (physical, physical - logical) if physical < 1 << 63 else (-1, -1)

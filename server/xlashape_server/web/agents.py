@@ -1,0 +1,197 @@
+"""`/mcp`: the tools of `xlashape.agents` over HTTP, by the official SDK of the Model Context Protocol. Needs the extra
+`mcp`.
+
+Each request is a call of the guard, as one for an RPC is: it shows the same credentials, holds a place, and a tool
+computes within its turn, its deadline and its memory. What is asked about is text, or a module that the server keeps,
+by its name; no file of the server is opened. An answer about something that the page can show has its address, `page`.
+
+The SDK is loaded at the first request. Requests are independent of each other: the next may come to another worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from functools import wraps
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
+
+from xlashape.agents import TOOLS, Agent, make_server
+from xlashape.errors import NotFoundError, XlashapeError
+from xlashape.limits import budget
+from xlashape.proto import v1
+from xlashape.recognition import recognize
+from xlashape_server.access import Rate
+from xlashape_server.calls import Call
+from xlashape_server.config import Config
+from xlashape_server.handlers.inputs import check_text
+from xlashape_server.modules import Modules
+from xlashape_server.web.exchanges import Exchange
+
+_log = logging.getLogger("xlashape_server.web")
+
+PATH: Final = "/mcp"
+CALL: Final = "Mcp/Call"
+_MOST_BODY: Final = 4 << 20
+_TEXT: Final = frozenset(" \t\r\n{[(")
+"""All text that tools take has one of these characters."""
+_VIEWS: Final = {"what_is": "instructions", "map": "element"}
+"""The view of the page for a tool, where it has not the tool's name."""
+
+
+class _Asked(NamedTuple):
+    """The request that a tool answers."""
+
+    call: Call
+    exchange: Exchange
+    address: str
+    """Of the page."""
+
+
+_asked: ContextVar[_Asked] = ContextVar("asked")
+
+
+class StoredAgent(Agent):
+    """The tools without files: `x` is text, or the name of a module of the server."""
+
+    def __init__(self, config: Config, modules: Modules) -> None:
+        self._config = config
+        self._modules = modules
+
+    def _input(self, x: str) -> Any:
+        if x.startswith("modules/"):
+            return self._modules.read(v1.ModuleInput(name=x), ("x",))
+        self._check(x)
+        content = x.encode(errors="replace")
+        if recognize(content).kind in ("module", "instruction"):
+            return self._modules.decode(content, ("x",), is_text=True)
+        return content
+
+    def draw(self, x: str) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride] # writes no files
+        """A picture of a layout or a map as text. x: a shape or an indexing map."""
+        self._check(x)
+        return super().draw(x)
+
+    def _check(self, x: str) -> None:
+        """Raises for text that is too long, and for a word: that is a path, which agents pass to tools on the machine
+        of the dumps.
+        """
+        check_text(x, self._config.max_text_bytes)
+        if x and not any(character in _TEXT for character in x):
+            name = x if len(x) <= 200 else f"{x[:200]}…"
+            raise NotFoundError(
+                f"{name!r} is no text of a shape, a map or HLO, and this server opens no files: store the module, such as"
+                " with Client.upload_module of xlashape_client, and pass its name, modules/…",
+                kind="module",
+                name=name,
+            )
+
+
+class AgentTools:
+    """Answers the requests to `PATH`."""
+
+    def __init__(self, config: Config, modules: Modules) -> None:
+        self._config = config
+        self._most_body = min(_MOST_BODY, config.max_request_bytes)
+        self._agent = StoredAgent(config, modules)
+        self._manager: Any = None
+        self._starting = asyncio.Lock()
+        self._running: asyncio.Task[None] | None = None
+
+    async def answer(self, call: Call, exchange: Exchange, scope: dict[str, Any], headers: Mapping[str, str]) -> None:
+        """Answers the request of an exchange, whose call was admitted."""
+        body = await exchange.body(self._most_body)
+        await self._start()
+        token = _asked.set(_Asked(call, exchange, f"{scope['scheme']}://{headers.get('host', '')}/"))
+        try:
+            await exchange.hand_over(self._manager.handle_request, scope, body)
+        finally:
+            _asked.reset(token)
+
+    async def _start(self) -> None:
+        """Starts the SDK's manager of sessions, in a task of its own, which lives as long as the loop."""
+        async with self._starting:
+            if self._running is not None and not self._running.done():
+                return
+            started = asyncio.Event()
+            sessions = import_module("mcp.server.streamable_http_manager")  # an extra, and half a second
+            server = make_server(self._tools())
+            lines = logging.getLogger("mcp")
+            lines.handlers[:], lines.propagate = [_Lines(logging.ERROR)], False
+            manager = sessions.StreamableHTTPSessionManager(
+                server._lowlevel_server, json_response=True, stateless=True, max_request_body_size=_MOST_BODY
+            )
+
+            async def run() -> None:
+                async with manager.run():
+                    started.set()
+                    await asyncio.Event().wait()
+
+            self._manager = manager
+            self._running = asyncio.create_task(run())
+            await started.wait()
+
+    def _tools(self) -> dict[str, Callable[..., dict[str, Any]]]:
+        return {name: self._within_the_call(name, getattr(self._agent, name)) for name in TOOLS}
+
+    def _within_the_call(self, name: str, method: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+        """The tool as a part of the call that asks it, with the page's address in its answer."""
+
+        @wraps(method)
+        def tool(*args: Any, **kwargs: Any) -> dict[str, Any]:
+            asked = _asked.get()
+
+            def compute() -> dict[str, Any]:
+                with asked.call, budget(self._config.max_analysis_steps, asked.call.deadline, name):
+                    return method(*args, **kwargs)
+
+            found = asked.exchange.compute(compute)
+            state = _state(name, kwargs)
+            return {**found, "page": f"{asked.address}#{urlencode(state, quote_via=quote)}"} if state else found
+
+        tool.__doc__ = _without_paths(method.__doc__ or "")
+        return tool
+
+
+class _Lines(logging.Handler):
+    """Logs errors of the SDK as the server logs its own, and limits their number: callers can cause them."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self._rate = Rate(1)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._rate.allows():
+            facts = self._rate.unlogged()
+            _log.error("%s", record.getMessage(), exc_info=record.exc_info, extra={"facts": facts})
+
+
+def _without_paths(text: str) -> str:
+    """What agents read about a tool: a module of the server where the tool on a person's machine takes a path."""
+    text = " ".join(text.split()).replace("a text or a file", "a text or a module")
+    return re.sub(r"(?:the )?paths? of (?:a )?(?:dump|file)s?", "the name of a module of the server, modules/…,", text)
+
+
+def _state(name: str, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The state of the page that shows what a tool was asked about; empty for text that the address would not hold."""
+    x = str(arguments.get("x", arguments.get("a", arguments.get("shape", ""))))
+    if x.startswith("modules/"):
+        state = {"v": _VIEWS.get(name, name), "m": x.removeprefix("modules/")}
+        other = str(arguments.get("b", ""))
+        if name == "diff":
+            return {**state, "m2": other.removeprefix("modules/")} if other.startswith("modules/") else {}
+        instruction = arguments.get("instruction")
+        return {**state, "i": str(instruction)} if instruction else state
+    if len(x) > 500 or name == "diff":
+        return {}
+    try:
+        found = recognize(x.encode(errors="replace"))
+    except XlashapeError:
+        return {}
+    if found.kind in ("shape", "layout"):
+        return {"v": "shape", "s": found.text}
+    return {"v": "map", "p": found.text} if found.kind == "map" else {}

@@ -1,0 +1,145 @@
+"""The page: `open` shows it in a browser, `report` writes it as one file."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import secrets
+import signal
+import sys
+import tempfile
+import threading
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xlashape.cli.completing import complete_files
+from xlashape.cli.connection import ServerAddress, answer_options, connected
+from xlashape.cli.modules import naming
+from xlashape.cli.output import echo, print_json, progress
+from xlashape.errors import InvalidArgumentError
+from xlashape.extras import require
+
+_UPLOAD_SECONDS = 600.0
+
+
+@click.command(name="open", short_help="The page about files, in a browser.")
+@click.argument("files", metavar="[X]...", nargs=-1, shell_complete=complete_files)
+@click.option(
+    "--browser/--no-browser", default=True, help="Whether the browser is opened. The address is printed in any case."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="PORT",
+    help="The port of the page. [default: a free one]",
+)
+def open_page(files: tuple[str, ...], browser: bool, port: int) -> None:
+    """Shows the page about each X in a browser: a file with a module, a report about exhausted memory or a profile, a
+    shape, a map or a line of HLO. Two files are compared.
+
+    The page comes from a server that this command starts on the loopback address, and that ends with it: stop it by
+    Ctrl-C. Only who has the address can ask that server, since there is a random token in it. A report or a profile
+    that is too long for an address is shown as `xlashape report` writes it. It needs the extra web.
+    """
+    from xlashape.cli.page_file import Subject, page_file, page_folder, subject_of  # start-up time
+    from xlashape_client import Client
+    from xlashape_server import Config, Server
+
+    require("server", "the page")
+    require("web", "the page")
+    page_folder()
+    token = secrets.token_urlsafe(24)
+    ended = threading.Event()
+
+    def end(*_: object) -> None:
+        ended.set()
+
+    for number in (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
+        signal.signal(number, end)
+    with tempfile.TemporaryDirectory(prefix="xlashape-") as folder:
+        callers = Path(folder) / "auth.toml"
+        digest = hashlib.sha256(token.encode()).hexdigest()
+        callers.write_text(f'[[token]]\nname = "page"\nsha256 = "{digest}"\naccess = "write"\n', encoding="utf-8")
+        config = Config(
+            address="127.0.0.1:0", http=f"127.0.0.1:{port}", auth=str(callers), workers=1, log_level="error", log_changes=False, store_directory=str(Path(folder) / "store"),
+        )  # fmt: skip
+        with Server(config) as server:
+            found: list[Subject] = []
+            with Client(server.address, token=token, timeout=_UPLOAD_SECONDS) as client:
+                for each in files:
+                    with naming(each):
+                        found.append(subject_of(each, client.upload_module))
+            fragments = [each.fragment for each in found] or [""]
+            if [each.kind for each in found] == ["module", "module"]:
+                fragments = [f"v=diff&m={found[0].state['m']}&m2={found[1].state['m']}"]
+            for number, fragment in enumerate(fragments):
+                address = f"http://{server.http_address}/#{'&'.join(filter(None, [fragment, f'token={token}']))}"
+                if len(fragments) == len(found) and not found[number].is_in_link:
+                    path = Path(folder) / f"page{number}.html"
+                    page_file(found[number].data).save(path)
+                    address = path.as_uri()
+                echo(address)
+                if browser and not webbrowser.open(_leading_to(address, Path(folder)).as_uri()):
+                    click.echo("xlashape: no browser could be opened: open the address by hand", err=True)
+            click.echo("xlashape: the page is served until Ctrl-C", err=True)
+            sys.stdout.flush()
+            try:
+                ended.wait()
+            except KeyboardInterrupt:
+                click.echo("", err=True)
+
+
+def _leading_to(address: str, folder: Path) -> Path:
+    """A file that leads to the address. Other people on the machine may read the arguments of a browser, and not a file
+    of this folder."""
+    path = folder / f"{secrets.token_hex(4)}.html"
+    path.write_text(
+        f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(address, quote=True)}">',
+        encoding="utf-8",
+    )
+    return path
+
+
+@click.command(short_help="The page about a file, as one file that needs no server.")
+@click.argument("x", metavar="X", shell_complete=complete_files)
+@click.option(
+    "-o", "--output-file", "file", required=True, type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE",
+    help="The file to write, such as report.html; `-` is standard output.",
+)  # fmt: skip
+@answer_options
+def report(x: str, file: str, server: ServerAddress | None, timeout: float, as_json: bool) -> None:
+    """Writes the page about X as one file, which shows X by a double click, without a server or a network: to attach to
+    an issue, or to keep.
+
+    X is a file with a module, a report about exhausted memory or a profile, a shape, a map or a line of HLO; `-` is
+    standard input. Of a module, FILE has the instructions, the text, the graph, memory over time, and the tables of
+    memory, copies, reads, cost, sizes and broken rules; of long tables the first rows. What it does not have, the page
+    says.
+    """
+    from xlashape.cli.page_file import page_file  # start-up time
+
+    if as_json and file == "-":
+        raise InvalidArgumentError(
+            "--json writes to standard output: write the page to a file, -o FILE", field="--json"
+        )
+    subject: Any = x
+    if x == "-":
+        progress("reading standard input")
+        subject = sys.stdin.buffer.read()
+    elif x.startswith("modules/"):
+        progress("fetching the module")
+        with connected(server, timeout) as service:
+            subject = service.download_module(x)
+    with naming(x):
+        page = page_file(subject, note=progress)
+    if file == "-":
+        echo(page.html.encode(), newline=False)
+        return
+    progress("writing")
+    page.save(file)
+    if as_json:
+        print_json("report.v1", {"x": x, "title": page.title, "file": file, "bytes": len(page.html.encode())})

@@ -1,0 +1,405 @@
+"""The page as one file: its code, its style, and the answers that it asks for. It works without a server and without a
+network.
+
+    page_file("step.hlo.pb")        # a PageFile: .html, .save("report.html"); a notebook shows it
+
+The answers are those of the service's handlers in this process, asked as the page asks a server:
+`server/page/src/recorded.ts` reads them.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import itertools
+import os
+import re
+import struct
+import zlib
+from collections.abc import Callable
+from importlib.resources import files
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple, cast
+from urllib.parse import urlencode
+
+from xlashape.cli.local import Local
+from xlashape.errors import (
+    DecodeError,
+    InvalidArgumentError,
+    LimitExceededError,
+    NotFoundError,
+    ParseError,
+    UnavailableError,
+    XlashapeError,
+)
+from xlashape.hlo import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.files.convert import MAX_BYTES
+from xlashape.proto import v1
+from xlashape.recognition import recognize
+from xlashape.reports.report import report_of
+from xlashape.shape import Layout, Shape
+from xlashape.symbolic import IndexingMap
+from xlashape.whole_file import replace_file
+from xlashape_client.results import Module
+
+_REPORTS: Final = ("memory", "copies", "reads", "cost", "why", "size", "verify")
+"""Of a module."""
+_PAGE_ROWS: Final = 2_000
+"""As many rows as the page asks for at once."""
+_MOST_TABLE_BYTES: Final = 4 << 20
+"""Of the answers of one table. Further rows are left out, and the page says so."""
+_MOST_PICTURES: Final = 40
+_MOST_ELEMENTS: Final = 40
+"""Of the worst reads: those whose elements can be pointed at."""
+_SECONDS: Final = 3600.0
+
+
+class PageFile:
+    """The page about one thing, as the text of a file that carries its answers. A notebook shows it in a frame."""
+
+    def __init__(self, html: str, title: str) -> None:
+        self.html = html
+        self.title = title
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the file. InvalidArgumentError for a path that cannot be written."""
+
+        def write(file: BinaryIO) -> None:
+            file.write(self.html.encode())
+
+        try:
+            replace_file(path, write)
+        except OSError as error:
+            raise InvalidArgumentError(
+                f"cannot write {os.fspath(path)!r}: {error.strerror or error}", field="path"
+            ) from error
+
+    def _repr_html_(self) -> str:
+        frame = html.escape(self.html, quote=True)
+        return (
+            f'<iframe srcdoc="{frame}" title="{html.escape(self.title, quote=True)}" sandbox="allow-scripts allow-downloads allow-popups" '
+            'style="width:100%;height:720px;border:1px solid #8884;border-radius:6px"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return f"<PageFile of {self.title}: {len(self.html):,} bytes; .save(path) writes it, a notebook shows it>"
+
+
+def page_file(x: Any, *, note: Callable[[str], None] = lambda _: None) -> PageFile:
+    """The page about `x`, to look at in a notebook, or to save as a file that works by a double click.
+
+    `x` is what `xlashape.why` and `xlashape.draw` take: a shape, a map, a module, an instruction, text, the path of a
+    file, a Compiled of JAX. A module comes with its instructions, text, graph and reports. `note` is called with what
+    is being done.
+
+    >>> page = page_file("f32[3,5]{1,0:T(2,2)}")
+    >>> page.title, page.html.startswith("<!doctype html>")
+    ('f32[3,5]{1,0:T(2,2)}', True)
+    """
+    folder = page_folder()
+    local = Local(_SECONDS)
+    note("reading")
+    subject = subject_of(x, local.upload_module)
+    recorder = _Recorder(local, note)
+    recorder.record(subject)
+    return PageFile(_assembled(folder, recorder.packed(), subject), subject.title)
+
+
+open = page_file  # noqa: A001 - as xs.open(x)
+
+
+class Subject(NamedTuple):
+    """What the page is about."""
+
+    title: str
+    kind: str
+    """`shape`, `map`, `module`, `report` or `profile`."""
+    state: dict[str, str]
+    """The fragment of the page's address that shows it, by names."""
+    data: bytes = b""
+    """Of a report or a profile, which no server keeps: the content."""
+
+    @property
+    def fragment(self) -> str:
+        """The state as the page writes it."""
+        return urlencode({name: value for name, value in self.state.items() if value})
+
+    @property
+    def is_in_link(self) -> bool:
+        """Whether a page with a server has all that it needs: other content than modules, which no server keeps, stands
+        in the link."""
+        return not self.data or bool(self.state["x"])
+
+
+def subject_of(x: Any, upload: Callable[[HloModule | bytes], Module]) -> Subject:
+    """What the page is to show for `x`. A module is given to `upload`. Raises the errors of what `x` is most like."""
+    if isinstance(x, os.PathLike) or (isinstance(x, str) and (_is_file(x) or _is_path(x))):
+        path = os.fspath(cast("str | os.PathLike[str]", x))
+        x = _content_of(path)
+        if isinstance(x, bytes):
+            try:
+                return _of_content(x, upload)
+            except ParseError as error:
+                error.name = error.name or path
+                raise
+    if isinstance(x, str):
+        x = x.encode(errors="replace")
+    if isinstance(x, (bytes, bytearray)):
+        return _of_content(bytes(x), upload)
+    if isinstance(x, IndexingMap):
+        return _of_map(str(x))
+    if isinstance(x, Layout):
+        return _of_content(str(x).encode(), upload)
+    if isinstance(x, HloInstruction):
+        found = _of_module(x.computation.module, upload)
+        state = {**found.state, "v": "element", "c": x.computation.name, "i": x.name}
+        return found._replace(title=f"{x.name} in {found.title}", state=state)
+    if isinstance(x, HloComputation):
+        found = _of_module(x.module, upload)
+        return found._replace(title=f"{x.name} in {found.title}", state={**found.state, "v": "graph", "c": x.name})
+    if isinstance(x, HloModule):
+        return _of_module(x, upload)
+    try:
+        return _of_shape(str(x if isinstance(x, Shape) else Shape.of(x)))
+    except XlashapeError:
+        return _of_module(HloModule.of(x), upload)
+
+
+def _of_shape(text: str) -> Subject:
+    return Subject(text, "shape", {"v": "shape", "s": text})
+
+
+def _of_map(text: str) -> Subject:
+    return Subject(text, "map", {"v": "map", "p": text})
+
+
+def _of_module(module: HloModule | bytes, upload: Callable[[HloModule | bytes], Module]) -> Subject:
+    kept = upload(module)
+    return Subject(kept.module_name, "module", {"v": "memory", "m": kept.name.removeprefix("modules/")})
+
+
+def _of_content(data: bytes, upload: Callable[[HloModule | bytes], Module]) -> Subject:
+    """Of the content of a file."""
+    if data.startswith(b"\x1f\x8b"):
+        try:
+            with gzip.open(BytesIO(data)) as file:
+                data = file.read(MAX_BYTES + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DecodeError(f"the content cannot be decompressed: {error}", field="x") from None
+    if len(data) > MAX_BYTES:
+        raise LimitExceededError(
+            f"the content has more than {MAX_BYTES} bytes", limit="content_bytes", maximum=MAX_BYTES, value=len(data)
+        )
+    found = recognize(data)
+    if found.kind in ("shape", "layout"):
+        return _of_shape(found.text)
+    if found.kind == "map":
+        return _of_map(found.text)
+    if found.kind in ("module", "instruction"):
+        module = _of_module(found.text.encode() if found.text else data, upload)
+        return (
+            module._replace(state={**module.state, "v": "element", "i": found.instruction})
+            if found.instruction
+            else module
+        )
+    state = {
+        "v": "profile" if found.kind == "profile" else "why",
+        "r": hashlib.sha256(data).hexdigest()[:16],
+        "x": _deflated(data),
+    }
+    return Subject(found.summary, found.kind, state, data)
+
+
+def _content_of(path: str) -> bytes | HloModule:
+    if "#" in path and not Path(path).exists():
+        return HloModule.load(path)
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise NotFoundError(f"cannot read {path!r}: {error.strerror}", kind="file", name=path) from None
+
+
+class _Recorder:
+    """Asks the handlers what the page asks a server, and keeps requests and answers."""
+
+    def __init__(self, local: Local, note: Callable[[str], None]) -> None:
+        self._local = local
+        self._note = note
+        self._records: dict[tuple[str, bytes], bytes] = {}
+
+    def record(self, subject: Subject) -> None:
+        """Records what the page asks about the subject."""
+        if subject.kind == "shape":
+            self._shape(subject.title)
+        elif subject.kind == "map":
+            given = v1.MapInput(text=subject.title)
+            self._ask("ParseMap", maps=[given])
+            lowest = [each.bounds.lower for each in IndexingMap.parse(subject.title).dims]
+            self._ask("Draw", map=given, at=lowest)
+        elif subject.kind == "module":
+            self._module(f"modules/{subject.state['m']}")
+        else:
+            if subject.kind == "profile":
+                self._report("profile", {"profile": subject.data}, is_needed=True)
+            else:
+                self._report("why", {"text": subject.data.decode("utf-8", "replace")}, is_needed=True)
+
+    def _shape(self, text: str) -> None:
+        shape = v1.ShapeInput(text=text)
+        self._ask("DescribeShape", shapes=[shape])
+        self._ask("Draw", shape=shape)
+        self._report("why", {"shape": shape})
+        self._report("size", {"shape": shape})
+
+    def _module(self, name: str) -> None:
+        named: dict[str, Any] = {"module": v1.ModuleInput(name=name)}
+        self._ask("GetModule", name=name)
+        graph = self._ask("Graph", **named)
+        self._text(named)
+        for report in _REPORTS:
+            self._note(f"computing {report}")
+            self._report(report, named)
+        self._note("drawing")
+        self._ask("Draw", **named)
+        if graph:
+            self._elements(named, graph)
+        largest = sorted(zip(graph.shape_bytes, graph.shape_texts, strict=True), reverse=True) if graph else []
+        for _, text in largest[:_MOST_PICTURES]:
+            self._shape(text)
+
+    def _elements(self, named: dict[str, Any], graph: Any) -> None:
+        """What the first element of each of the worst reads reads."""
+        numbers = zip(graph.computations, graph.names, graph.shapes, strict=True)
+        shapes = {(graph.computation_names[c], name): graph.shape_texts[shape] for c, name, shape in numbers}
+        answer = self._ask("Reads", first_row=0, max_rows=_PAGE_ROWS, **named)
+        worst = dict.fromkeys((row.computation, row.instruction, row.output) for row in answer.reads) if answer else {}
+        for computation, name, output in itertools.islice(worst, _MOST_ELEMENTS):
+            place: dict[str, Any] = {**named, "instruction": name, "computation": computation}
+            maps = self._ask("InstructionMaps", index=output, **place)
+            shape = shapes.get((computation, name))
+            if maps is None or shape is None:
+                continue
+            self._ask("DescribeShape", shapes=[v1.ShapeInput(text=shape)])
+            known = [
+                access.map.map
+                for each in maps.maps
+                for access in each.accesses
+                if access.HasField("map") and access.knowledge != v1.KNOWLEDGE_UNKNOWN
+            ]
+            if known:
+                at = [each.bounds.lower for each in known[0].dimensions]
+                self._ask("Draw", output=output, at=at, **place)
+
+    def _text(self, named: dict[str, Any]) -> None:
+        count = 0
+        answer = self._ask("GetText", **named, include_definitions=True)
+        while answer is not None:
+            count += len(answer.lines)
+            if not answer.lines or count >= answer.line_count:
+                return
+            answer = self._ask("GetText", **named, first_line=count)
+
+    def _report(self, name: str, about: dict[str, Any], *, is_needed: bool = False) -> None:
+        """Records the tables of a report, as many rows as fit, in the order in which the page asks for them."""
+        report = report_of(name)
+        for section in (None, *report.sections):
+            argument = None if section is None else section.argument
+            for value in argument.choices if argument else ("",):
+                table = {"section": "" if section is None else section.name, "argument": value}
+                first = size = 0
+                while True:
+                    answer = self._ask(
+                        name.capitalize(),
+                        is_needed=is_needed and section is None,
+                        first_row=first,
+                        max_rows=_PAGE_ROWS,
+                        **table,
+                        **about,
+                    )
+                    if answer is None:
+                        break
+                    rows = len(getattr(answer, table["section"] or report.rows))
+                    first += rows
+                    size += answer.ByteSize()
+                    if not rows or first >= answer.row_count or size > _MOST_TABLE_BYTES:
+                        break
+
+    def _ask(self, rpc: str, *, is_needed: bool = False, **fields: Any) -> Any:
+        """The answer to a request, which is recorded; None where the handler refuses it: the page then says what it
+        asked for.
+        """
+        made = getattr(v1, f"{rpc}Request")
+        request = made(**fields).SerializeToString(deterministic=True)
+        try:
+            answer = self._local.send(rpc, request, None)
+        except XlashapeError:
+            if is_needed:
+                raise
+            return None
+        # The file is about one text or profile, which no request repeats.
+        fields |= {name: type(fields[name])() for name in ("profile", "text") if name in fields}
+        self._records[rpc, made(**fields).SerializeToString(deterministic=True)] = answer
+        return getattr(v1, f"{rpc}Response").FromString(answer)
+
+    def packed(self) -> bytes:
+        """All records, compressed."""
+        made = bytearray()
+        for (rpc, request), answer in self._records.items():
+            for part in (rpc.encode(), request, answer):
+                made += struct.pack("<I", len(part)) + part
+        return gzip.compress(bytes(made), 9, mtime=0)
+
+
+def _is_path(text: str) -> bool:
+    """Whether text that is no file must have been meant as one: it has the dot or slash of a path, and none of the
+    marks of a shape, a map or HLO."""
+    return ("." in text or "/" in text) and not any(mark in text for mark in "[({=>\n ")
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return "\n" not in text and bool(text) and Path(text.split("#", 1)[0]).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _deflated(data: bytes) -> str:
+    """As the page writes what its address carries; empty where that would be too long."""
+    packer = zlib.compressobj(9, wbits=-15)
+    text = base64.urlsafe_b64encode(packer.compress(data) + packer.flush()).decode().rstrip("=")
+    return text if len(text) <= 30_000 else ""
+
+
+def _assembled(folder: Path, records: bytes, subject: Subject) -> str:
+    script = re.sub(r"</(script)", r"<\\/\1", (folder / "page.js").read_text(encoding="utf-8"), flags=re.IGNORECASE)
+    style = (folder / "page.css").read_text(encoding="utf-8")
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}' 'unsafe-inline'; img-src blob: data:; worker-src blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    fragment = subject._replace(state={**subject.state, "x": ""}).fragment  # which the answers are about
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f"<title>{html.escape(subject.title[:200])} – xlashape</title>\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="color-scheme" content="light dark">\n'
+        f'<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n'
+        "<noscript>This page needs JavaScript.</noscript>\n"
+        f'<script type="application/octet-stream" id="xlashape-recorded" data-state="#{html.escape(fragment, quote=True)}">'
+        f"{base64.b64encode(records).decode()}</script>\n"
+        f'<script type="module">{script}</script>\n</body>\n</html>\n'
+    )
+
+
+def page_folder() -> Path:
+    """The files of the page. UnavailableError in a checkout in which they are not built."""
+    folder = Path(str(files("xlashape_server"))) / "page"
+    if not (folder / "page.js").is_file():
+        raise UnavailableError("this installation has no page: its files are built by `npm run build` in server/page")
+    return folder
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,35 @@
+"""Where an instruction comes from: the line and the operation of the program, the columns `source` and `op_name`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xlashape.hlo import HloInstruction, Opcode
+
+_HOLDERS: Final = frozenset((Opcode.ASYNC_START, Opcode.CALL, Opcode.FUSION))
+
+
+def source_of(instruction: HloInstruction) -> tuple[str, str]:
+    """The line and the operation of an instruction's own metadata. A fusion or a call that lacks one of them has that
+    of the last instruction within it that has one, which is the nearest to its result. Empty where none has.
+
+    >>> from xlashape.hlo import HloModule
+    >>> text = '''HloModule m
+    ... f { p = f32[4] parameter(0)
+    ...   t = f32[4] tanh(p), metadata={op_name="jit(f)/tanh" source_file="a.py" source_line=7}
+    ...   ROOT n = f32[4] negate(t) }
+    ... ENTRY e { p = f32[4] parameter(0) ROOT x = f32[4] fusion(p), kind=kLoop, calls=f }'''
+    >>> source_of(HloModule.parse(text).entry.root)
+    ('a.py:7', 'jit(f)/tanh')
+    """
+    metadata = instruction.metadata
+    source, op_name = metadata.source, metadata.op_name
+    if (source and op_name) or instruction.opcode not in _HOLDERS:
+        return source, op_name
+    for called in instruction.called_computations[:1]:
+        for each in reversed(called.instructions):
+            if source and op_name:
+                break
+            if each.proto.HasField("metadata"):
+                source, op_name = source or each.metadata.source, op_name or each.metadata.op_name
+    return source, op_name
