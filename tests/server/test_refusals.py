@@ -245,7 +245,8 @@ def test_every_call_is_logged_at_level_debug(caplog: pytest.LogCaptureFixture) -
     twice = calls.server_stream("A/Out", lambda data, _: iter([data, data]))
     assert list(twice(iter([b"abc"]), context)) == [b"abc", b"abc"]
     refused(guard, errors.InvalidArgumentError("no"))
-    facts = [record.facts for record in caplog.records]
+    # A server that another test has just closed may still tell of the calls that it cut off.
+    facts = [record.facts for record in caplog.records if record.getMessage() == "call"]
     assert [(one["rpc"], one["code"]) for one in facts] == [
         ("A/Quick", "OK"),
         ("A/Long", "OK"),
