@@ -29,6 +29,11 @@ def error(line, source=None):
         ("  a = f32[2] frobnicate(p0)", 14, "unknown opcode 'frobnicate'"),
         ("  a = f32[2] add(p0)", 14, "add takes 2 operands, found 1"),
         ("  a = f33[2] negate(p0)", 7, "'f33' is not an element type"),
+        (
+            "  a = (f32[2]{0:#(u8)}) tuple(p0)",
+            7,
+            "the layout of an array in a tuple has no type of indices or pointers",
+        ),
         ("  a = f32[2 negate(p0)", 13, "expected ',' or ']' of the dimensions"),
         ("  a = f32[2] negate(f32[3] p0)", 21, "operand 'p0' has shape f32[2], not f32[3]"),
         ("  p0 = f32[2] negate(p0)", 3, "instruction 'p0' is already defined in this computation"),

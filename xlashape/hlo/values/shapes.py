@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from xlashape.errors import XlashapeError
+from xlashape.errors import ParseError, XlashapeError
 from xlashape.hlo.literal import parse_literal
 from xlashape.hlo.literal.data import literal_text
 from xlashape.hlo.tokens import HloCursor
@@ -23,16 +23,33 @@ from xlashape.shape.value.shape import parse_shape
 _MAX_LITERAL_DEPTH = 60
 
 
-def parse_shape_proto(cursor: HloCursor) -> xla.ShapeProto:
-    """The shape at the cursor as its message. Any error about it is a ParseError with its position in the text."""
+def read_shape(cursor: HloCursor) -> Shape:
+    """The shape at the cursor. Any error about it is a ParseError with its position in the text.
+
+    As in XLA, the layout of an array in a tuple has no type of indices or pointers: only sparse arrays would have one.
+    """
     cursor.skip_space()
     at = cursor.at
     try:
-        return parse_shape(cursor).to_proto()
+        shape = parse_shape(cursor)
+    except ParseError:
+        raise
     except XlashapeError as error:
-        if hasattr(error, "line"):
-            raise
-        raise cursor.error(str(error), at=at) from error
+        raise cursor.error(str(error), at=at, expected="a shape") from error
+    if shape.is_tuple and any(map(_is_sparse, shape.leaves())):
+        what = "the layout of an array in a tuple has no type of indices or pointers"
+        raise cursor.error(what, at=at, expected="a tuple of dense arrays")
+    return shape
+
+
+def _is_sparse(shape: Shape) -> bool:
+    layout = shape.buffer_shape.layout if shape.is_buffer else shape.layout
+    return layout is not None and bool(layout.index_primitive_type or layout.pointer_primitive_type)
+
+
+def parse_shape_proto(cursor: HloCursor) -> xla.ShapeProto:
+    """The shape at the cursor as its message; errors as of `read_shape`."""
+    return read_shape(cursor).to_proto()
 
 
 def _read_outfeed_shape(cursor: HloCursor) -> bytes:

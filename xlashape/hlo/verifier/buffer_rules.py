@@ -1,5 +1,5 @@
 """The rules of buffers, `b(f32[2])`: which instructions may have them, custom calls that make and end them, and that
-each is written once.
+each is written once. None of these rules holds in a computation that an async-start runs.
 
 A part of `xlashape.hlo.verifier`.
 """
@@ -44,13 +44,16 @@ _TARGETS: Final = frozenset(map(str, BufferTarget))
 
 def buffer_problems(module: HloModule) -> Iterator[Problem]:
     """What is wrong with the buffers of a module."""
-    bodies = {
-        called.index
-        for instruction in module.instructions()
-        if instruction.proto.opcode == Opcode.WHILE
-        for called in instruction.called_computations[:1]
-    }
+    bodies: set[int] = set()
+    asynchronous: set[int] = set()
+    for instruction in module.instructions():
+        if instruction.proto.opcode == Opcode.WHILE:
+            bodies |= {called.index for called in instruction.called_computations[:1]}
+        elif instruction.proto.opcode == Opcode.ASYNC_START:
+            asynchronous |= {called.index for called in instruction.called_computations}
     for computation in module.computations:
+        if computation.index in asynchronous:
+            continue
         with_buffers = [each for each in computation.instructions if _holds_buffer(each.proto.shape)]
         if not with_buffers and not any(_takes_buffer(each) for each in computation.instructions):
             continue

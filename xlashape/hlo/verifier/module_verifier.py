@@ -242,9 +242,6 @@ def _instruction(instruction: HloInstruction, computation_index: int, rules: _Ru
         proto.channel_id = 1
     if not rules.unbounded_dimensions and shape.is_unbounded_dynamic:
         yield f"its shape must have bounded dimensions, found {shape}"
-    problem = _layout_problem(shape)
-    if problem:
-        yield problem
     problem = _operands_problem(row, operands, rules)
     if problem:
         yield problem
@@ -258,15 +255,6 @@ def _instruction(instruction: HloInstruction, computation_index: int, rules: _Ru
         problem = error.message
     if problem:
         yield problem
-
-
-def _layout_problem(shape: Shape) -> str | None:
-    """What of sparse arrays the layout of an array has: all arrays are dense."""
-    for leaf in shape.leaves():
-        layout = leaf.layout
-        if layout is not None and (layout.index_primitive_type or layout.pointer_primitive_type):
-            return f"only a sparse array's layout has a type of indices or pointers, found {leaf}"
-    return None
 
 
 def _operands_problem(row: Operation, operands: Sequence[Shape], rules: _Rules) -> str | None:
@@ -382,7 +370,17 @@ def _signature(computation: HloComputation, declared: xla.ProgramShapeProto, wha
 def _entry(module: HloModule) -> Iterator[str]:
     proto, entry = module.proto, module.entry
     if proto.HasField("host_program_shape") and not any(_parameters(entry)):
-        yield from _signature(entry, proto.host_program_shape, "host_program_shape, the layout of the entry,")
+        declared = proto.host_program_shape
+        yield from _signature(entry, declared, "host_program_shape, the layout of the entry,")
+        if any(map(_is_sparse, (*declared.parameters, declared.result))):
+            yield "in the layout of the entry all arrays are dense: no layout has a type of indices or pointers"
+
+
+def _is_sparse(shape: xla.ShapeProto) -> bool:
+    layout = shape.layout
+    return bool(layout.index_primitive_type or layout.pointer_primitive_type) or any(
+        map(_is_sparse, shape.tuple_shapes)
+    )
 
 
 def _schedule(module: HloModule) -> Iterator[Problem]:

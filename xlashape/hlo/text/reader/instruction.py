@@ -83,6 +83,8 @@ _NO_NAME = RESERVED | KEYWORDS
 
 _SPACE = r"[ \t\r\n]*"
 _HEAD = re.compile(rf"{_SPACE}(?:(ROOT)[ \t\r\n]+)?(%?)({NAME})[ \t]+=[ \t]*({SHAPE})[ \t]*([a-z][a-z0-9\-]*)\(")
+_OTHER_SHAPE = re.compile(rf"b{_SPACE}\(|unknown_-?[0-9]+{_SPACE}\[")
+"""How a buffer begins, and an array of a type without a name."""
 _SEPARATOR = r",[ \t\r\n]*(?:/\*[^*]*\*/[ \t\r\n]*)?"
 _REFERENCE = rf"%?{NAME}(?:#[0-9]{{1,7}})*"
 _OPERANDS = re.compile(rf"[ \t]*(?:({_REFERENCE}(?:{_SEPARATOR}{_REFERENCE}){{0,10000}})[ \t]*)?\)")
@@ -207,7 +209,7 @@ def _shape_and_opcode(body: Body) -> tuple[ParsedShape | None, str, int]:
     match = _NAME.match(cursor.text, cursor.at)
     word = match.group() if match is not None else ""
     shape = None
-    if match is None or word in RESERVED or _begins_other_shape(word, cursor.text, match.end()):
+    if match is None or word in RESERVED or _OTHER_SHAPE.match(cursor.text, cursor.at):
         shape = body.state.parse_shape()
         cursor.skip_space()
     at = cursor.at
@@ -218,12 +220,6 @@ def _shape_and_opcode(body: Body) -> tuple[ParsedShape | None, str, int]:
         cursor.at = at
         cursor.fail("an opcode")
     return shape, opcode, at
-
-
-def _begins_other_shape(word: str, text: str, end: int) -> bool:
-    """Whether a word that ends at `end` begins a buffer, `b(…)`, or an array of a type without a name,
-    `unknown_37[…]`."""
-    return (word == "b" and text.startswith("(", end)) or (word.startswith("unknown_") and text.startswith("[", end))
 
 
 def begins_instruction(cursor: HloCursor) -> bool:

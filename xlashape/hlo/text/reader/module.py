@@ -339,6 +339,10 @@ def _accept_keyword(state: State, word: str) -> bool:
     return False
 
 
+_BUFFERED = re.compile(rf"[ \t\r\n]*\([ \t\r\n]*{NAME}[ \t\r\n]*\[")
+"""What follows the `b` of a buffer. The parameters of a computation of this name have names before their shapes."""
+
+
 def _begins_computation(state: State) -> bool:
     """Whether a text without a header consists of computations rather than of one instruction: after the name comes no
     '='."""
@@ -349,7 +353,8 @@ def _begins_computation(state: State) -> bool:
     else:
         try:
             name = cursor.parse_name()
-            begins = name not in RESERVED and name != "ROOT" and (cursor.looking_at("{") or cursor.looking_at("("))
+            is_shape = name in RESERVED or (name == "b" and _BUFFERED.match(cursor.text, cursor.at))
+            begins = not is_shape and name != "ROOT" and (cursor.looking_at("{") or cursor.looking_at("("))
         except ParseError:
             begins = False
     cursor.at = start

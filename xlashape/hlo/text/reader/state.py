@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xlashape.errors import ParseError, XlashapeError
+from xlashape.errors import ParseError
 from xlashape.hlo.literal import Elided
 from xlashape.hlo.tokens import HloCursor
 from xlashape.hlo.values.attribute import Attribute
+from xlashape.hlo.values.shapes import read_shape
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
-from xlashape.shape.value.shape import parse_shape
 from xlashape.text import Source
 
 _FIELDS = Fields(xla.HloInstructionProto)
@@ -286,12 +286,7 @@ class State:
         cursor = self.cursor
         cursor.skip_space()
         at = cursor.at
-        try:
-            found = ParsedShape(parse_shape(cursor))
-        except ParseError:
-            raise
-        except XlashapeError as error:
-            raise cursor.error(str(error), at=at, expected="a shape") from error
+        found = ParsedShape(read_shape(cursor))
         self._shapes_kept += cursor.at - at
         if self._shapes_kept > _SHAPES_KEPT:
             self._shapes_kept = 0
