@@ -1,6 +1,7 @@
 package xlashape
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -299,4 +301,55 @@ func (fakePages) ListInstructions(_ context.Context, request *xlashapev1.ListIns
 		answer.NextPageToken = strconv.Itoa(number + 1)
 	}
 	return answer, nil
+}
+
+// fakeUploads keeps what it received, and how the stream ended.
+type fakeUploads struct {
+	xlashapev1.UnimplementedHloServiceServer
+	parts [][]byte
+	ended chan error
+}
+
+func (f *fakeUploads) UploadModule(stream grpc.ClientStreamingServer[xlashapev1.UploadModuleRequest, xlashapev1.UploadModuleResponse]) error {
+	for {
+		part, err := stream.Recv()
+		if err != nil {
+			f.ended <- err
+			return stream.SendAndClose(&xlashapev1.UploadModuleResponse{Module: &xlashapev1.Module{Name: "modules/1"}})
+		}
+		f.parts = append(f.parts, part.GetData())
+	}
+}
+
+func TestUploadFromAReader(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, uploads := grpc.NewServer(), &fakeUploads{ended: make(chan error, 1)}
+	xlashapev1.RegisterHloServiceServer(server, uploads)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	client, content := connect(t, listener.Addr().String()), bytes.Repeat([]byte("0123456789"), 250_000)
+
+	// A reader that gives little at a time is sent in parts of 1 MiB all the same.
+	var told []int64
+	module, err := client.UploadModuleFrom(context.Background(), iotest.HalfReader(bytes.NewReader(content)), func(sent int64) { told = append(told, sent) })
+	if err != nil || module.GetName() != "modules/1" || !slices.Equal(told, []int64{1 << 20, 2 << 20, 2_500_000}) {
+		t.Fatal(module, err, told)
+	}
+	if ended := <-uploads.ended; ended != io.EOF || len(uploads.parts) != 3 || !bytes.Equal(bytes.Join(uploads.parts, nil), content) {
+		t.Fatal(ended, len(uploads.parts))
+	}
+
+	// io.ErrUnexpectedEOF is how readers of archives tell that the archive is cut off.
+	for _, failure := range []error{errors.New("the disk is gone"), io.ErrUnexpectedEOF} {
+		broken := io.MultiReader(bytes.NewReader(content), iotest.ErrReader(failure))
+		if _, err := client.UploadModuleFrom(context.Background(), broken, nil); err != failure {
+			t.Fatal(err)
+		}
+		if ended := <-uploads.ended; status.Code(ended) != codes.Canceled {
+			t.Fatal(ended)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package xlashape
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -29,23 +30,43 @@ func (c *Client) UploadModule(ctx context.Context, content []byte) (module *xlas
 		answer, err := c.Modules.PutModule(ctx, &xlashapev1.PutModuleRequest{Data: content, Sha256: name})
 		return answer.GetModule(), true, err
 	}
+	first := &xlashapev1.UploadModuleRequest{Sha256: name, SizeBytes: int64(len(content))}
+	module, err = c.sendParts(ctx, first, bytes.NewReader(content), nil)
+	return module, true, err
+}
+
+// UploadModuleFrom stores a module that is sent while it is read, in parts of 1 MiB, whether or not the server has it. `progress` is told how many
+// bytes were sent, after each part; it may be nil. An error of the reader ends the call, stores nothing, and is returned as it is.
+func (c *Client) UploadModuleFrom(ctx context.Context, from io.Reader, progress func(sent int64)) (*xlashapev1.Module, error) {
+	return c.sendParts(ctx, &xlashapev1.UploadModuleRequest{}, from, progress)
+}
+
+// sendParts sends a module in parts. `part` has what else the first message says.
+func (c *Client) sendParts(
+	ctx context.Context, part *xlashapev1.UploadModuleRequest, from io.Reader, progress func(sent int64),
+) (*xlashapev1.Module, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := c.Modules.UploadModule(ctx)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	for start := 0; start < len(content); start += partBytes {
-		part := &xlashapev1.UploadModuleRequest{Data: content[start:min(start+partBytes, len(content))]}
-		if start == 0 {
-			part.Sha256, part.SizeBytes = name, int64(len(content))
+	var sent int64
+	for {
+		if part.Data, err = io.ReadAll(io.LimitReader(from, partBytes)); err != nil {
+			return nil, err
 		}
-		if err := stream.Send(part); err != nil {
-			break // CloseAndRecv gives the reason
+		if len(part.Data) == 0 || stream.Send(part) != nil {
+			break // CloseAndRecv gives the module, or the reason
 		}
+		sent += int64(len(part.Data))
+		if progress != nil {
+			progress(sent)
+		}
+		part = &xlashapev1.UploadModuleRequest{}
 	}
 	answer, err := stream.CloseAndRecv()
-	return answer.GetModule(), true, err
+	return answer.GetModule(), err
 }
 
 // DownloadModule writes the content of a stored module, as it was uploaded, and returns how many bytes it wrote.
