@@ -1,5 +1,6 @@
 """The rules of buffers, `b(f32[2])`: which instructions may have them, custom calls that make and end them, and that
-each is written once. None of these rules holds in a computation that an async-start runs.
+each is written once. In a computation that an async-start
+runs, only those of custom calls hold, and of its root alone.
 
 A part of `xlashape.hlo.verifier`.
 """
@@ -52,17 +53,19 @@ def buffer_problems(module: HloModule) -> Iterator[Problem]:
         elif instruction.proto.opcode == Opcode.ASYNC_START:
             asynchronous |= {called.index for called in instruction.called_computations}
     for computation in module.computations:
-        if computation.index in asynchronous:
-            continue
         with_buffers = [each for each in computation.instructions if _holds_buffer(each.proto.shape)]
         if not with_buffers and not any(_takes_buffer(each) for each in computation.instructions):
             continue
+        is_asynchronous, root = computation.index in asynchronous, computation.root
+        if is_asynchronous and root.proto.opcode != Opcode.CUSTOM_CALL:
+            continue
         try:
-            for instruction in computation.instructions:
+            for instruction in (root,) if is_asynchronous else computation.instructions:
                 message = _problem(instruction, is_entry=computation is module.entry)
                 if message:
                     yield Problem(computation.name, instruction.name, message)
-            yield from _writers(computation, with_buffers, bodies)
+            if not is_asynchronous:
+                yield from _writers(computation, with_buffers, bodies)
         except XlashapeError:
             continue  # the instruction that cannot be decoded is a problem of its own
 

@@ -155,6 +155,8 @@ def _aliases(module: HloModule) -> Iterator[Problem]:
             yield Problem("", "", f"input_output_alias names parameter {number} at {list(index)} twice")
         elif not given.is_array or not output.is_array:
             yield Problem("", "", f"input_output_alias must join arrays, found output {output} and parameter {given}")
+        elif given.is_unbounded_dynamic != output.is_unbounded_dynamic:
+            yield Problem("", "", f"input_output_alias must join arrays of one size, found {output} and {given}")
         elif alias.kind == xla.MUST_ALIAS and not _same_memory(given, output):
             yield Problem("", "", f"input_output_alias joins output {output} with parameter {number}, {given}")
         aliased.add((number, index))
@@ -217,6 +219,10 @@ def sharding_problem(instruction: xla.HloInstructionProto, shape: Shape, num_par
     return next((problem for problem in problems if problem), None)
 
 
+def _divides_dimensions(named: xla.NamedShardingProto) -> bool:
+    return any(_divides(named.mesh, axis) for dim in named.dim_shardings for axis in dim.axes)
+
+
 def _divides(mesh: xla.MeshProto, axis: xla.AxisRefProto) -> bool:
     if axis.HasField("sub_axis_info"):
         return axis.sub_axis_info.size > 1
@@ -227,8 +233,8 @@ def _divides(mesh: xla.MeshProto, axis: xla.AxisRefProto) -> bool:
 def _devices_problem(sharding: xla.OpSharding, num_partitions: int) -> str | None:
     if sharding.HasField("named_sharding"):
         mesh = sharding.named_sharding.mesh
-        if not any(_divides(mesh, axis) for dim in sharding.named_sharding.dim_shardings for axis in dim.axes):
-            return None  # nothing is divided
+        if not _divides_dimensions(sharding.named_sharding):
+            return None
         count = product([axis.size for axis in mesh.axes])
         if num_partitions > 1 and mesh.axes and count != num_partitions:
             return f"its sharding must be for {num_partitions} partitions, found {count} devices"
@@ -249,7 +255,7 @@ def _array_sharding_problem(sharding: xla.OpSharding, shape: Shape) -> str | Non
         named = sharding.named_sharding
         count = len(named.dim_shardings)
         # XLA lets dimensions be any number where nothing is divided and all devices do the same.
-        if count != shape.rank and (any(dim.axes for dim in named.dim_shardings) or _has_groups(named)):
+        if count != shape.rank and (_divides_dimensions(named) or _has_groups(named)):
             return f"its sharding divides {count} dimensions, {shape} has {shape.rank}"
         return None
     if sharding.type != xla.OpSharding.OTHER:
