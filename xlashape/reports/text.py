@@ -15,6 +15,11 @@ LISTED: Final = 12
 _INDENT: Final = "    "
 _LEAST_WIDTH: Final = 14
 """Text is cut in the middle down to this many characters before a column is left out."""
+_JUDGING: Final = 2
+"""Columns up to this rank are what one judges by: for them, a table is made as narrow as it can be."""
+_NARROW_GAP: Final = "  "
+_NARROW_WIDTH: Final = 8
+"""`_LEAST_WIDTH` of a table that is as narrow as it can be."""
 _DECIMAL: Final = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 _SECONDS: Final = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9), ("ps", 1e-12))
 
@@ -90,14 +95,33 @@ def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: 
     """A table of the columns that have a rank, with a line of headings.
 
     Where lines are longer than `width`, the longest texts are cut in the middle; where that is not enough, columns of
-    the highest rank are left out, and named below. Columns without any value are left out. A last column `text`, which
-    has sentences, is not cut: where lines would be too long for it, it is wrapped below its row.
+    the highest rank are left out, and named below. Before one of rank 1 or 2 is left out, the table is made as narrow
+    as it can be: smaller gaps, headings of several lines, and texts cut further. Columns without any value are left
+    out. A last column `text`, which has sentences, is not cut: where lines would be too long for it, it is wrapped
+    below its row.
+
+    >>> columns = (Column("name", Kind.TEXT, "", rank=1), Column("part_read", Kind.NUMBER, "", "fraction", rank=2))
+    >>> print(table_text(columns, [("transpose_copy_fusion.1", 0.375)], 18))
+                  part
+    name          read
+    ──────────────────
+    trans…ion.1  37.5%
     """
     ranked = [number for number, column in enumerate(columns) if column.rank]
     shown = [number for number in ranked if number == ranked[0] or any(row[number] is not None for row in rows)]
     headings = [column.heading or column.name.replace("_", " ") for column in columns]
     cells = [[cell_text(column, value) for column, value in zip(columns, row, strict=True)] for row in rows]
-    widths = [max([len(headings[number]), *[len(row[number]) for row in cells]]) for number in range(len(columns))]
+    texts = [max([len(row[number]) for row in cells], default=0) for number in range(len(columns))]
+    parts = [[heading] for heading in headings]
+    gap, least = GAP, _LEAST_WIDTH
+
+    def full() -> list[int]:
+        return [max(longest, *map(len, part)) for longest, part in zip(texts, parts, strict=True)]
+
+    def fit(room: int) -> bool:
+        return _fit(columns, widths, shown, room, [max(least, *map(len, part)) for part in parts])
+
+    widths = full()
     left_out: list[int] = []
     below = shown[-1] if shown and columns[shown[-1]].name == "text" and len(shown) > 1 and width is not None else None
     if below is not None:
@@ -105,22 +129,29 @@ def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: 
             shown.remove(below)
         else:
             below = None
-    while width is not None and not _fit(columns, widths, shown, width) and len(shown) > 1:
+    while width is not None and not fit(width - len(gap) * (len(shown) - 1)):
         worst = max(shown, key=lambda number: (columns[number].rank, number))
-        shown.remove(worst)
-        left_out.append(worst)
-        widths = [max([len(headings[number]), *[len(row[number]) for row in cells]]) for number in range(len(columns))]
+        if columns[worst].rank <= _JUDGING and gap == GAP:
+            gap, least = _NARROW_GAP, _NARROW_WIDTH
+            parts = [heading.split() or [""] for heading in headings]
+        elif len(shown) > 1:
+            shown.remove(worst)
+            left_out.append(worst)
+        else:
+            break
+        widths = full()
 
-    def line(texts: Sequence[str]) -> str:
+    def line(values: Sequence[str]) -> str:
         made: list[str] = []
         for number in shown:
-            text = cut_middle(texts[number], widths[number])
+            text = cut_middle(values[number], widths[number])
             is_left = columns[number].kind in (Kind.TEXT, Kind.TEXTS)
             made.append(text.ljust(widths[number]) if is_left else text.rjust(widths[number]))
-        return GAP.join(made).rstrip()
+        return gap.join(made).rstrip()
 
-    rule = "─" * (sum([widths[number] for number in shown]) + len(GAP) * (len(shown) - 1))
-    lines = [line(headings), rule]
+    height = max([len(parts[number]) for number in shown], default=1)
+    lines = [line([([""] * height + part)[at - height] for part in parts]) for at in range(height)]
+    lines.append("─" * (sum([widths[number] for number in shown]) + len(gap) * (len(shown) - 1)))
     for row in cells:
         lines.append(line(row))
         if below is not None:
@@ -158,17 +189,19 @@ def alike_together(
     return made
 
 
-def _fit(columns: Sequence[Column], widths: list[int], shown: Sequence[int], width: int) -> bool:
-    """Narrows columns of text, the widest first, until a line has at most `width` characters; whether that was
-    possible."""
-    too_much = sum([widths[number] for number in shown]) + len(GAP) * (len(shown) - 1) - width
+def _fit(columns: Sequence[Column], widths: list[int], shown: Sequence[int], room: int, least: list[int]) -> bool:
+    """Narrows columns of text, the widest first and each to no less than its `least`, until all have at most `room`
+    characters; whether that was possible.
+    """
+    too_much = sum([widths[number] for number in shown]) - room
     texts = [number for number in shown if columns[number].kind in (Kind.TEXT, Kind.TEXTS)]
     while too_much > 0:
-        widest = max(texts, key=lambda number: widths[number], default=None)
-        if widest is None or widths[widest] <= _LEAST_WIDTH:
+        texts = [number for number in texts if widths[number] > least[number]]
+        if not texts:
             return False
+        widest = max(texts, key=lambda number: widths[number])
         others = [widths[number] for number in texts if number != widest]
-        step = min(too_much, max(1, widths[widest] - max([_LEAST_WIDTH, *others])))
+        step = min(too_much, max(1, widths[widest] - max([least[widest], *others])))
         widths[widest] -= step
         too_much -= step
     return True
