@@ -101,7 +101,8 @@ def typescript(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
     first, _, body = "".join(readme.parts).partition("\n")
     names = [name for name in ("EvaluableMap", "toJson", "XlashapeError") if re.search(rf"\b{name}\b", body)]
     assert first == 'import { connect } from "@xlashape/client";', first
-    imports = f'import {{ connect, {", ".join(names)} }} from "@xlashape/client";\nimport {{ readFile }} from "node:fs/promises";\n'
+    imports = f'import {{ connect, {", ".join(names)} }} from "@xlashape/client";\n'
+    imports += 'import { createReadStream } from "node:fs";\nimport { readFile } from "node:fs/promises";\n'
     (folder / "first.mjs").write_text(f"{imports}{body}client.close();\n")
     return run("node", "first.mjs")
 

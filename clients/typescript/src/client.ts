@@ -18,6 +18,15 @@ export interface Uploaded {
   sent: boolean;
 }
 
+/** What the content of a module is read from: a file, a stream of the web, or in Node any readable stream, such as that of `fs.createReadStream`. */
+export type ModuleSource = AsyncIterable<Uint8Array> | ReadableStream<Uint8Array> | Blob;
+
+/** What holds for an upload of what is read. */
+export interface UploadOptions extends CallOptions {
+  /** Is told how many bytes were sent, after each part. */
+  onProgress?: (sent: number) => void;
+}
+
 /**
  * Asks one server, or several that hold the same modules; `connect` makes it. It may be used for many calls at once.
  *
@@ -73,8 +82,42 @@ export class Client extends ClientMethods {
       }
     }
     const isInParts = this.hasRequestStreams && data.length > PART_BYTES;
-    const { module } = isInParts ? await this.modules.uploadModule(parts(data, sha256), options) : await this.modules.putModule({ data, sha256 }, options);
+    const { module } = isInParts
+      ? await this.modules.uploadModule(messages([data], { sha256, sizeBytes: BigInt(data.length) }), options)
+      : await this.modules.putModule({ data, sha256 }, options);
     return { module: present(module), sent: true };
+  }
+
+  /**
+   * Stores a module that is sent while it is read, in parts of at most 1 MiB, whether or not the server has it. An error of the source ends the call,
+   * stores nothing, and is what the promise rejects with. Over Connect and gRPC-Web, which have no streams of requests, the module is sent in one message
+   * when all of it was read.
+   */
+  async uploadModuleFrom(source: ModuleSource, { onProgress, ...options }: UploadOptions = {}): Promise<Uploaded> {
+    if (!this.hasRequestStreams) {
+      const data = await joined(chunks(source));
+      const { module } = await this.modules.putModule({ data }, options);
+      onProgress?.(data.length);
+      return { module: present(module), sent: true };
+    }
+    let failure: { error: unknown } | undefined;
+    const watched = async function* () {
+      try {
+        yield* chunks(source);
+      } catch (error) {
+        failure = { error };
+        throw error;
+      }
+    };
+    const request = messages(watched(), {}, onProgress);
+    try {
+      const { module } = await this.modules.uploadModule(request, options);
+      return { module: present(module), sent: true };
+    } catch (error) {
+      throw failure === undefined ? error : failure.error;
+    } finally {
+      void request.return(undefined).catch(() => undefined); // closes the source of a call that has ended early
+    }
   }
 
   /** The content of a stored module as it was uploaded, in parts. */
@@ -95,19 +138,47 @@ export class Client extends ClientMethods {
 
   /** The content of a stored module as it was uploaded. */
   async downloadModule(name: string, options?: CallOptions): Promise<Uint8Array> {
-    const all: Uint8Array[] = [];
-    for await (const part of this.moduleParts(name, options)) {
-      all.push(part);
-    }
-    return new Uint8Array(await new Blob(all as BlobPart[]).arrayBuffer());
+    return joined(this.moduleParts(name, options));
   }
 }
 
-async function* parts(data: Uint8Array, sha256: string): AsyncGenerator<{ data: Uint8Array; sha256?: string; sizeBytes?: bigint }> {
-  for (let start = 0; start < data.length; start += PART_BYTES) {
-    const part = data.subarray(start, start + PART_BYTES);
-    yield start === 0 ? { data: part, sha256, sizeBytes: BigInt(data.length) } : { data: part };
+/** The messages of an upload. `first` is what else the first one says. */
+async function* messages(
+  content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, first: { sha256?: string; sizeBytes?: bigint }, onProgress?: (sent: number) => void,
+): AsyncGenerator<{ data: Uint8Array; sha256?: string; sizeBytes?: bigint }> {
+  let sent = 0;
+  for await (const chunk of content) {
+    for (let start = 0; start < chunk.length; start += PART_BYTES) {
+      const data = chunk.subarray(start, start + PART_BYTES);
+      yield sent === 0 ? { ...first, data } : { data };
+      sent += data.length;
+      onProgress?.(sent);
+    }
   }
+}
+
+/** What a source gives. Not every browser iterates over streams. */
+async function* chunks(source: ModuleSource): AsyncGenerator<Uint8Array> {
+  if (Symbol.asyncIterator in source) {
+    yield* source;
+    return;
+  }
+  const reader = (source instanceof Blob ? source.stream() : source).getReader();
+  try {
+    for (let next = await reader.read(); !next.done; next = await reader.read()) {
+      yield next.value;
+    }
+  } finally {
+    await reader.cancel();
+  }
+}
+
+async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  const all: Uint8Array[] = [];
+  for await (const chunk of chunks) {
+    all.push(chunk);
+  }
+  return new Uint8Array(await new Blob(all as BlobPart[]).arrayBuffer());
 }
 
 /** The SHA-256 in hexadecimal; empty where it cannot be computed. */

@@ -2,7 +2,7 @@
 
 export type { BulkIndices } from "./bulk.js";
 export type { CallOptions } from "./calls.js";
-export { Client, type Uploaded } from "./client.js";
+export { Client, type ModuleSource, type Uploaded, type UploadOptions } from "./client.js";
 export { Code, type ErrorParts, XlashapeError } from "./errors.js";
 export { EvaluableMap, type Evaluated } from "./evaluable-map.js";
 export { Direction } from "./gen/xlashape/v1/indexing_service_pb.js";

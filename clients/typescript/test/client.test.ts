@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync } from "node:fs";
+import { createReadStream, mkdtempSync, openAsBlob, readFileSync, writeFileSync } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
 import * as http2 from "node:http2";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { after, test } from "node:test";
 
 import { create } from "@bufbuild/protobuf";
@@ -14,7 +16,7 @@ import { connectNodeAdapter } from "@connectrpc/connect-node";
 
 import { connect as connectInBrowser } from "../src/browser.js";
 import { errorOf } from "../src/errors.js";
-import { type Client, Code, connect, type ConnectOptions, toJson, toNumbers, XlashapeError } from "../src/node.js";
+import { type Client, Code, connect, type ConnectOptions, type ModuleSource, toJson, toNumbers, XlashapeError } from "../src/node.js";
 import { HloService, IndexingService, LinearOrder, ShapeService } from "../src/schema.js";
 
 const closing: (() => void)[] = [];
@@ -354,4 +356,85 @@ test("JSON", async () => {
   assert.deepEqual(toNumbers(BigInt64Array.of(1n, -2n)), [1, -2]);
   assert.throws(() => toNumbers([2n ** 53n]), (error: unknown) => error instanceof XlashapeError && error.reason === "SIZE_OVERFLOW");
   assert.equal(LinearOrder.LOGICAL, 2);
+});
+
+test("a module is sent while it is read", async () => {
+  const received: Uint8Array[] = [];
+  let signal: AbortSignal | undefined;
+  let isRefused = false;
+  const address = await serve(({ service }) => service(HloService, {
+    uploadModule: async (parts, context) => {
+      signal = context.signal;
+      for await (const part of parts) {
+        if (isRefused) {
+          throw refusal("LIMIT_EXCEEDED", { message: "too large" });
+        }
+        received.push(part.data);
+      }
+      return { module: { name: "modules/1" } };
+    },
+  }));
+  const asked = client({ address });
+  const content = Buffer.alloc(2_500_000, "0123456789");
+  const file = join(mkdtempSync(join(tmpdir(), "xlashape-")), "module");
+  writeFileSync(file, content);
+  const sources: ModuleSource[] = [createReadStream(file), await openAsBlob(file), new Blob([content]).stream(), Readable.from([content])];
+  for (const source of sources) {
+    const told: number[] = [];
+    const { module, sent } = await asked.uploadModuleFrom(source, { onProgress: (bytes) => told.push(bytes) });
+    assert.deepEqual([module.name, sent, told.at(-1)], ["modules/1", true, content.length]);
+    assert.ok(told.length === received.length && told.every((bytes, i) => i === 0 || bytes > told[i - 1]!));
+    assert.ok(received.every((part) => part.length <= 1 << 20) && Buffer.concat(received).equals(content));
+    received.length = 0;
+  }
+
+  // The source is asked no faster than the server reads, and closed when the call ends.
+  let isClosed = false;
+  let read = 0;
+  const endless = async function* () {
+    try {
+      for (;;) {
+        read += content.length;
+        yield content;
+      }
+    } finally {
+      isClosed = true;
+    }
+  };
+  isRefused = true;
+  assert.equal((await failure(asked.uploadModuleFrom(endless()))).reason, "LIMIT_EXCEEDED");
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  assert.ok(isClosed && read < 100 * content.length, String(read));
+
+  // A source that fails ends the call, on the server too.
+  isRefused = false;
+  const broken = async function* () {
+    yield content;
+    throw new RangeError("the disk is gone");
+  };
+  await assert.rejects(asked.uploadModuleFrom(broken()), new RangeError("the disk is gone"));
+  while (!signal?.aborted) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  const { length } = received;
+  await assert.rejects(asked.uploadModuleFrom(Readable.from([content]), { onProgress: () => { throw new RangeError("enough"); } }), /enough/);
+  assert.ok(received.length <= length + 2);
+});
+
+test("a module is sent in one message where requests cannot be streams", async () => {
+  let received: Uint8Array | undefined;
+  const server = createHttpServer(connectNodeAdapter({
+    routes: ({ service }) => service(HloService, {
+      putModule: ({ data }) => {
+        received = data;
+        return { module: { name: "modules/1" } };
+      },
+    }),
+  }));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closing.push(() => server.close());
+  const told: number[] = [];
+  const asked = client({ baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, transport: "connect" });
+  await asked.uploadModuleFrom(new Blob(["HloModule ", "m"]), { onProgress: (bytes) => told.push(bytes) });
+  assert.deepEqual([Buffer.from(received!).toString(), told], ["HloModule m", [11]]);
 });
