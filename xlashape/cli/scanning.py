@@ -52,7 +52,7 @@ def _bytes(context: click.Context, parameter: click.Parameter, value: str) -> in
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
-    default=120.0,
+    default=300.0,
     metavar="S",
     help="The most time of a processor that a file may take.",
 )
@@ -79,7 +79,7 @@ def scan(uri: tuple[str, ...], out: str, datasets: str | None, as_json: bool, **
     URI is a file, a directory, a pattern such as 'dumps/**/*.hlo.pb', a bucket (s3://, gs://, az://) or the store of a
     server. A scan can be interrupted at any moment: the next one with the same output goes on, and does not repeat
     files that have not changed. A file that is broken, too large or too slow is a row of the data set errors, and makes
-    the exit code 1.
+    the exit code 1, also where an earlier scan has found it.
     """  # fmt: skip
     # Deferred: what a scan computes with takes longer to load than the command line.
     from xlashape.scan import scan as scanned
@@ -87,10 +87,13 @@ def scan(uri: tuple[str, ...], out: str, datasets: str | None, as_json: bool, **
     names = None if datasets is None else [name.strip() for name in datasets.split(",") if name.strip()]
     summary = scanned(uri, out, datasets=names, progress=progress, **options)
     if as_json:
-        print_json("scan.v1", {"output": out, "files": summary.files, "skipped": summary.skipped, "rows": summary.rows})
+        print_json("scan.v1", {"output": out, **summary._asdict()})
     else:
         already = f", {summary.skipped:,} are there already" if summary.skipped else ""
         echo(f"{out}: {summary.files:,} file{'' if summary.files == 1 else 's'} scanned{already}")
         if summary.files:
             echo("\n".join([f"  {name:13}{count:>12,} rows" for name, count in summary.rows.items()]))
+        earlier = summary.errors - summary.rows["errors"]
+        if earlier:
+            echo(f"  {'errors':13}{earlier:>12,} rows of files that were there already")
     return int(summary.errors > 0)

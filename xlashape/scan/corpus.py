@@ -2,13 +2,13 @@
 
     OUT/modules/hash=3/5fa0….parquet       a file of each data set for each unit, by the first digits of the content's hash
     OUT/scan.json                          how many digits
-    OUT/_done/5fa0….json                   what a unit has done: version, data sets, inputs and files
+    OUT/_done/5fa0….json                   what a unit has done: version, data sets, bounds, inputs with their errors, files
 
 A unit is some inputs of equal first digits. Its files come first and are whole or absent, its line in `_done` last.
 Files without such a line are those of a unit that was interrupted; the next scan deletes them and does the unit again.
 Of an input that has changed, the rows of its earlier content are taken out of the files of its unit, each of which is
-replaced as a whole, and then its line in `_done`: interrupted, this is done again. One scan writes into a directory at
-a time.
+replaced as a whole, and then its line in `_done`: interrupted, this is done again. The same happens to an input whose
+errors may be gone: it could not be read, or the bounds are larger now. One scan writes into a directory at a time.
 """
 
 from __future__ import annotations
@@ -47,6 +47,11 @@ _UNITS_PER_JOB: Final = 8
 _ROWS: Final = 65_536
 _WRITTEN: Final = re.compile(r"[a-z]+/(?:hash=[0-9a-f]+/)?[0-9a-f]{24}\.parquet")
 """The names of the files of units. No others are ever deleted."""
+_OF_THE_MOMENT: Final = frozenset(
+    {"UnavailableError", "OSError", "FileNotFoundError", "PermissionError", "TimeoutError"}
+)
+"""The classes of errors that say nothing about the content of a file."""
+_OF_BOUNDS: Final = frozenset({"LimitExceededError"})
 ENGINES: Final = ("local", "ray")
 
 
@@ -59,11 +64,8 @@ class Summary(NamedTuple):
     """Files that an earlier scan has done."""
     rows: dict[str, int]
     """The rows that were written, of each data set."""
-
-    @property
-    def errors(self) -> int:
-        """The rows of `errors` that were written."""
-        return self.rows.get("errors", 0)
+    errors: int
+    """The rows of `errors` of all named files, also of those that an earlier scan has done."""
 
 
 class _Item(NamedTuple):
@@ -82,6 +84,15 @@ class _Unit(NamedTuple):
     part: str
     """The first digits of the hashes of its content."""
     items: tuple[_Item, ...]
+
+
+class _Done(NamedTuple):
+    """A file that is scanned."""
+
+    path: str
+    stamp: str
+    errors: dict[str, int]
+    """Its rows of `errors` by the class of the error."""
 
 
 class _Settings(NamedTuple):
@@ -111,8 +122,9 @@ def scan(
     memory_bytes: bounds of one file. engine: "local", or "ray" for the tasks of a Ray cluster, whose machines must read
     the names and write `out`.
 
-    What `out` has of an unchanged file from this version of the library is not done again. A file that is broken, too
-    large or too slow is a row of `errors`. Raises NotFoundError for a name that stands for no file,
+    What `out` has of an unchanged file from this version of the library is not done again, unless the file could not be
+    read, or exceeded a bound that is larger now. A file that is broken, too large or too slow is a row of `errors`.
+    Raises NotFoundError for a name that stands for no file,
     InvalidArgumentError for a data set or an engine that is not there and for bounds that no file could be held to,
     DecodeError for a damaged `out`, UnavailableError without the extra `scan`.
     """
@@ -146,7 +158,9 @@ def scan(
         rows.update(counts)
         done += len(unit.items)
         say("scanning", done, len(items))
-    return Summary(len(items), len(found) - len(items), {name: rows[name] for name in settings.datasets})
+    earlier = sum([known.get((each.name, stamp), 0) for each, stamp in stamped])
+    counts = {name: rows[name] for name in settings.datasets}
+    return Summary(len(items), len(found) - len(items), counts, counts["errors"] + earlier)
 
 
 def open(out: str | os.PathLike[str]) -> dict[str, Any]:  # noqa: A001 - `xlashape.scan.open`
@@ -202,31 +216,39 @@ def _say_nothing(what: str, done: int, total: int) -> None:
 def _document(target: _Target, name: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(target.read(name))
-        return {each: found[each] for each in ("version", "datasets", "inputs", "files")}
+        found["inputs"] = [_Done(*each) for each in found["inputs"]]
+        return {each: found[each] for each in ("version", "datasets", "seconds", "memory_bytes", "inputs", "files")}
     except (ValueError, TypeError, KeyError):
         raise DecodeError(
             f"{target.about(name)} is damaged: delete it, and what it was about is scanned again"
         ) from None
 
 
-def _resumed(target: _Target, settings: _Settings, stamps: dict[str, str]) -> set[tuple[str, str]]:
-    """The names and stamps of inputs that are done. Files of units that were interrupted are deleted, rows of earlier
-    content of inputs, and files of other versions or data sets, whose inputs are done again. Raises
-    InvalidArgumentError where some of these have no stamp, as they are not among the inputs: their rows would be lost.
+def _resumed(target: _Target, settings: _Settings, stamps: dict[str, str]) -> dict[tuple[str, str], int]:
+    """The names and stamps of inputs that are done, each with its number of errors. Files of units that were
+    interrupted are deleted, rows of earlier content of inputs and of errors that may be gone, and files of other
+    versions or data sets, whose inputs are done again. Raises InvalidArgumentError where some of these have no stamp,
+    as they are not among the inputs: their rows would be lost.
     """
-    known: set[tuple[str, str]] = set()
+    known: dict[tuple[str, str], int] = {}
     kept: set[str] = set()
     old: list[str] = []
     for name in target.names("_done"):
         document = _document(target, name)
         if document["version"] == _VERSION and document["datasets"] == list(settings.datasets):
-            changed = {path for path, stamp in document["inputs"] if stamps.get(path, stamp) != stamp}
-            if changed:
-                document = _without(target, name, document, changed)
-            known.update((path, stamp) for path, stamp in document["inputs"])
+            are_larger = settings.seconds > document["seconds"] or settings.memory_bytes > document["memory_bytes"]
+            passing = _OF_THE_MOMENT | _OF_BOUNDS if are_larger else _OF_THE_MOMENT
+            again = {
+                each.path
+                for each in document["inputs"]
+                if each.path in stamps and (stamps[each.path] != each.stamp or passing.intersection(each.errors))
+            }
+            if again:
+                document = _without(target, name, document, again)
+            known.update(((each.path, each.stamp), sum(each.errors.values())) for each in document["inputs"])
             kept.update(document["files"])
             continue
-        others = [path for path, _ in document["inputs"] if path not in stamps]
+        others = [each.path for each in document["inputs"] if each.path not in stamps]
         if others:
             raise InvalidArgumentError(
                 f"{target.about('')} has rows of {others[0]!r} by xlashape {document['version']} with the data sets"
@@ -257,7 +279,7 @@ def _without(target: _Target, name: str, document: dict[str, Any], paths: set[st
                 files.append(each)
     document = {
         **document,
-        "inputs": [[path, stamp] for path, stamp in document["inputs"] if path not in paths],
+        "inputs": [each for each in document["inputs"] if each.path not in paths],
         "files": files,
     }
     if document["inputs"]:
@@ -324,14 +346,19 @@ def _do(settings: _Settings, unit: _Unit) -> dict[str, int]:
     target = _Target(settings.out)
     counts: dict[str, int] = {}
     files: list[str] = []
+    inputs: list[_Done] = []
     with TemporaryDirectory(prefix="xlashape-") as folder:
         writers = {name: _Writer(Path(folder, f"{name}.parquet")) for name in settings.datasets}
         with borrowed_worker(settings.seconds, settings.memory_bytes) as worker:
             for _, group in groupby(unit.items, key=lambda item: item.key):
                 same = list(group)
+                errors: Counter[str] = Counter()
                 for name, table in tables_of(worker, same[0].input.name, None, settings.datasets):
                     for item in same:
                         writers[name].add(_named(table, item.input.name))
+                    if name == "errors":
+                        errors.update(table["error"].to_pylist())
+                inputs += [_Done(item.input.name, item.stamp, errors) for item in same]
         for name, writer in writers.items():
             counts[name] = writer.close()
             if counts[name]:
@@ -341,7 +368,9 @@ def _do(settings: _Settings, unit: _Unit) -> dict[str, int]:
     document = {
         "version": _VERSION,
         "datasets": list(settings.datasets),
-        "inputs": [[item.input.name, item.stamp] for item in unit.items],
+        "seconds": settings.seconds,
+        "memory_bytes": settings.memory_bytes,
+        "inputs": inputs,
         "files": files,
     }
     target.write(f"_done/{unit.name}.json", json.dumps(document).encode())

@@ -38,9 +38,10 @@ from xlashape.math import byte_text
 from xlashape.scan.datasets import BY_DEFAULT, DATASETS, failed_file, failed_table, key_of, rows_of_file
 from xlashape.tables import Table, arrow_schema
 
-DEFAULT_SECONDS: Final = 120.0
+DEFAULT_SECONDS: Final = 300.0
+"""Twice what a module of 100 MB took for all data sets but the maps."""
 DEFAULT_MEMORY_BYTES: Final = 2 << 30
-"""Twice what a module of 100 MB took for its fingerprint, `memory` and `cost`."""
+"""Twice what a module of 100 MB took for the same."""
 
 _PATIENCE: Final = 10
 _TIMERS: Final = (-signal.SIGPROF, -signal.SIGALRM)
@@ -128,7 +129,8 @@ class Worker:
         if code in _TIMERS:
             what = "of the processor's time" if code == -signal.SIGPROF else "in all"
             seconds = self._seconds if code == -signal.SIGPROF else self._seconds * _PATIENCE
-            return LimitExceededError(f"took more than {seconds:g} s {what}", limit="seconds", maximum=int(seconds))
+            message = f"took more than {seconds:g} s {what}: larger `seconds` give it more"
+            return LimitExceededError(message, limit="seconds", maximum=int(seconds))
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         return UnavailableError(
             f"the process that read it {how}; it may have {byte_text(self._memory_bytes)} of memory"
@@ -230,7 +232,7 @@ def _answer(path: str, file: str, content: bytes | None, datasets: Sequence[str]
     except OSError as error:
         return _error(shown, None, error)
     except MemoryError:
-        message = f"needs more than {byte_text(int(os.environ[_MEMORY]))} of memory"
+        message = f"needs more than {byte_text(int(os.environ[_MEMORY]))} of memory: larger `memory_bytes` give it more"
         error = LimitExceededError(message, limit="memory_bytes", maximum=int(os.environ[_MEMORY]))
         return _error(shown, _key(file, content), error)
 

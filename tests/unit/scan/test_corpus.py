@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import io
 import itertools
+import json
 import logging
 import os
 import shutil
@@ -24,12 +25,13 @@ from typing import Any
 import pytest
 
 import xlashape as xs
+from tests.support import command_line
 from tests.support.bucket_stores import no_cloud
 from tests.support.corpus import text_of, write_corpus
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.optional import needed_in_ci
 from xlashape import scan
-from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
+from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, UnavailableError
 from xlashape.hlo.files.inputs import inputs
 from xlashape.scan.corpus import _Target
 from xlashape.scan.worker import Worker
@@ -232,10 +234,76 @@ def test_a_file_that_takes_too_long_is_a_row() -> None:
     with Worker(seconds=1.0) as worker:
         error = worker.tables("large.hlo", large, ["modules", "errors"])["errors"].to_pylist()
         assert [(row["error"], row["message"]) for row in error] == [
-            ("LimitExceededError", "took more than 1 s of the processor's time")
+            ("LimitExceededError", "took more than 1 s of the processor's time: larger `seconds` give it more")
         ]
         next_file = worker.tables("m.hlo", b"", ["errors"])["errors"].to_pylist()
         assert [row["error"] for row in next_file] == ["DecodeError"]
+
+
+def test_errors_that_may_be_gone_are_tried_again(tmp_path: Path) -> None:
+    """Those of bounds that are larger now, and of files that could not be read. Errors of the content stay."""
+    folder, out = tmp_path / "dumps", tmp_path / "out"
+    folder.mkdir()
+    chain = "\n".join([f"n{i} = f32[4] negate({'p' if i == 0 else f'n{i - 1}'})" for i in range(20_000)])
+    slow = f"HloModule slow ENTRY e {{ p = f32[4] parameter(0)\n{chain}\nROOT r = f32[4] negate(n19999) }}"
+    (folder / "slow.hlo").write_text(slow)
+    (folder / "m.hlo").write_text(text_of(1))
+    (folder / "same.hlo").write_text(text_of(1))
+    (folder / "broken.hlo").write_text(text_of(1)[:200])
+    (folder / "absent.hlo").write_text(text_of(2))
+
+    def scanned(**bounds: Any) -> tuple[int, int, int, Counter[str]]:
+        found = scan.scan(str(folder), out, jobs=1, datasets=["modules"], **bounds)
+        errors = scan.open(out)["errors"].to_table().to_pylist()
+        modules = scan.open(out)["modules"].count_rows()
+        return found.files, found.errors, modules, Counter([row["error"] for row in errors])
+
+    real, message = Worker.streams, UnavailableError("the bucket does not answer")
+
+    def streams(worker: Worker, path: str, *rest: Any) -> Any:
+        if path.endswith("absent.hlo"):
+            raise message
+        return real(worker, path, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Worker, "streams", streams)
+        assert scanned(seconds=0.2) == (
+            5, 3, 2, {"LimitExceededError": 1, "ParseError": 1, "UnavailableError": 1}
+        )  # fmt: skip
+    assert scanned(seconds=0.2) == (1, 2, 3, {"LimitExceededError": 1, "ParseError": 1})
+    assert scanned(seconds=0.2) == (0, 2, 3, {"LimitExceededError": 1, "ParseError": 1})
+    assert scanned(seconds=60) == (1, 1, 4, {"ParseError": 1})
+    assert scanned(seconds=60) == (0, 1, 4, {"ParseError": 1})
+    # Those of files that a scan does not name are not its errors.
+    found = scan.scan(str(folder / "m.hlo"), out, datasets=["modules"])
+    assert (found.files, found.skipped, found.errors) == (0, 1, 0)
+
+
+def test_the_exit_code_tells_of_errors_that_were_there(tmp_path: Path) -> None:
+    (tmp_path / "good.hlo").write_text(text_of(1))
+    (tmp_path / "bad.hlo").write_text(text_of(1)[:200])
+    out = str(tmp_path / "out")
+    assert command_line.run("scan", str(tmp_path / "good.hlo"), "-o", out).returncode == 0
+    for already in (1, 2):
+        found = command_line.run("scan", str(tmp_path / "*.hlo"), "-o", out)
+        assert found.returncode == 1
+        assert f"{already} are there already" in found.stdout.decode()
+    assert found.stdout.decode().splitlines()[1].split() == [
+        "errors",
+        "1",
+        "rows",
+        "of",
+        "files",
+        "that",
+        "were",
+        "there",
+        "already",
+    ]
+    found = command_line.run("scan", str(tmp_path / "*.hlo"), "-o", out, "--json")
+    assert (found.returncode, json.loads(found.stdout)["errors"]) == (1, 1)
+    assert command_line.run("scan", str(tmp_path / "good.hlo"), "-o", out).returncode == 0
+    (tmp_path / "bad.hlo").write_text(text_of(2))
+    assert command_line.run("scan", str(tmp_path / "*.hlo"), "-o", out).returncode == 0
 
 
 def test_a_file_that_takes_too_much_memory_is_a_row() -> None:

@@ -146,6 +146,8 @@ class _Walk:
         self._trips: dict[HloInstruction, int | None] = {}
         self._branches: dict[HloInstruction, int] = {}
         """The branch of each executed conditional that counts, once it is known."""
+        self._same: tuple[dict[Arithmetic, Arithmetic], dict[Traffic, Traffic]] = {}, {}
+        """What instructions share that calculate and move the same: large programs repeat their layers."""
 
     def program(self) -> Program:
         for computation in self._order:
@@ -314,6 +316,8 @@ class _Walk:
             seconds = max(compute, traffic.main_bytes / (self._roof.bandwidth or 1.0))
         bytes_as_xla = _checked(instruction, xla_bytes) if self._as_xla else 0
         is_beside = instruction.opcode in _BESIDE
+        arithmetic = self._same[0].setdefault(arithmetic, arithmetic)
+        traffic = self._same[1].setdefault(traffic, traffic)
         return Executed(instruction, times, is_exact, arithmetic, traffic, bytes_as_xla, seconds, compute, is_beside)
 
     def _compute_seconds(self, instruction: HloInstruction, arithmetic: Arithmetic) -> tuple[float, float]:
