@@ -175,11 +175,14 @@ def _infer_gather(given: Given) -> Shape:
     dropped = set(absent)
     if len(dropped) != len(absent) or not all(0 <= dim < shape.rank for dim in absent):
         raise CannotInfer(f"collapsed and batching dimensions {absent} must be distinct dimensions of {shape}")
+    problem = _order_problem(numbers, ("collapsed_slice_dims", "operand_batching_dims"))
+    if problem:
+        raise CannotInfer(problem)
     if any(slices[dim] > 1 for dim in absent):
         raise CannotInfer("a collapsed or batching dimension must have slices of at most 1 element")
-    if not all(0 <= dim < indices.rank for dim in numbers.start_indices_batching_dims):
-        batching = list(numbers.start_indices_batching_dims)
-        raise CannotInfer(f"start_indices_batching_dims={batching} must be dimensions of {indices}")
+    batching = list(numbers.start_indices_batching_dims)
+    if len(set(batching)) != len(batching) or not all(0 <= dim < indices.rank for dim in batching):
+        raise CannotInfer(f"start_indices_batching_dims={batching} must be distinct dimensions of {indices}")
     counts = [len(numbers.operand_batching_dims), len(numbers.start_indices_batching_dims)]
     if counts[0] != counts[1]:
         raise CannotInfer(f"it must have as many batching dimensions in its operand as in its indices, found {counts}")
@@ -201,6 +204,15 @@ def _infer_gather(given: Given) -> Shape:
             sizes.append(indices.dimensions[source])
             dynamic.append(indices.dynamic_dimensions[source])
     return Shape(shape.element_type, sizes, dynamic).with_default_layout()
+
+
+def _order_problem(numbers: GatherDimensionNumbers | ScatterDimensionNumbers, names: Sequence[str]) -> str | None:
+    """What is wrong with lists of dimensions that must ascend."""
+    for name in names:
+        dims: list[int] = list(getattr(numbers, name))
+        if sorted(set(dims)) != dims:
+            return f"{name}={dims} must be distinct and ascend"
+    return None
 
 
 def _infer_scatter(given: Given) -> Shape:
@@ -234,18 +246,20 @@ def _updates_problem(message: xla.HloInstructionProto, operand: Shape, indices: 
         return f"index_vector_dim={vector_dim} is not a dimension of the indices {indices}, nor the one after the last"
     vector = indices.dimensions[vector_dim] if vector_dim < indices.rank else 1
     written = list(numbers.scatter_dims_to_operand_dims)
-    if len(written) != vector or not all(0 <= dim < operand.rank for dim in written):
-        return f"scatter_dims_to_operand_dims={written} must be {vector} dimensions of {operand}"
+    if not len(set(written)) == len(written) == vector or not all(0 <= dim < operand.rank for dim in written):
+        return f"scatter_dims_to_operand_dims={written} must be {vector} distinct dimensions of {operand}"
     absent = [*numbers.inserted_window_dims, *numbers.input_batching_dims]
     if len(set(absent)) != len(absent) or not all(0 <= dim < operand.rank for dim in absent):
         return f"inserted and batching dimensions {absent} must be distinct dimensions of {operand}"
-    batching = list(numbers.scatter_indices_batching_dims)
-    if len(batching) != len(numbers.input_batching_dims) or not all(0 <= dim < indices.rank for dim in batching):
-        count = len(numbers.input_batching_dims)
-        return f"scatter_indices_batching_dims={batching} must be {count} dimensions of the indices {indices}"
+    problem = _order_problem(numbers, ("inserted_window_dims", "input_batching_dims", "update_window_dims"))
+    if problem:
+        return problem
+    batching, count = list(numbers.scatter_indices_batching_dims), len(numbers.input_batching_dims)
+    if not len(set(batching)) == len(batching) == count or not all(0 <= dim < indices.rank for dim in batching):
+        return f"scatter_indices_batching_dims={batching} must be {count} distinct dimensions of the indices {indices}"
     window = list(numbers.update_window_dims)
-    if len(set(window)) != len(window) or not all(0 <= dim < updates.rank for dim in window):
-        return f"update_window_dims={window} must be distinct dimensions of the updates {updates}"
+    if not all(0 <= dim < updates.rank for dim in window):
+        return f"update_window_dims={window} must be dimensions of the updates {updates}"
     kept = [size for dim, size in enumerate(operand.dimensions) if dim not in absent]
     if len(window) != len(kept):
         return f"windows of {len(window)} dimensions do not fit {operand}"
