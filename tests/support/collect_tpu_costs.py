@@ -1,5 +1,6 @@
 """Writes tests/vectors/costs/tpu_programs.jsonl.gz: the programs of jax_programs.py as libtpu compiles them for a TPU
-v5e, ahead of time, and what their executables say of FLOPs, transcendentals and bytes.
+v5e, ahead of time, and what their executables say of FLOPs, transcendentals and bytes, and of the memory of arguments,
+outputs and aliases.
 
     PYTHONPATH=tests/support python tests/support/collect_tpu_costs.py tests/vectors/costs/tpu_programs.jsonl.gz
 
@@ -37,7 +38,9 @@ def compiled(name: str, device: Any) -> dict[str, Any]:
     executable = jax.jit(function, in_shardings=where, out_shardings=where).lower(*shapes).compile()
     found = executable.cost_analysis()
     text = re.sub(r", backend_config=\{.*\}$", "", without_metadata(executable.as_text()), flags=re.MULTILINE)
-    return {"name": name, "hlo": text, "cost": [found.get(each, 0.0) for each in NUMBERS]}
+    stats = executable.memory_analysis()
+    memory = [stats.argument_size_in_bytes, stats.output_size_in_bytes, stats.alias_size_in_bytes]
+    return {"name": name, "hlo": text, "cost": [found.get(each, 0.0) for each in NUMBERS], "memory": memory}
 
 
 def main(path: Path) -> None:

@@ -1492,7 +1492,10 @@ type MemoryRequest struct {
 	Space *int64 `protobuf:"varint,6,opt,name=space,proto3,oneof" json:"space,omitempty"`
 	// What `source` names: the line of your own code, or every frame that called an operation, libraries included: own or
 	// all.
-	Frames        *string `protobuf:"bytes,7,opt,name=frames,proto3,oneof" json:"frames,omitempty"`
+	Frames *string `protobuf:"bytes,7,opt,name=frames,proto3,oneof" json:"frames,omitempty"`
+	// Of a program without an assignment of buffers: count as on cpu, gpu, tpu, or a TPU's generation such as tpu-v5e.
+	// TPUs give layouts without tiles their own order and tiles.
+	Target        *string `protobuf:"bytes,8,opt,name=target,proto3,oneof" json:"target,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1572,6 +1575,13 @@ func (x *MemoryRequest) GetSpace() int64 {
 func (x *MemoryRequest) GetFrames() string {
 	if x != nil && x.Frames != nil {
 		return *x.Frames
+	}
+	return ""
+}
+
+func (x *MemoryRequest) GetTarget() string {
+	if x != nil && x.Target != nil {
+		return *x.Target
 	}
 	return ""
 }
@@ -1740,7 +1750,9 @@ type MemoryTotals struct {
 	// How many bytes the compiler's own peak lacks, where it said one.
 	MissingBytes *int64 `protobuf:"varint,21,opt,name=missing_bytes,json=missingBytes,proto3,oneof" json:"missing_bytes,omitempty"`
 	// What must be known of where the numbers come from.
-	Notes         []string `protobuf:"bytes,22,rep,name=notes,proto3" json:"notes,omitempty"`
+	Notes []string `protobuf:"bytes,22,rep,name=notes,proto3" json:"notes,omitempty"`
+	// The device whose sizes are counted; null where those of the layouts, or of the compiler, are.
+	Target        *string `protobuf:"bytes,23,opt,name=target,proto3,oneof" json:"target,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1927,6 +1939,13 @@ func (x *MemoryTotals) GetNotes() []string {
 		return x.Notes
 	}
 	return nil
+}
+
+func (x *MemoryTotals) GetTarget() string {
+	if x != nil && x.Target != nil {
+		return *x.Target
+	}
+	return ""
 }
 
 // A row.
@@ -8199,7 +8218,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\a_sourceB\n" +
 	"\n" +
 	"\b_op_nameB\b\n" +
-	"\x06_error\"\xfc\x01\n" +
+	"\x06_error\"\xa4\x02\n" +
 	"\rMemoryRequest\x12\x1b\n" +
 	"\tfirst_row\x18\x01 \x01(\x03R\bfirstRow\x12\x19\n" +
 	"\bmax_rows\x18\x02 \x01(\x05R\amaxRows\x12\x18\n" +
@@ -8207,9 +8226,11 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\bargument\x18\x04 \x01(\tR\bargument\x120\n" +
 	"\x06module\x18\x05 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12\x19\n" +
 	"\x05space\x18\x06 \x01(\x03H\x00R\x05space\x88\x01\x01\x12\x1b\n" +
-	"\x06frames\x18\a \x01(\tH\x01R\x06frames\x88\x01\x01B\b\n" +
+	"\x06frames\x18\a \x01(\tH\x01R\x06frames\x88\x01\x01\x12\x1b\n" +
+	"\x06target\x18\b \x01(\tH\x02R\x06target\x88\x01\x01B\b\n" +
 	"\x06_spaceB\t\n" +
-	"\a_frames\"\xa8\x03\n" +
+	"\a_framesB\t\n" +
+	"\a_target\"\xa8\x03\n" +
 	"\x0eMemoryResponse\x121\n" +
 	"\x06totals\x18\x01 \x01(\v2\x19.xlashape.v1.MemoryTotalsR\x06totals\x129\n" +
 	"\fpeak_buffers\x18\x02 \x03(\v2\x16.xlashape.v1.MemoryRowR\vpeakBuffers\x12\x1b\n" +
@@ -8219,7 +8240,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06spaces\x18\x06 \x03(\v2\x1c.xlashape.v1.MemorySpacesRowR\x06spaces\x12(\n" +
 	"\x02by\x18\a \x03(\v2\x18.xlashape.v1.MemoryByRowR\x02by\x12&\n" +
 	"\x02at\x18\b \x03(\v2\x16.xlashape.v1.MemoryRowR\x02at\x12+\n" +
-	"\x03fit\x18\t \x03(\v2\x19.xlashape.v1.MemoryFitRowR\x03fit\"\xd6\n" +
+	"\x03fit\x18\t \x03(\v2\x19.xlashape.v1.MemoryFitRowR\x03fit\"\xfe\n" +
 	"\n" +
 	"\fMemoryTotals\x12\"\n" +
 	"\n" +
@@ -8251,7 +8272,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x10host_alias_bytes\x18\x13 \x01(\x03H\x12R\x0ehostAliasBytes\x88\x01\x01\x12+\n" +
 	"\x0fhost_temp_bytes\x18\x14 \x01(\x03H\x13R\rhostTempBytes\x88\x01\x01\x12(\n" +
 	"\rmissing_bytes\x18\x15 \x01(\x03H\x14R\fmissingBytes\x88\x01\x01\x12\x14\n" +
-	"\x05notes\x18\x16 \x03(\tR\x05notesB\r\n" +
+	"\x05notes\x18\x16 \x03(\tR\x05notes\x12\x1b\n" +
+	"\x06target\x18\x17 \x01(\tH\x15R\x06target\x88\x01\x01B\r\n" +
 	"\v_peak_bytesB\x11\n" +
 	"\x0f_argument_bytesB\x0f\n" +
 	"\r_output_bytesB\x0e\n" +
@@ -8273,7 +8295,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x12_host_output_bytesB\x13\n" +
 	"\x11_host_alias_bytesB\x12\n" +
 	"\x10_host_temp_bytesB\x10\n" +
-	"\x0e_missing_bytes\"\x81\x05\n" +
+	"\x0e_missing_bytesB\t\n" +
+	"\a_target\"\x81\x05\n" +
 	"\tMemoryRow\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12$\n" +
 	"\vshape_index\x18\x02 \x01(\tH\x01R\n" +

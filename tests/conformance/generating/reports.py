@@ -14,7 +14,7 @@ _ARGUMENTS = {
     ("memory", "fit"): ("100000", "2752512", "17179869184"),
 }
 """Arguments of sections that have no choices, for the module `attention`."""
-_OPTIONS: dict[str, list[dict[str, object]]] = {"memory": [{"space": "0"}, {"space": "1"}]}
+_OPTIONS: dict[str, list[dict[str, object]]] = {"memory": [{"space": "0"}, {"space": "1"}, {"target": "tpu-v5e"}]}
 """Options, with which reports of the module `attention` are asked for."""
 _VECTORS = Path(__file__).resolve().parents[2] / "vectors"
 

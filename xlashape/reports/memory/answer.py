@@ -43,7 +43,7 @@ from xlashape.reports.memory.schedule import flat_schedule
 from xlashape.reports.memory.suggestions import Suggestion, suggestions
 from xlashape.reports.report import Answer, Report
 from xlashape.reports.text import short_bytes, sparkline
-from xlashape.shape import Shape, ShapeIndex
+from xlashape.shape import Shape, ShapeIndex, Target
 from xlashape.shape.xla_util.shape_util import byte_size_of
 from xlashape.similar import did_you_mean
 
@@ -166,6 +166,11 @@ class ProgramMemory(Frozen, Answer):
     def is_estimate(self) -> bool:
         """Whether the peak follows from rules of thumb, and not from XLA's own assignment of buffers."""
         return self.plan.bounds is not None
+
+    @property
+    def target(self) -> Target | None:
+        """The device whose sizes are counted; None where those of the layouts, or of the compiler, are."""
+        return self.plan.target
 
     @property
     def peak_bytes(self) -> int:
@@ -515,7 +520,9 @@ class ProgramMemory(Frozen, Answer):
 
     def headline(self) -> str:
         """Five lines of totals, the timeline as a line of bars, and what else must be known."""
-        where = f", while {self.peak_instruction} runs" if self.peak_instruction else ""
+        where = f" on {self.target}" if self.target is not None else ""
+        if self.peak_instruction:
+            where += f", while {self.peak_instruction} runs"
         known = ""
         if self.is_estimate:
             most = self.upper_bytes

@@ -85,6 +85,7 @@ TOTALS: Final = (
     Column("peak_bytes", Kind.INTEGER, "the most bytes that live at once", "bytes", 1, "peak"),
     *_SIZES,
     Column("is_estimate", Kind.BOOLEAN, "whether the peak is estimated, because the program came without XLA's assignment of buffers"),
+    Column("target", Kind.TEXT, "the device whose sizes are counted; null where those of the layouts, or of the compiler, are"),
     Column("lower_bytes", Kind.INTEGER, "what the peak is at least", "bytes"),
     Column("upper_bytes", Kind.INTEGER, "what the peak is at most", "bytes"),
     Column("peak_instruction", Kind.TEXT, "the instruction that runs at the peak"),
@@ -155,6 +156,12 @@ REPORT: Final = Report(
             "space",
             Kind.INTEGER,
             "a memory space by XLA's number, whose memory alone counts; without it all count together, as in XLA",
+        ),
+        Option(
+            "target",
+            Kind.TEXT,
+            "Of a program without an assignment of buffers: count as on cpu, gpu, tpu, or a TPU's generation such as "
+            "tpu-v5e. TPUs give layouts without tiles their own order and tiles.",
         ),
         FRAMES,
     ),

@@ -31,6 +31,7 @@ from xlashape.reports.memory.plan import Plan
 from xlashape.reports.memory.texts import TextAssignment, read_text, read_usage_report
 from xlashape.reports.memory.untraced import is_untraced, with_temporaries
 from xlashape.reports.why.oom_text import is_report
+from xlashape.shape import Target
 
 _MOST_BYTES: Final = (1 << 31) - 1
 _MOMENT: Final = "The text has what lives at one moment alone: outputs that are made later are not counted, as they are in XLA's peak, and values that share memory count twice."
@@ -39,15 +40,19 @@ _HOW_TO_DUMP: Final = (
 )
 
 
-def memory(x: Any, *, space: int | None = None, frames: str | None = None) -> ProgramMemory:
+def memory(
+    x: Any, *, space: int | None = None, target: Target | str | None = None, frames: str | None = None
+) -> ProgramMemory:
     """The memory of a program: its peak, what lives then, and from which line it comes.
 
     `x` is a dump of XLA (`*.hlo.pb` with its buffer assignment), a text that XLA writes beside it, a Compiled of JAX, a
     BufferAssignmentProto, a profile (`FILE#MODULE` where it holds several), or anything else that `HloModule.of` takes.
     Of a module without an assignment the peak is estimated: `is_estimate`, `lower_bytes`, `upper_bytes`. With `space`,
-    XLA's number of a memory space, the answer is about that one alone. With `frames="all"`, `source` names every frame
-    that called an operation, and not the line of the user's own code alone. Raises InvalidModuleError for an assignment
-    that contradicts itself or its module, and what `HloModule.of` raises.
+    XLA's number of a memory space, the answer is about that one alone. With a `target`, as of `why`, an estimate counts
+    the bytes that arrays and tables of tuples take there; an assignment has the compiler's own sizes, whatever the
+    target is. With `frames="all"`, `source` names every frame that called an operation, and not the line of the user's
+    own code alone. Raises InvalidModuleError for an assignment that contradicts itself or its module,
+    InvalidArgumentError for a target that does not exist, and what `HloModule.of` raises.
 
     >>> text = '''HloModule m, is_scheduled=true
     ... ENTRY e { p = f32[256] parameter(0) n = f32[256] negate(p) r = f32[256] reverse(n), dimensions={0}
@@ -58,19 +63,19 @@ def memory(x: Any, *, space: int | None = None, frames: str | None = None) -> Pr
     """
     if frames not in (None, "own", "all"):
         raise InvalidArgumentError(f"expected own or all, found {frames!r}", field="frames")
-    answer = _memory(x)
+    answer = _memory(x, None if target is None else Target.of(target))
     if frames is not None:
         answer = answer.showing(frames)
     return answer if space is None else answer.in_space(space)
 
 
-def _memory(x: Any) -> ProgramMemory:
+def _memory(x: Any, target: Target | None) -> ProgramMemory:
     if isinstance(x, ProgramMemory):
         return x
     if isinstance(x, Message) and x.DESCRIPTOR.full_name == "xla.BufferAssignmentProto":
         return ProgramMemory(plan_of_assignment(coerce(xla.BufferAssignmentProto, x), None))
     if isinstance(x, (str, os.PathLike)):
-        answer = _of_path(os.fspath(x))
+        answer = _of_path(os.fspath(x), target)
         if answer is not None:
             return answer
     elif isinstance(x, (bytes, bytearray, memoryview)):
@@ -88,7 +93,7 @@ def _memory(x: Any) -> ProgramMemory:
             message = "this is a report about memory that has run out, and no program: `why` explains it"
             raise InvalidArgumentError(message, field="x") from error
         raise
-    return _of_module(module)
+    return _of_module(module, target)
 
 
 def _is_report(x: Any) -> bool:
@@ -104,11 +109,11 @@ def _is_report(x: Any) -> bool:
         return False
 
 
-def _of_module(module: HloModule, notes: tuple[str, ...] = ()) -> ProgramMemory:
+def _of_module(module: HloModule, target: Target | None, notes: tuple[str, ...] = ()) -> ProgramMemory:
     if _has_assignment(module):
         assert module.hlo_proto is not None
         return ProgramMemory(plan_of_assignment(module.hlo_proto.buffer_assignment, module), notes=notes)
-    return ProgramMemory(plan_of_module(module), notes=notes)
+    return ProgramMemory(plan_of_module(module, target), notes=notes)
 
 
 def _has_assignment(module: HloModule) -> bool:
@@ -177,7 +182,7 @@ def _of_stats(value: Any, stats: _Stats) -> ProgramMemory:
 # -- files ------------------------------------------------------------------------------------
 
 
-def _of_path(path: str) -> ProgramMemory | None:
+def _of_path(path: str, target: Target | None) -> ProgramMemory | None:
     """The memory that a text or report of XLA says; None for another file, and for text that is a module itself."""
     if "\n" in path or len(path) > 4096:
         data = path.encode("utf-8", "surrogatepass")
@@ -189,9 +194,9 @@ def _of_path(path: str) -> ProgramMemory | None:
     module = None if about.module is None else HloModule.load(about.module)
     beside = "" if about.module is None else about.module.name
     if module is not None and _has_assignment(module):
-        return _of_module(module, (f"The assignment is that of {beside}.",))
+        return _of_module(module, target, (f"The assignment is that of {beside}.",))
     if about.kind in ("buffer-assignment-values.txt", "live-range.txt") and module is not None:
-        return _of_module(module, (f"The module is that of {beside}.",))
+        return _of_module(module, target, (f"The module is that of {beside}.",))
     if about.kind == "buffer-assignment-values.txt":
         raise InvalidArgumentError(
             f"{file.name} has no sizes of its values: put {about.base}.hlo.pb or {about.base}.txt beside it, or pass "

@@ -36,29 +36,31 @@ from xlashape.reports.memory.plan import (
 )
 from xlashape.reports.memory.schedule import FlatSchedule, flat_schedule, leaf_bytes
 from xlashape.reports.memory.values import ValueRanges, value_ranges
+from xlashape.shape import Target
+from xlashape.shape.xla_util.shape_util import byte_size_of
 
 _ELEMENTWISE: Final = frozenset([operation.opcode for operation in OPERATIONS])
 # Sets, since naming a member of an enum takes longer than all the rest of looking at an instruction.
 _COPIES: Final = frozenset([Opcode.COPY])
 _GIVEN: Final = frozenset([Opcode.PARAMETER, Opcode.CONSTANT])
-_POINTER: Final = 8
 _OWN_ORDER: Final = (
     "The module has no schedule: its instructions are taken in an order of our own that keeps little memory alive."
 )
 _BY_LIVENESS: Final = "The module has no buffer assignment: the peak is estimated from the lives of its values."
 
 
-def plan_of_module(module: HloModule) -> Plan:
-    """The estimated plan of a module."""
+def plan_of_module(module: HloModule, target: Target | None = None) -> Plan:
+    """The estimated plan of a module, with the sizes that its values have on the target."""
     schedule = flat_schedule(module)
-    ranges = value_ranges(module, schedule)
-    return _Estimate(module, schedule, ranges).plan()
+    ranges = value_ranges(module, schedule, target)
+    return _Estimate(module, schedule, ranges, target).plan()
 
 
 class _Estimate:
     """Assigns the buffers of a module."""
 
-    def __init__(self, module: HloModule, schedule: FlatSchedule, ranges: ValueRanges) -> None:
+    def __init__(self, module: HloModule, schedule: FlatSchedule, ranges: ValueRanges, target: Target | None) -> None:
+        self._target = target
         self._module = module
         self._schedule = schedule
         self._ranges = ranges
@@ -312,6 +314,7 @@ class _Estimate:
             self._unpadded(sizes, lives, begins, ends, totals),
             notes,
             (min(lower, max(totals)), max(upper, max(totals))),
+            target=self._target,
         )
 
     def _unpadded(
@@ -368,9 +371,11 @@ class _Estimate:
             while pending:
                 index, shape = pending.pop()
                 if shape.is_tuple:
-                    found.append((instruction, index, _POINTER * len(shape.tuple_shapes), kind))
+                    found.append((instruction, index, byte_size_of(shape, target=self._target), kind))
                     pending += [((*index, number), each) for number, each in enumerate(shape.tuple_shapes)]
-        return found + [(each, (), leaf_bytes(each.shape), CONSTANT) for each in self._applied_constants()]
+        return found + [
+            (each, (), leaf_bytes(each.shape, self._target), CONSTANT) for each in self._applied_constants()
+        ]
 
     def _applied_constants(self) -> list[HloInstruction]:
         """The constants of computations that are applied to elements, which have memory too, though nothing else there

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from xlashape.errors import NotFoundError
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.shape import Shape
+from xlashape.shape import Shape, Target
 from xlashape.shape.xla_util.shape_util import byte_size_of
 
 PARAMETER, TEMPORARY, OUTPUT, CONSTANT = range(4)
@@ -145,6 +145,8 @@ class Plan(NamedTuple):
     """The least and the most that the peak can be, where that is known; None for a plan that is exact."""
     space: int | None = None
     """The memory space that the plan is of; None for all of them together."""
+    target: Target | None = None
+    """The device whose sizes the values have; None for those of the layouts, or of the compiler."""
 
     def totals_by(self, groups: Sequence[int]) -> dict[int, list[int]]:
         """For each group of values that has some, the bytes that live in each step. `groups` has the group of each

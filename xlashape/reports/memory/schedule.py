@@ -17,7 +17,8 @@ from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
-from xlashape.shape import Shape
+from xlashape.reports.why.causes import on_target
+from xlashape.shape import Shape, Target
 from xlashape.shape.tiling import physical_bytes
 from xlashape.shape.xla_util.shape_util import byte_size_of
 
@@ -173,18 +174,21 @@ def _is_free(opcode: Opcode | UnknownOpcode) -> bool:
     return opcode in (Opcode.PARAMETER, Opcode.CONSTANT) or operation_of(opcode).moves_no_data
 
 
-def leaf_bytes(shape: Shape) -> int:
-    """The bytes of all arrays of a shape, tiles included. Tokens, opaques and arrays of unknown size count as nothing.
+def leaf_bytes(shape: Shape, target: Target | None = None) -> int:
+    """The bytes of all arrays of a shape, tiles included, or those on a target. Tokens, opaques and arrays of unknown
+    size count as nothing.
 
     >>> leaf_bytes(Shape.parse("(f32[3,5]{1,0:T(8,128)}, s32[], token[])"))
     4100
     """
-    return sum([array_bytes(leaf) for leaf in (shape.leaves() if shape.is_tuple else (shape,))])
+    return sum([array_bytes(leaf, target) for leaf in (shape.leaves() if shape.is_tuple else (shape,))])
 
 
-def array_bytes(shape: Shape) -> int:
-    """The bytes of an array's buffer."""
+def array_bytes(shape: Shape, target: Target | None = None) -> int:
+    """The bytes of an array's buffer by its layout, or on a target with the layout that it has there."""
     if not (shape.is_array or shape.is_buffer) or shape.is_unbounded_dynamic:
         return 0
+    if target is not None:
+        return byte_size_of(on_target(shape, target), target=target)
     layout = shape.buffer_shape.layout if shape.is_buffer else shape.layout
     return physical_bytes(shape) if layout is not None and layout.tiles else byte_size_of(shape)

@@ -226,7 +226,7 @@ class _Suggestions:
             if number in given or parameter.shape.is_tuple or not self._aliases({number}):
                 continue
             parts.setdefault(_ARGUMENT.split(parameter.metadata.op_name, 1)[0], []).append(number)
-            if len(groups) < _MOST_DONORS and leaf_bytes(parameter.shape) >= _LEAST_SHARE * self._peak:
+            if len(groups) < _MOST_DONORS and self._bytes_of([number]) >= _LEAST_SHARE * self._peak:
                 groups[number,] = ""
         for argument, numbers in parts.items():
             if argument and len(numbers) > 1:
@@ -256,7 +256,7 @@ class _Suggestions:
 
     def _bytes_of(self, numbers: Iterable[int]) -> int:
         parameters = self._module.entry.parameters
-        return sum([leaf_bytes(parameters[number].shape) for number in numbers])
+        return sum([leaf_bytes(parameters[number].shape, self._plan.target) for number in numbers])
 
     def _aliases(self, numbers: set[int]) -> _Aliases:
         """Which output takes the memory of which of these parameters: each output the first of its shape that is left,
@@ -287,7 +287,7 @@ class _Suggestions:
                     changed.proto.input_output_alias.entries.add(
                         output_shape_index=output, parameter_number=parameter, kind=1
                     )
-            known = plan_of_module(changed)
+            known = plan_of_module(changed, self._plan.target)
             known = self._donated[aliases] = known if self._plan.space is None else in_space(known, self._plan.space)
         return known
 
@@ -367,7 +367,7 @@ class _Suggestions:
             if operand not in own and operand not in self._alive and operand.opcode not in _NOT_COMPUTED
         }
         lowest = max(without)
-        new_peak = min(self._peak, lowest + sum([leaf_bytes(operand.shape) for operand in operands]))
+        new_peak = min(self._peak, lowest + sum([leaf_bytes(operand.shape, self._plan.target) for operand in operands]))
         upper = self._peak + sum([each.size for each in group])
         flops = sum([_flops(instruction) for instruction in own])
         return self._made(
@@ -560,9 +560,8 @@ class _Suggestions:
         totals = _totals(plan, sizes)
         peak = max(totals) + offset
         static = sum([sizes[plan.lives.values[life]] for life in plan.lives.at(0)])
-        inside = max(
-            [sum([array_bytes(shape) * scale(shape) for shape in shapes]) for shapes in self._inside], default=0
-        )
+        fused = [sum([array_bytes(each, plan.target) * scale(each) for each in shapes]) for shapes in self._inside]
+        inside = max(fused, default=0)
         return _Smaller(peak, min(peak, static), peak + round(_SLACK * max(0, peak - static) + inside))
 
     @cached_property

@@ -19,7 +19,8 @@ from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.limits import spend
 from xlashape.reports.memory.schedule import RUNS_CALLED, FlatSchedule, array_bytes
-from xlashape.shape import Shape
+from xlashape.reports.why.causes import on_target
+from xlashape.shape import Shape, Target
 from xlashape.shape.xla_util.shape_util import byte_size_of
 
 _PASSES: Final = frozenset(
@@ -102,15 +103,16 @@ class ValueRanges(NamedTuple):
     """The buffers of parameters that the module says hold a part of the result."""
 
 
-def value_ranges(module: HloModule, schedule: FlatSchedule) -> ValueRanges:
-    """The values of a module in an order of its instructions."""
-    return _Values(module, schedule).ranges()
+def value_ranges(module: HloModule, schedule: FlatSchedule, target: Target | None = None) -> ValueRanges:
+    """The values of a module in an order of its instructions, with sizes and layouts of the target, if one is given."""
+    return _Values(module, schedule, target).ranges()
 
 
 class _Values:
     """Finds the values of a module."""
 
-    def __init__(self, module: HloModule, schedule: FlatSchedule) -> None:
+    def __init__(self, module: HloModule, schedule: FlatSchedule, target: Target | None) -> None:
+        self._target = target
         self._module = module
         self._schedule = schedule
         self._instructions: list[HloInstruction] = []
@@ -146,7 +148,7 @@ class _Values:
         found = self._leaves.get(shape)
         if found is None:
             if not shape.is_tuple:
-                found = (_leaf(shape),)
+                found = (_leaf(shape, self._target),)
             else:
                 found = tuple(
                     [
@@ -529,8 +531,10 @@ def _written_parameter(instruction: HloInstruction) -> int | None:
     return written.proto.parameter_number if written.opcode == Opcode.PARAMETER else None
 
 
-def _leaf(shape: Shape) -> Leaf:
+def _leaf(shape: Shape, target: Target | None) -> Leaf:
+    if (shape.is_array or shape.is_buffer) and not shape.is_unbounded_dynamic:
+        shape = on_target(shape, target)
     layout = shape.layout
     is_tiled = layout is not None and layout.tiles and not shape.is_unbounded_dynamic
     flat = byte_size_of(shape) if is_tiled else None
-    return Leaf((), shape, array_bytes(shape), flat, layout.memory_space if layout is not None else 0)
+    return Leaf((), shape, array_bytes(shape, target), flat, layout.memory_space if layout is not None else 0)

@@ -74,6 +74,7 @@ class ReportMethods(Methods):
         module: AnyModule,
         *,
         space: int | None = None,
+        target: str | None = None,
         frames: str | None = None,
         sections: Iterable[str] = ("",),
         argument: str = "",
@@ -81,18 +82,20 @@ class ReportMethods(Methods):
     ) -> Received:
         """The peak of a program's memory and what lives then: the answer of `xlashape.memory`, with plain values.
 
-        `space` is a memory space by XLA's number, whose memory alone counts. With `frames="all"`, `source` names every
-        frame that called an operation, and not the line of the user's own code alone. `sections` are the tables whose
-        rows are fetched: "" is the main table, others are those of the report, such as "timeline". `argument` is what
-        "by" groups by, the instruction of "at", or the limit of "fit" in bytes. `timeout` bounds each of the calls that
-        fetch a part of the rows.
+        `space` is a memory space by XLA's number, whose memory alone counts. Of a module without an assignment of
+        buffers, `target` names the device whose sizes count, such as "tpu-v5e". With `frames="all"`, `source` names
+        every frame that called an operation, and not the line of the user's own code alone. `sections` are the tables
+        whose rows are fetched: "" is the main table, others are those of the report, such as "timeline". `argument` is
+        what "by" groups by, the instruction of "at", or the limit of "fit" in bytes. `timeout` bounds each of the calls
+        that fetch a part of the rows.
 
         >>> report = client.memory(MODULE, sections=("", "by"), argument="opcode")
         >>> report.peak_bytes, report.is_estimate, report[0].name
         (156, True, 'p')
         """
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        inputs |= {name: value for name, value in (("space", space), ("frames", frames)) if value is not None}
+        given = (("space", space), ("target", target), ("frames", frames))
+        inputs |= {name: value for name, value in given if value is not None}
         return await _received(
             self._transport, "memory", v1.MemoryRequest, v1.MemoryResponse, inputs, sections, argument, timeout
         )

@@ -1,13 +1,16 @@
 """Estimated peaks of modules without an assignment, against the assignments that XLA made of the same modules."""
 
+import gzip
 import json
 from pathlib import Path
 from statistics import median
 
 import pytest
 
+from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloModule
 from xlashape.reports.memory import memory
+from xlashape.shape.parts.target import TARGETS
 
 VECTORS = Path(__file__).parents[3] / "vectors" / "memory"
 REFERENCE = {
@@ -15,6 +18,8 @@ REFERENCE = {
     for row in map(json.loads, (VECTORS / "programs" / "reference.jsonl").read_text().splitlines())
 }
 SHARED = sorted(VECTORS.glob("*.hlo.pb"))
+with gzip.open(VECTORS.parent / "costs" / "tpu_programs.jsonl.gz", "rt") as _lines:
+    TPU_PROGRAMS = [json.loads(line) for line in _lines]
 OTHERS = sorted((VECTORS / "programs").glob("*.hlo.pb.gz"))
 
 
@@ -57,6 +62,31 @@ def test_totals_of_other_programs(path):
     assert answer.temp_bytes == row["temp_size_in_bytes"]
     if row["jaxlib"] == "0.7.1":
         assert answer.peak_bytes == row["peak_memory_in_bytes"]
+
+
+@pytest.mark.parametrize("row", TPU_PROGRAMS, ids=lambda row: row["name"])
+def test_totals_of_programs_on_a_tpu(row):
+    """libtpu's own, where the tables of tuples take 4 bytes an element in multiples of 512."""
+    answer = memory(row["hlo"], target="tpu-v5e")
+    assert [answer.argument_bytes, answer.output_bytes, answer.alias_bytes] == row["memory"]
+    assert answer.target is TARGETS["tpu-v5e"] and "on tpu-v5e" in answer.headline()
+
+
+def test_a_target_gives_layouts_without_tiles_its_own():
+    text = "HloModule m ENTRY e { p = f32[3,5] parameter(0) n = f32[3,5] negate(p) ROOT t = (f32[3,5], f32[3,5]) tuple(p, n) }"
+    plain, cpu, old, new = (memory(text, target=target) for target in (None, "cpu", "v4", "v5p"))
+    assert [each.output_bytes for each in (plain, cpu, old, new)] == [136, 136, 2 * 2048 + 512, 2 * 2048 + 32]
+    assert (old.unpadded_peak_bytes, old.in_space(0).target) == (2 * 60 + 512, old.target)
+    assert {str(each.shape) for each in new.peak_buffers if each.name == "n"} == {"f32[3,5]{1,0:T(4,128)}"}
+    assert max(each.new_peak_bytes for each in old.suggest()) < old.peak_bytes
+    with pytest.raises(InvalidArgumentError, match="no target is called 'ipu'"):
+        memory(text, target="ipu")
+
+
+def test_a_target_leaves_the_sizes_of_an_assignment():
+    exact = memory(VECTORS / "hessian.hlo.pb")
+    assert memory(VECTORS / "hessian.hlo.pb", target="tpu-v5e").peak_bytes == exact.peak_bytes
+    assert exact.target is None
 
 
 def estimated(entry: str, *, header: str = "is_scheduled=true", others: str = ""):
