@@ -44,8 +44,10 @@ class Times:
     def add(self, duration: int, occurrences: int) -> None:
         """Counts an event, or `occurrences` that the profiler has summed up in one."""
         each = duration // occurrences if occurrences > 1 else duration
-        self.shortest = each if not self.count else min(self.shortest, each)
-        self.longest = max(self.longest, each)
+        if each < self.shortest or not self.count:
+            self.shortest = each
+        if each > self.longest:
+            self.longest = each
         self.count += occurrences
         self.total += duration
 
@@ -135,6 +137,7 @@ class Line:
         self._open: list[list[int]] = []  # [end, duration, time of the events within]
         self._times: list[tuple[Times, Times | None]] = []
         self._last = -1
+        self._run: tuple[str, int | None, str] | None = None  # the execution of the last event
 
     def add(self, start: int, duration: int, operation: Operation, occurrences: int = 1, run: str = "") -> None:
         """Counts an event, in picoseconds. `run` names the execution that it belongs to."""
@@ -147,7 +150,8 @@ class Line:
             outer[2] += min(start + duration, outer[0]) - start
         times = self._tally.times_of(operation)
         times.add(duration, occurrences)
-        if run:
+        if run and (run, operation.program_id, operation.module) != self._run:
+            self._run = run, operation.program_id, operation.module
             self._tally.run(operation, self._device, run)
         name = self._step_of(start) if self._step_of is not None else None
         if name is not None:

@@ -44,6 +44,7 @@ _MOST_STEPS: Final = 1 << 20
 _MOST_PLANES: Final = 1 << 20
 _MOST_KEPT_PLANES: Final = 32
 _MOST_CACHED: Final = 1 << 16
+_MOST_KERNELS: Final = 1 << 12
 _PROGRAM: Final = re.compile(r"\((-?[0-9]{1,20})\)$")
 _TPU_LINES: Final = frozenset(("XLA Ops", "Async XLA Ops"))
 # Lines that viewers derive from those of a GPU's streams.
@@ -240,8 +241,11 @@ class _Plane:
             stats: list[bytes] = []
             try:
                 while at < end:
-                    tag = buffer[at]
-                    value, at = read_varint(buffer, at + 1)
+                    tag, value = buffer[at], buffer[at + 1]
+                    if value < 0x80:
+                        at += 2
+                    else:
+                        value, at = read_varint(buffer, at + 1)
                     if tag == 0x22:
                         stats.append(buffer[at : at + value])
                         at += value
@@ -259,8 +263,9 @@ class _Plane:
                         raise DecodeError("there is no such field")
                 if at > end:
                     raise DecodeError("a field is longer than the message that holds it")
-            except DecodeError as error:
-                raise self.spans.error(f"an event of {self.name!r}: {error}", line.start) from None
+            except (DecodeError, IndexError) as error:
+                what = "a varint is truncated" if isinstance(error, IndexError) else error
+                raise self.spans.error(f"an event of {self.name!r}: {what}", line.start) from None
             yield kind, offset, duration, occurrences, stats
 
 
@@ -343,35 +348,65 @@ def _kernel_events(plane: _Plane, line: Span, begins: int, tally: Tally) -> Iter
     marks = [_mark(number) for number, name in plane.stat_names.items() if name == "hlo_op"]
     if not is_device and not plane.names_operations and not plane.has_stat(line, marks):
         return
+    kernels: dict[tuple[int, tuple[bytes, ...]], _Kernel | None] = {}
     operations: dict[tuple[Any, Any, Any], Operation] = {}
     for kind, offset, duration, occurrences, stats in plane.events(line):
-        held = plane.kinds.get(kind)
-        in_kind = held.stats if held is not None else {}
-        if (
-            not is_device
-            and "hlo_op" not in in_kind
-            and not any(each.startswith(mark) for each in stats for mark in marks)
-        ):
+        key = kind, tuple(stats)
+        if key in kernels:
+            kernel = kernels[key]
+        else:
+            # Most events have the stats of others. Those with a number of their own are not worth keeping.
+            if len(kernels) >= _MOST_KERNELS:
+                kernels.clear()
+            kernel = kernels[key] = _kernel(plane, kind, stats, marks, operations)
+        if kernel is None:
             continue
-        found = dict(in_kind)
-        for each in stats:
-            name, value = plane.stat(each)
-            if name in _WANTED:
-                found[name] = value
-        names = found.get("hlo_op")
-        if not names:
-            if is_device:
-                tally.lost.add(duration, occurrences)
-                if _GRAPHS & found.keys():
-                    tally.lost_in_graphs.add(duration, occurrences)
-            continue
-        key = (names, found.get("hlo_module"), found.get("program_id"))
-        operation = operations.get(key)
-        if operation is None:
-            several = tuple([each.strip().removeprefix("%") for each in re.split(r"[,;]", str(names)) if each.strip()])
-            operation = operations[key] = Operation(several, str(key[1] or ""), _program_id(key[2]))
-        run = found.get("run_id")
-        yield begins + offset, duration, operation, occurrences, "" if run is None else f"run {run}"
+        operation, run, in_graph = kernel
+        if operation is not None:
+            yield begins + offset, duration, operation, occurrences, run
+        elif is_device:
+            tally.lost.add(duration, occurrences)
+            if in_graph:
+                tally.lost_in_graphs.add(duration, occurrences)
+
+
+class _Kernel(NamedTuple):
+    """What the stats of an event say: the operation that it ran, in which execution, and whether in a command buffer."""
+
+    operation: Operation | None
+    run: str
+    in_graph: bool
+
+
+def _kernel(
+    plane: _Plane,
+    kind: int,
+    stats: list[bytes],
+    marks: list[bytes],
+    operations: dict[tuple[Any, Any, Any], Operation],
+) -> _Kernel | None:
+    """None for an event of the host that has no operation."""
+    held = plane.kinds.get(kind)
+    found = dict(held.stats) if held is not None else {}
+    if (
+        not plane.name.startswith("/device:")
+        and "hlo_op" not in found
+        and not any(each.startswith(mark) for each in stats for mark in marks)
+    ):
+        return None
+    for each in stats:
+        name, value = plane.stat(each)
+        if name in _WANTED:
+            found[name] = value
+    names, run = found.get("hlo_op"), found.get("run_id")
+    if not names:
+        return _Kernel(None, "", bool(_GRAPHS & found.keys()))
+    key = (names, found.get("hlo_module"), found.get("program_id"))
+    operation = operations.get(key)
+    if operation is None:
+        several = tuple([each.strip().removeprefix("%") for each in re.split(r"[,;]", str(names)) if each.strip()])
+        operation = operations[key] = Operation(several, str(key[1] or ""), _program_id(key[2]))
+    return _Kernel(operation, "" if run is None else f"run {run}", False)
 
 
 def _mark(number: int) -> bytes:
