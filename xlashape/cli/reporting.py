@@ -112,7 +112,7 @@ def report_command(name: str) -> click.Command:
         "--stage", default="last", show_default=True, metavar="before|after|all|PASS",
         help="Of directories of dumps: the modules before or after the optimizations, all of them, or those after a pass; without it the last of each module.",
     )(command)  # fmt: skip
-    command = row_options(report.shown, "rows")(command)
+    command = row_options(report.shown, "rows", report.columns)(command)
     shown = ["totals, a row of numbers about the whole"]
     shown += [f"{each.name}, {each.meaning}" for each in report.sections if each.argument is None]
     command = click.option(

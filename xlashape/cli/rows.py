@@ -15,16 +15,16 @@ import click
 from xlashape.cli.output import echo
 from xlashape.errors import InvalidArgumentError
 from xlashape.reports.selection import Row
-from xlashape.tables import Column, Table, csv_line, json_line
+from xlashape.tables import Column, Kind, Table, csv_line, json_line
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
 
 
-def row_options(default_limit: int, what: str) -> Callable[[F], F]:
+def row_options(default_limit: int, what: str, columns: Sequence[Column]) -> Callable[[F], F]:
     """Adds --filter, --sort and --limit to a command, which takes them as `filters`, `sort` and `limit`; and --format
-    as `form`.
+    as `form`. `columns` are those that help gives examples of.
     """
 
     def add(command: F) -> F:
@@ -44,8 +44,7 @@ def row_options(default_limit: int, what: str) -> Callable[[F], F]:
             ),
             click.option(
                 "--filter", "filters", multiple=True, metavar="TEST",
-                help="Only rows such as 'opcode=fusion', 'bytes>=10MiB', 'part read<50%', 'instruction~^dot' (a regular expression), "
-                "or text that the instruction's name contains. Several must all hold.",
+                help=f"Only rows such as {_examples(columns)} (a regular expression), or text that the instruction's name contains. Several must all hold.",
             ),
         )  # fmt: skip
         for option in options:
@@ -53,6 +52,17 @@ def row_options(default_limit: int, what: str) -> Callable[[F], F]:
         return command
 
     return add
+
+
+def _examples(columns: Sequence[Column]) -> str:
+    """Tests of some of these columns; the last one is a regular expression."""
+    named = [column.name for column in columns if column.kind is Kind.TEXT]
+    who = next((name for name in ("instruction", "name") if name in named), named[0])
+    sizes = sorted([column.name for column in columns if column.unit == "bytes"], key=lambda name: name != "bytes")
+    parts = [column.name.replace("_", " ") for column in columns if column.unit == "fraction"]
+    tests = ["opcode=fusion"] if "opcode" in named else []
+    tests += [f"{name}>=10MiB" for name in sizes[:1]] + [f"{name}<50%" for name in parts[:1]] + [f"{who}~^dot"]
+    return ", ".join([f"'{test}'" for test in tests])
 
 
 def write_rows(form: str, columns: Sequence[Column], rows: Iterable[Row]) -> None:

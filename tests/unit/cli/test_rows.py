@@ -13,7 +13,7 @@ import command_line
 import pyarrow.parquet
 import pytest
 
-from xlashape.reports import report_of
+from xlashape.reports import REPORTS, report_of
 from xlashape.reports.maps import REPORT as MAP
 from xlashape.reports.selection import Selection
 from xlashape.reports.why.declaration import BUFFER_COLUMNS
@@ -78,6 +78,14 @@ def test_the_table_and_json_are_selected_too():
     assert {row["opcode"] for row in told["buffers"]} == {"parameter"}
     assert told["totals"]["bytes"] == sum(row["bytes"] for row in told["buffers"])
     assert told["totals"]["count"] == len(told["buffers"])
+
+
+@pytest.mark.parametrize("command", REPORTS)
+def test_the_filters_of_help_are_filters_of_the_command(command):
+    text = " ".join(answer(command, "--help").split())
+    examples = re.findall(r"'([^']+)'", text.partition("--filter TEST")[2].partition("--s")[0])
+    assert examples
+    assert list(Selection(tuple(examples), None, None).chosen(report_of(command).columns, [])) == []
 
 
 TEST_COLUMNS = (
