@@ -7,7 +7,8 @@
       "hlo_module": "jit_f"}}]}
 
 Times are in microseconds, with three decimals. These files hold no modules, mostly no program ids, and of long profiles
-a million events alone.
+a million events alone. An event is kept as four numbers, because those of a line are counted in the order of their
+beginnings, in which files do not have them.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from array import array
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 from xlashape.errors import DecodeError
 from xlashape.limits import check, spend
@@ -31,20 +33,30 @@ _SEPARATORS: Final = re.compile(r"[ \t\r\n,]+")
 _TPU_LINES: Final = frozenset(("XLA Ops", "Async XLA Ops"))
 _GRAPHS: Final = ("cuda_graph_id", "graph_id", "cuda_graph_node_id")
 _WANTED: Final = (
-    *("hlo_op", "hlo_module", "program_id", "run_id", "hlo_category", "flops", "bytes_accessed", "source"),
+    *("hlo_op", "hlo_module", "program_id", "hlo_category", "flops", "bytes_accessed", "source"),
     *("tf_op", "long_name", *_GRAPHS),
 )
-_Event = tuple[int, int, str, dict[str, Any]]
-"""Begin, duration, name, arguments."""
 _DERIVED: Final = re.compile(r"Steps|XLA Modules|XLA Ops|Framework|TensorFlow|Source code|Async XLA Ops")
+
+
+class _Events(NamedTuple):
+    """The events of a line: begin and duration in microseconds, the number of the kind, and that of the execution."""
+
+    begins: array[float]
+    durations: array[float]
+    kinds: array[int]
+    runs: array[int]
 
 
 def read_trace(file: BinaryIO, name: str, tally: Tally) -> None:
     """Counts the events of a trace. Raises DecodeError for anything else."""
     processes: dict[Any, str] = {}
     threads: dict[tuple[Any, Any], str] = {}
-    lines: dict[tuple[Any, Any], list[_Event]] = {}
-    kinds: dict[tuple[Any, ...], tuple[str, dict[str, Any]]] = {}
+    lines: dict[tuple[Any, Any], _Events] = {}
+    # Most events have the name and the arguments of others: these are held once.
+    numbers: dict[tuple[Any, ...], int] = {}
+    kinds: list[tuple[str, dict[str, Any]]] = []
+    runs: dict[str, int] = {}
     count = 0
     for event in _events(file, name):
         spend()
@@ -64,27 +76,40 @@ def read_trace(file: BinaryIO, name: str, tally: Tally) -> None:
                 raise DecodeError(
                     f"{name}: an event {event.get('name')!r} has no times: ts={times[0]!r}, dur={times[1]!r}"
                 )
-            start, duration = (round(float(each or 0) * 1e6) for each in times)
             if processes.get(where[0], "").startswith("/host:") and not held.get("hlo_op"):
                 continue
             kept = {name: held[name] for name in _WANTED if name in held}
             named = str(event.get("name", ""))
-            # Most events have the name and the arguments of others: these are held once.
-            kind = kinds.setdefault(
-                (named, *kept.items()) if _is_plain(kept) else (id(kept), len(kinds)), (named, kept)
+            number = numbers.setdefault(
+                (named, *kept.items()) if _is_plain(kept) else (id(kept), len(kinds)), len(kinds)
             )
-            lines.setdefault(where, []).append((start, max(0, duration), *kind))
+            if number == len(kinds):
+                kinds.append((named, kept))
+            run = held.get("run_id")
+            run_number = runs.setdefault("" if run is None else f"run {run}", len(runs))
+            line = lines.get(where)
+            if line is None:
+                line = lines[where] = _Events(array("d"), array("d"), array("i"), array("i"))
+            line.begins.append(float(times[0] or 0))
+            line.durations.append(float(times[1] or 0))
+            line.kinds.append(number)
+            line.runs.append(run_number)
     if not processes:
         raise DecodeError(f"{name} names no process: it is not a trace of the profiler")
     for where, events in lines.items():
-        _count(tally, processes.get(where[0], ""), threads.get(where, ""), events)
+        _count(tally, processes.get(where[0], ""), threads.get(where, ""), events, kinds, list(runs))
 
 
 def _is_plain(held: dict[str, Any]) -> bool:
     return all(isinstance(value, (str, int, float)) for value in held.values())
 
 
-def _count(tally: Tally, plane: str, thread: str, events: list[_Event]) -> None:
+def _count(
+    tally: Tally, plane: str, thread: str, events: _Events, kinds: list[tuple[str, dict[str, Any]]], runs: list[str]
+) -> None:
+    # Deferred: profiles of the other format do not need NumPy.
+    import numpy as np
+
     is_device = plane.startswith("/device:")
     is_tpu = plane.startswith("/device:TPU")
     if is_tpu and thread not in _TPU_LINES:
@@ -92,30 +117,40 @@ def _count(tally: Tally, plane: str, thread: str, events: list[_Event]) -> None:
     if is_device and not is_tpu and _DERIVED.match(thread):
         return
     line = Line(tally, plane)
-    events.sort(key=lambda event: (event[0], -event[1]))
-    for start, duration, name, held in events:
-        operations = held.get("hlo_op") or (name if is_tpu else None)
-        if not operations:
-            if is_device:
-                tally.lost.add(duration, 1)
-                if any(key in held for key in _GRAPHS):
-                    tally.lost_in_graphs.add(duration, 1)
-            continue
-        tally.planes.add(plane)
-        several = tuple([each.strip().removeprefix("%") for each in re.split(r"[,;]", str(operations)) if each.strip()])
-        run = held.get("run_id")
-        operation = Operation(
-            several,
-            str(held.get("hlo_module") or ""),
-            _integer(held.get("program_id")),
-            str(held.get("hlo_category") or ""),
-            _integer(held.get("flops")),
-            _integer(held.get("bytes_accessed")),
-            str(held.get("source") or ""),
-            str(held.get("tf_op") or held.get("long_name") or "") if is_tpu else "",
-        )
-        line.add(start, duration, operation, 1, "" if run is None else f"run {run}")
+    begins, durations = (np.rint(np.frombuffer(each) * 1e6) for each in (events.begins, events.durations))
+    durations = np.maximum(durations, 0)
+    operations: dict[int, Operation | None] = {}
+    for at in np.lexsort((-durations, begins)):
+        start, duration, number = int(begins[at]), int(durations[at]), events.kinds[at]
+        if number not in operations:
+            operations[number] = _operation(*kinds[number], is_tpu=is_tpu)
+        operation = operations[number]
+        if operation is not None:
+            tally.planes.add(plane)
+            line.add(start, duration, operation, 1, runs[events.runs[at]])
+        elif is_device:
+            tally.lost.add(duration, 1)
+            if any(key in kinds[number][1] for key in _GRAPHS):
+                tally.lost_in_graphs.add(duration, 1)
     line.finish()
+
+
+def _operation(name: str, held: dict[str, Any], *, is_tpu: bool) -> Operation | None:
+    """What an event of this name and these arguments ran; None where it does not say."""
+    names = held.get("hlo_op") or (name if is_tpu else None)
+    if not names:
+        return None
+    several = tuple([each.strip().removeprefix("%") for each in re.split(r"[,;]", str(names)) if each.strip()])
+    return Operation(
+        several,
+        str(held.get("hlo_module") or ""),
+        _integer(held.get("program_id")),
+        str(held.get("hlo_category") or ""),
+        _integer(held.get("flops")),
+        _integer(held.get("bytes_accessed")),
+        str(held.get("source") or ""),
+        str(held.get("tf_op") or held.get("long_name") or "") if is_tpu else "",
+    )
 
 
 def _integer(value: Any) -> int | None:
