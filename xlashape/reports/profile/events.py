@@ -11,6 +11,8 @@ from xlashape.limits import check
 
 _MOST_OPERATIONS: Final = 1 << 22
 _MOST_STEPS: Final = 1 << 20
+_MOST_OPEN: Final = 1 << 20
+_LEAST_SWEPT: Final = 64
 
 
 class Operation(NamedTuple):
@@ -134,8 +136,8 @@ class Line:
         self._tally = tally
         self._device = device
         self._step_of = step_of
-        self._open: list[list[int]] = []  # [end, duration, time of the events within]
-        self._times: list[tuple[Times, Times | None]] = []
+        self._open: list[_Open] = []
+        self._sweep_at = _LEAST_SWEPT
         self._last = -1
         self._run: tuple[str, int | None, str] | None = None  # the execution of the last event
 
@@ -147,7 +149,7 @@ class Line:
         self._close(start)
         if self._open:
             outer = self._open[-1]
-            outer[2] += min(start + duration, outer[0]) - start
+            outer.within += min(start + duration, outer.end) - start
         times = self._tally.times_of(operation)
         times.add(duration, occurrences)
         if run and (run, operation.program_id, operation.module) != self._run:
@@ -161,22 +163,45 @@ class Line:
         if step is not None:
             step.count += occurrences
             step.begin = start if step.begin is None else min(step.begin, start)
-        self._open.append([start + duration, duration, 0])
-        self._times.append((times, step))
+        self._open.append(_Open(start + duration, duration, times, step))
 
     def finish(self) -> None:
         """Closes all events."""
         self._close(None)
 
     def _close(self, before: int | None) -> None:
-        while self._open and (before is None or self._open[-1][0] <= before):
-            _, duration, within = self._open.pop()
-            times, step = self._times.pop()
-            own = max(0, duration - within)
-            times.own += own
-            if step is not None:
-                step.own += own
-                step.total += own
+        opened = self._open
+        while opened and (before is None or opened[-1].end <= before):
+            opened.pop().close()
+        if before is not None and len(opened) >= self._sweep_at:
+            # Events that overlap, and are not within each other, end below one that goes on.
+            for each in opened:
+                if each.end <= before:
+                    each.close()
+            opened[:] = [each for each in opened if each.end > before]
+            check("events of a line at one time", len(opened), _MOST_OPEN)
+            self._sweep_at = max(_LEAST_SWEPT, 2 * len(opened))
+
+
+class _Open:
+    """An event that has not ended, and the time of the events within it."""
+
+    __slots__ = ("duration", "end", "step", "times", "within")
+
+    def __init__(self, end: int, duration: int, times: Times, step: Times | None) -> None:
+        self.end = end
+        self.duration = duration
+        self.times = times
+        self.step = step
+        self.within = 0
+
+    def close(self) -> None:
+        """Counts the time that no event within it has."""
+        own = max(0, self.duration - self.within)
+        self.times.own += own
+        if self.step is not None:
+            self.step.own += own
+            self.step.total += own
 
 
 def in_order(
