@@ -120,7 +120,8 @@ def _count(
     begins, durations = (np.rint(np.frombuffer(each) * 1e6) for each in (events.begins, events.durations))
     durations = np.maximum(durations, 0)
     operations: dict[int, Operation | None] = {}
-    for at in np.lexsort((-durations, begins)):
+    order: Iterator[int] = iter(np.lexsort((-durations, begins)))
+    for at in order:
         start, duration, number = int(begins[at]), int(durations[at]), events.kinds[at]
         if number not in operations:
             operations[number] = _operation(*kinds[number], is_tpu=is_tpu)
