@@ -371,7 +371,7 @@ def _kernel_events(plane: _Plane, line: Span, begins: int, tally: Tally) -> Iter
 
 
 class _Kernel(NamedTuple):
-    """What the stats of an event say: the operation that it ran, in which execution, and whether in a command buffer."""
+    """What the stats of an event say: the operation that it ran, in which execution, whether in a command buffer."""
 
     operation: Operation | None
     run: str
