@@ -28,6 +28,7 @@ exp, log, sin, tanh, sqrt, power and their like are transcendentals and no FLOPs
     custom-call, which XLA counts as -1                         matrix products and convolutions of GPU libraries; None for others
     a fusion of kind kCustom with a gather or scatter, which XLA counts as that alone       all that it holds
     batch-norm-*, which XLA does not count                      None: not known
+    an opcode that this version does not know                   None: not known
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from collections.abc import Callable, Iterable
 from math import gcd
 from typing import Any, Final, NamedTuple, cast
 
-from xlashape.hlo import HloComputation, HloInstruction, Opcode
+from xlashape.hlo import HloComputation, HloInstruction, Opcode, UnknownOpcode
 from xlashape.limits import check, spend
 from xlashape.math import ceil_div, product
 from xlashape.proto import xla
@@ -128,7 +129,7 @@ def arithmetic_of(
         if instruction.proto.custom_call_target == ALLOCATION:
             return NOTHING
         return Arithmetic(-1) if as_xla else _custom_call(instruction)
-    if opcode in _UNKNOWN_OPERATIONS and not as_xla:
+    if (opcode in _UNKNOWN_OPERATIONS or isinstance(opcode, UnknownOpcode)) and not as_xla:
         return _UNKNOWN
     return NOTHING
 
@@ -349,6 +350,9 @@ _COUNTS: Final[dict[Any, Callable[[_Asked], Arithmetic]]] = {
     Opcode.SORT: _sort,
     Opcode.TRIANGULAR_SOLVE: _triangular_solve,
 }
+
+COUNTED: Final = frozenset((*_ELEMENTWISE, *_TRANSCENDENTAL, *_INLINED, *_UNKNOWN_OPERATIONS, *_COUNTS))
+"""The opcodes that calculate something, or may."""
 
 
 # -- calls of libraries ---------------------------------------------------------------------

@@ -21,7 +21,7 @@ from xlashape.hlo.analysis.buffers import executed_computations
 from xlashape.indexing.reports.utilisation import operand_utilisation
 from xlashape.proto import xla
 from xlashape.reports.cost import CHIPS, Cost, cost
-from xlashape.reports.cost.arithmetic import valid_positions
+from xlashape.reports.cost.arithmetic import COUNTED, valid_positions
 from xlashape.reports.cost.traffic import traffic_of
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors"
@@ -451,3 +451,31 @@ def test_the_first_lines_have_what_matters():
     assert cost(nothing).headline() == "m: 0 bytes read and written in a run"
     padded = text.replace("f32[64,128]", "f32[4,6]{1,0:T(8,128)}")
     assert cost(padded).headline().splitlines()[-1] == "96 B read, 96 B written, 8.00 KiB with padding"
+
+
+# Opcodes that calculate nothing of their own: they move data, or name, order and exchange values.
+WITHOUT_ARITHMETIC = (
+    "add-dependency after-all all-gather all-gather-done all-gather-start all-reduce-done all-to-all async-done "
+    "async-update bitcast broadcast collective-broadcast collective-permute collective-permute-done "
+    "collective-permute-start collective-reduce concatenate conditional constant copy copy-done copy-start "
+    "domain dynamic-reshape dynamic-slice dynamic-update-slice gather get-dimension-size get-tuple-element "
+    "infeed iota opt-barrier outfeed pad parameter partition-id ragged-all-to-all recv recv-done replica-id "
+    "reshape reverse rng-get-and-update-state send send-done set-dimension-size shuffle slice topk transpose "
+    "tuple while"
+).split()
+
+
+def test_what_each_opcode_calculates_is_known():
+    missing = set(Opcode) - COUNTED - set(WITHOUT_ARITHMETIC)
+    assert missing == set(), (
+        "xlashape/reports/cost/arithmetic.py does not count these; list here what calculates nothing"
+    )
+    assert COUNTED.isdisjoint(WITHOUT_ARITHMETIC)
+
+
+def test_what_an_unknown_opcode_calculates_is_not_known():
+    proto = xs.HloModule.parse("HloModule m ENTRY e { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }").to_proto()
+    proto.computations[0].instructions[1].opcode = "frobnicate"
+    counted = cost(xs.HloModule.from_proto(proto))
+    assert (counted.flops, counted.unknown_instructions) == (0, 1)
+    assert not counted.is_exact
