@@ -1,9 +1,15 @@
-"""The command line run in this process: a process of its own for each question would take most of the tests' time."""
+"""The command line run in this process: a process of its own for each question would take most of the tests' time.
+
+Each document of `--json` is checked with its schema, where jsonschema is installed.
+"""
 
 import contextlib
 import io
+import json
 import subprocess
 import sys
+from functools import lru_cache
+from importlib.util import find_spec
 
 from xlashape.cli import main
 
@@ -23,4 +29,23 @@ def run(*arguments, data=b""):
         sys.stdin = stdin
     out.flush()
     err.flush()
+    if "--json" in arguments and out.buffer.getvalue() and find_spec("jsonschema"):
+        _check(json.loads(out.buffer.getvalue()))
     return subprocess.CompletedProcess(arguments, code, out.buffer.getvalue(), err.buffer.getvalue())
+
+
+@lru_cache
+def schema(name):
+    """The schema of a document, by its name, such as size.v1."""
+    return json.loads(run("schemas", name).stdout)
+
+
+def _check(document):
+    """Raises jsonschema.ValidationError for a document that does not follow its schema."""
+    import jsonschema
+
+    name = document["schema"]
+    try:
+        jsonschema.validate(document, schema(name.removeprefix("xlashape.")))
+    except jsonschema.ValidationError as error:
+        raise AssertionError(f"the schema of {name} does not declare this: {error.message}") from None

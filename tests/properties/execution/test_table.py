@@ -56,8 +56,8 @@ def test_every_opcode_is_judged_in_both_directions_or_listed(opcode: str) -> Non
     modules, _ = judged()
     places = [opcode in modules, opcode in NOT_JUDGED, opcode in JUDGED_ELSEWHERE]
     assert places.count(True) == 1, (
-        f"{opcode} is judged {places}: by a family, not at all, elsewhere. Add it to a family of "
-        "tests/properties/execution"
+        f"{opcode} is judged {places}: by a family, not at all, elsewhere. Add it to a family in "
+        "tests/support/execution/families"
     )
     if opcode in modules:
         rules = (opcode in op.OUTPUT_TO_INPUT, opcode in op.INPUT_TO_OUTPUT)

@@ -10,16 +10,8 @@ from xlashape.errors import ParseError, XlashapeError
 from xlashape.hlo import values
 from xlashape.hlo.text.writer.templates import read_computations
 from xlashape.hlo.tokens import HloCursor
-from xlashape.hlo.values.aliasing import OutputOperandAliasing
 from xlashape.hlo.values.attribute import Attribute, not_written
-from xlashape.hlo.values.dimension_numbers import ConvolutionDimensionNumbers
-from xlashape.hlo.values.metadata import OriginalValue, Statistics
-from xlashape.hlo.values.precision import ResultAccuracy
-from xlashape.hlo.values.replica_groups import ReplicaGroups, SourceTarget
-from xlashape.hlo.values.shapes import Literal
-from xlashape.hlo.values.sharding import Sharding
-from xlashape.hlo.values.sparsity import BlockScalingConfig, SparsityConfig
-from xlashape.hlo.values.window import WINDOW, PaddingConfig, SliceDimension, Window
+from xlashape.hlo.values.window import WINDOW, Window
 from xlashape.proto import xla
 from xlashape.shape import Shape
 
@@ -198,23 +190,15 @@ def test_values_of_protos(name):
             assert attribute.of(made) == attribute.of(xla.HloInstructionProto())
 
 
-STRUCTURED = {
-    "aliasing.OUTPUT_TO_OPERAND_ALIASING": OutputOperandAliasing,
-    "dimension_numbers.DIM_LABELS": ConvolutionDimensionNumbers,
-    "metadata.ORIGIN": OriginalValue,
-    "window.PADDING": PaddingConfig,
-    "replica_groups.REPLICA_GROUPS": ReplicaGroups,
-    "precision.RESULT_ACCURACY": ResultAccuracy,
-    "shapes.LITERAL": Literal,
-    "sharding.SHARDING": Sharding,
-    "window.SLICE": SliceDimension,
-    "replica_groups.SOURCE_TARGET_PAIRS": SourceTarget,
-    "sparsity.BLOCK_SCALING_CONFIG": BlockScalingConfig,
-    "sparsity.SPARSITY_CONFIG": SparsityConfig,
-    "metadata.STATISTICS": Statistics,
-    "window.WINDOW_IF_ANY": Window,
-}
-"""Attributes and the frozen types of their values, or of the elements of their values."""
+def kind_of(name: str) -> type | None:
+    """The frozen type of an attribute's value, or of the elements of its value; None for numbers and text."""
+    value = WRITTEN[name].of(xla.HloInstructionProto.FromString(WRITTEN[name].read(HloCursor(samples(name)[0]))))
+    first = value[:1] if isinstance(value, tuple) else ()
+    return next((type(each) for each in (value, *first) if hasattr(each, "of_proto")), None)
+
+
+STRUCTURED = {name: kind for name in WRITTEN if (kind := kind_of(name)) is not None}
+"""Attributes whose values have a structure of their own, with the types."""
 
 
 @pytest.mark.parametrize("name", STRUCTURED)
