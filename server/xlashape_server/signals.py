@@ -1,13 +1,12 @@
-"""Signals, and the service manager that sends them.
+"""The signals that end a server, and what the server tells systemd.
 
-Waits for SIGTERM, SIGINT and SIGHUP without losing one.
+Waits for SIGTERM, SIGINT and SIGHUP without losing one. A Python signal handler runs between two bytecodes of the main
+thread. It can therefore deadlock on a lock that the main thread holds (threading.Event.set during Event.wait), and it
+does not run while the main thread sleeps in a system call that began just before. So the interpreter's own handler
+writes the number of the signal to a pipe, and the main thread waits on the pipe.
 
-A Python signal handler runs between two bytecodes of the main thread. It can therefore deadlock on a lock that the main
-thread holds (threading.Event.set during Event.wait), and it does not run while the main thread sleeps in a system call
-that began just before. So the interpreter's own handler writes the number of the signal to a pipe, and the main thread
-waits on the pipe.
-
-Notifies systemd, if it started the server, of readiness, stopping and liveness by the protocol of sd_notify(3).
+Where systemd has started the server, it is notified of readiness, stopping and liveness by the protocol of
+sd_notify(3).
 """
 
 from __future__ import annotations

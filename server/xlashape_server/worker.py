@@ -52,11 +52,8 @@ _LIFE_SECONDS = 0.2  # seconds between reports to the parent
 _MOST_LIFE_SECONDS = 2.0  # the same if counting connections is slow
 _HANDSHAKE_SECONDS = 10.0
 _KEEPALIVE_ANSWER_MS = 20_000  # seconds in which a client must answer a ping
-_COLLECTIONS = (
-    5000,
-    20,
-    20,
-)  # new objects for a collection of the youngest, and such collections for one of the next generation
+# New objects for a collection of the youngest, and such collections for one of the next generation.
+_COLLECTIONS = (5000, 20, 20)
 _MIN_PING_INTERVAL_MS = 10_000  # seconds between two pings of a client; more frequent pings are refused
 
 

@@ -25,9 +25,8 @@ def test_every_line_is_json(
     tmp_path: Path, how: str, tls_pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """gRPC's core writes plain text about handshakes that fail, faulthandler about stacks."""
-    monkeypatch.delenv(
-        "GRPC_VERBOSITY", raising=False
-    )  # the command line silences gRPC, and its tests run in this process
+    # The command line silences gRPC, and its tests run in this process.
+    monkeypatch.delenv("GRPC_VERBOSITY", raising=False)
     certificate, key = tls_pair
     config = Config(address="127.0.0.1:0", workers=1, tls_certificate=certificate, tls_key=key)
     with ServerProcess(config) as server:

@@ -1,12 +1,8 @@
-"""What commands write: JSON, facts and text, and the progress bar.
+"""What commands write: JSON documents with the name of their schema, facts, other text, and a progress bar.
 
-A progress bar on standard error for a command that takes longer than a second. Without a terminal there is none.
-
-Commands say what they are doing with `progress`; the group begins and ends the bar.
-
-What commands write: JSON documents with the name of their schema, facts, and any other text.
-
-Everything goes through `echo`, which removes the progress bar before it writes to a terminal.
+Everything goes through `echo`, which removes the progress bar before it writes to a terminal. The bar appears on
+standard error once a command has taken longer than a second, and only on a terminal. Commands say with `progress` what
+they are doing; the group of commands begins and ends the bar.
 """
 
 from __future__ import annotations

@@ -161,10 +161,8 @@ def _ask(service: ServiceMethods) -> None:
 
 _DEMO_SECONDS = 60.0  # that one answer may take
 _MODULE = "attention.hlo.pb"
-_FUSIONS = (
-    "transpose_copy_fusion",
-    "convert_convert_fusion",
-)  # one head's share of a packed projection; the softmax's division
+# One head's share of a packed projection; the softmax's division.
+_FUSIONS = ("transpose_copy_fusion", "convert_convert_fusion")
 
 
 @click.command(short_help="Tools for coding agents, over the Model Context Protocol.")

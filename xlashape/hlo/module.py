@@ -430,9 +430,8 @@ class HloModule(Displayed, Tabular):
         """The lines of the program that its instructions name by number, which `HloInstruction.metadata` shows."""
         frames = self._stack_frames
         if frames is None:
-            from xlashape.hlo.module_proto.stack_frames import (
-                ModuleFrames,
-            )  # start-up time: few programs ask
+            # start-up time: few programs ask
+            from xlashape.hlo.module_proto.stack_frames import ModuleFrames
 
             frames = self._stack_frames = ModuleFrames(self.proto.stack_frame_index)
         return frames

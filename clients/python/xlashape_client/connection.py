@@ -1,15 +1,9 @@
-"""Connections: channels, their service config, and the context of traces.
+"""What connections to a server have in common, whether their calls block or are awaited: channels, tokens, the wait until
+the server is ready, and the two things that every call has with it.
 
-gRPC's service config for clients: retries, and the distribution of calls over replicas.
-
-The trace of the caller: a call tells the server which span of the program it belongs to, by the W3C's header
-traceparent.
-
-A program that makes spans has loaded OpenTelemetry. In any other there is nothing to tell, and nothing is loaded for
-it.
-
-What connections to a server have in common, whether their calls block or are awaited: channels, tokens, and the wait
-until the server is ready.
+- Retries, and the distribution of calls over replicas, by gRPC's service config.
+- The span of the caller's program that a call belongs to, in the header `traceparent` of W3C Trace Context. A program
+  that makes spans has loaded OpenTelemetry; in any other nothing is sent, and nothing is loaded for it.
 """
 
 from __future__ import annotations

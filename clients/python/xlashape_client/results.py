@@ -1,12 +1,6 @@
-"""What methods of the client return.
-
-Results of ShapeService.
-
-Results of HloService.
-
-Results of IndexingService.
-
-Results of ViewService.
+"""The named tuples that methods of the client return, and how each is made of a message of the service: results of
+ShapeService, HloService, IndexingService and ViewService, in this order. Reports have results of their own, in
+`xlashape.reports`.
 """
 
 from __future__ import annotations

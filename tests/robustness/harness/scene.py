@@ -75,10 +75,8 @@ subjectAltName = IP:127.0.0.1,IP:::1
 """
 _LAST_CALLS_SECONDS = 60.0  # in which all callers end their last call
 _LAST_READS_SECONDS = 30.0  # in which reading everything at the end is tried again after what may pass
-_TICK_SECONDS, _STALL_SECONDS = (
-    0.1,
-    0.75,
-)  # a thread that sleeps for the one, and is not woken for the other, was on a machine that stalled
+# A thread that sleeps for the one, and is not woken for the other, was on a machine that stalled.
+_TICK_SECONDS, _STALL_SECONDS = 0.1, 0.75
 _ASYNC_CALLERS = 3  # that share an event loop
 _LOG_LINES = 40  # of the server's, which are shown after a violation
 

@@ -1,11 +1,9 @@
-"""Arrays, tuples and relayouts as marks.
+"""The scenes of shapes: what a picture of a shape shows, as marks.
 
-The scene of an array: its tiles, one tile down to its elements, and its memory down to bits. A small array is shown
-whole.
-
-The scene of a tuple: its arrays as a list, each with its size and a small picture.
-
-The scene of an array in two layouts: the same elements have the same colours before and after.
+- An array (`array_scene`): its tiles, one tile down to its elements, and its memory down to bits. A small array is
+  shown whole.
+- A tuple (`tuple_scene`): its arrays as a list, each with its size and a small picture.
+- An array in two layouts: the same elements have the same colours before and after.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""The elements of a literal, as bytes, arrays and text.
+"""The elements of a LiteralProto: as raw bytes, as NumPy arrays and as text.
 
-The elements of a LiteralProto as raw bytes, read and written without changing a bit.
-
-*Raw*: in the order of the literal's layout, little-endian, each as wide as its type, types below 8 bits in a byte each.
-
-LiteralProto ↔ NumPy arrays of the logical shape, bit for bit.
-
-The text of a literal, as XLA prints a constant: one line, an index comment before each block from rank 4 on.
+- `raw`, `from_raw`: bytes in the order of the literal's layout, little-endian, each element as wide as its type, types
+  below 8 bits in a byte each. Not a bit changes, nor does the payload of a nan.
+- `to_numpy`, `from_numpy`: arrays of the logical shape, with the same bits.
+- `literal_text`: the text that XLA prints for a constant, on one line, with an index comment before each block from
+  rank 4 on.
 """
 
 from __future__ import annotations

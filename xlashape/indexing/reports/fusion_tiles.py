@@ -353,9 +353,8 @@ class _Walk:
 
     def _tiles(self) -> Iterator[InstructionTile]:
         seen = set(self.order)
-        outside = [
-            instruction for instruction in self.reached if instruction not in seen
-        ]  # operands of a lone instruction
+        # operands of a lone instruction
+        outside = [instruction for instruction in self.reached if instruction not in seen]
         for instruction in (*reversed(self.order), *outside):
             if instruction.opcode in _GROUPING:
                 continue

@@ -15,8 +15,7 @@ anywhere.
     sentences   of rematerialization, of allocators, about reservations and outputs; CompiledMemoryStats(NAME=BYTES, …)
 
 White space within the words of a field, within sizes and within shapes is ignored, since lines are broken there. In
-other text, only shapes are found. Lines that are none of these are told apart (`unread_lines`); nothing is refused for
-their sake.
+other text, only shapes are found. Lines that are none of these are listed (`unread_lines`), and are no error.
 """
 
 from __future__ import annotations
@@ -294,7 +293,7 @@ def _read_allocations(cleaned: str) -> tuple[list[ReportedAllocation], list[tupl
             start = max(0, start - 40) + before.start() if before else start
         # The first of each field is used, since text after the report may repeat a word.
         fields.setdefault(name, value)
-        if "size" in fields:  # the end of an allocation whose beginning was cut off is no allocation, and is told apart
+        if "size" in fields:  # without a size these are fields of an allocation whose beginning was cut off
             spans.append((start, match.end() + len(value) + (stop is not None)))
     finish()
     return found, spans

@@ -1,8 +1,8 @@
-"""The types of elements, and the formats of floats.
+"""The element types: XLA's `PrimitiveType`, one row a type.
 
-Floating-point formats: which number a pattern of bits is, and what XLA prints for it.
-
-Element types: XLA's `PrimitiveType` with its protobuf numbers, spellings, widths and NumPy counterparts.
+A row has the protobuf number, the spelling, the width, the NumPy counterpart and, for a float, the `FloatFormat`: which
+number a pattern of bits is, and what XLA prints for it. All other facts of a type, such as its range and its place in
+XLA's order of precision, follow from its row.
 
 A number of a newer schema is kept: it is a `PrimitiveType` that is not `is_known`, is spelled `unknown_` + number, and
 has no width. What needs the width raises UnsupportedError.

@@ -1,20 +1,16 @@
-"""The attributes of an instruction, and what the text leaves out.
+"""Reads the attributes of an instruction, `, name=value`, and completes what the text leaves out.
 
-The attributes after an instruction's operands: `, name=value`, each name at most once, and those that an opcode needs.
-
-A regular expression finds a name with its value where the value is plain enough to tell where it ends; attributes that
-were read before are found by that text. Values that name computations or instructions are read here, all others by the
-attribute's own `read`.
-
-A `Form` is what text may have for an opcode. `negate-start(p)` is an async-start of a negate: it takes the operands and
-attributes of a negate, and those of an async-start that a negate does not have. `negate-update(s, …)` and
-`negate-done(s)` take the started operation, and the attributes that any instruction may have. The update also takes
+`form_of` says what text may have for an opcode, by its row. `negate-start(p)` is an async-start of a negate: it takes
+the operands and attributes of a negate, and those of an async-start that a negate does not have. `negate-update(s, …)`
+and `negate-done(s)` take the started operation, and the attributes that any instruction may have. The update also takes
 operands that the start does not have, and may have output_to_operand_aliasing.
 
-Puts an instruction together from what was read: what XLA fills in, its calls in their order, its shape where text
-leaves it out.
+`parse_attributes` reads each name at most once. A regular expression finds a name with its value where the value is
+plain enough to tell where it ends; attributes that were read before are found by that text. Values that name
+computations or instructions are read here, all others by the attribute's own `read`.
 
-The row of an opcode says what is filled in, checked and inferred.
+The completion then puts the instruction together: the attributes that XLA fills in, the called computations in their
+order, and the shape where text leaves it out. The row of the opcode says what is filled in, checked and inferred.
 """
 
 from __future__ import annotations
