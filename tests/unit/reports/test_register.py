@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import json
+import pkgutil
 from importlib import import_module
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import jsonschema
 import pytest
 
 import xlashape
+import xlashape.reports
 from xlashape.cli import main
 from xlashape.errors import InvalidArgumentError
 from xlashape.proto import services
@@ -22,6 +24,13 @@ from xlashape.reports.report import FRAMES
 from xlashape_client import Client
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
+
+
+def test_every_declaration_is_registered():
+    modules = [f"xlashape.reports.{each.name}" for each in pkgutil.iter_modules(xlashape.reports.__path__)]
+    declared = {name for name in modules if hasattr(import_module(name), "REPORT")}
+    missing = declared - {entry.module for entry in REPORTS.values()}
+    assert missing == set(), "no line in REPORTS of xlashape/reports/report.py names these"
 
 
 @pytest.mark.parametrize("name", REPORTS)
