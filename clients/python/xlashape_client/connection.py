@@ -1,6 +1,6 @@
-"""What connections to a server have in common, whether their calls block or are awaited: channels, tokens, the wait until
-the server is ready, and the two things that every call has with it.
+"""What connections to a server have in common, whether their calls block or are awaited.
 
+- Channels, tokens, and the wait until the server is ready.
 - Retries, and the distribution of calls over replicas, by gRPC's service config.
 - The span of the caller's program that a call belongs to, in the header `traceparent` of W3C Trace Context. A program
   that makes spans has loaded OpenTelemetry; in any other nothing is sent, and nothing is loaded for it.
