@@ -60,6 +60,12 @@ def selected(rows: Any) -> dict[str, Counter[str]]:
     return {name: Counter(map(repr, scan.select(rows, name).to_pylist())) for name in NAMES}
 
 
+def processes(*pattern: str) -> list[int]:
+    """Those that pgrep finds."""
+    found = subprocess.run(["pgrep", *pattern], capture_output=True, text=True, check=False).stdout
+    return [int(pid) for pid in found.split()]
+
+
 @pytest.mark.usefixtures("cluster")
 def test_ray_data_gives_the_rows_of_the_pool(dumps: Path, out: Path) -> None:
     dataset = scan.on_ray(str(dumps))
@@ -71,13 +77,13 @@ def test_ray_data_gives_the_rows_of_the_pool(dumps: Path, out: Path) -> None:
 def test_a_scan_on_ray_survives_workers_that_are_killed(dumps: Path, out: Path, tmp_path: Path) -> None:
     killed: list[int] = []
     over = threading.Event()
+    [raylet] = processes("-P", str(os.getpid()), "raylet")
 
     def kill() -> None:
         while not over.wait(0.05) and len(killed) < 3:
-            found = subprocess.run(["pgrep", "-f", "^ray::_do"], capture_output=True, text=True, check=False).stdout
-            for pid in found.split()[:1]:
-                os.kill(int(pid), signal.SIGKILL)
-                killed.append(int(pid))
+            for pid in processes("-P", str(raylet), "-f", "^ray::_do")[:1]:
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
 
     thread = threading.Thread(target=kill)
     thread.start()

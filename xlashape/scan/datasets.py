@@ -15,6 +15,7 @@ with the path.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
@@ -89,6 +90,8 @@ class Subject:
         module = self.module
         if module.computations and is_undecoded(module.entry.proto):
             self.module = HloModule(module.proto, hlo_proto=module.hlo_proto, config=module.config)
+            del module
+            gc.collect()  # a module and its views refer to each other
 
     def answer(self, report: str) -> Answer | None:
         """The answer of a report about the module; None where it raises, which is among the failures then.

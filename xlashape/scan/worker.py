@@ -51,6 +51,9 @@ _LARGE: Final = 1 << 20
 """Bytes of a file beyond which its tables are compressed: those of small files, with a thousand columns of a few
 values, take ten times as long then."""
 
+_CHANCES: Final = 6
+"""How often a file is begun whose process is killed each time."""
+
 _SIZE: Final = struct.Struct("<I")
 _MEMORY: Final = "XLASHAPE_SCAN_MEMORY"
 _START: Final = "from xlashape.scan.worker import serve; serve()"
@@ -106,7 +109,7 @@ class Worker:
         }
         with self._lock:
             code = 0
-            for _ in range(2):
+            for chance in range(_CHANCES):
                 process = self._process = self._process or self._started()
                 assert process.stdin is not None
                 assert process.stdout is not None
@@ -117,10 +120,10 @@ class Worker:
                 except (EOFError, BrokenPipeError):
                     self.close()
                     code = process.returncode
-                if code in _TIMERS:
+                if code in _TIMERS or (chance > 0 and code != -signal.SIGKILL):
                     break
-                # Somebody else may have killed it, such as a system that is short of memory: the file has a second
-                # chance.
+                # The file has a second chance, and more where somebody else has killed the process, such as a system
+                # that is short of memory: a process that is killed while it starts says nothing about the file.
             return {
                 "errors": failed_file(shown_path(path), _key(path, content), self._reason(code)).to_arrow().to_reader()
             }

@@ -228,6 +228,30 @@ def test_a_worker_that_somebody_kills_is_replaced(tmp_path: Path) -> None:
         assert worker.tables(str(path), None, ["modules", "errors"]) == first
 
 
+def test_a_file_outlives_several_killed_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(text_of(1))
+    start, kills = Worker._started, 0
+
+    def started(worker: Worker) -> subprocess.Popen[bytes]:
+        nonlocal kills
+        process = start(worker)
+        if kills > 0:
+            kills -= 1
+            process.kill()
+        return process
+
+    monkeypatch.setattr(Worker, "_started", started)
+    with Worker() as worker:
+        kills = 4
+        assert len(worker.tables(str(path), None, ["modules", "errors"])["modules"]) == 1
+        worker.close()
+        kills = 100
+        [error] = worker.tables(str(path), None, ["modules", "errors"])["errors"].to_pylist()
+        assert error["message"].startswith("the process that read it was ended by signal 9")
+        assert error["key"]
+
+
 def test_a_file_that_takes_too_long_is_a_row() -> None:
     chain = "\n".join([f"n{i} = f32[4] negate({'p' if i == 0 else f'n{i - 1}'})" for i in range(150_000)])
     large = f"HloModule large ENTRY e {{ p = f32[4] parameter(0)\n{chain}\nROOT r = f32[4] negate(n149999) }}".encode()
@@ -383,7 +407,7 @@ def test_a_bucket_that_goes_wrong_now_and_then_is_scanned(proxy: FaultyProxy, tm
     over = threading.Event()
 
     def disturb() -> None:
-        faults = itertools.cycle(["errors", "cut"])
+        faults = itertools.cycle(["errors", "slow", "cut"])
         while not over.wait(1.0):  # the client tries again for some seconds
             proxy.fault = next(faults)
             time.sleep(0.1)
