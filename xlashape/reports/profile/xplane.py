@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import re
 import struct
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -95,7 +96,7 @@ class _Plane:
         self.lines: list[Span] = []
         self.stat_names: dict[int, str] = {}
         self.kinds: dict[int, _EventKind] = {}
-        self._kind_spans: list[Span] = []
+        self._kind_places = array("q")  # begin and end of each
         self._stats: list[Span] = []
         self._cache: dict[bytes, tuple[str, Any]] = {}
         for field in spans.fields(whole.start, whole.end):
@@ -106,8 +107,8 @@ class _Plane:
             elif field.number == 3:
                 self.lines.append(field)
             elif field.number == 4:
-                self._kind_spans.append(field)
-                check("names of a profile", len(self._kind_spans), _MOST_NAMES)
+                self._kind_places.extend((field.start, field.end))
+                check("names of a profile", len(self._kind_places) // 2, _MOST_NAMES)
             elif field.number == 5:
                 self._read_stat_name(field)
             elif field.number == 6:
@@ -131,8 +132,8 @@ class _Plane:
 
     def read_kinds(self) -> None:
         """Reads the metadata of all events."""
-        for entry in self._kind_spans:
-            for value in self.spans.fields(entry.start, entry.end):
+        for start, end in zip(self._kind_places[::2], self._kind_places[1::2], strict=True):
+            for value in self.spans.fields(start, end):
                 if value.number == 2 and value.wire_type == BYTES:
                     number, kind = self._kind(value)
                     self.kinds[number] = kind
@@ -156,8 +157,8 @@ class _Plane:
 
     def programs(self) -> Iterator[HeldProgram]:
         """The modules of the plane `/host:metadata`."""
-        for entry in self._kind_spans:
-            for value in self.spans.fields(entry.start, entry.end):
+        for start, end in zip(self._kind_places[::2], self._kind_places[1::2], strict=True):
+            for value in self.spans.fields(start, end):
                 if value.number != 2 or value.wire_type != BYTES:
                     continue
                 name = ""
