@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use tonic_types::StatusExt;
 
@@ -31,7 +32,7 @@ struct Parts {
     line: Option<u32>,
     column: Option<u32>,
     details: HashMap<String, String>,
-    source: Option<tonic::Status>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
@@ -107,6 +108,13 @@ impl Error {
         error.0.field = field.into();
         error
     }
+
+    /// The error of a call whose reader failed.
+    pub(crate) fn of_reader(source: std::io::Error) -> Self {
+        let mut error = Error::new(Code::Unknown, "", format!("cannot read the module: {source}"));
+        error.0.source = Some(Arc::new(source));
+        error
+    }
 }
 
 impl fmt::Display for Error {
@@ -115,10 +123,10 @@ impl fmt::Display for Error {
     }
 }
 
-/// The source is the status of the call.
+/// The source is the status of the call; where a reader failed, its error.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_ref().map(|status| status as &(dyn std::error::Error + 'static))
+        self.0.source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
     }
 }
 
@@ -136,7 +144,7 @@ impl From<tonic::Status> for Error {
                 error.0.code = Code::Unavailable;
             }
         }
-        error.0.source = Some(status.clone());
+        error.0.source = Some(Arc::new(status.clone()));
         let Some(info) = status.get_details_error_info().filter(|info| info.domain == DOMAIN) else {
             return error;
         };

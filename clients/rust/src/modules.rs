@@ -1,10 +1,14 @@
-use futures_util::stream;
+use std::task::{ready, Poll};
+
+use futures_util::{future, stream};
 use sha2::{Digest, Sha256};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::mpsc;
 
 use crate::answers::present;
 use crate::client::{ask, within};
 use crate::v1::{GetModuleRequest, Module, PutModuleRequest, UploadModuleRequest};
-use crate::{Client, Code, Result};
+use crate::{Client, Code, Error, Result};
 
 /// The bytes in one message of a module that is sent or fetched in several.
 const PART_BYTES: usize = 1 << 20;
@@ -43,6 +47,40 @@ impl Client {
             within(deadline, async { self.modules().upload_module(request).await }).await?.into_inner().module
         };
         Ok(Upload { module: present(module)?, sent: true })
+    }
+
+    /// Stores a module that is sent while it is read, in parts of 1 MiB, whether or not the server has it. `progress` is told how many bytes were sent, after
+    /// each part. A reader that fails ends the call, and stores nothing: `source()` of the error is that of the reader.
+    pub async fn upload_module_from(
+        &self,
+        mut from: impl AsyncRead + Unpin,
+        mut progress: impl FnMut(u64),
+    ) -> Result<Upload> {
+        let (parts, mut taken) = mpsc::channel::<UploadModuleRequest>(1);
+        // An empty part ends the stream. Without one it stays open until the call is dropped: the server never takes a part of a module for the whole.
+        let requests = stream::poll_fn(move |context| match ready!(taken.poll_recv(context)) {
+            Some(part) => Poll::Ready(Some(part).filter(|part| !part.data.is_empty())),
+            None => Poll::Pending,
+        });
+        let reading = async {
+            let mut sent = 0;
+            loop {
+                let mut data = Vec::with_capacity(PART_BYTES);
+                (&mut from).take(PART_BYTES as u64).read_to_end(&mut data).await.map_err(Error::of_reader)?;
+                let count = data.len() as u64;
+                let is_taken = parts.send(UploadModuleRequest { data, ..Default::default() }).await.is_ok();
+                if !is_taken || count == 0 {
+                    return Ok::<_, Error>(()); // the outcome of the call says why it takes no more
+                }
+                sent += count;
+                progress(sent);
+            }
+        };
+        let deadline = self.stream_deadline();
+        let request = self.stream_request(requests);
+        let call = async { Ok(within(deadline, async { self.modules().upload_module(request).await }).await?) };
+        let (answer, ()) = future::try_join(call, reading).await?;
+        Ok(Upload { module: present(answer.into_inner().module)?, sent: true })
     }
 
     /// The content of a stored module, as it was uploaded.

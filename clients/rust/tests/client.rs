@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::{Request, Response, Status};
 use tonic_types::{ErrorDetails, StatusExt};
+use xlashape::v1::hlo_service_server::{HloService, HloServiceServer};
 use xlashape::v1::shape_service_server::{ShapeService, ShapeServiceServer};
 use xlashape::v1::*;
 use xlashape::{Client, Code};
@@ -194,4 +196,118 @@ async fn a_client_waits_for_its_server() {
     let none = Client::connect("127.0.0.1:1").unwrap();
     let error = none.wait_until_ready(Duration::from_millis(200)).await.unwrap_err();
     assert!(matches!(error.code(), Code::Unavailable | Code::DeadlineExceeded), "{error}");
+}
+
+/// Tells of each upload how many bytes it had, and whether it came to its end.
+struct Uploads(tokio::sync::mpsc::UnboundedSender<Ended>);
+
+#[derive(Debug, PartialEq)]
+enum Ended {
+    Whole(usize),
+    Cancelled,
+}
+
+/// Tells that an upload was cancelled, unless it is forgotten: tonic drops the handler of a call that ends.
+struct Cancelling(tokio::sync::mpsc::UnboundedSender<Ended>);
+
+impl Drop for Cancelling {
+    fn drop(&mut self) {
+        self.0.send(Ended::Cancelled).unwrap();
+    }
+}
+
+#[tonic::async_trait]
+impl HloService for Uploads {
+    async fn upload_module(
+        &self,
+        request: Request<tonic::Streaming<UploadModuleRequest>>,
+    ) -> Answer<UploadModuleResponse> {
+        let (mut parts, mut bytes) = (request.into_inner(), 0);
+        let cancelling = Cancelling(self.0.clone());
+        // A cancelled call ends the parts too, as tonic gives them.
+        while let Some(part) = parts.message().await? {
+            if part.data.starts_with(b"refused") {
+                return Err(Status::resource_exhausted("too large"));
+            }
+            bytes += part.data.len();
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        std::mem::forget(cancelling);
+        self.0.send(Ended::Whole(bytes)).unwrap();
+        let module = Module { name: "modules/1".into(), ..Default::default() };
+        Ok(Response::new(UploadModuleResponse { module: Some(module), ..Default::default() }))
+    }
+
+    async fn put_module(&self, _: Request<PutModuleRequest>) -> Answer<PutModuleResponse> {
+        Err(Status::unimplemented("not here"))
+    }
+
+    async fn get_module(&self, _: Request<GetModuleRequest>) -> Answer<GetModuleResponse> {
+        Err(Status::unimplemented("not here"))
+    }
+
+    async fn delete_module(&self, _: Request<DeleteModuleRequest>) -> Answer<DeleteModuleResponse> {
+        Err(Status::unimplemented("not here"))
+    }
+
+    async fn list_instructions(&self, _: Request<ListInstructionsRequest>) -> Answer<ListInstructionsResponse> {
+        Err(Status::unimplemented("not here"))
+    }
+
+    async fn byte_sizes(&self, _: Request<ByteSizesRequest>) -> Answer<ByteSizesResponse> {
+        Err(Status::unimplemented("not here"))
+    }
+}
+
+/// A reader that cannot be read.
+struct Failing;
+
+impl tokio::io::AsyncRead for Failing {
+    fn poll_read(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+        _: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        std::task::Poll::Ready(Err(std::io::Error::other("the disk is gone")))
+    }
+}
+
+#[tokio::test]
+async fn a_module_is_sent_while_it_is_read() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::connect(listener.local_addr().unwrap().to_string()).unwrap();
+    let (told, mut ended) = tokio::sync::mpsc::unbounded_channel();
+    let service = HloServiceServer::new(Uploads(told));
+    tokio::spawn(
+        tonic::transport::Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)),
+    );
+    let content = vec![7; 2_500_000];
+
+    // A reader that gives little at a time is sent in parts of 1 MiB all the same.
+    let (mut writer, reader) = tokio::io::duplex(1000);
+    let mut sent = Vec::new();
+    let writing = async {
+        writer.write_all(&content).await.unwrap();
+        drop(writer);
+    };
+    let (upload, ()) = tokio::join!(client.upload_module_from(reader, |bytes| sent.push(bytes)), writing);
+    assert_eq!(upload.unwrap().module.name, "modules/1");
+    assert_eq!(sent, [1 << 20, 2 << 20, 2_500_000]);
+    assert_eq!(ended.recv().await, Some(Ended::Whole(2_500_000)));
+
+    // A reader that fails, and an upload that is dropped, end the call on the server too.
+    let failing = (&content[..]).chain(Failing);
+    let error = client.upload_module_from(failing, |_| ()).await.unwrap_err();
+    assert_eq!(error.to_string(), "cannot read the module: the disk is gone (Unknown)");
+    assert!(std::error::Error::source(&error).unwrap().is::<std::io::Error>());
+    assert_eq!(ended.recv().await, Some(Ended::Cancelled));
+    let (writer, silent) = tokio::io::duplex(1000);
+    let upload = client.upload_module_from((&content[..]).chain(silent), |_| ());
+    assert!(tokio::time::timeout(Duration::from_millis(200), upload).await.is_err());
+    assert_eq!(ended.recv().await, Some(Ended::Cancelled));
+    drop(writer);
+
+    // A refusal ends a reader that would go on for ever.
+    let error = client.upload_module_from((&b"refused"[..]).chain(tokio::io::repeat(7)), |_| ()).await.unwrap_err();
+    assert_eq!(error.code(), Code::ResourceExhausted);
 }
