@@ -168,6 +168,8 @@ def _ragged_dot_shape(
     rhs_used = [*dims.rhs_batch_dimensions, *dims.rhs_contracting_dimensions, *groups]
     _check_dimensions(lhs_used, lhs)
     _check_dimensions(rhs_used, rhs)
+    if len(lhs_used) != len(rhs_used) - len(groups):
+        raise CannotInfer(f"{lhs} and {rhs} must have as many batch and contracting dimensions")
     left = [dim for dim in range(lhs.rank) if dim not in lhs_used]
     _check_group_sizes(group_sizes, [lhs.dimensions[dim] for dim in _before_ragged(dims, left, ragged)])
     if ragged in left and [rhs.dimensions[dim] for dim in groups] != [group_sizes.dimensions[-1]]:

@@ -12,7 +12,13 @@ from typing import Final
 
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.calls import SELECT_AND_SCATTER, TO_APPLY, TO_APPLY_OR_CALLS
-from xlashape.hlo.ops.inference import EMPTY_WINDOW, array, check_even_operand_count, window_steps
+from xlashape.hlo.ops.inference import (
+    EMPTY_WINDOW,
+    array,
+    check_even_operand_count,
+    exactly_one_dimension,
+    window_steps,
+)
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Operation, Result, at_least, exactly
 from xlashape.hlo.ops.verification import (
@@ -283,7 +289,7 @@ OPERATIONS: Final = (
         Opcode.SCAN,
         operands=at_least(0),
         attributes=(
-            required(SCAN_DIMENSION),
+            required(SCAN_DIMENSION, exactly_one_dimension),
             required(NUM_CARRIES),
             optional(IS_REVERSE),
             optional(IS_ASSOCIATIVE, default=FIELDS.integer("is_associative", xla.TRI_STATE_FALSE)),

@@ -233,6 +233,8 @@ def _divides(mesh: xla.MeshProto, axis: xla.AxisRefProto) -> bool:
 def _devices_problem(sharding: xla.OpSharding, num_partitions: int) -> str | None:
     if sharding.HasField("named_sharding"):
         mesh = sharding.named_sharding.mesh
+        if num_partitions > 1 and not mesh.axes and any(device >= num_partitions for device in mesh.device_ids):
+            return f"its sharding must name devices from 0 to {num_partitions - 1}, found {mesh.device_ids[0]}"
         if not _divides_dimensions(sharding.named_sharding):
             return None
         count = product([axis.size for axis in mesh.axes])
