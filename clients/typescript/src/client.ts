@@ -48,17 +48,22 @@ export class Client extends ClientMethods {
     this.close();
   }
 
-  /** Resolves once the server answers calls. Rejects with the last error when the time is over, and at once where the server refuses. */
+  /** Resolves once the server answers calls. Rejects with the reason why it is not reached when the time is over, and at once where the server refuses. */
   async waitUntilReady({ signal, timeoutMs = 60_000 }: CallOptions = {}): Promise<void> {
     const end = timeoutMs ? Date.now() + timeoutMs : Infinity;
+    let unreached: XlashapeError | undefined;
     for (;;) {
       try {
         await this.byteSizes([], { timeoutMs: timeoutMs ? Math.max(end - Date.now(), 1) : 0, ...(signal && { signal }) });
         return;
       } catch (error) {
+        if (error instanceof XlashapeError && error.code === Code.DeadlineExceeded) {
+          throw unreached ?? error; // the time was over during a try: an earlier one says more
+        }
         if (!(error instanceof XlashapeError && error.code === Code.Unavailable && Date.now() < end)) {
           throw error;
         }
+        unreached = error;
         await pause(50, signal);
       }
     }
