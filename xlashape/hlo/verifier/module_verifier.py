@@ -281,16 +281,16 @@ def _shape_problem(
     rules: _Rules,
 ) -> str | None:
     result = Result(proto, operands, [computation.root.shape for computation in called], shape=shape)
-    if row.verify_calls is not None:
-        result.parameters = parameters = [[parameter.shape for parameter in each.parameters] for each in called]
-        problem = row.verify_calls(result)
-        if problem is None and row.verify_calls is check_reduction:
-            problem = reduced_types_problem(operands, parameters[0])
-            if problem and rules.precisions.may_mix:
-                problem = None
-        if problem:
-            return problem
     try:
+        if row.verify_calls is not None:
+            result.parameters = parameters = [[parameter.shape for parameter in each.parameters] for each in called]
+            problem = row.verify_calls(result)
+            if problem is None and row.verify_calls is check_reduction:
+                problem = reduced_types_problem(operands, parameters[0])
+                if problem and rules.precisions.may_mix:
+                    problem = None
+            if problem:
+                return problem
         if row.verify is not None:
             problem = row.verify(result)
             if problem and row.opcode not in _OF_ONE_PRECISION and rules.precisions.may_mix:
