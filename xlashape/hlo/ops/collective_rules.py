@@ -64,7 +64,7 @@ def _check_groups(message: xla.HloInstructionProto, *, uniform: bool) -> str | N
     if uniform and len({len(group) for group in groups}) > 1:
         return f"its replica groups must have equal sizes, found {groups}"
     if message.use_global_device_ids:
-        if message.channel_id <= 0:
+        if not message.channel_id:
             return "use_global_device_ids=true needs a channel_id"
         if not _groups_of(message).number:
             return "use_global_device_ids=true needs replica groups"

@@ -119,7 +119,7 @@ def _fits_within(sizes: Sequence[int], operand: Shape) -> bool:
 def _verify_start_indices(indices: Sequence[Shape], operand: Shape) -> str | None:
     # One scalar a dimension; older modules have one vector.
     if len(indices) == 1 and indices[0].is_array and indices[0].dimensions == (operand.rank,):
-        return None
+        return None if indices[0].element_type.is_integral else f"start indices must be integral, found {indices[0]}"
     if len(indices) != operand.rank:
         return f"it has {len(indices)} start indices for an operand of rank {operand.rank}"
     if any(index.element_type != indices[0].element_type for index in indices):
