@@ -7,6 +7,7 @@ those of the processor, so that a busy machine refuses no file; a file may take 
 system that hangs. Worker, the other end, starts a new process for the next file.
 
     request     <I> size, JSON: {"path": …, "file": its absolute path, "datasets": […], "seconds": …, "content": bytes of content or null}, content
+    ready       one byte, before the first answer
     answer      <I> size, JSON: {"tables": [[name, bytes], …]}, each table as an Arrow IPC stream
 
 Without content the process reads the path.
@@ -54,6 +55,11 @@ values, take ten times as long then."""
 _CHANCES: Final = 6
 """How often a file is begun whose process is killed each time."""
 
+_STARTS: Final = 50
+"""How many processes are started for a file, also where somebody kills them while they start."""
+
+_READY: Final = b"r"
+
 _SIZE: Final = struct.Struct("<I")
 _MEMORY: Final = "XLASHAPE_SCAN_MEMORY"
 _START: Final = "from xlashape.scan.worker import serve; serve()"
@@ -89,6 +95,8 @@ class Worker:
         self._seconds = seconds
         self._memory_bytes = memory_bytes
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
+        """Whether the process has started: it waits for files."""
         self._lock = threading.Lock()
 
     def tables(self, path: str, content: bytes | None, datasets: Sequence[str]) -> dict[str, Any]:
@@ -108,22 +116,27 @@ class Worker:
             "content": None if content is None else len(content),
         }
         with self._lock:
-            code = 0
-            for chance in range(_CHANCES):
+            code = deaths = 0
+            for _ in range(_STARTS):
                 process = self._process = self._process or self._started()
                 assert process.stdin is not None
                 assert process.stdout is not None
                 try:
+                    if not self._is_ready:
+                        self._is_ready = _exactly(process.stdout, len(_READY)) == _READY
                     _write(process.stdin, json.dumps(request).encode(), content or b"")
                     answer = json.loads(_read(process.stdout))
                     return {name: opened(_exactly(process.stdout, size)) for name, size in answer["tables"]}
                 except (EOFError, BrokenPipeError):
                     self.close()
                     code = process.returncode
-                if code in _TIMERS or (chance > 0 and code != -signal.SIGKILL):
-                    break
+                is_killed = code == -signal.SIGKILL
+                # A process that is killed while it starts says nothing about the file.
+                deaths += self._is_ready or not is_killed
                 # The file has a second chance, and more where somebody else has killed the process, such as a system
-                # that is short of memory: a process that is killed while it starts says nothing about the file.
+                # that is short of memory.
+                if code in _TIMERS or deaths >= (_CHANCES if is_killed else 2):
+                    break
             return {
                 "errors": failed_file(shown_path(path), _key(path, content), self._reason(code)).to_arrow().to_reader()
             }
@@ -141,6 +154,7 @@ class Worker:
 
     def _started(self) -> subprocess.Popen[bytes]:
         environment = {**os.environ, _MEMORY: str(self._memory_bytes)}
+        self._is_ready = False
         environment["PYTHONPATH"] = os.pathsep.join([path for path in sys.path if path])
         return subprocess.Popen(
             [sys.executable, "-c", _START], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
@@ -198,6 +212,8 @@ def serve() -> None:
         most = _own_bytes() + int(os.environ[_MEMORY])
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
         with suppress(EOFError, BrokenPipeError):  # the other end is gone
+            answers.write(_READY)
+            answers.flush()
             while True:
                 _serve_one(requests, answers)
 

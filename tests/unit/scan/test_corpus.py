@@ -33,6 +33,7 @@ from tests.support.optional import needed_in_ci
 from xlashape import scan
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, UnavailableError
 from xlashape.hlo.files.inputs import inputs
+from xlashape.scan import worker as worker_module
 from xlashape.scan.corpus import _Target
 from xlashape.scan.worker import Worker
 
@@ -228,25 +229,33 @@ def test_a_worker_that_somebody_kills_is_replaced(tmp_path: Path) -> None:
         assert worker.tables(str(path), None, ["modules", "errors"]) == first
 
 
-def test_a_file_outlives_several_killed_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("when", "few", "many"), [("_started", 20, 100), ("_write", 4, 6)])
+def test_a_file_outlives_killed_processes(
+    when: str, few: int, many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that are killed while they start, which may take longer than the file."""
     path = tmp_path / "m.hlo"
     path.write_text(text_of(1))
-    start, kills = Worker._started, 0
+    kills = 0
+    owner: Any = Worker if when == "_started" else worker_module
+    real = getattr(owner, when)
 
-    def started(worker: Worker) -> subprocess.Popen[bytes]:
+    def then_killed(*arguments: Any) -> Any:
         nonlocal kills
-        process = start(worker)
+        found = real(*arguments)
         if kills > 0:
             kills -= 1
+            process = found if when == "_started" else worker._process
             process.kill()
-        return process
+            process.wait()
+        return found
 
-    monkeypatch.setattr(Worker, "_started", started)
+    monkeypatch.setattr(owner, when, then_killed)
     with Worker() as worker:
-        kills = 4
+        kills = few
         assert len(worker.tables(str(path), None, ["modules", "errors"])["modules"]) == 1
         worker.close()
-        kills = 100
+        kills = many
         [error] = worker.tables(str(path), None, ["modules", "errors"])["errors"].to_pylist()
         assert error["message"].startswith("the process that read it was ended by signal 9")
         assert error["key"]
