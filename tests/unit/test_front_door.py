@@ -71,6 +71,8 @@ def test_the_packages_are_offered():
 @pytest.mark.parametrize("name", PUBLIC_MODULES)
 def test_dir_lists_what_a_module_offers(name):
     """In a new process: elsewhere, other tests may have loaded what is imported on first use."""
+    if name == "xlashape_client":
+        pytest.importorskip("grpc", reason="grpc is not installed")
     script = f"""
 import {name} as module
 
