@@ -88,7 +88,7 @@ CHIPS: Final[dict[str, Chip]] = {
         Chip("tpu-v5p", {"bf16": 459 * _T, "s8": 918 * _T}, None, 2.765e12, "Google Cloud TPU documentation, v5p"),
         Chip("tpu-v6e", {"bf16": 918 * _T, "s8": 1836 * _T}, None, 1.64e12, "Google Cloud TPU documentation, v6e"),
         Chip(
-            "tpu-v7",
+            "tpu-7x",
             {"bf16": 2307 * _T, "f8": 4614 * _T},
             None,
             7.38e12,
@@ -96,6 +96,7 @@ CHIPS: Final[dict[str, Chip]] = {
         ),
     )
 }
+CHIPS["tpu-v7"] = CHIPS["tpu-7x"]  # Google's name has no v, those of the generations before have one
 
 
 class Roof(NamedTuple):

@@ -87,4 +87,5 @@ def _generation(name: str) -> Target:
 
 
 TARGETS = {target.name: target for target in (CPU, GPU, TPU, *map(_generation, TPU_GENERATIONS))}
+TARGETS["tpu-v7"] = TARGETS["tpu-7x"]
 """The targets by name."""

@@ -23,6 +23,7 @@ from xlashape.proto import xla
 from xlashape.reports.cost import CHIPS, Cost, cost
 from xlashape.reports.cost.arithmetic import COUNTED, valid_positions
 from xlashape.reports.cost.traffic import traffic_of
+from xlashape.shape.parts.target import TARGETS
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors"
 
@@ -366,6 +367,12 @@ def test_own_peaks_and_wrong_ones():
         cost(BRANCHES, peak=float("nan"), bandwidth=1.0)
     with pytest.raises(NotFoundError, match="there is no target 'h101'.*did you mean 'h100'"):
         cost(BRANCHES, target="h101")
+
+
+def test_a_generation_of_tpus_has_the_names_that_layouts_have():
+    layouts = {name for name, target in TARGETS.items() if target.generation}
+    assert {name for name in CHIPS if name.startswith("tpu")} == layouts - {"tpu-v2", "tpu-v3"}
+    assert cost(BRANCHES, target="tpu-v7").target == cost(BRANCHES, target="tpu-7x").target
 
 
 def test_every_chip_is_complete():
