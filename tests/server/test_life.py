@@ -373,14 +373,16 @@ def test_idle_reflection_streams_hold_no_threads_of_calls_and_end() -> None:
         stub = reflection_pb2_grpc.ServerReflectionStub(channel)
         streams = [stub.ServerReflectionInfo(iter(more.get, None)) for _ in range(12)]
         assert client.linear_index(SHAPE, (2, 3), timeout=1.5) == 17
-        limits: list[str] = []
+        # A call is ended by its own thread or by the watch, whose errors have no details: the messages are the same.
+        ended = 0
         for stream in streams:
             with pytest.raises(grpc.RpcError) as caught:
                 next(stream)
             error = exception_of(caught.value, server.address)
             assert isinstance(error, LimitExceededError)
-            limits.append(error.limit)
-        assert sorted(limits) == ["call_seconds"] * 8 + ["reflection_streams"] * 4
+            assert ("the call took more than 2 seconds" in str(error)) != ("reflection streams" in str(error)), error
+            ended += "the call took more than 2 seconds" in str(error)
+        assert ended == 8
         # Their places are free again.
         listed = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
         assert next(listed).list_services_response.service
