@@ -126,8 +126,10 @@ def _verify_stochastic_convert(result: Result) -> str | None:
         return f"its operand must be floating, found {value}"
     if not random.element_type.is_unsigned_integral or random.element_type.bit_width != value.element_type.bit_width:
         return f"its random numbers must be unsigned integers as wide as {value.element_type}, found {random}"
-    if not value.dimensions == random.dimensions == shape.dimensions:
+    if value.dimensions != shape.dimensions:
         return f"its operands and result must have equal dimensions, found {value}, {random} and {shape}"
+    if random.with_element_type(value.element_type) != value:
+        return f"its random numbers must have the dimensions and the layout of {value}, found {random}"
     return None
 
 

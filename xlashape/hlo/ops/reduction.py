@@ -234,6 +234,8 @@ def _features(message: xla.HloInstructionProto, shape: Shape, vectors: Sequence[
     dim = message.feature_index
     if not 0 <= dim < shape.rank:
         raise CannotInfer(f"{shape} has no dimension {dim}")
+    if not shape.element_type.is_floating:
+        raise CannotInfer(f"its operands must be floating, found {shape}")
     for vector in map(array, vectors):
         if not same_type_or_both_floating(vector, shape):
             raise CannotInfer(f"its operands must have the same element type, found {shape} and {vector}")
@@ -259,6 +261,8 @@ def _infer_gradient(given: Given) -> Shape:
     operands = given.operands
     if operands[4].dimensions != array(operands[0]).dimensions:
         raise CannotInfer(f"the gradient {operands[4]} must have the dimensions of {operands[0]}")
+    if not operands[4].element_type.is_floating:
+        raise CannotInfer(f"the gradient must be floating, found {operands[4]}")
     return _infer_training(Given(given.message, operands[:4]))
 
 
