@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from credentials import BOTH, WRITER
-from optional import SHARED, without
+from optional import SHARED, shared, without
 
 import xlashape as xs
 
@@ -409,9 +409,7 @@ def test_a_token_stays_in_memory(new_page: NewPage, tmp_path: Path) -> None:
 
 
 def test_llama(new_page: NewPage) -> None:
-    path = MODULES / "hlo_llama31_8b_bf16_1x8.hlo"
-    if not path.exists():
-        pytest.skip("the model is not at hand")
+    path = shared("hlo", "models", "hlo_llama31_8b_bf16_1x8.hlo")
     page = new_page()
     page.set_input_files("input[type=file]", str(path))
     page.wait_for_selector(ROWS, timeout=60_000)

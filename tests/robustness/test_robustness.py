@@ -1,7 +1,7 @@
 """A few faults and a few hundred changed requests in every run of the tests; and the checker finds mistakes.
 
 tests/robustness/run.py has all faults, and .ci/run runs it. The seeds are fixed: a change is judged by what it changes.
-The scripts draw another seed each time when they are run by hand.
+run.py and the fuzzers draw a new seed, which they print, where none is given.
 """
 
 from __future__ import annotations

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from optional import without
 
 from tests.support import certificates, command_line
 from xlashape.errors import InvalidArgumentError, UnavailableError
 from xlashape_client import AsyncClient, Client
 from xlashape_server import Config, Server
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+if shutil.which("openssl") is None:
+    without("openssl is not installed")
 
 TILED = "f32[3,5]{1,0:T(2,2)}"
 QUERY = ("index", TILED, "2,3")

@@ -27,7 +27,7 @@ from certificates import make_authority, make_certificate
 from http2_caller import HEADERS, RST_STREAM, Http2Caller
 from http_calls import BYTE_SIZE, JSON, LINEAR, QUESTION, TILED, enveloped, envelopes, proto_question
 from jwt_issuer import Issuer
-from optional import needed_in_ci
+from optional import needed_in_ci, without
 from server_processes import ServerProcess, wait_until
 
 from xlashape.errors import PermissionDeniedError, UnauthenticatedError
@@ -124,7 +124,7 @@ def settings(folder: Path, ports: dict[str, int], listening: int) -> dict[str, A
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Generator[Pair]:
     if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
+        without("openssl is not installed")
     folder, issuer = tmp_path_factory.mktemp("envoy"), Issuer()
     make_authority(folder)
     make_certificate(folder, "envoy")

@@ -14,11 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from optional import without
 from server_processes import wait_until
 
 from xlashape_server import Config, Server
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+if shutil.which("openssl") is None:
+    without("openssl is not installed")
 
 LINEAR = "/xlashape.v1.ShapeService/LinearIndex"
 QUESTION = json.dumps({"shape": {"text": "f32[3,5]{1,0:T(2,2)}"}, "indices": ["2", "3"]})

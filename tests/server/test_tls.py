@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 from awaited_client import AwaitedClient
 from certificates import copied, make_authority, make_certificate, served_certificate
+from optional import without
 from server_processes import wait_until
 
 from xlashape.errors import InvalidArgumentError, UnavailableError
 from xlashape_client import Client
 from xlashape_server import Config, Server
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+if shutil.which("openssl") is None:
+    without("openssl is not installed")
 
 
 @pytest.fixture(scope="module")

@@ -121,7 +121,7 @@ class Exchange:
     async def answer_one(
         self, handler: Callable[[bytes, float], bytes], data: bytes, read: Convert | None, write: Convert
     ) -> None:
-        """Answers a message with one."""
+        """Answers the request, one message, with one message."""
         call, guard = self._begun(), self._guard
 
         def answer() -> bytes:

@@ -218,8 +218,8 @@ class FusionTiling:
         return (sizes for sizes in product(*candidates) if self.valid(sizes))
 
     def at(self, sizes: Sequence[int], start: Sequence[int] | None = None) -> tuple[PlacedTile, ...]:
-        """Every tile in numbers, for the step of the kernel whose tile has these sizes and begins at index `start` of
-        the parameters, by default 0.
+        """Every tile of one step of the kernel, with the box of elements that it covers. `sizes` and `start` have a
+        number for each parameter: the size of the step's tile, and the index at which it begins, by default 0.
 
         A tile that extends beyond a dimension is cut off there. InvalidArgumentError for sizes or a start that do not
         fit the parameters.

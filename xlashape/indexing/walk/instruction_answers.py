@@ -1,25 +1,18 @@
-"""The answers of an instruction's own rule, and where they are kept.
+"""The answers of the rule of an instruction's opcode, and where they are kept.
 
-The cache of rules' answers, under everything that a rule can see: equal operations on equal shapes are analysed once,
-in whichever module.
+    answer_from_output(instruction, 0, OUTPUT_TO_INPUT.get(opcode))
+
+A rule sees shapes and attributes only, so its answer is kept under them (`AnswerCache`): equal operations on equal
+shapes are analysed once, in whichever module. What differs from instruction to instruction is added here: the producers
+of runtime variables, and the values of those that are constants.
 
 A `Signature` stands for one such operation. The answers to the questions about it (which output, which operand) are
 added as they are asked, so the cache counts the bytes of answers as they come. When it is full it forgets everything:
 what is in use is found again within one module.
 
-Runtime variables whose value is known: their producer is a constant or an iota, so the value is a number or an
-expression.
-
+The value of a runtime variable is known where its producer is a constant or an iota: it is a number or an expression.
 Matches what XLA folds (scalar constants and iota). Constant arrays are folded too where their values are an affine
 function of the index: all equal, or equally spaced. A value that the operation would clamp is clamped here.
-
-The answer of an opcode's rule for one instruction: attributes read, runtime variables bound to the instructions that
-produce them.
-
-    answer_from_output(instruction, 0, OUTPUT_TO_INPUT.get(opcode))
-
-A rule sees shapes and attributes only, so its answer is kept under them (`AnswerCache`). What differs from instruction
-to instruction is added here: the producers of runtime variables, and the values of those that are constants.
 """
 
 from __future__ import annotations

@@ -174,8 +174,8 @@ def _fits(value: int, shape: Shape) -> bool:
 
 
 class WhileLoop:
-    """A while loop. The constructor raises InvalidModuleError unless body and condition take, and the body returns,
-    what the loop returns.
+    """A while loop. The constructor raises InvalidModuleError unless the operand, the parameters of body and condition
+    and the result of the body all have the shape of the loop, and the condition gives a scalar.
     """
 
     def __init__(self, instruction: HloInstruction, compose: Compose, known: KnownContents) -> None:
