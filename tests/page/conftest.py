@@ -7,8 +7,12 @@ alone. `pip install playwright` and a Chromium on PATH run them; they are skippe
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
+import subprocess
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +23,25 @@ from xlashape_server import Config, Server
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+SOURCES = Path(__file__).resolve().parents[2] / "server" / "page"
+
+
+@pytest.fixture(scope="session")
+def packages() -> Path:
+    """The folder of the page's npm packages, as the lock names them: compiler, bundler, axe. Processes of one run of
+    tests install them once."""
+    folder = SOURCES / "node_modules"
+    if os.environ.get("CI") != "true" and not folder.exists():
+        pytest.skip("installs npm packages; set CI=true to run it")
+    if shutil.which("npm") is None:
+        pytest.fail("npm is not installed")
+    with (SOURCES / "package-lock.json").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / ".package-lock.json").exists():
+            command = ("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline")
+            made = subprocess.run(command, cwd=SOURCES, capture_output=True, text=True, timeout=600, check=False)
+            assert made.returncode == 0, made.stdout + made.stderr
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,17 +13,6 @@ SOURCES = ROOT / "server" / "page"
 BUILT = ROOT / "server" / "xlashape_server" / "page"
 MOST_BYTES = 400_000
 """Of all files together, compressed."""
-
-
-@pytest.fixture(scope="module")
-def packages() -> None:
-    """The packages of the lock: the compiler and the bundler."""
-    if os.environ.get("CI") != "true" and not (SOURCES / "node_modules").exists():
-        pytest.skip("installs npm packages; set CI=true to run it")
-    if shutil.which("npm") is None:
-        pytest.fail("npm is not installed")
-    if not (SOURCES / "node_modules" / ".package-lock.json").exists():
-        _run("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline")
 
 
 def _run(*command: str) -> None:

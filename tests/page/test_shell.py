@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from credentials import BOTH, WRITER
-from optional import SHARED, shared, without
+from optional import SHARED, shared
 
 import xlashape as xs
 
@@ -247,10 +247,8 @@ def test_the_keyboard_alone(new_page: NewPage) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(new_page: NewPage, scheme: str) -> None:
-    axe = Path(__file__).resolve().parents[2] / "server" / "page" / "node_modules" / "axe-core" / "axe.min.js"
-    if not axe.exists():
-        without("axe-core is not installed: npm ci in server/page")
+def test_axe_finds_nothing(new_page: NewPage, packages: Path, scheme: str) -> None:
+    axe = packages / "axe-core" / "axe.min.js"
     page = new_page(color_scheme=scheme)
     found: list[str] = []
 
