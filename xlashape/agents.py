@@ -67,7 +67,7 @@ class Agent:
             "name": module.name,
             "computations": len(module.computations),
             "instructions": sum(len(each.instructions) for each in module.computations),
-            "is_scheduled": module.proto.HasField("schedule"),
+            "is_scheduled": module.head.HasField("schedule"),
             "result": str(module.entry.root.shape),
             "fingerprint": module.fingerprint(),
         }

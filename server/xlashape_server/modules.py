@@ -259,7 +259,7 @@ class Modules:
                 # Without the values of elided constants, which the text does not have: 69 bytes of text would take 256
                 # MB.
                 module = HloModule.parse(decode_text(data), elided_values=False)
-                counted = self._precount(module.proto.SerializeToString(), is_module=True)
+                counted = self._precount(module.to_bytes(), is_module=True)
             else:
                 counted = self._precount(data)
                 reserve(_weight(counted))

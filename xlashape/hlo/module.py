@@ -1,9 +1,13 @@
 """HloModule, HloComputation and HloInstruction: views over an HloModuleProto. Match XLA's classes of the same names.
 
-The proto stays the single truth. Reading loses nothing and writing is the proto:
-`HloModule.from_proto(data).to_proto()` keeps every field, known or not. Views decode lazily and keep what they decoded,
-so a script that changes `module.proto` makes a new view of it afterwards:
-`module = HloModule.from_proto(module.proto)`, which also checks the ids that the script wrote.
+A module is its bytes until somebody asks for a `proto`, of the module or of a part: from then on it is its HloModuleProto,
+decoded as a whole (`xlashape.hlo.module_proto.compact`). Reading loses nothing: `HloModule.from_proto(data).to_proto()`
+keeps every field, known or not. Views decode lazily and keep what they decoded, so a script that changes `module.proto`
+makes a new view of it afterwards: `module = HloModule.from_proto(module.proto)`, which also checks the ids that the
+script wrote.
+
+Code that only reads asks `fields`, which are always there, or `details` and `head`, which are decoded for one
+instruction and for what a module says beside its computations.
 
 The three classes are in one file because they refer to each other: a module has computations, a computation has
 instructions, and an instruction knows its computation and the computations that it calls.
@@ -13,7 +17,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -24,13 +28,12 @@ from xlashape.display import Displayed
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, ParseError, XlashapeError, is_a
 from xlashape.hlo.files.detect_format import holds_hlo_proto
 from xlashape.hlo.files.dumps import content_of_module
-from xlashape.hlo.module_proto import schema_compat
+from xlashape.hlo.module_proto.compact import ComputationFields, Held, InstructionFields
 from xlashape.hlo.module_proto.module_config import UNSAID, ModuleConfig
-from xlashape.hlo.module_proto.schema_compat import Original
+from xlashape.hlo.module_proto.schema_compat import decode
 from xlashape.hlo.module_proto.structure import LOCAL_ID, check_module, needs_small_ids, with_small_ids
-from xlashape.hlo.module_proto.undecoded import is_undecoded
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode, opcode_of
-from xlashape.proto import xla
+from xlashape.proto import coerce, parse, xla
 from xlashape.shape import Shape, ShapeIndex
 from xlashape.similar import did_you_mean
 from xlashape.tables import Table, Tabular
@@ -49,7 +52,11 @@ if TYPE_CHECKING:
 _HEAD = 4096
 """Characters of a text by which it is told what it is, if it is not HLO."""
 
-# Instructions are compared by identity: two threads that ask for them first must get the same objects.
+_DETAILS = 256
+"""Instructions of a module whose details are kept: reports ask for those of one many times."""
+
+# Instructions are compared by identity: two threads that ask for them first must get the same objects. So it is with
+# the message of a module.
 _MAKING_VIEWS = threading.Lock()
 
 
@@ -71,44 +78,38 @@ class HloModule(Displayed, Tabular):
         "__weakref__",
         "_computation_by_name",
         "_computations",
+        "_details",
         "_index_by_local_id",
         "_instruction_by_name",
         "_last_canonical",
         "_last_printed",
-        "_original",
         "_shapes",
         "_stack_frames",
         "config",
-        "hlo_proto",
-        "proto",
+        "held",
         "taken_over",
     )
 
-    proto: xla.HloModuleProto
-    """The message itself, not a copy."""
-    hlo_proto: xla.HloProto | None
-    """The HloProto that held the module, with its buffer assignment; None if the module came without one."""
+    held: Held
+    """What it is: bytes or a message."""
     config: ModuleConfig
     """What the module's text said and its proto cannot hold; for a module made from a proto the defaults, `UNSAID`."""
 
     def __init__(
         self,
-        proto: xla.HloModuleProto,
+        proto: xla.HloModuleProto | Held,
         *,
         hlo_proto: xla.HloProto | None = None,
         config: ModuleConfig | None = None,
-        original: Original | None = None,
     ) -> None:
-        """`original` are the bytes of the module, where an older XLA wrote them in a form that protobuf cannot read as
-        it is."""
-        self.proto = proto
-        self._original = original
-        self.hlo_proto = hlo_proto
+        self.held = proto if isinstance(proto, Held) else Held.of_message(proto, hlo_proto)
         self.config = UNSAID if config is None else config
-        self._index_by_local_id = check_module(proto)
+        fields = self.held.fields
+        self._index_by_local_id = check_module(fields)
         self._computations = tuple(
-            HloComputation(self, index, computation) for index, computation in enumerate(proto.computations)
+            [HloComputation(self, index, computation) for index, computation in enumerate(fields.computations)]
         )
+        self._details: dict[HloInstruction, xla.HloInstructionProto] = {}
         self._computation_by_name: dict[str, HloComputation] | None = None
         self._instruction_by_name: dict[str, HloInstruction | None] | None = None
         self._last_printed: PrintedModule | None = None
@@ -151,7 +152,7 @@ class HloModule(Displayed, Tabular):
     @classmethod
     def of_document(cls, document: Document) -> HloModule:
         """The module of a file that `xlashape.hlo.files.convert` has read."""
-        return cls(document.module, hlo_proto=document.hlo_proto, config=document.config, original=document.original)
+        return cls(document.held, config=document.config)
 
     @classmethod
     def of(cls, value: Any, *args: Any, **kwargs: Any) -> HloModule:
@@ -209,20 +210,19 @@ class HloModule(Displayed, Tabular):
         """The module in an HloModuleProto or an HloProto, given as bytes or as a message of this or of another
         package's classes.
 
-        A message of this package is viewed, not copied. Raises DecodeError for bytes that are neither message,
-        InvalidModuleError for a module whose ids, operands, calls, root or entry are inconsistent.
+        A message of this package is viewed, not copied. Bytes of several pieces of one shape or attribute, which no
+        library of protobuf writes, are read as the last piece. Raises DecodeError for bytes that are neither message,
+        InvalidModuleError for a module whose ids, operands, calls, root or entry are inconsistent. What is broken
+        within an attribute is found when that is asked for.
         """
-        if isinstance(value, Message):
-            is_hlo_proto = value.DESCRIPTOR.full_name == "xla.HloProto"
-        else:
+        if not isinstance(value, Message):
             value = bytes(value) if isinstance(value, (bytearray, memoryview)) else value
-            # `coerce` below refuses everything else that callers without types pass in.
-            is_hlo_proto = is_a(value, bytes) and holds_hlo_proto(value)
-        if is_hlo_proto:
-            hlo_proto, original = schema_compat.decode(xla.HloProto, value)
-            return cls(hlo_proto.hlo_module, hlo_proto=hlo_proto, original=original)
-        proto, original = schema_compat.decode(xla.HloModuleProto, value)
-        return cls(proto, original=original)
+            if is_a(value, bytes):
+                return cls(Held.of_bytes(value, is_program=holds_hlo_proto(value)))
+        elif value.DESCRIPTOR.full_name == "xla.HloProto":
+            hlo_proto = coerce(xla.HloProto, value)
+            return cls(hlo_proto.hlo_module, hlo_proto=hlo_proto)
+        return cls(coerce(xla.HloModuleProto, value))  # which refuses what callers without types pass in
 
     @classmethod
     def parse(cls, text: str | Source, *, elided_values: bool = True) -> HloModule:
@@ -235,12 +235,54 @@ class HloModule(Displayed, Tabular):
         from xlashape.hlo.text.reader.module import parse_text  # start-up time: 30 ms
 
         try:
-            proto, config = parse_text(text, elided_values=elided_values)
+            data, config = parse_text(text, elided_values=elided_values)
         except ParseError:
             if isinstance(text, str):
                 content_of_module(text[:_HEAD].encode("utf-8", "replace"))
             raise
-        return cls(proto, config=config)
+        return cls(Held.of_bytes(data), config=config)
+
+    @property
+    def proto(self) -> xla.HloModuleProto:
+        """The message of the schema itself, not a copy. The first use, of the proto of a module, a computation or an
+        instruction, decodes the whole module, 1.4 kB an instruction. Raises DecodeError where bytes are broken."""
+        if self.held.is_compact:
+            self._become_message()
+        return self.held.message
+
+    @property
+    def hlo_proto(self) -> xla.HloProto | None:
+        """The HloProto that held the module, with its buffer assignment; None if the module came without one."""
+        if self.held.is_compact:
+            self._become_message()
+        return self.held.program
+
+    def _become_message(self) -> None:
+        with _MAKING_VIEWS:
+            if self.held.is_compact:
+                decoded = self.held.decoded()
+                for computation, message in zip(self._computations, decoded.message.computations, strict=True):
+                    computation.become(message)
+                self.held.become(decoded)
+                self._details.clear()
+
+    @property
+    def head(self) -> xla.HloModuleProto:
+        """What the module says beside its computations. To be read only: changes may be lost."""
+        return self.held.head
+
+    def details_of(self, instruction: HloInstruction) -> xla.HloInstructionProto:
+        """`details` of an instruction of this module."""
+        found = self._details.get(instruction)
+        if found is None:
+            fields: Any = instruction.fields
+            if isinstance(fields, xla.HloInstructionProto):
+                return fields
+            found = decode(xla.HloInstructionProto, fields.SerializePartialToString())[0]
+            if len(self._details) >= _DETAILS:
+                self._details.clear()
+            self._details[instruction] = found
+        return found
 
     def to_proto(self, *, for_version: str | None = None) -> xla.HloModuleProto:
         """A copy of `proto`, or one that a version of jaxlib loads, given as "0.4.35".
@@ -250,9 +292,11 @@ class HloModule(Displayed, Tabular):
         load such ids.
         """
         if for_version is not None and needs_small_ids(for_version):
-            renumbered = with_small_ids(self.proto)
+            renumbered = with_small_ids(self.held.message)
             assert isinstance(renumbered, xla.HloModuleProto)
             return renumbered
+        if self.held.is_compact:
+            return self.held.message
         copy = xla.HloModuleProto()
         copy.CopyFrom(self.proto)
         return copy
@@ -263,15 +307,16 @@ class HloModule(Displayed, Tabular):
         A module that was read from bytes and not changed gives fields that today's schema does not have, too, as they
         came.
         """
-        message = self.proto if self.hlo_proto is None else self.hlo_proto
-        data = schema_compat.original_bytes(message, self._original)
-        return message.SerializeToString() if data is None else data
+        return self.held.to_bytes()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self.to_bytes(), self.held.is_program, self.config)
 
     def to_text(self, style: str | PrintOptions = "default", **options: Any) -> str:
         """The module as XLA prints it. Style and options are those of `xlashape.hlo.text.writer.module.module_text`."""
         from xlashape.hlo.text.writer.module import module_text  # start-up time: 30 ms
 
-        return module_text(self.proto, style, config=self.config, **options)
+        return module_text(self, style, **options)
 
     def save(
         self,
@@ -299,7 +344,7 @@ class HloModule(Displayed, Tabular):
         """
         from xlashape.hlo.files.convert import Document, FileKind, Format, write  # start-up time: 5 ms
 
-        document = Document(self.proto, self.hlo_proto, Format(FileKind.PB), self.config, self._original)
+        document = Document(self.held, Format(FileKind.PB), self.config)
         write(document, path, lossy=lossy, for_version=for_version, style=style, **options)
 
     def printed(self, style: str | PrintOptions, options: dict[str, Any]) -> PrintedModule:
@@ -336,13 +381,13 @@ class HloModule(Displayed, Tabular):
         wanted = Counted.of(counted)
         canonical = self._last_canonical
         if canonical is None or canonical.counted != wanted:
-            canonical = self._last_canonical = Canonical(self.proto, wanted)
+            canonical = self._last_canonical = Canonical(self.held, wanted)
         return canonical
 
     @property
     def name(self) -> str:
         """The module's name."""
-        return self.proto.name
+        return self.held.fields.name
 
     @property
     def computations(self) -> tuple[HloComputation, ...]:
@@ -352,7 +397,7 @@ class HloModule(Displayed, Tabular):
     @property
     def entry(self) -> HloComputation:
         """The computation where execution starts."""
-        return self._computations[self._index_by_local_id[self.proto.entry_computation_id & LOCAL_ID]]
+        return self._computations[self._index_by_local_id[self.held.fields.entry_computation_id & LOCAL_ID]]
 
     def computation(self, name: str) -> HloComputation:
         """The computation called `name`, which may begin with `%`. If two have that name, the first. Raises
@@ -413,7 +458,7 @@ class HloModule(Displayed, Tabular):
         # start-up time: few programs make tables
         from xlashape.hlo.module_proto.structure import instruction_table
 
-        return instruction_table(self.proto, self.proto.computations, self.shape_of)
+        return instruction_table(self.held, None, self.shape_of)
 
     def resolve(self, ids: Iterable[int]) -> tuple[HloComputation, ...]:
         """The computations with these ids, in the order of `ids`. Raises InvalidModuleError for an id that no
@@ -433,12 +478,12 @@ class HloModule(Displayed, Tabular):
             # start-up time: few programs ask
             from xlashape.hlo.module_proto.stack_frames import ModuleFrames
 
-            frames = self._stack_frames = ModuleFrames(self.proto.stack_frame_index)
+            frames = self._stack_frames = ModuleFrames(self.head.stack_frame_index)
         return frames
 
-    def shape_of(self, proto: xla.ShapeProto) -> Shape:
-        """The Shape of a ShapeProto. Equal protos give the same object."""
-        data = proto.SerializeToString()
+    def shape_of(self, proto: xla.ShapeProto | bytes) -> Shape:
+        """The Shape of a ShapeProto, or of its bytes. Equal protos give the same object."""
+        data = proto if isinstance(proto, bytes) else proto.SerializeToString()
         shape = self._shapes.get(data)
         if shape is None:
             shape = self._shapes[data] = Shape.from_proto(proto)
@@ -446,6 +491,19 @@ class HloModule(Displayed, Tabular):
 
     def __repr__(self) -> str:
         return f"<HloModule {self.name!r}: {len(self._computations)} computations>"
+
+
+def _computation_of(module: HloModule, index: int) -> HloComputation:
+    return module.computations[index]
+
+
+def _instruction_of(computation: HloComputation, index: int) -> HloInstruction:
+    return computation.instructions[index]
+
+
+def _restore(data: bytes, is_program: bool, config: ModuleConfig) -> HloModule:
+    """A module that was pickled."""
+    return HloModule(Held.of_bytes(data, is_program=is_program), config=config)
 
 
 class HloComputation(Displayed, Tabular):
@@ -461,22 +519,22 @@ class HloComputation(Displayed, Tabular):
         "_name",
         "_parameters",
         "_users",
+        "fields",
         "index",
         "module",
-        "proto",
     )
 
     module: HloModule
     """The module it belongs to."""
     index: int
     """Its index in `module.computations`."""
-    proto: xla.HloComputationProto
-    """The message itself, not a copy."""
+    fields: ComputationFields
+    """The fields of `proto` that are always there. To be read only."""
 
-    def __init__(self, module: HloModule, index: int, proto: xla.HloComputationProto) -> None:
+    def __init__(self, module: HloModule, index: int, fields: ComputationFields) -> None:
         self.module = module
         self.index = index
-        self.proto = proto
+        self.fields = fields
         self._name: str | None = None
         self._instructions: tuple[HloInstruction, ...] | None = None
         self._instruction_by_local_id: dict[int, HloInstruction] | None = None
@@ -489,13 +547,13 @@ class HloComputation(Displayed, Tabular):
         """Its name, without `%`."""
         name = self._name
         if name is None:
-            name = self._name = self.proto.name
+            name = self._name = self.fields.name
         return name
 
     @property
     def id(self) -> int:
         """Its id as the proto has it."""
-        return self.proto.id
+        return self.fields.id
 
     @property
     def instructions(self) -> tuple[HloInstruction, ...]:
@@ -505,19 +563,15 @@ class HloComputation(Displayed, Tabular):
             with _MAKING_VIEWS:
                 instructions = self._instructions
                 if instructions is None:
-                    if is_undecoded(self.proto):
-                        views = (_UndecodedInstruction(self, index) for index in range(len(self.proto.instructions)))
-                    else:
-                        views = (
-                            HloInstruction(self, index, proto) for index, proto in enumerate(self.proto.instructions)
-                        )
-                    instructions = self._instructions = tuple(views)
+                    instructions = self._instructions = tuple(
+                        [HloInstruction(self, index, fields) for index, fields in enumerate(self.fields.instructions)]
+                    )
         return instructions
 
     @property
     def root(self) -> HloInstruction:
         """The instruction whose result is the computation's."""
-        return self._by_local_id()[self.proto.root_id & LOCAL_ID]
+        return self._by_local_id()[self.fields.root_id & LOCAL_ID]
 
     @property
     def parameters(self) -> tuple[HloInstruction, ...]:
@@ -526,11 +580,11 @@ class HloComputation(Displayed, Tabular):
         parameters = self._parameters
         if parameters is None:
             by_number = [
-                instruction for instruction in self.instructions if instruction.proto.opcode == Opcode.PARAMETER
+                instruction for instruction in self.instructions if instruction.fields.opcode == Opcode.PARAMETER
             ]
-            by_number.sort(key=lambda parameter: parameter.proto.parameter_number)
+            by_number.sort(key=lambda parameter: parameter.fields.parameter_number)
             for expected, parameter in enumerate(by_number):
-                number = parameter.proto.parameter_number
+                number = parameter.fields.parameter_number
                 if number != expected:
                     raise InvalidModuleError(
                         f"computation {self.name!r}: instruction {parameter.name!r} is parameter {number} "
@@ -542,7 +596,7 @@ class HloComputation(Displayed, Tabular):
     @property
     def execution_thread(self) -> str:
         """The thread that runs it. Empty is the main thread, which XLA's text leaves out."""
-        return self.proto.execution_thread
+        return self.fields.execution_thread
 
     def instruction(self, name: str) -> HloInstruction:
         """The instruction called `name`, which may begin with `%`. If two have that name, the first. Raises
@@ -603,24 +657,40 @@ class HloComputation(Displayed, Tabular):
         """
         from xlashape.hlo.text.writer.module import computation_text  # start-up time: 30 ms
 
-        return computation_text(self.module.proto, self.module.printed(style, options), self.index)
+        return computation_text(self.module.head, self.module.printed(style, options), self.index)
 
     def table(self) -> Table:
         """A row for each instruction, as `HloModule.table` has it."""
         from xlashape.hlo.module_proto.structure import instruction_table  # start-up time, as above
 
-        return instruction_table(self.module.proto, [self.proto], self.module.shape_of)
+        return instruction_table(self.module.held, [self.fields], self.module.shape_of)
+
+    @property
+    def proto(self) -> xla.HloComputationProto:
+        """The message of the schema itself, not a copy; `HloModule.proto` says what it takes."""
+        if not isinstance(self.fields, xla.HloComputationProto):
+            _ = self.module.proto
+        return cast("xla.HloComputationProto", self.fields)
+
+    def become(self, message: xla.HloComputationProto) -> None:
+        """Reads `message` from now on, which has the same instructions."""
+        self.fields = message
+        for instruction, fields in zip(self._instructions or (), message.instructions, strict=False):
+            instruction.fields = fields
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _computation_of, (self.module, self.index)
 
     def _by_local_id(self) -> dict[int, HloInstruction]:
         by_local_id = self._instruction_by_local_id
         if by_local_id is None:
             by_local_id = self._instruction_by_local_id = {
-                instruction.proto.id & LOCAL_ID: instruction for instruction in self.instructions
+                instruction.fields.id & LOCAL_ID: instruction for instruction in self.instructions
             }
         return by_local_id
 
     def __repr__(self) -> str:
-        return f"<HloComputation {self.name!r}: {len(self.proto.instructions)} instructions>"
+        return f"<HloComputation {self.name!r}: {len(self.fields.instructions)} instructions>"
 
 
 class HloInstruction(Displayed):
@@ -640,25 +710,21 @@ class HloInstruction(Displayed):
         "_shape",
         "_users",
         "computation",
+        "fields",
         "index",
-        "proto",
     )
 
     computation: HloComputation
     """The computation it belongs to."""
     index: int
     """Its index in `computation.instructions`."""
-    proto: xla.HloInstructionProto
-    """The message itself, not a copy."""
+    fields: InstructionFields
+    """The fields of `proto` that are always there. To be read only."""
 
-    def __init__(self, computation: HloComputation, index: int, proto: xla.HloInstructionProto) -> None:
+    def __init__(self, computation: HloComputation, index: int, fields: InstructionFields) -> None:
         self.computation = computation
         self.index = index
-        self.proto = proto
-        self._forget()
-
-    def _forget(self) -> None:
-        """Begins with nothing decoded."""
+        self.fields = fields
         self._name: str | None = None
         self._opcode: Opcode | UnknownOpcode | None = None
         self._shape: Shape | None = None
@@ -668,17 +734,32 @@ class HloInstruction(Displayed):
         self._control_predecessors: tuple[HloInstruction, ...] | None = None
 
     @property
+    def proto(self) -> xla.HloInstructionProto:
+        """The message of the schema itself, not a copy; `HloModule.proto` says what it takes."""
+        if not isinstance(self.fields, xla.HloInstructionProto):
+            _ = self.computation.module.proto
+        return cast("xla.HloInstructionProto", self.fields)
+
+    @property
+    def details(self) -> xla.HloInstructionProto:
+        """All fields of `proto`, decoded for this instruction. To be read only: changes may be lost."""
+        return self.computation.module.details_of(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _instruction_of, (self.computation, self.index)
+
+    @property
     def name(self) -> str:
         """Its name, without `%`."""
         name = self._name
         if name is None:
-            name = self._name = self.proto.name
+            name = self._name = self.fields.name
         return name
 
     @property
     def id(self) -> int:
         """Its id as the proto has it: in newer modules (computation id << 32) | number."""
-        return self.proto.id
+        return self.fields.id
 
     @property
     def opcode(self) -> Opcode | UnknownOpcode:
@@ -686,7 +767,7 @@ class HloInstruction(Displayed):
         has."""
         opcode = self._opcode
         if opcode is None:
-            opcode = self._opcode = opcode_of(self.proto.opcode)
+            opcode = self._opcode = opcode_of(self.fields.opcode)
         return opcode
 
     @property
@@ -696,7 +777,7 @@ class HloInstruction(Displayed):
         shape = self._shape
         if shape is None:
             try:
-                shape = self._shape = self.computation.module.shape_of(self.proto.shape)
+                shape = self._shape = self.computation.module.shape_of(self.fields.shape)
             except XlashapeError as error:
                 raise self._error(f"has an invalid shape: {error}") from error
         return shape
@@ -706,7 +787,7 @@ class HloInstruction(Displayed):
         """The instructions whose results it takes, in order. An instruction that it takes twice occurs twice."""
         operands = self._operands
         if operands is None:
-            ids = self.proto.operand_ids[:]  # a list is iterated over in half the time of a repeated field
+            ids = self.fields.operand_ids[:]  # a list is iterated over in half the time of a repeated field
             operands = self._operands = self.computation.resolve(ids) if ids else ()
         return operands
 
@@ -723,7 +804,7 @@ class HloInstruction(Displayed):
         """The instructions that must have run before it, in addition to its operands."""
         predecessors = self._control_predecessors
         if predecessors is None:
-            predecessors = self.computation.resolve(self.proto.control_predecessor_ids)
+            predecessors = self.computation.resolve(self.fields.control_predecessor_ids)
             self._control_predecessors = predecessors
         return predecessors
 
@@ -733,7 +814,7 @@ class HloInstruction(Displayed):
         branches."""
         called = self._called
         if called is None:
-            called = self._called = self.computation.module.resolve(self.proto.called_computation_ids)
+            called = self._called = self.computation.module.resolve(self.fields.called_computation_ids)
         return called
 
     @property
@@ -748,7 +829,19 @@ class HloInstruction(Displayed):
         """
         from xlashape.hlo.module_proto.stack_frames import Metadata  # start-up time: few programs ask
 
-        return Metadata.of_proto(self.proto.metadata, self.computation.module.stack_frames)
+        return Metadata.of_proto(self.op_metadata, self.computation.module.stack_frames)
+
+    @property
+    def has_metadata(self) -> bool:
+        """Whether the module says where it comes from."""
+        fields: Any = self.fields
+        return fields.HasField("metadata")
+
+    @property
+    def op_metadata(self) -> xla.OpMetadata:
+        """Its metadata as a message. To be read only."""
+        metadata = self.fields.metadata
+        return parse(xla.OpMetadata, metadata) if isinstance(metadata, bytes) else metadata
 
     @property
     def attributes(self) -> Attributes:
@@ -761,16 +854,17 @@ class HloInstruction(Displayed):
         """
         from xlashape.hlo.ops.instruction_attributes import Attributes  # as above
 
-        return Attributes(self, self.computation.module.proto.payloads)
+        return Attributes(self, self.computation.module.head.payloads)
 
     @property
     def sharding(self) -> Sharding | None:
         """How its result is distributed over devices, or None where the module does not say."""
-        if not self.proto.HasField("sharding"):
+        details = self.details
+        if not details.HasField("sharding"):
             return None
         from xlashape.hlo.values.sharding import Sharding  # start-up time: it loads the codecs of attributes
 
-        return Sharding.from_proto(self.proto.sharding)
+        return Sharding.from_proto(details.sharding)
 
     @property
     def replica_groups(self) -> ReplicaGroups:
@@ -778,15 +872,20 @@ class HloInstruction(Displayed):
         instruction."""
         from xlashape.hlo.values.replica_groups import ReplicaGroups  # as above
 
-        return ReplicaGroups.from_instruction(self.proto)
+        return ReplicaGroups.from_instruction(self.details)
+
+    @property
+    def output_operand_aliasing(self) -> Sequence[xla.OutputOperandAliasing]:
+        """Which parts of its result are parts of its operands, as its text says. To be read only."""
+        return self.details.output_operand_aliasing if self.fields.output_operand_aliasing else ()
 
     @property
     def parameter_number(self) -> int:
         """Which parameter of the computation it is. Raises InvalidArgumentError for an instruction that is not a
         parameter."""
-        if self.proto.opcode != Opcode.PARAMETER:
-            raise InvalidArgumentError(f"instruction {self.name!r} is not a parameter but {self.proto.opcode!r}")
-        return self.proto.parameter_number
+        if self.fields.opcode != Opcode.PARAMETER:
+            raise InvalidArgumentError(f"instruction {self.name!r} is not a parameter but {self.fields.opcode!r}")
+        return self.fields.parameter_number
 
     @property
     def is_root(self) -> bool:
@@ -804,7 +903,7 @@ class HloInstruction(Displayed):
 
         module = self.computation.module
         printed = module.printed(style, options)
-        return instruction_text(module.proto, printed, self.computation.index, self.index)
+        return instruction_text(module.head, printed, self.computation.index, self.index)
 
     def _error(self, what: str) -> InvalidModuleError:
         source = self.metadata.source
@@ -812,22 +911,7 @@ class HloInstruction(Displayed):
         return InvalidModuleError(f"computation {self.computation.name!r}: instruction {self.name!r}{origin} {what}")
 
     def __repr__(self) -> str:
-        return f"<HloInstruction {self.name!r}: {self.proto.opcode}>"
-
-
-class _UndecodedInstruction(HloInstruction):
-    """An instruction of a module that is too large to be kept decoded."""
-
-    __slots__ = ()
-
-    def __init__(self, computation: HloComputation, index: int) -> None:
-        self.computation = computation
-        self.index = index
-        self._forget()
-
-    @property
-    def proto(self) -> xla.HloInstructionProto:  # pyright: ignore[reportIncompatibleVariableOverride] - nobody sets it
-        return self.computation.proto.instructions[self.index]
+        return f"<HloInstruction {self.name!r}: {self.fields.opcode}>"
 
 
 def _without_percent(name: str) -> str:

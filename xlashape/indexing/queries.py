@@ -197,7 +197,7 @@ def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
                 if not instruction.operands:
                     continue
                 shape = instruction.shape
-                registered = OUTPUT_TO_INPUT.get(instruction.proto.opcode)
+                registered = OUTPUT_TO_INPUT.get(instruction.fields.opcode)
                 if registered is None or calls_computation(instruction):
                     for output in range(leaf_count(shape)):
                         yield InstructionIndexing(instruction, output, analysis.output_to_input(instruction, output))

@@ -30,6 +30,6 @@ def source_of(instruction: HloInstruction) -> tuple[str, str]:
         for each in reversed(called.instructions):
             if source and op_name:
                 break
-            if each.proto.HasField("metadata"):
+            if each.has_metadata:
                 source, op_name = source or each.metadata.source, op_name or each.metadata.op_name
     return source, op_name

@@ -15,20 +15,18 @@ with the path.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from xlashape.errors import DecodeError, InvalidArgumentError, ParseError, XlashapeError
+from xlashape.errors import InvalidArgumentError, ParseError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.hlo.canonical import Canonical, Counted
 from xlashape.hlo.files.convert import decode_all, detect
 from xlashape.hlo.files.inputs import STORED, content_of_stored
 from xlashape.hlo.module_proto.structure import INSTRUCTION_COLUMNS, instruction_rows
-from xlashape.hlo.module_proto.undecoded import is_undecoded
 from xlashape.reports import Answer, report_of
 from xlashape.reports.reads import each_read
 from xlashape.reports.report import plain, row_values
@@ -44,9 +42,6 @@ KEYS: Final = (
 
 _ROWS: Final = 2048
 """The most rows of a table: Python's objects for a row take some kilobytes."""
-
-_MOST_DECODED: Final = 4 << 20
-"""Bytes of a module beyond which instructions are decoded one by one."""
 
 _FILE: Final = "the file"
 """Its name in messages: the rows of two files with the same content are equal but for their paths."""
@@ -85,14 +80,6 @@ class Subject:
         """The steps that failed, each with its error."""
         self._totals: dict[str, dict[str, Any]] = {}
 
-    def forget(self) -> None:
-        """Gives up what the views of a large module have decoded for a data set: all of them together do not fit."""
-        module = self.module
-        if module.computations and is_undecoded(module.entry.proto):
-            self.module = HloModule(module.proto, hlo_proto=module.hlo_proto, config=module.config)
-            del module
-            gc.collect()  # a module and its views refer to each other
-
     def answer(self, report: str) -> Answer | None:
         """The answer of a report about the module; None where it raises, which is among the failures then.
 
@@ -108,7 +95,6 @@ class Subject:
         """The totals of a report that are columns of `modules`, by name. Those of a report that raises are missing."""
         if report not in self._totals:
             self.answer(report)
-            self.forget()
         return self._totals[report]
 
     @cached_property
@@ -120,7 +106,7 @@ class Subject:
         return self.attempt("fingerprint", self._fingerprints) or [None] * (count + 1)
 
     def _fingerprints(self) -> list[str | None]:
-        canonical = Canonical(self.module.proto, Counted())
+        canonical = Canonical(self.module.held, Counted())
         found = [canonical.computation_fingerprint(index) for index in range(len(self.module.computations))]
         return [*found, canonical.fingerprint()]
 
@@ -176,8 +162,8 @@ def _module_rows(subject: Subject) -> Iterator[Sequence[Any]]:
         subject.file_bytes,
         subject.fingerprints[-1],
         len(module.computations),
-        sum(len(each.proto.instructions) for each in module.computations),
-        module.proto.HasField("schedule"),
+        sum(len(each.fields.instructions) for each in module.computations),
+        module.head.HasField("schedule"),
         *totals,
     )
 
@@ -188,15 +174,15 @@ def _computation_rows(subject: Subject) -> Iterator[Sequence[Any]]:
         yield (
             each.name,
             subject.fingerprints[each.index],
-            len(each.proto.instructions),
-            each.root.proto.opcode,
+            len(each.fields.instructions),
+            each.root.fields.opcode,
             each is entry,
         )
 
 
 def _instruction_rows(subject: Subject) -> Iterator[Sequence[Any]]:
     module = subject.module
-    return instruction_rows(module.proto, module.proto.computations, module.shape_of)
+    return instruction_rows(module.held, None, module.shape_of)
 
 
 def _report_rows(report: str) -> Callable[[Subject], Iterable[Sequence[Any]]]:
@@ -307,7 +293,7 @@ def rows_of_file(path: str, content: bytes, names: Sequence[str]) -> Iterator[tu
         if STORED.search(path):
             content = content_of_stored(content, key)
         form = str(detect(content))
-        modules = iter(_modules(content))
+        modules = iter([HloModule.of_document(each) for _, each in decode_all(content, _FILE)])
     except MemoryError:
         raise
     except Exception as error:  # whatever is wrong with one file must not end the scan of the others
@@ -322,21 +308,9 @@ def rows_of_file(path: str, content: bytes, names: Sequence[str]) -> Iterator[tu
             while found := subject.attempt(name, partial(_next_table, name, rows)):
                 yield name, found
             del rows
-            subject.forget()
         failures += [(*about, *_failure(step, error)) for step, error in subject.failures]
     if failures:
         yield "errors", DATASETS["errors"].table(failures)
-
-
-def _modules(content: bytes) -> list[HloModule]:
-    """The modules of a file, those of large files undecoded. Modules that older versions of XLA wrote may have to be
-    decoded."""
-    try:
-        return [HloModule.of_document(each) for _, each in decode_all(content, _FILE, most_decoded=_MOST_DECODED)]
-    except DecodeError:
-        if len(content) <= _MOST_DECODED:
-            raise
-    return [HloModule.of_document(each) for _, each in decode_all(content, _FILE)]
 
 
 def _next_table(name: str, rows: Iterator[tuple[Any, ...]]) -> Table | None:

@@ -134,7 +134,7 @@ def content_of(module: AnyModule) -> bytes | str:
     file.
     """
     if isinstance(module, HloModule):
-        return (module.hlo_proto or module.proto).SerializeToString()
+        return module.to_bytes()
     if isinstance(module, Module):
         return module.name
     if isinstance(module, bytes):

@@ -116,7 +116,7 @@ class HloHandlers:
             "module_name": module.name,
             "entry_computation": module.entry.name,
             "computation_count": len(module.computations),
-            "instruction_count": sum(len(computation.proto.instructions) for computation in module.computations),
+            "instruction_count": sum(len(computation.fields.instructions) for computation in module.computations),
         }
 
     def get_module(self, data: bytes, deadline: float | None = None) -> bytes:  # noqa: ARG002  # all handlers are called alike
@@ -185,7 +185,7 @@ class HloHandlers:
                 row = response.instructions.add(
                     instruction=instruction.name,
                     id=instruction.id,
-                    opcode=instruction.proto.opcode,
+                    opcode=instruction.fields.opcode,
                     computation=instruction.computation.name,
                     shape=str(instruction.shape),
                 )
@@ -228,7 +228,7 @@ def selected(module: HloModule, computation: str, opcode: str = "") -> list[HloI
         found = list(module.instructions())
     if not opcode:
         return found
-    with_opcode = [instruction for instruction in found if instruction.proto.opcode == opcode]
+    with_opcode = [instruction for instruction in found if instruction.fields.opcode == opcode]
     if not with_opcode and opcode not in _OPCODES:
         raise InvalidArgumentError(f"there is no opcode {opcode[:80]!r}", field="opcode")
     return with_opcode
@@ -266,7 +266,7 @@ def page(
 
 
 def _instruction_message(instruction: HloInstruction) -> v1.Instruction:
-    proto = instruction.proto
+    proto = instruction.details
     message = v1.Instruction(
         name=instruction.name,
         id=instruction.id,

@@ -165,7 +165,7 @@ class IndexingHandlers(MapHandlers):
             response = v1.OperandTilesResponse(
                 instruction=instruction.name,
                 computation=instruction.computation.name,
-                opcode=instruction.proto.opcode,
+                opcode=instruction.fields.opcode,
             )
             for read in found:
                 name = instruction.operands[read.operand].name
@@ -201,7 +201,7 @@ def _error_of(
 ) -> bytes:
     """The response for an instruction that the library refuses, in a request for all instructions."""
     response = response_class(
-        instruction=instruction.name, computation=instruction.computation.name, opcode=instruction.proto.opcode
+        instruction=instruction.name, computation=instruction.computation.name, opcode=instruction.fields.opcode
     )
     response.error.CopyFrom(
         v1.InstructionError(reason=error.code.upper(), message=error.message, details=error.details())
@@ -216,7 +216,7 @@ def _maps_of(
 ) -> v1.IndexingMapsResponse:
     """The maps of one instruction in one direction: of one output or operand, or of each where `index` is None."""
     response = v1.IndexingMapsResponse(
-        instruction=instruction.name, computation=instruction.computation.name, opcode=instruction.proto.opcode
+        instruction=instruction.name, computation=instruction.computation.name, opcode=instruction.fields.opcode
     )
     operands = instruction.operands
     if direction == "out":
@@ -251,7 +251,7 @@ def _physical_maps_of(instruction: HloInstruction, index: int | None, style: str
     response = v1.IndexingMapsResponse(
         instruction=instruction.name,
         computation=instruction.computation.name,
-        opcode=instruction.proto.opcode,
+        opcode=instruction.fields.opcode,
         direction=v1.DIRECTION_OUTPUT_TO_INPUT,
     )
     if not instruction.operands:
@@ -279,7 +279,7 @@ def _lacks_output(instruction: HloInstruction, output: int | None) -> bool:
 
 def _reads_of(instruction: HloInstruction, found: Iterable[InstructionReads], style: str) -> v1.OperandReadsResponse:
     response = v1.OperandReadsResponse(
-        instruction=instruction.name, computation=instruction.computation.name, opcode=instruction.proto.opcode
+        instruction=instruction.name, computation=instruction.computation.name, opcode=instruction.fields.opcode
     )
     for _, output, operands in found:
         for operand, use, accesses in operands:

@@ -185,7 +185,7 @@ class ViewHandlers:
         return answer
 
     def _text(self, module: HloModule) -> TextLines:
-        count = sum([len(computation.proto.instructions) for computation in module.computations])
+        count = sum([len(computation.fields.instructions) for computation in module.computations])
 
         def weigh(text: TextLines) -> int:
             return _TEXT_FACTOR * sum(map(len, text.lines)) + _LINE_BYTES * count
@@ -269,8 +269,8 @@ def _arrays(module: HloModule, chosen: Sequence[HloInstruction]) -> v1.GraphResp
     calls: list[tuple[int, HloComputation]] = []
     for position, each in enumerate(chosen):
         spend(8)
-        proto = each.proto
-        opcode, metadata = proto.opcode, proto.metadata
+        proto = each.fields
+        opcode, metadata = proto.opcode, each.op_metadata
         # Several instructions come from one line, which takes time to look up.
         line = metadata.source_file, metadata.source_line, metadata.stack_frame_id
         source = lines.get(line)

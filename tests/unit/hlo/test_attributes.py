@@ -151,7 +151,7 @@ def template_of(data: bytes) -> object:
     """The instruction with these fields as the writer holds it."""
     instruction = xla.HloInstructionProto.FromString(data)
     module = xla.HloModuleProto(computations=[xla.HloComputationProto(instructions=[instruction])])
-    return read_computations(module)[0].templates[0].message
+    return read_computations(module.SerializeToString())[0].templates[0].message
 
 
 @pytest.mark.parametrize("name", WRITTEN)

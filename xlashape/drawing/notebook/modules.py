@@ -26,14 +26,14 @@ def html(value: object) -> str | None:
 
 
 def _module(module: HloModule) -> str:
-    count = sum([len(computation.proto.instructions) for computation in module.computations])
-    opcodes = Counter([each.opcode for computation in module.computations for each in computation.proto.instructions])
+    count = sum([len(computation.fields.instructions) for computation in module.computations])
+    opcodes = Counter([each.opcode for computation in module.computations for each in computation.fields.instructions])
     common = ", ".join([f"{number:,} {opcode}" for opcode, number in opcodes.most_common(_MAX_OPCODES)])
     lines = [
         common + (", …" if len(opcodes) > _MAX_OPCODES else ""),
         f"entry {module.entry.name}: {_shape_text(module.entry.root)}",
     ]
-    parameters = [each for each in module.entry.instructions if each.proto.opcode == "parameter"]
+    parameters = [each for each in module.entry.instructions if each.fields.opcode == "parameter"]
     table = table_of(
         ["parameter", "shape"], [(each.name, _shape_text(each)) for each in parameters[:_MAX_ROWS]], left=range(2)
     )
@@ -63,7 +63,7 @@ def _computation(computation: HloComputation) -> str:
 
 def _row(instruction: HloInstruction) -> tuple[str, str, str]:
     operands = ", ".join([each.name for each in instruction.operands])
-    return instruction.proto.opcode, operands, _shape_text(instruction)
+    return instruction.fields.opcode, operands, _shape_text(instruction)
 
 
 def _instruction(instruction: HloInstruction) -> str:
@@ -92,12 +92,12 @@ def _instruction(instruction: HloInstruction) -> str:
         names = ", ".join([each.name for each in users[:_MAX_ROWS]])
         lines.append(f"used by {names}{', …' if len(users) > _MAX_ROWS else ''}")
     operands = instruction.operands
-    rows = [(each.name, each.proto.opcode, _shape_text(each)) for each in operands[:_MAX_ROWS]]
+    rows = [(each.name, each.fields.opcode, _shape_text(each)) for each in operands[:_MAX_ROWS]]
     if len(operands) > _MAX_ROWS:
         lines.append(f"the first {_MAX_ROWS} of {len(operands):,} operands:")
     table = table_of(["operand", "opcode", "shape"], rows, left=range(3)) if rows else ""
     first = first and (first[0], f"result{first[1]}")
-    return card(f"{instruction.name} ({instruction.proto.opcode})", lines, picture, table, first=first)
+    return card(f"{instruction.name} ({instruction.fields.opcode})", lines, picture, table, first=first)
 
 
 def _shape_text(instruction: HloInstruction) -> str:

@@ -97,7 +97,7 @@ def _instruction(memory: InstructionMemory, result: ArrayMemory) -> str:
 
 def _reads(reads: InstructionReads) -> str:
     instruction = reads.instruction
-    title = f"{instruction.name} ({instruction.proto.opcode}): what output {reads.output} reads"
+    title = f"{instruction.name} ({instruction.fields.opcode}): what output {reads.output} reads"
     if reads.error is not None:
         return card(title, [f"not known: {reads.error.message}"])
     rows = [

@@ -82,8 +82,8 @@ def donated_buffers(module: HloModule) -> tuple[DonatedBuffer, ...]:
 
 
 def _donated(module: HloModule) -> Iterator[DonatedBuffer]:
-    parameters = module.entry.parameters if module.proto.input_output_alias.entries else ()
-    for alias in module.proto.input_output_alias.entries:
+    parameters = module.entry.parameters if module.head.input_output_alias.entries else ()
+    for alias in module.head.input_output_alias.entries:
         if 0 <= alias.parameter_number < len(parameters):
             output = tuple(alias.output_shape_index)
             instruction, index = source_of(module.entry.root, output)
@@ -111,13 +111,13 @@ def source_of(instruction: HloInstruction, index: tuple[int, ...]) -> tuple[HloI
         opcode, operands = instruction.opcode, instruction.operands
         aliases = [
             alias
-            for alias in instruction.proto.output_operand_aliasing
+            for alias in instruction.output_operand_aliasing
             if index[: len(alias.output_shape_index)] == tuple(alias.output_shape_index)
         ]
         if opcode == Opcode.TUPLE and index and index[0] < len(operands):
             instruction, index = operands[index[0]], index[1:]
         elif opcode == Opcode.GET_TUPLE_ELEMENT and operands:
-            instruction, index = operands[0], (instruction.proto.tuple_index, *index)
+            instruction, index = operands[0], (instruction.fields.tuple_index, *index)
         elif opcode in _PASSES and operands:
             instruction = operands[0]
         elif isinstance(opcode, Opcode) and opcode in _ELEMENT_OF_START and operands:
@@ -186,7 +186,7 @@ def executed_computations(module: HloModule) -> tuple[HloComputation, ...]:
     pending = [module.entry]
     while pending:
         for instruction in pending.pop().instructions:
-            if operation_of(instruction.proto.opcode).runs_called_instructions:
+            if operation_of(instruction.fields.opcode).runs_called_instructions:
                 for called in instruction.called_computations:
                     if called not in executed:
                         executed.add(called)
@@ -207,20 +207,18 @@ def instruction_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer,
 
 
 def _own_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
-    operation = operation_of(instruction.proto.opcode)
+    operation = operation_of(instruction.fields.opcode)
     if operation.moves_no_data or operation.runs_called_instructions or operation.opcode in _ENDS:
         return ()
     if operation.opcode == Opcode.PARAMETER and instruction.computation is not instruction.computation.module.entry:
         return ()
     shape = instruction.shape
     if shape.is_array or shape.is_buffer:
-        return (
-            () if instruction.proto.output_operand_aliasing else (InstructionBuffer(instruction, ShapeIndex(), shape),)
-        )
+        return () if instruction.output_operand_aliasing else (InstructionBuffer(instruction, ShapeIndex(), shape),)
     if not shape.is_tuple:
         return ()
     repeated = _REPEATED_OPERANDS.get(operation.opcode, ()) if isinstance(operation.opcode, Opcode) else ()
-    aliased = {tuple(alias.output_shape_index) for alias in instruction.proto.output_operand_aliasing}
+    aliased = {tuple(alias.output_shape_index) for alias in instruction.output_operand_aliasing}
     return tuple(
         [
             InstructionBuffer(instruction, leaf.index, leaf.shape)
@@ -254,7 +252,7 @@ def module_buffers(module: HloModule) -> ModuleBuffers:
             if len(own) < sum([array.is_array or array.is_buffer for array in arrays]):
                 shared[str(instruction.opcode)] += 1
     donated = tuple([(each, written.get(each)) for each in donated_buffers(module)])
-    total = sum([len(computation.proto.instructions) for computation in module.computations])
+    total = sum([len(computation.fields.instructions) for computation in module.computations])
     return ModuleBuffers(tuple(buffers), dict(shared), total - count, donated)
 
 

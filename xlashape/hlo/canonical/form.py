@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError, is_a
 from xlashape.hlo.canonical.constants import constant_key
 from xlashape.hlo.canonical.kernels import canonical_config
+from xlashape.hlo.module_proto.compact import Held
 from xlashape.hlo.module_proto.structure import LOCAL_ID, post_order
 from xlashape.hlo.ops.operation import AsyncStep, Contents
 from xlashape.hlo.text.writer.templates import InstructionTemplate, PrintedComputation, read_computations
@@ -183,19 +184,19 @@ class CanonicalComputation:
 class Canonical:
     """A module in canonical form.
 
-    `proto` is an HloModuleProto that `xlashape.hlo.structure.check_module` has accepted. Raises InvalidModuleError for
+    `module` is one that `xlashape.hlo.module_proto.structure.check_module` has accepted. Raises InvalidModuleError for
     shapes and attributes that are invalid.
     """
 
     __slots__ = ("_context", "_locals", "_shapes", "computations", "counted", "order", "proto")
 
-    def __init__(self, proto: xla.HloModuleProto, counted: Counted) -> None:
-        self.proto = proto
+    def __init__(self, module: Held, counted: Counted) -> None:
+        self.proto = proto = module.head
         self.counted = counted
         self._shapes = _ShapeTexts(counted.layouts)
         self._context = _Context(self._shapes, list(proto.payloads))
         self._locals: dict[object, _Local] = {}
-        printed = read_computations(proto)
+        printed = read_computations(module.module_bytes())
         by_id = {computation.id: index for index, computation in enumerate(printed)}
         schedule_of: dict[int, Sequence[int]] = {}
         if counted.schedule:

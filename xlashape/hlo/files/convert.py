@@ -44,11 +44,11 @@ from xlashape.hlo.files import dumps
 from xlashape.hlo.files.detect_format import holds_hlo_proto, holds_text
 from xlashape.hlo.files.protobuf_text import FIELD_NAMES, PBTXT_START, from_json, from_pbtxt, to_json, to_pbtxt
 from xlashape.hlo.module_proto import schema_compat
+from xlashape.hlo.module_proto.compact import Held, serialized
 from xlashape.hlo.module_proto.module_config import ModuleConfig
-from xlashape.hlo.module_proto.schema_compat import Original
 from xlashape.hlo.module_proto.structure import needs_small_ids, with_small_ids
-from xlashape.hlo.module_proto.undecoded import undecoded_module, undecoded_program
 from xlashape.proto import xla
+from xlashape.proto.wire import Fields
 from xlashape.similar import did_you_mean, similar
 from xlashape.whole_file import replace_file
 
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = (1 << 31) - 1
 """The most bytes a file may hold once decompressed: the size that protobuf can decode."""
 
+_PROGRAM: Final = Fields(xla.HloProto)
 _CHUNK: Final = 1 << 20
 _MOST_FILES: Final = 2_000  # of a directory, among which an error looks for the one that was meant
 _GZIP: Final = b"\x1f\x8b"
@@ -91,15 +92,22 @@ class Format(NamedTuple):
 
 
 class Document(NamedTuple):
-    """What a file held: the module, the HloProto around it if there was one, and the format."""
+    """What a file held: the module, with the HloProto around it if there was one, and the format."""
 
-    module: xla.HloModuleProto
-    hlo_proto: xla.HloProto | None
+    held: Held
     format: Format
     config: ModuleConfig | None = None
     """What HLO text said and the module's proto cannot hold; None for the other kinds."""
-    original: Original | None = None
-    """The bytes of the module, where an older XLA wrote them in a form that protobuf cannot read as it is."""
+
+    @property
+    def module(self) -> xla.HloModuleProto:
+        """The message of the module, decoded anew each time where the file held bytes."""
+        return self.held.message
+
+    @property
+    def hlo_proto(self) -> xla.HloProto | None:
+        """The HloProto around the module, as `module`; None if there was none."""
+        return self.held.program
 
 
 def format_of_name(name: str | os.PathLike[str]) -> Format | None:
@@ -142,24 +150,20 @@ def _kind(data: bytes) -> FileKind:
     return FileKind.HLO_PB if holds_hlo_proto(data) else FileKind.PB
 
 
-def decode(
-    data: bytes, name: str | None = None, *, choice: str | None = None, most_decoded: int = MAX_BYTES
-) -> Document:
+def decode(data: bytes, name: str | None = None, *, choice: str | None = None) -> Document:
     """The module in the content of a file of any format. Error messages name the file `name`.
 
-    A snapshot or a profile gives the module in it; `choice` names one of several. Of a module of more than
-    `most_decoded` bytes an instruction is decoded when it is asked for: it can be read, and neither changed nor
-    written, and broken bytes in it are found then. Raises ParseError or DecodeError for a mistake in the content,
-    InvalidArgumentError for several modules without a choice, LimitExceededError if it decompresses to more than
-    MAX_BYTES.
+    A snapshot or a profile gives the module in it; `choice` names one of several. Raises ParseError or DecodeError for
+    a mistake in the content, InvalidArgumentError for several modules without a choice, LimitExceededError if it
+    decompresses to more than MAX_BYTES.
     """
     try:
-        return _decoded(data, name, choice, most_decoded)
+        return _decoded(data, name, choice)
     except DecodeError as error:
         raise (error if name is None else no_module(error, name)) from None
 
 
-def _decoded(data: bytes, name: str | None, choice: str | None, most_decoded: int) -> Document:
+def _decoded(data: bytes, name: str | None, choice: str | None) -> Document:
     compressed = data.startswith(_GZIP)
     if compressed:
         data = _decompress(data)
@@ -171,33 +175,14 @@ def _decoded(data: bytes, name: str | None, choice: str | None, most_decoded: in
     if kind is FileKind.HLO:
         from xlashape.hlo.text.reader.module import decode_text, parse_text  # start-up time: 30 ms
 
-        is_decoded = len(data) <= most_decoded
         text = decode_text(data, name)
         del data
-        module, config = parse_text(text, is_decoded=is_decoded)
-        return Document(module, None, form, config)
-    if kind in (FileKind.PB, FileKind.HLO_PB) and len(data) > most_decoded:
-        return _undecoded(kind, data, form)
-    if kind is FileKind.PB:
-        module, original = schema_compat.decode(xla.HloModuleProto, data)
-        return Document(module, None, form, original=original)
-    if kind is FileKind.HLO_PB:
-        hlo_proto, original = schema_compat.decode(xla.HloProto, data)
-        return Document(hlo_proto.hlo_module, hlo_proto, form, original=original)
+        module, config = parse_text(text)
+        return Document(Held.of_bytes(module), form, config)
+    if kind in (FileKind.PB, FileKind.HLO_PB):
+        return Document(Held.of_bytes(data, is_program=kind is FileKind.HLO_PB), form)
     message = from_json(data, name) if kind is FileKind.JSON else from_pbtxt(data, name)
-    if message.ByteSize() > most_decoded:
-        kind = FileKind.HLO_PB if isinstance(message, xla.HloProto) else FileKind.PB
-        return _undecoded(kind, message.SerializeToString(), form)
-    if isinstance(message, xla.HloProto):
-        return Document(message.hlo_module, message, form)
-    return Document(message, None, form)
-
-
-def _undecoded(kind: FileKind, data: bytes, form: Format) -> Document:
-    if kind is FileKind.PB:
-        return Document(undecoded_module(data), None, form)
-    program = undecoded_program(data)
-    return Document(program.hlo_module, program, form)
+    return Document(Held.of_bytes(serialized(message), is_program=isinstance(message, xla.HloProto)), form)
 
 
 def no_module(error: DecodeError, name: str) -> DecodeError:
@@ -224,8 +209,7 @@ def text_or_proto(data: bytes, name: str | None = None, *, choice: str | None = 
     data = dumps.content_of_module(data, name, choice)
     if _kind(data) not in (FileKind.JSON, FileKind.PBTXT):
         return data
-    document = decode(data, name)
-    return _to_bytes(document.module if document.hlo_proto is None else document.hlo_proto, document.original)
+    return decode(data, name).held.to_bytes()
 
 
 def _decompress(data: bytes) -> bytes:
@@ -263,12 +247,13 @@ def encode(
     b'{\n  "name": "m"\n}\n'
     """
     form = _as_format(form)
-    config, original = (document.config, document.original) if isinstance(document, Document) else (None, None)
+    config: ModuleConfig | None = None
     if isinstance(document, Document):
-        document = document.hlo_proto if document.hlo_proto is not None else document.module
+        config, held = document.config, document.held
+    else:
+        held = _held(document)
     if for_version is not None and needs_small_ids(for_version) and form.kind is not FileKind.HLO:
-        document = with_small_ids(document)
-    module = document.hlo_module if isinstance(document, xla.HloProto) else document
+        held = _held(with_small_ids(held.program or held.message))
     lost: list[str] = []
     if config is not None and config.names() and form.kind is not FileKind.HLO and not lossy:
         lost.append(f"{form.kind} has no field for what the text says: {', '.join(config.names())} would be lost")
@@ -277,19 +262,15 @@ def encode(
         from xlashape.hlo.text.writer.printed_module import PrintOptions
 
         print_options = PrintOptions.of(style, **{"print_large_constants": True, **options})
-        data = module_text(module, print_options, config=config).encode("utf-8", "surrogatepass")
+        data = module_text(held, print_options, config=config).encode("utf-8", "surrogatepass")
     elif form.kind is FileKind.HLO_PB:
-        data = (
-            _to_bytes(document, original)
-            if isinstance(document, xla.HloProto)
-            else xla.HloProto(hlo_module=module).SerializeToString()
-        )
+        data = held.to_bytes() if held.is_program else _PROGRAM.message("hlo_module", held.to_bytes())
     elif form.kind is FileKind.PB:
-        if not lossy and _has_assignment(document):
+        if not lossy and held.beside.ByteSize():
             lost.append("pb holds a module alone: the buffer assignment would be lost")
-        data = _to_bytes(module, original)
+        data = held.module_bytes() if held.is_program else held.to_bytes()
     else:
-        document = schema_compat.modernized(document)
+        document = schema_compat.modernized(held.program or held.message)
         data = to_json(document) if form.kind is FileKind.JSON else to_pbtxt(document)
         if not lossy and not _is_kept(document, data, form.kind):
             lost.append(
@@ -301,9 +282,10 @@ def encode(
     return gzip.compress(data, mtime=0) if form.compressed else data
 
 
-def _to_bytes(message: xla.HloModuleProto | xla.HloProto, original: Original | None) -> bytes:
-    data = schema_compat.original_bytes(message, original)
-    return message.SerializeToString() if data is None else data
+def _held(message: xla.HloModuleProto | xla.HloProto) -> Held:
+    return (
+        Held.of_message(message.hlo_module, message) if isinstance(message, xla.HloProto) else Held.of_message(message)
+    )
 
 
 def _as_format(form: Format | FileKind | str) -> Format:
@@ -320,16 +302,6 @@ def _as_format(form: Format | FileKind | str) -> Format:
         ) from None
 
 
-def _has_assignment(message: xla.HloModuleProto | xla.HloProto) -> bool:
-    """Whether there is anything beside the module."""
-    if not isinstance(message, xla.HloProto):
-        return False
-    rest = xla.HloProto()
-    rest.CopyFrom(message)
-    rest.ClearField("hlo_module")
-    return rest.ByteSize() > 0
-
-
 def left_out_of_text(document: Document) -> tuple[str, ...]:
     """What HLO text, which is a view of a module and never refused, does not hold of this document, beside the numbers
     of ids.
@@ -338,9 +310,9 @@ def left_out_of_text(document: Document) -> tuple[str, ...]:
     ()
     """
     found: list[str] = []
-    if document.hlo_proto is not None and _has_assignment(document.hlo_proto):
+    if document.held.beside.ByteSize():
         found.append("the buffer assignment")
-    if document.original is not None:
+    if document.held.original is not None:
         found.append("fields of older versions of XLA")
     return tuple(found)
 
@@ -391,15 +363,15 @@ def modules(path: str | os.PathLike[str]) -> Iterator[tuple[str, Document]]:
         yield from decode_all(_file_content(file, None), file)
 
 
-def decode_all(data: bytes, name: str, *, most_decoded: int = MAX_BYTES) -> Iterator[tuple[str, Document]]:
+def decode_all(data: bytes, name: str) -> Iterator[tuple[str, Document]]:
     """Every module in the content of a file, each with its name as `modules` gives it; lazily. Raises as `decode`
     does."""
     held = dumps.modules_in(_decompress(data) if data.startswith(_GZIP) else data)
     if held is None:
-        yield name, decode(data, name, most_decoded=most_decoded)
+        yield name, decode(data, name)
         return
     for module in held:
-        yield (f"{name}#{module.name}" if len(held) > 1 else name), decode(module.data, name, most_decoded=most_decoded)
+        yield (f"{name}#{module.name}" if len(held) > 1 else name), decode(module.data, name)
 
 
 def _file_content(name: str, progress: Progress | None) -> bytes:

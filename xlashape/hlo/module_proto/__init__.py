@@ -4,7 +4,7 @@
   XLA numbers and prints; the instructions as a table.
 - `schema_compat`: what older versions of XLA wrote and the schema no longer has.
 - `module_config`: `ModuleConfig`, the parts of a module's text that the proto has no field for.
-- `undecoded`: modules too large to be kept decoded.
+- `compact`: a module as it is held: bytes, compact messages of them, or the message of the schema.
 - `stack_frames`: `Metadata`, the lines of a program that an instruction comes from, and which of them are the user's
   own.
 """

@@ -38,7 +38,7 @@ _IOTA_REPLICA_GROUPS: Final = 2  # of CollectiveDeviceListProto
 _ELEMENT_TYPE_TAG: Final = tag(2, VARINT)  # with which a ShapeProto begins
 _MAX_DEPTH: Final = 100  # of tuples in a shape: what protobuf decodes
 
-Modules = TypeVar("Modules", xla.HloModuleProto, xla.HloProto)
+Modules = TypeVar("Modules", xla.HloInstructionProto, xla.HloModuleProto, xla.HloProto)
 
 
 # -- replica groups -------------------------------------------------------------------------
@@ -204,8 +204,8 @@ class Original(NamedTuple):
 
 
 def decode(message_class: type[Modules], value: object) -> tuple[Modules, Original | None]:
-    """The HloModuleProto or HloProto in bytes, or in a message of any package's classes, as `coerce` reads it. Raises
-    as `coerce` does.
+    """The HloModuleProto, HloProto or HloInstructionProto in bytes, or in a message of any package's classes, as
+    `coerce` reads it. Raises as `coerce` does.
 
     Where older origins keep protobuf from reading it, they are rewritten first. The second value holds the bytes as
     they came; it is None where the message holds all that they held.
@@ -234,8 +234,11 @@ def original_bytes(message: xla.HloModuleProto | xla.HloProto, original: Origina
     return original.data
 
 
-_PATH_IN_MODULE: Final = (3, 2, 88)  # computations, instructions, original_value
-_PATHS: Final = {"xla.HloModuleProto": _PATH_IN_MODULE, "xla.HloProto": (1, *_PATH_IN_MODULE)}
+_PATHS: Final = {
+    "xla.HloInstructionProto": (88,),  # original_value
+    "xla.HloModuleProto": (3, 2, 88),  # computations, instructions, …
+    "xla.HloProto": (1, 3, 2, 88),  # hlo_module, …
+}
 
 
 def _with_todays_origins(data: bytes, path: tuple[int, ...]) -> bytes:

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import FrozenValue, set_field
 from xlashape.limits import spend
-from xlashape.proto import xla
+from xlashape.proto import parse, xla
 
 
 class FrameKind(IntEnum):
@@ -230,14 +230,15 @@ class Metadata(FrozenValue):
         set_field(self, "_frames", kept)
 
     @classmethod
-    def of_proto(cls, proto: xla.OpMetadata, table: ModuleFrames) -> Metadata:
-        """The metadata of an instruction whose module has these stack frames. Broken tables give fewer frames, never an
-        error.
+    def of_proto(cls, proto: xla.OpMetadata | bytes, table: ModuleFrames) -> Metadata:
+        """The metadata of an instruction whose module has these stack frames, from its message or the bytes of that.
+        Broken tables give fewer frames, never an error; broken bytes raise DecodeError.
 
         The file and line of the message itself, which JAX before 0.8 writes, count where the tables have no frame, or
         none of the user's own.
         """
         said: tuple[Frame, ...] = ()
+        proto = parse(xla.OpMetadata, proto) if isinstance(proto, bytes) else proto
         if proto.source_file:
             span = (proto.source_line, proto.source_column, proto.source_end_line, proto.source_end_column)
             said = (Frame(proto.source_file, "", *span),)

@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError
+from xlashape.hlo.module_proto.compact import ComputationFields, Held, InstructionFields, ModuleFields
 from xlashape.hlo.module_proto.stack_frames import Metadata, ModuleFrames
 from xlashape.proto import xla
 from xlashape.shape import Shape
@@ -39,7 +40,7 @@ LOCAL_ID = 0xFFFFFFFF
 """The bits of an id that name an instruction within its computation, or a computation within its module."""
 
 
-def check_module(module: xla.HloModuleProto) -> dict[int, int]:
+def check_module(module: ModuleFields) -> dict[int, int]:
     """The index of each computation by its local id.
 
     Raises InvalidModuleError that names the rule that is broken and where. Time is linear in instructions, operands and
@@ -72,13 +73,13 @@ def check_module(module: xla.HloModuleProto) -> dict[int, int]:
     return index_by_id
 
 
-def _check_computation(computation: xla.HloComputationProto, computation_by_id: dict[int, int]) -> Sequence[int]:
+def _check_computation(computation: ComputationFields, computation_by_id: dict[int, int]) -> Sequence[int]:
     """The indices of the computations that this one calls, each once."""
     instructions = computation.instructions
     index_by_id: dict[int, int] = {}
     is_ordered = True  # every operand so far is before its user
     calls: dict[int, None] | None = None
-    controlled: list[xla.HloInstructionProto] = []
+    controlled: list[InstructionFields] = []
     # `[:]` copies a repeated field to a list, which is iterated over in half the time.
     for index, instruction in enumerate(instructions):
         for operand in instruction.operand_ids[:]:
@@ -117,7 +118,7 @@ def _check_computation(computation: xla.HloComputationProto, computation_by_id: 
     return () if calls is None else tuple(calls)
 
 
-def _check_operands(computation: xla.HloComputationProto, index_by_id: dict[int, int]) -> None:
+def _check_operands(computation: ComputationFields, index_by_id: dict[int, int]) -> None:
     """Raises InvalidModuleError for an operand that is not in the computation, and for a cycle of operands."""
     operands_of: list[list[int]] = []
     for instruction in computation.instructions:
@@ -167,7 +168,7 @@ def find_cycle(graph: Sequence[Sequence[int]]) -> list[int] | None:
     return None
 
 
-def _caller(computation: xla.HloComputationProto, called: int) -> str:
+def _caller(computation: ComputationFields, called: int) -> str:
     """The name of the first instruction that calls the computation of id `called`."""
     for instruction in computation.instructions:
         if any(number & LOCAL_ID == called & LOCAL_ID for number in instruction.called_computation_ids):
@@ -175,7 +176,7 @@ def _caller(computation: xla.HloComputationProto, called: int) -> str:
     return ""
 
 
-def _error(computation: xla.HloComputationProto, instruction: xla.HloInstructionProto, what: str) -> InvalidModuleError:
+def _error(computation: ComputationFields, instruction: InstructionFields, what: str) -> InvalidModuleError:
     name = repr(instruction.name) if instruction.name else f"of id {instruction.id}"
     return InvalidModuleError(f"computation {computation.name!r}: instruction {name} {what}")
 
@@ -343,24 +344,20 @@ INSTRUCTION_COLUMNS: Final = (
 
 
 def instruction_table(
-    module: xla.HloModuleProto,
-    computations: Iterable[xla.HloComputationProto],
-    shape_of: Callable[[xla.ShapeProto], Shape],
+    module: Held, computations: Iterable[ComputationFields] | None, shape_of: Callable[[xla.ShapeProto | bytes], Shape]
 ) -> Table:
-    """A row for each instruction of these computations of a module, in their order."""
+    """A row for each instruction of these computations of a module, or of all, in their order."""
     return Table(INSTRUCTION_COLUMNS, instruction_rows(module, computations, shape_of))
 
 
 def instruction_rows(
-    module: xla.HloModuleProto,
-    computations: Iterable[xla.HloComputationProto],
-    shape_of: Callable[[xla.ShapeProto], Shape],
+    module: Held, computations: Iterable[ComputationFields] | None, shape_of: Callable[[xla.ShapeProto | bytes], Shape]
 ) -> Iterator[tuple[Any, ...]]:
     """The rows of that table, one after the other: all of them take a kilobyte an instruction."""
-    names = {computation.id & LOCAL_ID: computation.name for computation in module.computations}
+    names = {computation.id & LOCAL_ID: computation.name for computation in module.fields.computations}
     sizes: dict[Shape, int | None] = {}
-    frames = ModuleFrames(module.stack_frame_index)
-    for computation in computations:
+    frames = ModuleFrames(module.head.stack_frame_index)
+    for computation in module.fields.computations if computations is None else computations:
         instructions = {instruction.id & LOCAL_ID: instruction.name for instruction in computation.instructions}
         for each in computation.instructions:
             shape = shape_of(each.shape)

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from xlashape.caches import cached
 from xlashape.errors import InvalidModuleError, XlashapeError
 from xlashape.frozen import Frozen, set_field
+from xlashape.hlo.module_proto.compact import InstructionFields
 from xlashape.hlo.ops.attributes import COMMON, CONTROL_PREDECESSORS, METADATA, Presence
 from xlashape.hlo.ops.operation import Operation
 from xlashape.hlo.ops.registry import operation_of
@@ -24,6 +25,7 @@ from xlashape.hlo.values.dimension_numbers import (
 from xlashape.hlo.values.metadata import payload_bytes
 from xlashape.hlo.values.plain import BACKEND_CONFIG, PARAMETER_REPLICATION, config_value
 from xlashape.proto import xla
+from xlashape.shape import PrimitiveType
 from xlashape.similar import did_you_mean
 
 assert DIM_LABELS.value is not None
@@ -43,8 +45,13 @@ class HasAttributes(Protocol):
     """What `Attributes` asks of an instruction: HloInstruction has it."""
 
     @property
-    def proto(self) -> xla.HloInstructionProto:
-        """The message."""
+    def fields(self) -> InstructionFields:
+        """What is always there of its message."""
+        ...
+
+    @property
+    def details(self) -> xla.HloInstructionProto:
+        """Its message, to be read only."""
         ...
 
     @property
@@ -98,7 +105,7 @@ class Attributes(Frozen, Mapping[str, Any]):
         """`payloads` is the module's table."""
         set_field(self, "_instruction", instruction)
         set_field(self, "_payloads", payloads)
-        set_field(self, "_operation", operation_of(instruction.proto.opcode))
+        set_field(self, "_operation", operation_of(instruction.fields.opcode))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -123,7 +130,7 @@ class Attributes(Frozen, Mapping[str, Any]):
         return sorted({*super().__dir__(), *self._names(), *self._dimension_numbers()})
 
     def __repr__(self) -> str:
-        return f"<Attributes of {self._instruction.proto.name!r}: {', '.join(self)}>"
+        return f"<Attributes of {self._instruction.fields.name!r}: {', '.join(self)}>"
 
     def _names(self) -> list[str]:
         """The names of all attributes that the instruction may have, in the order in which they are written."""
@@ -132,14 +139,15 @@ class Attributes(Frozen, Mapping[str, Any]):
         return [*own, *self._called(), *[name for name in names if name in COMMON], "control_predecessors", "metadata"]
 
     def _dimension_numbers(self) -> list[str]:
-        return [name for name in DIMENSION_NUMBERS if self._instruction.proto.HasField(name)]  # pyright: ignore[reportArgumentType] # each is the name of a field
+        details = self._instruction.details
+        return [name for name in DIMENSION_NUMBERS if details.HasField(name)]  # pyright: ignore[reportArgumentType] # each is the name of a field
 
     def _called(self) -> dict[str, Any]:
         """The called computations by the attributes that name them, as text has them."""
         called, operands = self._instruction.called_computations, self._instruction.operands
         calls = self._operation.calls
-        on_predicate = bool(operands) and operands[0].proto.shape.element_type == xla.PRED
-        names = call_names(self._operation, self._instruction.proto, on_predicate)
+        on_predicate = bool(operands) and operands[0].shape.element_type == PrimitiveType.PRED
+        names = call_names(self._operation, self._instruction.fields, on_predicate)
         if len(names) == 1 and names[0] == calls.label:
             return {calls.label: called[0] if len(called) == 1 and not calls.is_list else tuple(called)}
         indices = dict(calls.parts)
@@ -150,23 +158,24 @@ class Attributes(Frozen, Mapping[str, Any]):
         if attribute is not None:
             return _is_said(self._operation, attribute, value)
         if name == "metadata":
-            return self._instruction.proto.metadata.ByteSize() > 0
+            return self._instruction.details.metadata.ByteSize() > 0
         return bool(value) if name == "control_predecessors" else value is not None
 
     def _value(self, name: str, error: type[AttributeError | KeyError]) -> Any:
         instruction = self._instruction
         attribute = attributes_by_name(self._operation).get(name)
         try:
-            if attribute is BACKEND_CONFIG and instruction.proto.HasField("backend_config_payload"):
-                payload = payload_bytes(instruction.proto.backend_config_payload, self._payloads)
-                return config_value(payload or instruction.proto.backend_config)
             if attribute is not None:
-                return attribute.of(instruction.proto)
+                details = instruction.details
+                if attribute is BACKEND_CONFIG and details.HasField("backend_config_payload"):
+                    payload = payload_bytes(details.backend_config_payload, self._payloads)
+                    return config_value(payload or details.backend_config)
+                return attribute.of(details)
             if name in DIMENSION_NUMBERS and name in self._dimension_numbers():
-                return DIMENSION_NUMBERS[name].get(instruction.proto)
+                return DIMENSION_NUMBERS[name].get(instruction.details)
         except XlashapeError as problem:
             raise InvalidModuleError(
-                f"instruction {instruction.proto.name!r} has an invalid {name}: {problem}"
+                f"instruction {instruction.fields.name!r} has an invalid {name}: {problem}"
             ) from problem
         if name == "control_predecessors":
             return tuple(instruction.control_predecessors)
@@ -195,7 +204,7 @@ def attributes_by_name(operation: Operation) -> Mapping[str, Attribute]:
     return found
 
 
-def call_names(operation: Operation, instruction: xla.HloInstructionProto, on_predicate: bool) -> tuple[str, ...]:
+def call_names(operation: Operation, instruction: InstructionFields, on_predicate: bool) -> tuple[str, ...]:
     """The attributes that name the computations that an instruction calls. `on_predicate` says whether its first
     operand is a predicate.
     """

@@ -112,7 +112,7 @@ MAX_ELEMENTS = 1 << 16
 
 def scalar_value(instruction: HloInstruction) -> int | None:
     """The value of an integral scalar constant, else None."""
-    if instruction.proto.opcode != Opcode.CONSTANT or instruction.shape.dimensions:
+    if instruction.fields.opcode != Opcode.CONSTANT or instruction.shape.dimensions:
         return None
     values = integers(instruction)
     return None if values is None else values[0]
@@ -128,9 +128,9 @@ def integers(instruction: HloInstruction) -> Sequence[int] | None:
     if not shape.is_array or not (shape.element_type.is_integral or shape.element_type is PrimitiveType.PRED):
         return None
     count = product(shape.dimensions)
-    if count == 0 or count > MAX_ELEMENTS or not instruction.proto.HasField("literal"):
+    if count == 0 or count > MAX_ELEMENTS or not instruction.details.HasField("literal"):
         return None
-    literal = instruction.proto.literal
+    literal = instruction.details.literal
     if shape.dimensions:
         return _elements(literal, shape)
     return _scalar_elements(literal.SerializeToString(), shape) or None

@@ -99,7 +99,7 @@ class RuntimeVariable(FrozenValue):
         instruction = self.instruction
         if self.is_position:
             return f"position in a group of {instruction.name}"
-        opcode = instruction.proto.opcode
+        opcode = instruction.fields.opcode
         if opcode == Opcode.PARAMETER:
             return f"parameter({instruction.parameter_number})"
         if opcode == Opcode.CONSTANT:

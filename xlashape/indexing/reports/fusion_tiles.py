@@ -385,7 +385,7 @@ def _summed_dimensions(instruction: HloInstruction) -> list[TileParameter]:
     """A parameter for every dimension of the first operand that a dot or reduce sums over, in the order of the range
     variables of its maps.
     """
-    proto: Any = instruction.proto
+    proto: Any = instruction.details
     if instruction.opcode in (Opcode.DOT, Opcode.SCALED_DOT):
         dimensions, kind = proto.dot_dimension_numbers.lhs_contracting_dimensions, "contracted"
     elif instruction.opcode is Opcode.REDUCE:

@@ -200,7 +200,7 @@ def executed_readers(module: HloModule) -> list[HloInstruction]:
 
 
 def _reads_arrays(instruction: HloInstruction) -> bool:
-    operation = operation_of(instruction.proto.opcode)
+    operation = operation_of(instruction.fields.opcode)
     return not (operation.moves_no_data or operation.runs_called_instructions)
 
 

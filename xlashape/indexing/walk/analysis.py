@@ -108,7 +108,7 @@ class Analysis:
         """One set for each operand."""
         last, known = self._last
         if last is not instruction:
-            opcode = instruction.proto.opcode
+            opcode = instruction.fields.opcode
             registered = OUTPUT_TO_INPUT.get(opcode)
             known = None if registered is None else signature(instruction, registered)
             if known is None or instruction.shape.is_tuple or opcode == Opcode.ASYNC_DONE:
@@ -131,7 +131,7 @@ class Analysis:
             return (NOT_ACCESSED,) * leaf_count(instruction.shape)
         if calls_computation(instruction):
             return self._run(self._call_from_operand(instruction, operand, leaf))
-        return answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(instruction.proto.opcode))
+        return answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(instruction.fields.opcode))
 
     def to_ancestors(self, instruction: HloInstruction, output: int, among: set[HloInstruction] | None) -> Reached:
         """From a leaf of an instruction to every instruction before it in its computation (to those `among`, if
@@ -209,7 +209,7 @@ class Analysis:
         """One set for each operand of an operation whose maps come from the computations that it calls. `limits` are
         those of the walk around it.
         """
-        opcode = instruction.proto.opcode
+        opcode = instruction.fields.opcode
         outputs, operands = leaves(instruction.shape), instruction.operands
         check_output(instruction, output, len(outputs))
         if _is_unanswered(instruction):
@@ -238,7 +238,7 @@ class Analysis:
         """One set for each leaf of the result of an operation whose maps come from the computations that it calls;
         `limits` as above.
         """
-        opcode = instruction.proto.opcode
+        opcode = instruction.fields.opcode
         outputs, operands = leaves(instruction.shape), instruction.operands
         check_operand(instruction, operand, leaf)
         if _is_unanswered(instruction):
@@ -279,7 +279,7 @@ class Analysis:
         if (instruction, computation) in self._checked_calls:
             return
         parameters = computation.parameters
-        if instruction.proto.opcode == Opcode.FUSION:
+        if instruction.fields.opcode == Opcode.FUSION:
             arguments = arguments[: len(parameters)]
         if (
             len(parameters) != len(arguments)
@@ -297,7 +297,7 @@ class Analysis:
     def _repeated_computation(self, instruction: HloInstruction) -> WhileLoop | Scan:
         repeated = self._repeated.get(instruction)
         if repeated is None:
-            if instruction.proto.opcode == Opcode.WHILE:
+            if instruction.fields.opcode == Opcode.WHILE:
                 repeated = WhileLoop(instruction, self._compose, self._contents)
             else:
                 (body,) = _called(instruction, 1)
@@ -338,7 +338,7 @@ class Analysis:
             operands = instruction.operands
             if by_leaf is None or not operands:
                 continue
-            opcode, calls = instruction.proto.opcode, calls_computation(instruction)
+            opcode, calls = instruction.fields.opcode, calls_computation(instruction)
             for leaf, accesses in list(by_leaf.items()):
                 spend(1)
                 if calls:
@@ -361,7 +361,7 @@ class Analysis:
         first = _identity(start.shape, leaf)
         reached[start] = {leaf: {first: None}}
         for instruction in self._order(computation):
-            opcode, calls = instruction.proto.opcode, calls_computation(instruction)
+            opcode, calls = instruction.fields.opcode, calls_computation(instruction)
             for number, operand in enumerate(instruction.operands):
                 for operand_leaf, accesses in list(reached.get(operand, {}).items()):
                     spend(1)
@@ -420,7 +420,7 @@ def _maps_of_call(instruction: HloInstruction, request: ComputationRequest, limi
     """The maps of the computation that a fusion or call calls: of a fusion exactly, if that is possible or the walk
     around it must be exact.
     """
-    if instruction.proto.opcode == Opcode.FUSION:
+    if instruction.fields.opcode == Opcode.FUSION:
         try:
             return (yield request)
         except LimitExceededError:
@@ -448,7 +448,7 @@ def _give_up(
 
 def _is_unanswered(instruction: HloInstruction) -> bool:
     """Whether dimensions without a bound leave the maps of a loop, scan, sort or asynchronous call unknown."""
-    if instruction.proto.opcode in (Opcode.FUSION, Opcode.CALL, Opcode.CONDITIONAL):
+    if instruction.fields.opcode in (Opcode.FUSION, Opcode.CALL, Opcode.CONDITIONAL):
         return False
     return is_unbounded(instruction.shape) or any(is_unbounded(operand.shape) for operand in instruction.operands)
 
@@ -461,7 +461,7 @@ def _called(instruction: HloInstruction, count: int) -> tuple[HloComputation, ..
     called = instruction.called_computations
     if len(called) != count:
         raise InvalidModuleError(
-            f"instruction {instruction.name!r} ({instruction.proto.opcode}) calls {len(called)} computations, not "
+            f"instruction {instruction.name!r} ({instruction.fields.opcode}) calls {len(called)} computations, not "
             f"{count}"
         )
     return called

@@ -38,7 +38,7 @@ def calls_computation(instruction: HloInstruction) -> bool:
     """Whether the maps of an instruction come from a computation: those of an async-update or async-done do if it adds
     to the state.
     """
-    opcode = instruction.proto.opcode
+    opcode = instruction.fields.opcode
     if opcode not in (Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE):
         return opcode in CALLS
     operands = instruction.operands
@@ -175,7 +175,7 @@ class _Step:
 
     def __init__(self, instruction: HloInstruction, computation: HloComputation) -> None:
         """Raises ValueError where shapes do not fit."""
-        opcode, operands = instruction.proto.opcode, instruction.operands
+        opcode, operands = instruction.fields.opcode, instruction.operands
         shapes = tuple([parameter.shape for parameter in computation.parameters])
         parameters, result = Shape.tuple(shapes), computation.root.shape
         self.computation = computation
@@ -235,7 +235,7 @@ class _Step:
 
 def _does_not_fit(instruction: HloInstruction) -> InvalidModuleError:
     return InvalidModuleError(
-        f"instruction {instruction.name!r} ({instruction.proto.opcode}) does not return its operands and what its "
+        f"instruction {instruction.name!r} ({instruction.fields.opcode}) does not return its operands and what its "
         "computation returns"
     )
 
@@ -243,7 +243,7 @@ def _does_not_fit(instruction: HloInstruction) -> InvalidModuleError:
 def _computation(instruction: HloInstruction) -> HloComputation | None:
     """The computation that an asynchronous instruction runs; None if it is not known where it was started."""
     if not instruction.called_computations:
-        is_end = instruction.proto.opcode == Opcode.ASYNC_DONE
+        is_end = instruction.fields.opcode == Opcode.ASYNC_DONE
         origin = find_origin(_Views(), instruction.operands[0] if is_end else instruction, {})
         if origin is None:
             return None
@@ -251,7 +251,7 @@ def _computation(instruction: HloInstruction) -> HloComputation | None:
     called = instruction.called_computations
     if len(called) != 1:
         raise InvalidModuleError(
-            f"instruction {instruction.name!r} ({instruction.proto.opcode}) calls {len(called)} computations, not 1"
+            f"instruction {instruction.name!r} ({instruction.fields.opcode}) calls {len(called)} computations, not 1"
         )
     return called[0]
 
@@ -260,16 +260,16 @@ class _Views:
     """The instructions of a module, as find_origin asks for them."""
 
     def opcode(self, node: HloInstruction, /) -> str:
-        return node.proto.opcode
+        return node.fields.opcode
 
     def operands(self, node: HloInstruction, /) -> Sequence[HloInstruction]:
         return node.operands
 
     def tuple_index(self, node: HloInstruction, /) -> int:
-        return node.proto.tuple_index
+        return node.fields.tuple_index
 
     def body_root(self, node: HloInstruction, /) -> HloInstruction | None:
-        if node.proto.opcode == Opcode.PARAMETER:
+        if node.fields.opcode == Opcode.PARAMETER:
             return node.computation.root
         called = node.called_computations
         return called[0].root if called else None
@@ -282,12 +282,12 @@ class _Views:
             for called in user.called_computations
             if called is node.computation
         ]
-        if len(callers) != 1 or callers[0].proto.opcode != Opcode.WHILE:
+        if len(callers) != 1 or callers[0].fields.opcode != Opcode.WHILE:
             return None
         return callers[0] if callers[0].called_computations[0] is node.computation else None
 
     def is_origin(self, node: HloInstruction, /) -> bool:
-        opcode = node.proto.opcode
+        opcode = node.fields.opcode
         return opcode == Opcode.ASYNC_START or (
-            opcode == Opcode.ASYNC_UPDATE and bool(node.proto.called_computation_ids)
+            opcode == Opcode.ASYNC_UPDATE and bool(node.fields.called_computation_ids)
         )

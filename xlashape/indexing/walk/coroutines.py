@@ -83,7 +83,7 @@ def with_call_arguments(instruction: HloInstruction, answer: Answer) -> Answer:
     """The maps of a call, with its arguments as producers in place of the parameters that take them; any other answer
     as it is.
     """
-    if operation_of(instruction.proto.opcode).calls.arguments is not Arguments.OPERANDS:
+    if operation_of(instruction.fields.opcode).calls.arguments is not Arguments.OPERANDS:
         return answer
     called = instruction.called_computations
     if len(called) != 1:  # a while loop, whose offsets differ from iteration to iteration

@@ -136,7 +136,7 @@ def origins(instruction: HloInstruction, count: int) -> list[tuple[HloInstructio
 
 def _handed_on_from(instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int] | None:
     """The leaf of an operand that a leaf of the instruction is; None where the instruction computes it."""
-    opcode = instruction.proto.opcode
+    opcode = instruction.fields.opcode
     if opcode == Opcode.TUPLE:
         starts = element_starts(instruction.shape)
         if not 0 <= leaf < starts[-1] or len(starts) != len(instruction.operands) + 1:
@@ -145,9 +145,9 @@ def _handed_on_from(instruction: HloInstruction, leaf: int) -> tuple[HloInstruct
         return instruction.operands[number], leaf - starts[number]
     if opcode == Opcode.GET_TUPLE_ELEMENT and instruction.operands and instruction.operands[0].shape.is_tuple:
         starts = element_starts(instruction.operands[0].shape)
-        if not 0 <= instruction.proto.tuple_index < len(starts) - 1:
+        if not 0 <= instruction.fields.tuple_index < len(starts) - 1:
             return None
-        return instruction.operands[0], leaf + starts[instruction.proto.tuple_index]
+        return instruction.operands[0], leaf + starts[instruction.fields.tuple_index]
     passes = operation_of(opcode).passes_first_operand_through and bool(instruction.operands)
     return (instruction.operands[0], leaf) if passes else None
 
@@ -199,7 +199,7 @@ def _leaves_of_result(computation: HloComputation) -> tuple[int, ...]:
     # For each instruction, by its index in the computation: the set of each leaf of a tuple, or the one set of an
     # array.
     sets: list[tuple[int, ...]] = [()] * len(computation.instructions)
-    opcodes = [instruction.proto.opcode for instruction in computation.instructions]
+    opcodes = [instruction.fields.opcode for instruction in computation.instructions]
     precise_opcodes = _REARRANGING | {
         opcode for opcode in set(opcodes) if operation_of(opcode).passes_first_operand_through
     }
@@ -229,7 +229,7 @@ def _precise_sets(
     """The set of each leaf of a parameter, or of an operation that rearranges leaves or passes them on; None for a
     malformed one.
     """
-    opcode = instruction.proto.opcode
+    opcode = instruction.fields.opcode
     if opcode == Opcode.PARAMETER:
         first = starts[instruction.parameter_number]
         return tuple([1 << (first + leaf) for leaf in range(leaf_count(instruction.shape))])
@@ -241,9 +241,9 @@ def _precise_sets(
         leaf_sets = sets[instruction.operands[0].index]
         if opcode == Opcode.GET_TUPLE_ELEMENT:
             source = instruction.operands[0].shape
-            if not source.is_tuple or not 0 <= instruction.proto.tuple_index < len(source.tuple_shapes):
+            if not source.is_tuple or not 0 <= instruction.fields.tuple_index < len(source.tuple_shapes):
                 return None
-            first = element_starts(source)[instruction.proto.tuple_index]
+            first = element_starts(source)[instruction.fields.tuple_index]
             leaf_sets = leaf_sets[first : first + leaf_count(instruction.shape)]
     return leaf_sets if len(leaf_sets) == leaf_count(instruction.shape) else None
 
@@ -258,7 +258,7 @@ def _contents(computation: HloComputation, known: KnownContents) -> Contents:
         called = [
             computation
             for instruction in current.instructions
-            if instruction.proto.called_computation_ids
+            if instruction.fields.called_computation_ids
             for computation in instruction.called_computations
         ]
         missing = [computation for computation in called if computation not in known]
@@ -271,7 +271,7 @@ def _contents(computation: HloComputation, known: KnownContents) -> Contents:
         count = len(current.instructions) + sum([contents.instructions for contents in within])
         exchanges = any(contents.exchanges for contents in within) or any(
             operation_of(opcode).exchanges_with_replicas
-            for opcode in {instruction.proto.opcode for instruction in current.instructions}
+            for opcode in {instruction.fields.opcode for instruction in current.instructions}
         )
         known[current] = Contents(min(count, MAX_COUNT), exchanges)
     return known[computation]

@@ -193,9 +193,9 @@ def _known_value(producer: RuntimeVariable) -> _Value | None:
     shape = instruction.shape
     if producer.is_position or not shape.is_array or len(index) != shape.rank or producer.map.is_known_empty:
         return None
-    opcode = instruction.proto.opcode
+    opcode = instruction.fields.opcode
     if opcode == Opcode.IOTA:
-        axis = instruction.proto.dimensions[0] if instruction.proto.dimensions else 0
+        axis = instruction.fields.dimensions[0] if instruction.fields.dimensions else 0
         if not 0 <= axis < shape.rank or not shape.element_type.is_integral:
             return None
         size = shape.dimensions[axis]
@@ -269,7 +269,7 @@ def signature(instruction: HloInstruction, registered: Registered) -> Signature:
     key = (
         registered.number,
         instruction.shape,
-        None if key_of is None else key_of(instruction.proto),
+        None if key_of is None else key_of(instruction.details),
         *[operand.shape for operand in instruction.operands],
     )
     known = answers.signatures.get(key)
@@ -281,7 +281,7 @@ def _new_signature(instruction: HloInstruction, registered: Registered, key: tup
     if reader is None:
         attributes = None
     else:
-        attributes = key[2] if reader is registered.key else reader(instruction.proto)
+        attributes = key[2] if reader is registered.key else reader(instruction.details)
     made = Signature(registered, key[1], key[3:], attributes)
     answers.add(key, made)
     return made
@@ -326,7 +326,7 @@ def answer_of_signature(instruction: HloInstruction, output: int, known: Signatu
         op = known.op
         spend(_question_steps(op))
         check_output(instruction, output, len(op.outputs))
-        if known.is_unbounded and instruction.proto.opcode not in WITHOUT_BOUNDS:
+        if known.is_unbounded and instruction.fields.opcode not in WITHOUT_BOUNDS:
             return unknown_from_output(instruction)
         try:
             rows = _rows(instruction, known.registered, op, output)
@@ -349,7 +349,7 @@ def answer_from_operand(instruction: HloInstruction, operand: int, leaf: int, re
         op = known.op
         spend(_question_steps(op))
         check_operand(instruction, operand, leaf)
-        if known.is_unbounded and instruction.proto.opcode not in WITHOUT_BOUNDS:
+        if known.is_unbounded and instruction.fields.opcode not in WITHOUT_BOUNDS:
             return unknown_from_operand(instruction)
         try:
             rows = _rows(instruction, known.registered, op, operand, leaf)
@@ -398,7 +398,7 @@ def _rows(instruction: HloInstruction, registered: Registered, op: Op, *question
         raise
     except (IndexError, ValueError, ZeroDivisionError):
         message = "has operands or attributes that do not fit it"
-    raise InvalidModuleError(f"instruction {instruction.name!r} ({instruction.proto.opcode}) {message}")
+    raise InvalidModuleError(f"instruction {instruction.name!r} ({instruction.fields.opcode}) {message}")
 
 
 def _kept(
@@ -433,7 +433,7 @@ def _kept(
             sets[number] = _set_of_row(row)
     if not fits:
         raise InvalidModuleError(
-            f"instruction {instruction.name!r} ({instruction.proto.opcode}) has operands that do not fit it"
+            f"instruction {instruction.name!r} ({instruction.fields.opcode}) has operands that do not fit it"
         )
     if bound or length > MAX_KEPT_LENGTH:
         return KeptAnswer(length, sets, tuple(bound), None)

@@ -109,7 +109,7 @@ def _moved_operand(mover: Mover) -> HloInstruction:
         if inner.opcode == Opcode.PARAMETER or not inner.operands:
             break
         inner = inner.operands[0]
-    number = inner.proto.parameter_number if inner.opcode == Opcode.PARAMETER else 0
+    number = inner.fields.parameter_number if inner.opcode == Opcode.PARAMETER else 0
     operands = mover.row.operands
     return operands[number] if 0 <= number < len(operands) else mover.row
 
@@ -125,8 +125,8 @@ def parameter_text(parameter: HloInstruction) -> str:
     >>> parameter_text(HloModule.parse(text).entry.root)
     'parameter 0 (x)'
     """
-    name = parameter.proto.metadata.op_name or parameter.name
-    return f"parameter {parameter.proto.parameter_number} ({name})"
+    name = parameter.op_metadata.op_name or parameter.name
+    return f"parameter {parameter.fields.parameter_number} ({name})"
 
 
 def output_text(index: tuple[int, ...]) -> str:
@@ -143,10 +143,10 @@ def user_text(instruction: HloInstruction) -> str:
     """An instruction by what it does: of a fusion the dot, convolution or call in it."""
     opcode = str(instruction.opcode)
     if opcode == "custom-call":
-        return f"custom call {instruction.proto.custom_call_target} ({instruction.name})"
+        return f"custom call {instruction.details.custom_call_target} ({instruction.name})"
     inner = library_operation(instruction)
     if opcode == "fusion" and inner is not None:
-        target = f" {inner.proto.custom_call_target}" if inner.opcode == Opcode.CUSTOM_CALL else ""
+        target = f" {inner.details.custom_call_target}" if inner.opcode == Opcode.CUSTOM_CALL else ""
         return f"{inner.opcode}{target} ({instruction.name})"
     return instruction.name if instruction.name.startswith(opcode) else f"{opcode} ({instruction.name})"
 
@@ -196,7 +196,7 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> Cause:
                 return _memory_space(before.memory_space, after.memory_space, ends)
         if _last_name(inner) == "sharding_constraint":
             text = "The partitioner has left a copy in the place of an annotation of sharding"
-            return Cause(SHARDING, f"sharding of {inner.proto.metadata.op_name}", text + ".", None)
+            return Cause(SHARDING, f"sharding of {inner.op_metadata.op_name}", text + ".", None)
         if mover.is_fusion:
             # Copies are inserted after fusion, and are not fused: one in a fusion is of a custom call whose operand is
             # also its result.
@@ -216,7 +216,7 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> Cause:
     sharding = _sharding(mover, ends)
     if sharding is not None:
         return Cause(kind, sharding, f"The partitioner {what}{_op_name(inner)}, for {sharding}.", None)
-    who = "program" if inner.proto.metadata.op_name else "compiler"
+    who = "program" if inner.op_metadata.op_name else "compiler"
     return Cause(kind, None, f"The {who} {what}{_op_name(inner)}.", None)
 
 
@@ -226,18 +226,18 @@ def _sharding(mover: Mover, ends: Ends) -> str | None:
         if use.role is Role.OPERAND and str(use.user.opcode) in _COLLECTIVES:
             return _fixed(use.user)
     marked = any(
-        each.proto.frontend_attributes.map.get("is_spmd_generated") == "true" for each in (mover.inner, mover.row)
+        each.details.frontend_attributes.map.get("is_spmd_generated") == "true" for each in (mover.inner, mover.row)
     )
     return "sharding" if marked or _last_name(mover.inner) in ("sharding_constraint", "shard_map") else None
 
 
 def _op_name(instruction: HloInstruction) -> str:
-    name = instruction.proto.metadata.op_name
+    name = instruction.op_metadata.op_name
     return f" ({name})" if name else ""
 
 
 def _last_name(instruction: HloInstruction) -> str:
-    return instruction.proto.metadata.op_name.rpartition("/")[2]
+    return instruction.op_metadata.op_name.rpartition("/")[2]
 
 
 def _relayout(mover: Mover, ends: Ends, before: Layout, after: Layout, inferred: str | None) -> Cause:
@@ -424,7 +424,7 @@ def _collision(flow: Flow, mover: Mover, ends: Ends) -> Cause:
 def _copied_parameter(flow: Flow, ends: Ends, writer: Use | None, outputs: list[Use], other: str | None) -> Cause:
     """Why an argument of the module is copied."""
     where = source_text(ends)
-    number = ends.source.instruction.proto.parameter_number
+    number = ends.source.instruction.fields.parameter_number
     taker = output_text(flow.donated[number]) if number in flow.donated else None
     if writer is not None:
         by = user_text(writer.user)

@@ -120,7 +120,7 @@ class _Chain(NamedTuple):
         for _ in range(_MOST_STEPS):
             spend(1)
             if instruction.opcode == Opcode.PARAMETER:
-                number = instruction.proto.parameter_number
+                number = instruction.fields.parameter_number
                 return _Chain(tuple(reversed(steps)), row.operands[number]) if 0 <= number < len(row.operands) else None
             if instruction.opcode not in (Opcode.COPY, Opcode.TRANSPOSE, Opcode.RESHAPE, Opcode.BITCAST):
                 return None
@@ -177,7 +177,7 @@ def _before(step: HloInstruction, order: tuple[int, ...] | None) -> tuple[int, .
     if step.opcode == Opcode.COPY:
         return order
     if step.opcode == Opcode.TRANSPOSE:
-        dimensions = step.proto.dimensions
+        dimensions = step.fields.dimensions
         return tuple([dimensions[dimension] for dimension in order]) if sorted(dimensions) == sorted(order) else None
     return _reshaped(result, order, operand) if _is_reshape(step, operand, result) else None
 
@@ -189,7 +189,7 @@ def _after(step: HloInstruction, order: tuple[int, ...] | None) -> tuple[int, ..
     if step.opcode == Opcode.COPY:
         return order
     if step.opcode == Opcode.TRANSPOSE:
-        back = {dimension: number for number, dimension in enumerate(step.proto.dimensions)}
+        back = {dimension: number for number, dimension in enumerate(step.fields.dimensions)}
         return tuple([back[dimension] for dimension in order]) if sorted(back) == sorted(order) else None
     return _reshaped(operand, order, result) if _is_reshape(step, operand, result) else None
 
@@ -283,13 +283,13 @@ def _by_output(flow: Flow, ends: Ends, chain: _Chain) -> Removal | None:
 
 
 def _name(parameter: HloInstruction) -> str:
-    return parameter.proto.metadata.op_name or parameter.name
+    return parameter.op_metadata.op_name or parameter.name
 
 
 def _input_layout(parameter: HloInstruction, order: tuple[int, ...]) -> Edit:
     major_to_minor = tuple(reversed(order))
     text = f"in_shardings of {_name(parameter)}: Format(Layout({major_to_minor}), sharding)"
-    return Edit("input-layout", parameter.proto.parameter_number, None, major_to_minor, text)
+    return Edit("input-layout", parameter.fields.parameter_number, None, major_to_minor, text)
 
 
 def _output_layout(index: tuple[int, ...], order: tuple[int, ...]) -> Edit:
@@ -301,7 +301,7 @@ def _output_layout(index: tuple[int, ...], order: tuple[int, ...]) -> Edit:
 def _input_order(parameter: HloInstruction, order: tuple[int, ...]) -> Edit:
     axes = tuple(reversed(order))
     text = f"keep {_name(parameter)} transposed, as jnp.transpose({_name(parameter)}, {axes})" + _letters(axes)
-    return Edit("input-order", parameter.proto.parameter_number, None, axes, text)
+    return Edit("input-order", parameter.fields.parameter_number, None, axes, text)
 
 
 def _output_order(index: tuple[int, ...], order: tuple[int, ...]) -> Edit:
@@ -343,7 +343,7 @@ def _and_donation(flow: Flow, mover: Mover, ends: Ends, edits: tuple[Edit, ...],
         return Removal(edits, is_exact) if edits else None
     if ends.source.at or not parameter.shape.is_array:
         return None
-    number = parameter.proto.parameter_number
+    number = parameter.fields.parameter_number
     if number in flow.donated:
         return None
     output = _output_of(flow, lands)
@@ -487,7 +487,7 @@ def _donation(parameter: HloInstruction, output: tuple[int, ...]) -> Edit:
     name = _name(parameter)
     how = f"jit(…, donate_argnames='{name}')" if name.isidentifier() else "donate_argnames or donate_argnums of jit"
     text = f"donate {name}: {how}; {output_text(output)} takes its memory"
-    return Edit("donate", parameter.proto.parameter_number, output, None, text)
+    return Edit("donate", parameter.fields.parameter_number, output, None, text)
 
 
 def removal_text(edits: Sequence[Edit]) -> str:
@@ -508,7 +508,7 @@ def advice_of(ends: Ends, kind: str) -> str:
     users = [use.user for use in ends.uses if use.role is Role.OPERAND]
     has_dot = any((inner := library_operation(user)) is not None and inner.opcode == Opcode.DOT for user in users)
     if kind in ("relayout", "transpose"):
-        overwrites = next((use.user for use in ends.uses if use.user.proto.output_operand_aliasing), None)
+        overwrites = next((use.user for use in ends.uses if use.user.output_operand_aliasing), None)
         if overwrites is not None:
             return f"none: {user_text(overwrites)} works in the memory of its operand, so that a copy stays in every layout"
         if has_dot:

@@ -217,8 +217,8 @@ def _origin(mover: Mover, ends: Ends) -> tuple[str | None, str | None]:
     """The line and the operation of the program: its own, or those of the nearest instruction that has some."""
     line = name = None
     for each in (mover.inner, mover.row, *[use.user for use in ends.uses], ends.source.instruction):
-        if each.proto.HasField("metadata"):
-            name = name or each.proto.metadata.op_name or None
+        if each.has_metadata:
+            name = name or each.op_metadata.op_name or None
             line = line or each.metadata.source
             if line and name:
                 break

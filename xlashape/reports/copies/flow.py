@@ -68,7 +68,7 @@ class Flow:
     def __init__(self, module: HloModule) -> None:
         self.module = module
         self.executed = executed_computations(module)
-        aliases = module.proto.input_output_alias.entries
+        aliases = module.head.input_output_alias.entries
         self.donated = {alias.parameter_number: tuple(alias.output_shape_index) for alias in aliases}
         """The outputs that take over the memory of parameters, by the number of the parameter."""
         self.taken = set(self.donated.values())
@@ -79,7 +79,7 @@ class Flow:
         for computation in self.executed:
             for instruction in computation.instructions:
                 spend(1)
-                if operation_of(instruction.proto.opcode).runs_called_instructions:
+                if operation_of(instruction.fields.opcode).runs_called_instructions:
                     if instruction.opcode in (Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE):
                         continue
                     for called in dict.fromkeys(instruction.called_computations):
@@ -106,7 +106,7 @@ class Flow:
             if opcode == Opcode.TUPLE and index and index[0] < len(operands):
                 instruction, index = operands[index[0]], index[1:]
             elif opcode == Opcode.GET_TUPLE_ELEMENT and operands:
-                instruction, index = operands[0], (instruction.proto.tuple_index, *index)
+                instruction, index = operands[0], (instruction.fields.tuple_index, *index)
             elif opcode in _PASSES and operands:
                 if opcode == Opcode.BITCAST:
                     bitcasts.append(instruction)
@@ -123,7 +123,7 @@ class Flow:
         caller = self.caller(parameter.computation)
         if caller is None:
             return None
-        number = parameter.proto.parameter_number
+        number = parameter.fields.parameter_number
         if caller.opcode == Opcode.CONDITIONAL:
             branches = caller.called_computations
             if branches.count(parameter.computation) != 1:
@@ -165,7 +165,7 @@ class Flow:
                     for number in self._operand_numbers(user, value):
                         go(user, (number, *at), bitcasts)
                 elif opcode == Opcode.GET_TUPLE_ELEMENT:
-                    if not at or at[0] == user.proto.tuple_index:
+                    if not at or at[0] == user.fields.tuple_index:
                         go(user, at[1:], bitcasts)
                 elif opcode in _PASSES:
                     go(user, at, (*bitcasts, user) if opcode == Opcode.BITCAST else bitcasts)
@@ -234,7 +234,7 @@ class Flow:
         if opcode == Opcode.SCATTER:
             arrays = (len(user.operands) - 1) // 2
             return None if use.operand >= arrays else (use.operand,) if user.shape.is_tuple else ()
-        for alias in user.proto.output_operand_aliasing:
+        for alias in user.output_operand_aliasing:
             if alias.operand_index == use.operand and tuple(alias.operand_shape_index) == use.at:
                 return tuple(alias.output_shape_index)
         if opcode == Opcode.FUSION and user.called_computations:

@@ -117,7 +117,7 @@ def _is_bitcast(instruction: HloInstruction) -> bool:
         if layout_of(result).tiles and physical_bytes(source) != physical_bytes(result):
             return False
         if instruction.opcode == Opcode.TRANSPOSE:
-            return shape_util.transpose_is_bitcast(source, result, instruction.proto.dimensions)
+            return shape_util.transpose_is_bitcast(source, result, instruction.fields.dimensions)
         return shape_util.reshape_is_bitcast(source, result)
     except XlashapeError:
         return False

@@ -126,7 +126,7 @@ def arithmetic_of(
     if count is not None:
         return count(_Asked(instruction, inner, as_xla))
     if opcode == Opcode.CUSTOM_CALL:
-        if instruction.proto.custom_call_target == ALLOCATION:
+        if instruction.details.custom_call_target == ALLOCATION:
             return NOTHING
         return Arithmetic(-1) if as_xla else _custom_call(instruction)
     if (opcode in _UNKNOWN_OPERATIONS or isinstance(opcode, UnknownOpcode)) and not as_xla:
@@ -163,7 +163,7 @@ def _applied(asked: _Asked) -> Arithmetic:
 
 
 def _dot(asked: _Asked) -> Arithmetic:
-    numbers = asked.instruction.proto.dot_dimension_numbers
+    numbers = asked.instruction.details.dot_dimension_numbers
     return Arithmetic(
         _dot_flops(asked.instruction.operands[0].shape, numbers.lhs_contracting_dimensions, asked.instruction.shape)
     )
@@ -179,7 +179,7 @@ def _ragged_dot(asked: _Asked) -> Arithmetic:
     """
     if asked.as_xla:
         return Arithmetic(elements(asked.instruction.shape))
-    numbers = asked.instruction.proto.ragged_dot_dimension_numbers
+    numbers = asked.instruction.details.ragged_dot_dimension_numbers
     left = asked.instruction.operands[0].shape
     dot = numbers.dot_dimension_numbers
     flops = _dot_flops(left, dot.lhs_contracting_dimensions, asked.instruction.shape)
@@ -192,7 +192,7 @@ def _ragged_dot(asked: _Asked) -> Arithmetic:
 
 def _convolution(asked: _Asked) -> Arithmetic:
     image, kernel = asked.instruction.operands[0].shape, asked.instruction.operands[1].shape
-    return Arithmetic(_convolution_flops(asked.instruction.proto, image, kernel, asked.instruction.shape))
+    return Arithmetic(_convolution_flops(asked.instruction.details, image, kernel, asked.instruction.shape))
 
 
 def _convolution_flops(proto: xla.HloInstructionProto, image: Shape, kernel: Shape, result: Shape) -> int:
@@ -263,13 +263,13 @@ def _reduce(asked: _Asked) -> Arithmetic:
 
 def _reduce_window(asked: _Asked) -> Arithmetic:
     result = next((leaf for leaf in asked.instruction.shape.leaves()), asked.instruction.shape)
-    window = product([each.size for each in asked.instruction.proto.window.dimensions])
+    window = product([each.size for each in asked.instruction.details.window.dimensions])
     return _applied(asked).times((window - 1) * elements(result))
 
 
 def _select_and_scatter(asked: _Asked) -> Arithmetic:
     source = elements(asked.instruction.operands[1].shape)
-    window = product([each.size for each in asked.instruction.proto.window.dimensions])
+    window = product([each.size for each in asked.instruction.details.window.dimensions])
     select, scatter = [asked.inner(each) for each in asked.instruction.called_computations[:2]]
     return select.times(source * (window - 1)).plus(scatter.times(source))
 
@@ -283,7 +283,7 @@ def _map(asked: _Asked) -> Arithmetic:
 
 
 def _scan(asked: _Asked) -> Arithmetic:
-    carries = asked.instruction.proto.num_carries
+    carries = asked.instruction.details.num_carries
     inputs = asked.instruction.operands[: len(asked.instruction.operands) - carries]
     shapes = [each.shape for each in (asked.instruction.operands if asked.as_xla else inputs) if each.shape.is_array]
     scanned = max(shapes, key=elements, default=None)
@@ -291,7 +291,7 @@ def _scan(asked: _Asked) -> Arithmetic:
         return _UNKNOWN
     if asked.as_xla:
         return _applied(asked).times(elements(scanned))
-    dimensions = asked.instruction.proto.dimensions
+    dimensions = asked.instruction.fields.dimensions
     return _applied(asked).times(max(0, scanned.dimensions[dimensions[0] if dimensions else 0]))
 
 
@@ -312,7 +312,7 @@ def _sort(asked: _Asked) -> Arithmetic:
 
 
 def _fft(asked: _Asked) -> Arithmetic:
-    logarithms = product([max(1, length).bit_length() - 1 for length in asked.instruction.proto.fft_length])
+    logarithms = product([max(1, length).bit_length() - 1 for length in asked.instruction.details.fft_length])
     return Arithmetic(8 * elements(asked.instruction.operands[0].shape) * logarithms)
 
 
@@ -360,13 +360,13 @@ COUNTED: Final = frozenset((*_ELEMENTWISE, *_TRANSCENDENTAL, *_INLINED, *_UNKNOW
 
 def _custom_call(instruction: HloInstruction) -> Arithmetic:
     """Matrix products and convolutions that XLA hands to libraries of GPUs. Other custom calls are not known."""
-    target = instruction.proto.custom_call_target
+    target = instruction.details.custom_call_target
     results = [leaf for leaf in instruction.shape.leaves() if leaf.is_array]
     operands = [operand.shape for operand in instruction.operands]
     if len(operands) < 2 or not results:
         return _UNKNOWN
     if target.startswith(("__cublas$", "__triton_gemm")):
-        numbers = _found(_json(instruction.proto.backend_config), "dot_dimension_numbers")
+        numbers = _found(_json(instruction.details.backend_config), "dot_dimension_numbers")
         contracting = _found(numbers, "lhs_contracting_dimensions")
         if not isinstance(contracting, list):
             return _UNKNOWN
@@ -384,7 +384,7 @@ def _custom_call(instruction: HloInstruction) -> Arithmetic:
     else:
         return _UNKNOWN
     try:
-        return Arithmetic(_convolution_flops(instruction.proto, image, kernel, result))
+        return Arithmetic(_convolution_flops(instruction.details, image, kernel, result))
     except IndexError:
         return _UNKNOWN
 

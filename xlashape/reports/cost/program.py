@@ -368,7 +368,7 @@ def _called_first(entry: HloComputation) -> list[HloComputation]:
 
 
 def _calls(computation: HloComputation) -> list[HloComputation]:
-    with_calls = [each for each in computation.instructions if each.proto.called_computation_ids]
+    with_calls = [each for each in computation.instructions if each.fields.called_computation_ids]
     return [called for each in with_calls for called in each.called_computations]
 
 

@@ -118,7 +118,7 @@ def bytes_of(array: Shape, count: int) -> tuple[int, int]:
 
 def _accesses(instruction: HloInstruction) -> Iterable[_Access]:
     opcode = instruction.opcode
-    if opcode in _NOTHING or (opcode == Opcode.CUSTOM_CALL and instruction.proto.custom_call_target == ALLOCATION):
+    if opcode in _NOTHING or (opcode == Opcode.CUSTOM_CALL and instruction.details.custom_call_target == ALLOCATION):
         return []
     if opcode == Opcode.FUSION:
         return _fusion(instruction)

@@ -56,13 +56,13 @@ def xla_bytes(instruction: HloInstruction) -> int:
     if opcode == Opcode.FUSION:
         return _fusion(instruction)
     if opcode == Opcode.CUSTOM_CALL:
-        return 0 if instruction.proto.custom_call_target == ALLOCATION else -1
+        return 0 if instruction.details.custom_call_target == ALLOCATION else -1
     operands = [operand.shape for operand in instruction.operands]
     result = instruction.shape
     if opcode == Opcode.TUPLE:
         return size_of(result)
     if opcode == Opcode.TRANSPOSE and shape_util.transpose_is_bitcast(
-        operands[0], result, instruction.proto.dimensions
+        operands[0], result, instruction.fields.dimensions
     ):
         return 0
     if opcode == Opcode.SLICE:
@@ -132,7 +132,7 @@ def _fusion(fusion: HloInstruction) -> int:
 
 def stands_for(fusion: HloInstruction) -> HloInstruction | None:
     """The gather or scatter as which XLA counts a fusion of kind kCustom that holds one; None for other fusions."""
-    if fusion.proto.fusion_kind != "kCustom" or not fusion.called_computations:
+    if fusion.details.fusion_kind != "kCustom" or not fusion.called_computations:
         return None
     inner = fusion.called_computations[0].instructions
     return next((each for each in inner if each.opcode in (Opcode.GATHER, Opcode.SCATTER)), None)
@@ -146,7 +146,7 @@ def _parameter(parameter: HloInstruction) -> int:
     """What the readers of a fusion's parameter need of it; of a tuple, of each of its elements."""
     if not parameter.shape.is_tuple:
         return _read(parameter)
-    by_element = {each.proto.tuple_index: each for each in parameter.users if each.opcode == Opcode.GET_TUPLE_ELEMENT}
+    by_element = {each.fields.tuple_index: each for each in parameter.users if each.opcode == Opcode.GET_TUPLE_ELEMENT}
     elements = range(len(parameter.shape.tuple_shapes or ()))
     return sum([_read(by_element.get(element, parameter)) for element in elements])
 

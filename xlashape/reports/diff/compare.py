@@ -282,7 +282,7 @@ def _compared(modules: tuple[HloModule, HloModule], ignored_words: frozenset[str
 
 def _other_schedules(one: HloModule, other: HloModule) -> bool:
     """Whether both modules say in which order their instructions run, and these orders are others."""
-    return all(each.proto.schedule.sequences for each in (one, other)) and (
+    return all(each.head.schedule.sequences for each in (one, other)) and (
         one.fingerprint(schedule=True) != other.fingerprint(schedule=True)
     )
 
@@ -382,7 +382,7 @@ def peak_of(one: HloModule, other: HloModule) -> Measure:
         second = _memory(other)
         if first is not None and second is not None and first.is_estimate != second.is_estimate:
             first, second = [
-                each if each.is_estimate else _memory(HloModule.from_proto(module.proto))
+                each if each.is_estimate else _memory(HloModule.from_proto(module.held.module_bytes()))
                 for each, module in ((first, one), (second, other))
             ]
     found = [each for each in (first, second) if each is not None]

@@ -167,7 +167,7 @@ class ModuleMeasures:
         return [self._sizes.of(operand.shape)[0] for operand in instruction.operands]
 
     def _measured(self, instruction: HloInstruction, is_executed: bool) -> Measures:
-        row = operation_of(instruction.proto.opcode)
+        row = operation_of(instruction.fields.opcode)
         opcode = row.opcode
         fusions = int(opcode == Opcode.FUSION)
         collectives = collective_bytes = 0

@@ -210,7 +210,7 @@ class _Segments:
         """The segments of each operand of an instruction; nothing of one that reads no memory."""
         if (number, node) not in self._known:
             view = self._sides[number].computations[node[0]].view(node[1])
-            row = operation_of(view.proto.opcode)
+            row = operation_of(view.fields.opcode)
             found: dict[int, float] | None = {}
             if not (row.moves_no_data or row.runs_called_instructions or not view.operands):
                 try:
@@ -336,7 +336,7 @@ def _members_text(a: Side, b: Side, members: Iterable[Member]) -> str:
 
 def _nature(side: Side, node: NodeId | None, view: HloInstruction, computed_twice: set[bytes]) -> list[str]:
     """What an added or removed instruction is."""
-    row = operation_of(view.proto.opcode)
+    row = operation_of(view.fields.opcode)
     words: list[str] = []
     if view.opcode in (Opcode.COPY, Opcode.COPY_START) or (node and side.measures.of[node[0]][node[1]].copies):
         words.append("copy")

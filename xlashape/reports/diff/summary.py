@@ -57,7 +57,7 @@ class Summary(NamedTuple):
         ... ).opcodes
         {'copy': 1, 'parameter': 1}
         """
-        opcodes = Counter([instruction.proto.opcode for instruction in module.instructions()])
+        opcodes = Counter([instruction.fields.opcode for instruction in module.instructions()])
         return cls(module.fingerprint(), measures_of(module), dict(sorted(opcodes.items())))
 
     @classmethod

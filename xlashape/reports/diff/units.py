@@ -443,7 +443,7 @@ class Units:
 
     def _rescheduled(self) -> Iterator[tuple[Member, int, int]]:
         sides = [
-            {number: sequence.instruction_ids for number, sequence in side.module.proto.schedule.sequences.items()}
+            {number: sequence.instruction_ids for number, sequence in side.module.head.schedule.sequences.items()}
             for side in (self.a, self.b)
         ]
         if not all(sides):

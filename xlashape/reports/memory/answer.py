@@ -351,7 +351,7 @@ class ProgramMemory(Frozen, Answer):
             kind=KINDS[values.kinds[number]],
             begin=lives.begins[life],
             end=lives.ends[life],
-            op_name=None if origin is None else origin.proto.metadata.op_name or None,
+            op_name=None if origin is None else origin.op_metadata.op_name or None,
             source=None if origin is None else self._source(origin) or None,
             computation=None if instruction is None else instruction.computation.name,
             instruction=instruction,

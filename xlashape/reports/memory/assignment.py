@@ -64,7 +64,7 @@ class _Instructions:
         number = location.instruction_id
         if self._by_id is None:
             self._by_id = {
-                instruction.proto.id: instruction
+                instruction.fields.id: instruction
                 for computation in self._module.computations
                 for instruction in computation.instructions
             }

@@ -111,13 +111,12 @@ def _is_report(x: Any) -> bool:
 
 def _of_module(module: HloModule, target: Target | None, notes: tuple[str, ...] = ()) -> ProgramMemory:
     if _has_assignment(module):
-        assert module.hlo_proto is not None
-        return ProgramMemory(plan_of_assignment(module.hlo_proto.buffer_assignment, module), notes=notes)
+        return ProgramMemory(plan_of_assignment(module.held.beside.buffer_assignment, module), notes=notes)
     return ProgramMemory(plan_of_module(module, target), notes=notes)
 
 
 def _has_assignment(module: HloModule) -> bool:
-    return module.hlo_proto is not None and module.hlo_proto.HasField("buffer_assignment")
+    return module.held.beside.HasField("buffer_assignment")
 
 
 # -- objects of JAX ---------------------------------------------------------------------------

@@ -169,10 +169,10 @@ class _Estimate:
     def _in_order(self) -> list[int]:
         """The buffers in the order in which XLA assigns them: the largest first, and of the same size those that hold a
         part of the result. After that by computation, in the order in which they were made, and by instruction."""
-        ids = sorted([computation.proto.id for computation in self._schedule.spans], reverse=True)
+        ids = sorted([computation.fields.id for computation in self._schedule.spans], reverse=True)
         count = max([len(computation.instructions) for computation in self._schedule.spans])
         rank = {number: position * count for position, number in enumerate(ids)}
-        before = {computation: rank[computation.proto.id] for computation in self._schedule.spans}
+        before = {computation: rank[computation.fields.id] for computation in self._schedule.spans}
         position_of = [before[made.computation] + made.index for made in self._ranges.instructions]
         first = [
             position_of[values[0]] if len(values) == 1 else min([position_of[value] for value in values])
@@ -356,7 +356,7 @@ class _Estimate:
             is_parameter=is_parameter,
             is_aliased=is_parameter and is_live_out,
             is_constant=kind == CONSTANT,
-            parameter_number=ranges.instructions[shown].proto.parameter_number if is_parameter else 0,
+            parameter_number=ranges.instructions[shown].fields.parameter_number if is_parameter else 0,
             parameter_index=ranges.leaves[shown].shape_index if is_parameter else (),
             values=values,
         )
@@ -381,7 +381,7 @@ class _Estimate:
         """The constants of computations that are applied to elements, which have memory too, though nothing else there
         does."""
         found: list[HloInstruction] = []
-        others = [each.proto for each in self._module.computations if each not in self._schedule.spans]
+        others = [each.fields for each in self._module.computations if each not in self._schedule.spans]
         if not any(each.opcode == Opcode.CONSTANT for computation in others for each in computation.instructions):
             return found
         seen: set[HloComputation] = set(self._schedule.spans)
@@ -392,7 +392,7 @@ class _Estimate:
             if opcode == Opcode.CONSTANT:
                 if instruction.computation not in self._schedule.spans:
                     found.append(instruction)
-            elif opcode != Opcode.FUSION and instruction.proto.called_computation_ids:
+            elif opcode != Opcode.FUSION and instruction.fields.called_computation_ids:
                 for called in instruction.called_computations:
                     if called not in seen:
                         seen.add(called)
@@ -580,9 +580,9 @@ def keeps_positions(instruction: HloInstruction, operands: Sequence[int]) -> boo
     starts = [
         each
         for each in fused.instructions
-        if each.opcode == Opcode.PARAMETER and each.proto.parameter_number in operands
+        if each.opcode == Opcode.PARAMETER and each.fields.parameter_number in operands
     ]
-    if instruction.proto.fusion_kind == "kOutput":
+    if instruction.details.fusion_kind == "kOutput":
         root = fused.root
         return root.opcode == Opcode.ADD and all(each in root.operands and len(each.users) == 1 for each in starts)
     seen: set[HloInstruction] = set(starts)

@@ -232,11 +232,11 @@ def origin_of(instruction: HloInstruction) -> HloInstruction:
     """
     found = instruction
     for _ in range(_MOST_STEPS_TO_ORIGIN):
-        if found.proto.HasField("metadata") and found.proto.metadata.op_name:
+        if found.op_metadata.op_name:
             return found
         if found.opcode == Opcode.FUSION and found.called_computations:
             for fused in reversed(found.called_computations[0].instructions):
-                if fused.proto.HasField("metadata") and fused.proto.metadata.op_name:
+                if fused.op_metadata.op_name:
                     return fused
         if not found.operands:
             break

@@ -41,13 +41,13 @@ class FlatSchedule(NamedTuple):
 def flat_schedule(module: HloModule) -> FlatSchedule:
     """The order of a module's instructions. Fused computations, and those that are applied to elements, are left
     out."""
-    sequences = {key & LOCAL_ID: value.instruction_ids for key, value in module.proto.schedule.sequences.items()}
-    is_given = (module.entry.proto.id & LOCAL_ID) in sequences
+    sequences = {key & LOCAL_ID: value.instruction_ids for key, value in module.head.schedule.sequences.items()}
+    is_given = (module.entry.fields.id & LOCAL_ID) in sequences
     order: list[HloInstruction] = []
     spans: dict[HloComputation, tuple[int, int]] = {}
 
     def sequence(computation: HloComputation) -> Iterator[HloInstruction]:
-        ids = sequences.get(computation.proto.id & LOCAL_ID)
+        ids = sequences.get(computation.fields.id & LOCAL_ID)
         spans[computation] = (len(order), len(order))
         return iter(_list_schedule(computation) if ids is None else computation.resolve(ids))
 
@@ -123,7 +123,7 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
             users.append(index)
         first_use.append(len(used))
         waiting = len(operands)
-        if each.proto.control_predecessor_ids:
+        if each.fields.control_predecessor_ids:
             for other in {other.index for other in each.control_predecessors}.difference(operands):
                 controlled.setdefault(other, []).append(index)
                 waiting += 1

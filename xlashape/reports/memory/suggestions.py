@@ -218,11 +218,11 @@ class _Suggestions:
 
     def _donations(self) -> list[tuple[Suggestion, _Aliases]]:
         """Arrays of arguments, and whole arguments of several arrays, whose memory outputs can take."""
-        given = {alias.parameter_number for alias in self._module.proto.input_output_alias.entries}
+        given = {alias.parameter_number for alias in self._module.head.input_output_alias.entries}
         groups: dict[tuple[int, ...], str] = {}
         parts: dict[str, list[int]] = {}
         for parameter in self._module.entry.parameters:
-            number = parameter.proto.parameter_number
+            number = parameter.fields.parameter_number
             if number in given or parameter.shape.is_tuple or not self._aliases({number}):
                 continue
             parts.setdefault(_ARGUMENT.split(parameter.metadata.op_name, 1)[0], []).append(number)
@@ -262,7 +262,7 @@ class _Suggestions:
         """Which output takes the memory of which of these parameters: each output the first of its shape that is left,
         as JAX chooses."""
         root = self._module.entry.root
-        taken = {tuple(alias.output_shape_index) for alias in self._module.proto.input_output_alias.entries}
+        taken = {tuple(alias.output_shape_index) for alias in self._module.head.input_output_alias.entries}
         outputs = (
             [((number,), shape) for number, shape in enumerate(root.shape.tuple_shapes)]
             if root.shape.is_tuple
@@ -572,7 +572,7 @@ class _Suggestions:
             for fusion in computation.instructions:
                 if (
                     fusion.opcode == Opcode.FUSION
-                    and fusion.proto.fusion_kind == "kCustom"
+                    and fusion.details.fusion_kind == "kCustom"
                     and fusion.called_computations
                 ):
                     fused = fusion.called_computations[0]
@@ -689,7 +689,7 @@ def _flops(instruction: HloInstruction) -> int:
         for size in each.shape.dimensions if each.shape.is_array else ():
             elements *= size
         if each.opcode == Opcode.DOT and each.operands:
-            for dimension in each.proto.dot_dimension_numbers.lhs_contracting_dimensions:
+            for dimension in each.details.dot_dimension_numbers.lhs_contracting_dimensions:
                 elements *= each.operands[0].shape.dimensions[dimension]
             elements *= 2
         total += elements

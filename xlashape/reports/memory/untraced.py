@@ -43,7 +43,7 @@ def with_temporaries(plan: Plan, proto: xla.BufferAssignmentProto) -> Plan:
     at_peak = _at_peak(plan, proto, temporary)
     peak = None if at_peak is None else static + sum([plan.values.sizes[value] for value in at_peak])
     module = plan.module
-    if module is not None and module.proto.schedule.sequences:
+    if module is not None and module.head.schedule.sequences:
         spans, instructions = _spans(plan, module, temporary)
         found = _with_lives(plan, spans, instructions)
         most = max(found.steps.totals)

@@ -132,7 +132,7 @@ class _Values:
         self._donated = frozenset(
             [
                 (alias.parameter_number, tuple(alias.parameter_shape_index))
-                for alias in module.proto.input_output_alias.entries
+                for alias in module.head.input_output_alias.entries
             ]
         )
         for instruction in schedule.instructions:
@@ -220,7 +220,7 @@ class _Values:
                 if shape not in only:
                     only[shape] = None if shape.is_tuple else self.leaves(shape)[0]
                 leaf = only[shape]
-                if leaf is None or opcode in _IN_PLACE or instruction.proto.output_operand_aliasing:
+                if leaf is None or opcode in _IN_PLACE or instruction.output_operand_aliasing:
                     found = self._made(instruction, time)
                 else:
                     # What `_made` does, written out: most instructions come here.
@@ -259,7 +259,7 @@ class _Values:
         if opcode == Opcode.TUPLE:
             return tuple([value for operand in operands for value in self._of[operand]])
         if opcode == Opcode.GET_TUPLE_ELEMENT and operands:
-            return self._element(operands[0], instruction.proto.tuple_index, count)
+            return self._element(operands[0], instruction.fields.tuple_index, count)
         if opcode in _PASSES and operands and len(self._of[operands[0]]) == count:
             return self._of[operands[0]]
         if opcode == Opcode.ASYNC_UPDATE and operands:
@@ -315,7 +315,7 @@ class _Values:
             found = self._started(instruction, time)
         else:
             found = self._new(instruction, self.leaves(instruction.shape), time)
-        if instruction.opcode in _IN_PLACE or instruction.proto.output_operand_aliasing:
+        if instruction.opcode in _IN_PLACE or instruction.output_operand_aliasing:
             for number, operand, leaf in self._in_place(instruction):
                 values = self._of[instruction.operands[operand]]
                 if number < len(found) and leaf < len(values) and self._may_be_overwritten(values[leaf], time):
@@ -352,7 +352,7 @@ class _Values:
         if made.opcode == Opcode.CONSTANT:
             return False
         if made.opcode == Opcode.PARAMETER and made.computation is self._module.entry:
-            return (made.proto.parameter_number, self._made_leaves[value].shape_index) in self._donated
+            return (made.fields.parameter_number, self._made_leaves[value].shape_index) in self._donated
         return self._last_uses.get(made, -1) <= time
 
     @cached_property
@@ -373,7 +373,7 @@ class _Values:
             count = len(self.leaves(instruction.shape))
             return [(number, number, 0) for number in range(count)]
         found: list[tuple[int, int, int]] = []
-        for alias in instruction.proto.output_operand_aliasing:
+        for alias in instruction.output_operand_aliasing:
             output = self._number(instruction.shape, tuple(alias.output_shape_index))
             if output is not None and 0 <= alias.operand_index < len(instruction.operands):
                 shape = instruction.operands[alias.operand_index].shape
@@ -419,7 +419,7 @@ class _Values:
                     else:
                         break
                 elif instruction.opcode == Opcode.GET_TUPLE_ELEMENT and operands[0].shape.is_tuple:
-                    elements = operands[0].shape.tuple_shapes[: instruction.proto.tuple_index]
+                    elements = operands[0].shape.tuple_shapes[: instruction.fields.tuple_index]
                     number += sum([len(self.leaves(each)) for each in elements])
                     instruction = operands[0]
                 elif instruction.opcode == Opcode.OPT_BARRIER or (
@@ -436,7 +436,7 @@ class _Values:
         """The values of a parameter of a called computation: those of its caller's operand, or values that merge them
         where it is a loop's."""
         caller = self._callers.get(parameter.computation)
-        number = parameter.proto.parameter_number
+        number = parameter.fields.parameter_number
         if caller is not None and caller.opcode == Opcode.CONDITIONAL:
             number = 1 + caller.called_computations.index(parameter.computation)
         if caller is None or number >= len(caller.operands):
@@ -507,7 +507,7 @@ class _Values:
     def _donate(self) -> None:
         """Outputs of the program that the module places in parameters."""
         root, parameters = self._module.entry.root, self._module.entry.parameters
-        for alias in self._module.proto.input_output_alias.entries:
+        for alias in self._module.head.input_output_alias.entries:
             if not 0 <= alias.parameter_number < len(parameters):
                 continue
             parameter = parameters[alias.parameter_number]
@@ -528,7 +528,7 @@ def _written_parameter(instruction: HloInstruction) -> int | None:
     written = instruction.operands[0]
     while written.opcode == Opcode.BITCAST and written.operands:
         written = written.operands[0]
-    return written.proto.parameter_number if written.opcode == Opcode.PARAMETER else None
+    return written.fields.parameter_number if written.opcode == Opcode.PARAMETER else None
 
 
 def _leaf(shape: Shape, target: Target | None) -> Leaf:

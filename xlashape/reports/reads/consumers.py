@@ -56,7 +56,7 @@ def _fused(computation: HloComputation) -> Iterator[str]:
         if each.opcode == Opcode.FUSION:
             yield from _fused(each.called_computations[0])
         else:
-            yield each.proto.opcode
+            yield each.fields.opcode
 
 
 def consumer_of(access: OperandIndexing, opcodes: frozenset[str], *, reads_again: bool) -> Consumer:

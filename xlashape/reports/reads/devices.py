@@ -119,27 +119,28 @@ def device_of(
 
 def _named(module: HloModule, file: str) -> tuple[Target, str]:
     has_fusions = False
-    for computation in module.proto.computations:
-        for each in computation.instructions:
-            if each.opcode == Opcode.FUSION:
-                if each.fusion_kind == "kInput":
-                    return GPU, f"fusion {each.name} of kind kInput"
-                has_fusions = True
-            tiles = each.shape.layout.tiles
-            if tiles and list(tiles[0].dimensions)[-1:] and tiles[0].dimensions[-1] % _LANES == 0:
+    for instruction in module.instructions():
+        each = instruction.details
+        if each.opcode == Opcode.FUSION:
+            if each.fusion_kind == "kInput":
+                return GPU, f"fusion {each.name} of kind kInput"
+            has_fusions = True
+        layout = instruction.shape.layout
+        if layout is not None and layout.tiles and layout.tiles[0].dimensions[-1:]:
+            if layout.tiles[0].dimensions[-1] % _LANES == 0:
                 return TPU, "layouts with tiles of 128 lanes"
-            if each.backend_config:
-                target = next((one for pattern, one in _CONFIGS if pattern.search(each.backend_config)), None)
-                if target is not None:
-                    return target, f"backend_config of {each.name}"
-            if each.opcode == Opcode.CUSTOM_CALL:
-                target = next((one for pattern, one in _CUSTOM_CALLS if pattern.match(each.custom_call_target)), None)
-                if target is not None:
-                    return target, f"custom call {each.custom_call_target}"
+        if each.backend_config:
+            target = next((one for pattern, one in _CONFIGS if pattern.search(each.backend_config)), None)
+            if target is not None:
+                return target, f"backend_config of {each.name}"
+        if each.opcode == Opcode.CUSTOM_CALL:
+            target = next((one for pattern, one in _CUSTOM_CALLS if pattern.match(each.custom_call_target)), None)
+            if target is not None:
+                return target, f"custom call {each.custom_call_target}"
     match = _FILE.search(Path(file).name) if file else None
     if match is not None:
         return (GPU if match[1].endswith("gpu") else Target.of(match[1])), "the name of the file"
-    if has_fusions and module.proto.HasField("schedule"):
+    if has_fusions and module.head.HasField("schedule"):
         return CPU, "a schedule and fusions without the backend_configs of GPUs and TPUs"
     return GPU, "assumed: the module names no device"
 

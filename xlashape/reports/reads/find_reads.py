@@ -184,7 +184,7 @@ class _Finder:
                 failure = error
                 rows, ways = [_failed(instruction, error)], []
             message = None if failure is None else failure.message
-            computation, opcode = instruction.computation.name, instruction.proto.opcode
+            computation, opcode = instruction.computation.name, instruction.fields.opcode
             write = Write(instruction.name, computation, opcode, shape, size, padding, message)
             yield _Part(rows, ways, write, failure)
 
@@ -217,11 +217,11 @@ class _Finder:
             if not self._is_one and self._output not in arrays:
                 return
             arrays = [self._output]
-        key = instruction.called_computations[0] if instruction.proto.opcode == "fusion" else instruction.proto.opcode
+        key = instruction.called_computations[0] if instruction.fields.opcode == "fusion" else instruction.fields.opcode
         opcodes = self._opcodes.get(key)
         if opcodes is None:
             opcodes = self._opcodes[key] = opcodes_within(instruction)
-        name, computation, opcode = instruction.name, instruction.computation.name, instruction.proto.opcode
+        name, computation, opcode = instruction.name, instruction.computation.name, instruction.fields.opcode
         source, op_name = source_of(instruction)
         outputs = leaves(instruction.shape)
         unbounded = is_unbounded(instruction.shape)
@@ -379,7 +379,7 @@ def _failed(instruction: HloInstruction, error: XlashapeError) -> Read:
     known: dict[str, Any] = dict.fromkeys(Read._fields)
     known["access"], known["reused_along"], known["error"] = ("unknown",), (), error.message
     known["instruction"], known["computation"] = instruction.name, instruction.computation.name
-    known["opcode"] = instruction.proto.opcode
+    known["opcode"] = instruction.fields.opcode
     known["source"], known["op_name"] = source_of(instruction)
     return Read(**known)
 

@@ -186,7 +186,7 @@ def _note(instruction: HloInstruction) -> str:
     opcode = instruction.opcode
     if opcode == Opcode.PARAMETER:
         return "its result has no memory of its own: it shares the caller's buffer"
-    if operation_of(instruction.proto.opcode).runs_called_instructions:
+    if operation_of(instruction.fields.opcode).runs_called_instructions:
         return f"its result has no memory of its own: the {opcode} shares buffers of what it calls"
     return f"its result has no memory of its own: the {opcode} shares the buffer of its operand"
 
@@ -444,7 +444,7 @@ def module_memory(module: HloModule, target: Target | None = None, origin: Any =
             for each, shape in found.donated
         ]
     )
-    donors = len(module.proto.buffer_donor.entries)
+    donors = len(module.head.buffer_donor.entries)
     forms = [module] if origin is None else [origin, module]
     return ModuleMemory(
         module.name,

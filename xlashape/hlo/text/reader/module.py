@@ -29,17 +29,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from google.protobuf.message import Message
+
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, ParseError
 from xlashape.hlo.module_proto.module_config import ModuleConfig
 from xlashape.hlo.module_proto.structure import post_order, roots
-from xlashape.hlo.module_proto.undecoded import undecoded_module
 from xlashape.hlo.text.reader.header import Header, StackFrames, parse_header
 from xlashape.hlo.text.reader.instruction import parse_body, parse_instruction_text
 from xlashape.hlo.text.reader.state import MAIN_THREAD, ParsedComputation, ParsedInstruction, ParsedShape, State
 from xlashape.hlo.tokens import KEYWORDS, NAME, RESERVED, SHAPE
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
-from xlashape.proto import coerce, xla
-from xlashape.proto.wire import VARINT, Fields, numbered_ids, sized, tag, varint
+from xlashape.proto import coerce, parse, xla
+from xlashape.proto.wire import VARINT, Fields, fields, numbered_ids, sized, tag, varint
 from xlashape.shape import Shape
 from xlashape.text import Source
 
@@ -91,13 +92,14 @@ _INSTRUCTION = Fields(xla.HloInstructionProto)
 _METADATA = Fields(xla.OpMetadata)
 _PROGRAM_SHAPE = Fields(xla.ProgramShapeProto)
 _COMPUTATIONS = _MODULE.tag("computations")
+_COMPUTATIONS_NUMBER = xla.HloModuleProto.COMPUTATIONS_FIELD_NUMBER
 _INSTRUCTIONS = _COMPUTATION.tag("instructions")
 _PARAMETER_NAMES = _PROGRAM_SHAPE.tag("parameter_names")
 _NAME = _INSTRUCTION.tag("name")
 _OPERAND_IDS = _INSTRUCTION.tag("operand_ids")
 _ID = tag(xla.HloInstructionProto.DESCRIPTOR.fields_by_name["id"].number, VARINT)
-_LENGTH_BYTES = 5
-"""Of the length of a computation, whose bytes are written before it is known."""
+_BLOCK = 1 << 16
+"""Bytes of instructions that protobuf brings into its form at once."""
 
 _STEPS_PER_INSTRUCTION = 5  # of the budget that `limits.spend` counts
 
@@ -149,9 +151,9 @@ def _executed(computation: ParsedComputation) -> Iterable[int]:
 
 def emit_computations(
     computations: Sequence[ParsedComputation], frames: StackFrames | None, *, scheduled: bool, single: bool = False
-) -> tuple[bytearray, list[str]]:
-    """Fields of the module: its computations, its tables and, if it is scheduled, its schedule. Also the computations'
-    final names.
+) -> tuple[bytearray, bytes, list[str]]:
+    """The field `computations` of the module, as protobuf writes it; its tables and, if it is scheduled, its schedule;
+    the computations' final names.
 
     Empties the computations as it goes, to save memory: their instructions are gone afterwards. `single` says that the
     text was one instruction: its computation, the last, then gets id 0 and is named first, before the computations that
@@ -171,34 +173,25 @@ def emit_computations(
         final_names.append(name)
         computation_id = ids[index]
         executed = _executed(computation)
+        data = _computation_bytes(computation, name, computation_id, tables)
         written += _COMPUTATIONS
-        at = len(written)
-        written += bytes(_LENGTH_BYTES)
-        _write_computation(written, computation, name, computation_id, tables)
-        written[at : at + _LENGTH_BYTES] = _length(len(written) - at - _LENGTH_BYTES)
+        written += varint(len(data))
+        written += data
         if scheduled and not computation.is_fusion:
             first = computation_id << 32
             instruction_ids = [first + index for index in executed]
             schedule.sequences[computation_id].instruction_ids.extend(instruction_ids)
-    for payload in tables.payloads:
-        written += _MODULE.message("payloads", payload)
+    rest = [_MODULE.message("payloads", payload) for payload in tables.payloads]
     if tables.frames.index.stack_frames:
-        written += _MODULE.message("stack_frame_index", tables.frames.index)
+        rest.append(_MODULE.message("stack_frame_index", tables.frames.index))
     if scheduled:
-        written += _MODULE.message("schedule", schedule)
-    return written, final_names
+        rest.append(_MODULE.message("schedule", schedule))
+    return written, b"".join(rest), final_names
 
 
-def _length(size: int) -> bytes:
-    """A length as a varint of _LENGTH_BYTES bytes."""
-    return bytes([*[size >> shift & 0x7F | 0x80 for shift in range(0, 7 * _LENGTH_BYTES - 7, 7)], size >> 28])
-
-
-def _write_computation(
-    written: bytearray, computation: ParsedComputation, name: str, computation_id: int, tables: _Tables
-) -> None:
-    """Adds a serialized HloComputationProto. Each instruction is given up when it is written: of a large
-    module there is no room for both."""
+def _computation_bytes(computation: ParsedComputation, name: str, computation_id: int, tables: _Tables) -> bytearray:
+    """A serialized HloComputationProto. Each instruction is given up when it is written: of a large module there is no
+    room for both. So protobuf gets them in blocks."""
     instructions, computation.instructions = computation.instructions, []
     first_id = computation_id << 32
     ids = numbered_ids(computation_id, len(instructions))
@@ -206,7 +199,8 @@ def _write_computation(
     names = [take(instruction.name) for instruction in instructions]
     parameters = [names[computation.parameters[number]] for number in range(len(computation.parameters))]
     signature = program_shape(instructions, computation, parameters)
-    written += _COMPUTATION.string("name", name)
+    data = bytearray()
+    block = bytearray(_COMPUTATION.string("name", name))
     for instruction in instructions:
         # Frames are numbered in the order of the instructions' ids.
         if instruction.frame:
@@ -218,21 +212,31 @@ def _write_computation(
         instruction, left[index] = left[index], None
         assert instruction is not None
         encoded_name = names[index].encode()
-        data = b"".join((_NAME, varint(len(encoded_name)), encoded_name, instruction.data, _ID, ids[index]))
+        content = b"".join((_NAME, varint(len(encoded_name)), encoded_name, instruction.data, _ID, ids[index]))
         if instruction.operands:
             operand_ids = b"".join([ids[operand] for operand in instruction.operands])
-            data = b"".join((data, _OPERAND_IDS, varint(len(operand_ids)), operand_ids))
+            content = b"".join((content, _OPERAND_IDS, varint(len(operand_ids)), operand_ids))
         if instruction.is_linked:
-            data += _references(instruction, first_id, tables)
-        written += _INSTRUCTIONS
-        written += varint(len(data))
-        written += data
-    written += _COMPUTATION.message("program_shape", signature)
-    written += _COMPUTATION.integer("id", computation_id)
-    written += _COMPUTATION.integer("root_id", first_id | computation.root)
-    written += _COMPUTATION.integer("is_fusion_computation", computation.is_fusion)
+            content += _references(instruction, first_id, tables)
+        block += _INSTRUCTIONS
+        block += varint(len(content))
+        block += content
+        if len(block) > _BLOCK:
+            data += _normal(xla.HloComputationProto, block)
+            block.clear()
+    block += _COMPUTATION.message("program_shape", signature)
+    block += _COMPUTATION.integer("id", computation_id)
+    block += _COMPUTATION.integer("root_id", first_id | computation.root)
+    block += _COMPUTATION.integer("is_fusion_computation", computation.is_fusion)
     if computation.thread != MAIN_THREAD:
-        written += _COMPUTATION.string("execution_thread", computation.thread)
+        block += _COMPUTATION.string("execution_thread", computation.thread)
+    data += _normal(xla.HloComputationProto, block)
+    return data
+
+
+def _normal(message: type[Message], data: bytearray) -> bytes:
+    """The fields in the order of their numbers, the pieces of each submessage in one."""
+    return parse(message, bytes(data)).SerializeToString()
 
 
 def _references(instruction: ParsedInstruction, first_id: int, tables: _Tables) -> bytes:
@@ -288,25 +292,20 @@ def parse_module(text: str | Source) -> xla.HloModuleProto:
     >>> proto.name, [instruction.name for instruction in proto.computations[0].instructions]
     ('module_main', ['p', 'n'])
     """
-    return parse_text(text)[0]
+    return coerce(xla.HloModuleProto, parse_text(text)[0])
 
 
-def parse_text(
-    text: str | Source, *, elided_values: bool = True, is_decoded: bool = True
-) -> tuple[xla.HloModuleProto, ModuleConfig]:
-    """The module that a text describes, and what it says that the proto cannot hold. Raises ParseError as
-    `parse_module` does.
+def parse_text(text: str | Source, *, elided_values: bool = True) -> tuple[bytes, ModuleConfig]:
+    """The module that a text describes, as protobuf serializes its HloModuleProto, and what it says that the proto
+    cannot hold. Raises ParseError as `parse_module` does.
 
-    `elided_values` says whether elided constants get made-up values, as XLA gives them, or no literal. Without
-    `is_decoded` the module is one of `xlashape.hlo.module_proto.undecoded`.
+    `elided_values` says whether elided constants get made-up values, as XLA gives them, or no literal.
     """
     source = text if isinstance(text, Source) else Source(text)
-    return _parse(source, is_recovery_module=False, elided_values=elided_values, is_decoded=is_decoded)
+    return _parse(source, is_recovery_module=False, elided_values=elided_values)
 
 
-def _parse(
-    source: Source, *, is_recovery_module: bool, elided_values: bool, is_decoded: bool = True
-) -> tuple[xla.HloModuleProto, ModuleConfig]:
+def _parse(source: Source, *, is_recovery_module: bool, elided_values: bool) -> tuple[bytes, ModuleConfig]:
     state = State(source, elided_values=elided_values)
     cursor = state.cursor
     cursor.skip_space()
@@ -320,14 +319,16 @@ def _parse(
         entry = _single(state)
     state.raise_errors()
     config = ModuleConfig(**({} if header is None else header.config), channels_0=tuple(state.channels_0))
-    data = _emit(state, header, entry)
-    proto = coerce(xla.HloModuleProto, data) if is_decoded else undecoded_module(data)
+    computations, head = _emit(state, header, entry)
     if header is not None and header.recoveries:
         if is_recovery_module and any(recovery.module for recovery in header.recoveries):
             at = next(recovery.at for recovery in header.recoveries if recovery.module)
             raise cursor.error("a recovery module has a recovery table of its own", at=at)
-        _add_recoveries(state, header, proto)
-    return proto, config
+        _add_recoveries(state, header, head)
+    # Fields of smaller numbers come first.
+    data = head.SerializeToString()
+    at = next((start for number, _, start, _, _ in fields(data) if number > _COMPUTATIONS_NUMBER), len(data))
+    return b"".join((data[:at], computations, data[at:])), config
 
 
 def _accept_keyword(state: State, word: str) -> bool:
@@ -474,8 +475,8 @@ def _single(state: State) -> int:
 # -- the message ----------------------------------------------------------------------------
 
 
-def _emit(state: State, header: Header | None, entry: int) -> bytearray:
-    """The bytes of the message, apart from the recovery table."""
+def _emit(state: State, header: Header | None, entry: int) -> tuple[bytearray, xla.HloModuleProto]:
+    """The field `computations`, and a message of the others apart from the recovery table."""
     main = state.computations[entry]
     single = header is None and main.name == "_"
     pieces: list[bytes] = []
@@ -490,7 +491,7 @@ def _emit(state: State, header: Header | None, entry: int) -> bytearray:
         pieces.append(_host_shape(parameters, root_shape))
         result = root_shape.shape
     pieces.append(_buffers(state, header, result))
-    written, names = emit_computations(
+    computations, tables, names = emit_computations(
         state.computations,
         None if header is None else header.frames,
         scheduled=single or (header is not None and header.scheduled),
@@ -501,8 +502,7 @@ def _emit(state: State, header: Header | None, entry: int) -> bytearray:
     pieces.append(_MODULE.string("entry_computation_name", names[entry]))
     pieces.append(_MODULE.integer("entry_computation_id", 0 if single else entry))
     pieces.append(header.data if header is not None else _MODULE.message("frontend_attributes", b""))
-    written += b"".join(pieces)
-    return written
+    return computations, parse(xla.HloModuleProto, b"".join([*pieces, tables]))
 
 
 def _host_shape(parameters: list[ParsedShape], result: ParsedShape) -> bytes:
@@ -552,8 +552,7 @@ def _add_recoveries(state: State, header: Header, proto: xla.HloModuleProto) -> 
             continue
         try:
             source = Source(recovery.module, state.source.name)
-            entry.recovery_module.CopyFrom(
-                _parse(source, is_recovery_module=True, elided_values=state.elided.is_filled)[0]
-            )
+            data, _ = _parse(source, is_recovery_module=True, elided_values=state.elided.is_filled)
+            entry.recovery_module.MergeFromString(data)
         except (InvalidArgumentError, InvalidModuleError) as error:
             raise state.cursor.error(f"the recovery module: {error.message}", at=recovery.at) from error

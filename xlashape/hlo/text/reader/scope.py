@@ -106,5 +106,5 @@ def _add_parameter(computation: ParsedComputation, name: str, shape: xla.ShapePr
 
 
 def _module(state: State) -> xla.HloModuleProto:
-    data, _ = emit_computations(state.computations, None, scheduled=False)
-    return coerce(xla.HloModuleProto, data)
+    computations, tables, _ = emit_computations(state.computations, None, scheduled=False)
+    return coerce(xla.HloModuleProto, computations + tables)

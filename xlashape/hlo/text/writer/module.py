@@ -24,8 +24,8 @@ from typing import Any, Final, Protocol
 from google.protobuf.message import Message
 
 from xlashape.errors import InvalidModuleError, LimitExceededError, XlashapeError
+from xlashape.hlo.module_proto.compact import Held
 from xlashape.hlo.module_proto.module_config import ModuleConfig
-from xlashape.hlo.module_proto.schema_compat import decode
 from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.text.writer.line import LineWriter
 from xlashape.hlo.text.writer.printed_module import PrintedModule, PrintOptions
@@ -35,7 +35,7 @@ from xlashape.hlo.values.aliasing import ALIAS_KINDS
 from xlashape.hlo.values.metadata import debug_attributes_text, original_array_text
 from xlashape.hlo.values.plain import frontend_attributes_text
 from xlashape.limits import check
-from xlashape.proto import xla
+from xlashape.proto import coerce, xla
 
 _MAX_BODY_LEVELS: Final = 100
 _MAX_BODIES: Final = 1 << 20
@@ -191,10 +191,10 @@ _MAX_RECOVERY_DEPTH: Final = 20
 
 
 class ModuleView(Protocol):
-    """A module with a proto and what its head says beyond the proto, such as HloModule."""
+    """A module and what its head says beyond the proto, such as HloModule."""
 
     @property
-    def proto(self) -> xla.HloModuleProto:
+    def held(self) -> Held:
         """The module itself."""
         ...
 
@@ -205,13 +205,13 @@ class ModuleView(Protocol):
 
 
 def module_text(
-    module: ModuleView | Message | bytes,
+    module: ModuleView | Held | Message | bytes,
     style: str | PrintOptions = "default",
     *,
     config: ModuleConfig | None = None,
     **changes: Any,
 ) -> str:
-    """The text of a module: an HloModule, an HloModuleProto or its bytes.
+    """The text of a module: an HloModule, what it holds, an HloModuleProto or its bytes.
 
     `style` is a PrintOptions or the name of one: default, short_parsable, canonical, fingerprint; `changes` are single
     options. `config` is what the head says beyond the proto; an HloModule brings its own.
@@ -228,14 +228,18 @@ def module_text(
     }
     """
     options = PrintOptions.of(style, **changes)
-    if isinstance(module, (bytes, Message)):
+    if isinstance(module, bytes):
+        module = Held.of_bytes(module)
+    elif isinstance(module, Message):
+        module = Held.of_message(coerce(xla.HloModuleProto, module))
+    if isinstance(module, Held):
         return _module_text(module, options, 0, config or ModuleConfig())
-    return _module_text(module.proto, options, 0, config or module.config)
+    return _module_text(module.held, options, 0, config or module.config)
 
 
-def _module_text(module: Message | bytes, options: PrintOptions, depth: int, config: ModuleConfig) -> str:
-    proto, _ = decode(xla.HloModuleProto, module)
-    printed = PrintedModule(proto, options, module if isinstance(module, bytes) else None, config.channels_0)
+def _module_text(module: Held, options: PrintOptions, depth: int, config: ModuleConfig) -> str:
+    proto = module.head
+    printed = PrintedModule(module, options, config.channels_0)
     writer = ComputationWriter(printed)
     tab = "  " * options.indent_amount
     parts = [tab + _header(proto, printed, config), *_recovery_table(proto, options, depth)]
@@ -269,11 +273,11 @@ def _module_text(module: Message | bytes, options: PrintOptions, depth: int, con
 def printed_module(module: ModuleView, style: str | PrintOptions = "default", **changes: Any) -> PrintedModule:
     """What `computation_text` and `instruction_text` share: it is worth keeping while several texts are made with the
     same options."""
-    return PrintedModule(module.proto, PrintOptions.of(style, **changes), None, module.config.channels_0)
+    return PrintedModule(module.held, PrintOptions.of(style, **changes), module.config.channels_0)
 
 
 def computation_text(module: xla.HloModuleProto, printed: PrintedModule, index: int) -> str:
-    """The text of one computation, from its name, or ENTRY, to its closing brace."""
+    """The text of one computation, from its name, or ENTRY, to its closing brace. `module` is the head of the module."""
     computation = printed.computations[index]
     is_entry = computation.id == module.entry_computation_id & LOCAL_ID
     order = _scheduled(computation, _schedules(module).get(computation.id))
@@ -341,7 +345,7 @@ def _recovery_table(proto: xla.HloModuleProto, options: PrintOptions, depth: int
         lines.append(f"{tab}  {{{old}}} : {{{new}}}{',' if has_module else ''}")
         if has_module:
             inner = PrintOptions(indent_amount=options.indent_amount + 2)
-            text = _module_text(entry.recovery_module, inner, depth + 1, ModuleConfig())
+            text = _module_text(Held.of_message(entry.recovery_module), inner, depth + 1, ModuleConfig())
             # The text is a string over several lines: quotes and backslashes are escaped, line ends are not.
             lines += [f'{tab}  "', text.replace("\\", "\\\\").replace('"', '\\"'), f'{tab}  "']
     return [*lines, "}", ""]

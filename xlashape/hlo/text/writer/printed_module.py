@@ -22,6 +22,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
+from xlashape.hlo.module_proto.compact import Held
 from xlashape.hlo.module_proto.structure import LOCAL_ID, call_order, post_order, roots
 from xlashape.hlo.ops.async_chain import find_origin
 from xlashape.hlo.ops.opcode import Opcode
@@ -30,7 +31,7 @@ from xlashape.hlo.text.writer.templates import InstructionTemplate, PrintedCompu
 from xlashape.hlo.tokens import escape, safe_name, without_suffix
 from xlashape.hlo.values.attribute import ABSENT
 from xlashape.hlo.values.metadata import metadata_text
-from xlashape.proto import xla
+from xlashape.proto import parse, xla
 from xlashape.shape import Shape
 from xlashape.shape.text.shape import shape_text
 
@@ -241,21 +242,20 @@ class PrintedModule:
 
     def __init__(
         self,
-        module: xla.HloModuleProto,
+        module: Held,
         options: PrintOptions,
-        data: bytes | None = None,
         channels_0: Iterable[str] = (),
     ) -> None:
-        """`data` is the module serialized, for callers that have it."""
+        head = module.head
         self.options = options
         self.channels_0 = frozenset(channels_0) if options.print_extra_attributes else frozenset[str]()
         """The instructions that are written with channel_id=0."""
-        self.computations = read_computations(module if data is None else data)
-        self.payloads: Sequence[bytes] = list(module.payloads)
+        self.computations = read_computations(module.module_bytes())
+        self.payloads: Sequence[bytes] = list(head.payloads)
         self.percent = "%" if options.print_percent else ""
         self.names = self._shown([computation.name for computation in self.computations])
         """The names of the computations."""
-        self.frames = FrameTables(module.stack_frame_index, self._used_frames() if options.print_metadata else ())
+        self.frames = FrameTables(head.stack_frame_index, self._used_frames() if options.print_metadata else ())
         self.shapes_with_layout = _TextByBytes(lambda data: str(Shape.from_proto(data)))
         self.shapes_without_layout = _TextByBytes(lambda data: shape_text(Shape.from_proto(data), layout=False))
         self.shapes = self.shapes_with_layout if options.include_layout_in_shapes else self.shapes_without_layout
@@ -273,7 +273,7 @@ class PrintedModule:
     def _metadata_text(self, data: bytes) -> str:
         if data in (ABSENT, b""):
             return ""
-        message = xla.OpMetadata.FromString(data)
+        message = parse(xla.OpMetadata, data)
         text = metadata_text(message, self.frames.number(message.stack_frame_id), self.payloads)
         return f", metadata={{{text}}}" if text else ""
 
@@ -286,7 +286,7 @@ class PrintedModule:
             ):
                 if data not in seen:
                     seen.add(data)
-                    yield xla.OpMetadata.FromString(data).stack_frame_id
+                    yield parse(xla.OpMetadata, data).stack_frame_id
 
     def _shown(self, names: list[str]) -> list[str]:
         if self.options.print_ids:

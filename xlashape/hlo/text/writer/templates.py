@@ -16,67 +16,42 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any, Final
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.message import EncodeError
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo.module_proto.schema_compat import DOT_SPARSITY
+from xlashape.hlo.module_proto.compact import add_message, message_classes
+from xlashape.hlo.module_proto.schema_compat import DOT_SPARSITY, decode
 from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.operation import Contents
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.hlo.values.attribute import ABSENT
-from xlashape.proto import is_repeated, xla
+from xlashape.proto import parse, xla
 
 _Field = descriptor_pb2.FieldDescriptorProto
 _OWN: Final = ("name", "id", "operand_ids", "metadata")
 _COMPUTATION: Final = ("name", "id", "root_id", "execution_thread", "instructions")
 
 
-def _message(name: str, descriptor: Descriptor, only: tuple[str, ...], parts: dict[str, str]) -> Any:
-    """The type of a message with the fields of `descriptor`, or those of `only`. `parts` are fields that stay messages,
-    with their types."""
-    made = descriptor_pb2.DescriptorProto(name=name)
-    for field in descriptor.fields:
-        if only and field.name not in only:
-            continue
-        repeated = is_repeated(field)
-        copy = made.field.add(
-            name=field.name,
-            number=field.number,
-            label=_Field.LABEL_REPEATED if repeated else _Field.LABEL_OPTIONAL,
-        )
-        if field.name in parts:
-            copy.type, copy.type_name = _Field.TYPE_MESSAGE, f".xlashape.writer.{parts[field.name]}"
-        elif field.type == FieldDescriptor.TYPE_MESSAGE:
-            copy.type = _Field.TYPE_BYTES
-            if not repeated:
-                copy.default_value = ABSENT.decode()
-        elif field.type == FieldDescriptor.TYPE_ENUM:
-            copy.type = _Field.TYPE_INT32
-        else:
-            copy.type = field.type  # pyright: ignore[reportAttributeAccessIssue] # the same numbers
-    return made
-
-
 def _make_classes() -> tuple[Any, Any]:
     """The message classes of a module and of a template."""
-    file = descriptor_pb2.FileDescriptorProto(name="xlashape/writer.proto", package="xlashape.writer", syntax="proto2")
+    file = descriptor_pb2.FileDescriptorProto(name="writer.proto", package="xlashape.writer", syntax="proto2")
     instruction = xla.HloInstructionProto.DESCRIPTOR
-    template = file.message_type.add()
-    template.CopyFrom(_message("Template", instruction, (), {}))
+    template = add_message(file, "Template", instruction)
+    for field in template.field:
+        if field.type == _Field.TYPE_BYTES and field.label == _Field.LABEL_OPTIONAL and _is_message(instruction, field):
+            field.default_value = ABSENT.decode()
     template.field.add(name="dot_sparsity", number=DOT_SPARSITY, label=_Field.LABEL_REPEATED, type=_Field.TYPE_BYTES)
-    file.message_type.add().CopyFrom(_message("Instruction", instruction, _OWN, {}))
-    computation = _message(
-        "Computation", xla.HloComputationProto.DESCRIPTOR, _COMPUTATION, {"instructions": "Instruction"}
-    )
-    file.message_type.add().CopyFrom(computation)
-    module = _message("Module", xla.HloModuleProto.DESCRIPTOR, ("computations",), {"computations": "Computation"})
-    file.message_type.add().CopyFrom(module)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    module_class = message_factory.GetMessageClass(pool.FindMessageTypeByName("xlashape.writer.Module"))
-    return module_class, message_factory.GetMessageClass(pool.FindMessageTypeByName("xlashape.writer.Template"))
+    add_message(file, "Instruction", instruction, _OWN)
+    computation = xla.HloComputationProto.DESCRIPTOR
+    add_message(file, "Computation", computation, _COMPUTATION, {"instructions": "Instruction"})
+    add_message(file, "Module", xla.HloModuleProto.DESCRIPTOR, ("computations",), {"computations": "Computation"})
+    module_class, template_class = message_classes(file, "Module", "Template")
+    return module_class, template_class
+
+
+def _is_message(descriptor: Descriptor, field: descriptor_pb2.FieldDescriptorProto) -> bool:
+    return descriptor.fields_by_number[field.number].type == FieldDescriptor.TYPE_MESSAGE
 
 
 class InstructionTemplate:
@@ -184,6 +159,7 @@ class PrintedComputation:
             rest = instruction.SerializePartialToString()
             template = templates.get(rest)
             if template is None:
+                decode(xla.HloInstructionProto, rest)  # finds attributes whose bytes are broken
                 template = templates[rest] = InstructionTemplate(template_class.FromString(rest))
             self.templates.append(template)
             if template.is_notable:
@@ -220,12 +196,9 @@ _own_fields: Final = attrgetter("id", "name", "operand_ids", "metadata")
 _classes: Final = _make_classes()
 
 
-def read_computations(module: xla.HloModuleProto | bytes) -> list[PrintedComputation]:
-    """The computations of a module or of its bytes; InvalidModuleError if it cannot be serialized (beyond 2 GiB)."""
+def read_computations(module: bytes) -> list[PrintedComputation]:
+    """The computations of a serialized module. Raises DecodeError for broken bytes."""
     module_class, template_class = _classes
-    try:
-        source = module_class.FromString(module if isinstance(module, bytes) else module.SerializePartialToString())
-    except (EncodeError, ValueError) as error:
-        raise InvalidModuleError(f"the module cannot be serialized: {error}") from error
+    source = parse(module_class, module)
     templates: dict[bytes, InstructionTemplate] = {}
     return [PrintedComputation(computation, templates, template_class) for computation in source.computations]

@@ -108,7 +108,7 @@ class ValueNumbers:
         if number is None:
             computed_by, computed_leaf = value
             key: object = (id(computed_by), computed_leaf)
-            proto = computed_by.proto
+            proto = computed_by.details
             # A constant array may be large: it is equal to itself alone.
             is_array_constant = proto.opcode == Opcode.CONSTANT and bool(computed_by.shape.dimensions)
             if proto.opcode in _COMPARED and not is_array_constant and depth < MAX_DEPTH:
@@ -123,7 +123,7 @@ class ValueNumbers:
     def _origin(self, instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int]:
         """Where a value is computed, seen from within the fusions and calls that it is handed to."""
         computed_by, leaf = origin(instruction, leaf)
-        while computed_by.proto.opcode == Opcode.PARAMETER and computed_by.computation is not self._body:
+        while computed_by.fields.opcode == Opcode.PARAMETER and computed_by.computation is not self._body:
             caller = self._caller(computed_by.computation)
             if caller is None or not 0 <= computed_by.parameter_number < len(caller.operands):
                 break
@@ -148,7 +148,7 @@ class ValueNumbers:
             seen, pending = {self._body}, [self._body]
             while pending:
                 for instruction in pending.pop().instructions:
-                    is_plain_call = instruction.proto.opcode in (Opcode.FUSION, Opcode.CALL)
+                    is_plain_call = instruction.fields.opcode in (Opcode.FUSION, Opcode.CALL)
                     for called in instruction.called_computations:
                         is_only = called not in self._callers and is_plain_call
                         self._callers[called] = instruction if is_only else None

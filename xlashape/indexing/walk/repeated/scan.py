@@ -84,7 +84,7 @@ class Scan:
         self.compose = compose
         self.is_followed = known.contents.instructions <= MAX_INSTRUCTIONS
         """Whether the maps of the body are followed, instead of the dependencies between arrays alone."""
-        proto = instruction.proto
+        proto = instruction.details
         self.body = instruction.called_computations[0]
         self.is_reverse = proto.is_reverse
         operands = [self._sizes(operand) for operand in instruction.operands]

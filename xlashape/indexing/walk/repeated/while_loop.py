@@ -78,7 +78,7 @@ def trip_count(loop: HloInstruction, body: HloComputation, condition: HloComputa
     >>> trip_count(loop, *loop.called_computations)
     5
     """
-    stated = _stated(loop.proto.backend_config)
+    stated = _stated(loop.details.backend_config)
     return _counted(loop, body, condition) if stated is None else stated
 
 
@@ -106,15 +106,15 @@ def _counted(loop: HloInstruction, body: HloComputation, condition: HloComputati
     leaf.
     """
     test, _ = origin(condition.root, 0)
-    if test.proto.opcode != Opcode.COMPARE or len(test.operands) != 2:
+    if test.fields.opcode != Opcode.COMPARE or len(test.operands) != 2:
         return None
-    direction = test.proto.comparison_direction
+    direction = test.details.comparison_direction
     (left, leaf), (right, right_leaf) = (origin(operand, 0) for operand in test.operands)
-    if right.proto.opcode == Opcode.PARAMETER:
+    if right.fields.opcode == Opcode.PARAMETER:
         left, leaf, right = right, right_leaf, left
         direction = _MIRRORED.get(direction, "")
     limit = scalar_value(right)
-    if left.proto.opcode != Opcode.PARAMETER or limit is None:
+    if left.fields.opcode != Opcode.PARAMETER or limit is None:
         return None
     start = scalar_value(origin(loop.operands[0], leaf)[0])
     step = _increment(body, leaf)
@@ -127,14 +127,14 @@ def _counted(loop: HloInstruction, body: HloComputation, condition: HloComputati
 def _increment(body: HloComputation, leaf: int) -> int | None:
     """The constant that an iteration adds to a leaf of the state; None where it does anything else."""
     new_value, _ = origin(body.root, leaf)
-    opcode = new_value.proto.opcode
+    opcode = new_value.fields.opcode
     if opcode not in (Opcode.ADD, Opcode.SUBTRACT) or len(new_value.operands) != 2:
         return None
     (left, left_leaf), (right, right_leaf) = (origin(operand, 0) for operand in new_value.operands)
-    if opcode == Opcode.ADD and right.proto.opcode == Opcode.PARAMETER:
+    if opcode == Opcode.ADD and right.fields.opcode == Opcode.PARAMETER:
         left, left_leaf, right = right, right_leaf, left
     amount = scalar_value(right)
-    if left.proto.opcode != Opcode.PARAMETER or left_leaf != leaf or amount is None:
+    if left.fields.opcode != Opcode.PARAMETER or left_leaf != leaf or amount is None:
         return None
     return amount if opcode == Opcode.ADD else -amount
 
