@@ -32,11 +32,12 @@ class Draft:
 
     def __init__(self, module: HloModule) -> None:
         self.hlo_proto = xla.HloProto()
-        if module.hlo_proto is not None:
-            self.hlo_proto.CopyFrom(module.hlo_proto)
-        self.hlo_proto.hlo_module.CopyFrom(module.proto)
+        held = module.held.decoded()
+        if held.program is not None:
+            self.hlo_proto.CopyFrom(held.program)
+        self.hlo_proto.hlo_module.CopyFrom(held.message)
         self.proto = self.hlo_proto.hlo_module
-        self._had_hlo_proto = module.hlo_proto is not None
+        self._had_hlo_proto = held.is_program
         self._config = module.config
         self._by_name: dict[str, _Entry] | None = None
         self._highest: int | None = None

@@ -95,7 +95,7 @@ def verify(
     config = UNSAID
     if isinstance(module, HloModule):
         # A view keeps what it has decoded; the proto may have changed since.
-        module, config = module.proto, module.config
+        module, config = module.held.message, module.config
     proto, _ = decode(xla.HloModuleProto, module)
     try:
         structure.check_module(proto)
