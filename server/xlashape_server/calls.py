@@ -73,67 +73,40 @@ class Call(Turn):
     block of the call.
     """
 
-    __slots__ = (
-        "_caller",
-        "_cpu_started",
-        "_ended_parts",
-        "_identify",
-        "_places",
-        "_watch",
-        "account",
-        "code",
-        "cut_off",
-        "deadline",
-        "is_conversation",
-        "is_endless",
-        "is_over",
-        "lease",
-        "name",
-        "receive_seconds",
-        "refusal",
-        "span",
-        "stage",
-        "stage_end",
-        "started",
-    )
+    _caller: Caller | None = None
+    _cpu_started = 0.0
+    account: Account | None = None
+    """The account of the caller, where callers are authenticated."""
+    code: int = code_pb2.CANCELLED
+    """What the call ends with, a code of google.rpc: CANCELLED until it is answered or refused."""
+    span: CallSpan | None = None
+    """Where it is traced."""
+    is_conversation = False
+    """Whether it computes for each message of its caller, and takes a turn when that has come."""
+    is_endless = False
+    """Whether it may take as long as its caller likes."""
+    is_over = False
+    """Whether the transport has ended: the caller has the answer, or has cancelled, or was cut off."""
+    refusal: LimitExceededError | None = None
+    """The error that the call raises at its next checkpoint."""
+    stage = "working"
 
     def __init__(
         self, name: str, identify: Callable[[], Caller], seconds: float, cut_off: CutOff, watch: Watch
     ) -> None:
-        self._turns = watch.turns
-        self._gate = None
-        self._is_open = False
-        self.turn_end = 0.0
-        self.is_large = False
-        self._watch = watch
+        self.name = name
         self._identify = identify
-        self._caller: Caller | None = None
+        self.cut_off = cut_off
+        self._watch = watch
+        self._turns = watch.turns
+        self.lease = Lease(watch.memory)
+        self.receive_seconds = watch.receive_seconds
+        """How long its caller may take to send the first message."""
         self._places: list[tuple[Places, bool]] = []
         self._ended_parts = itertools.count(1)
-        self.account: Account | None = None
-        """The account of the caller, where callers are authenticated."""
-        self._cpu_started = 0.0
-        self.name = name
-        self.code: int = code_pb2.CANCELLED
-        """What the call ends with, a code of google.rpc: CANCELLED until it is answered or refused."""
-        self.span: CallSpan | None = None
-        """Where it is traced."""
-        self.is_conversation = False
-        """Whether it computes for each message of its caller, and takes a turn when that has come."""
-        self.is_endless = False
-        """Whether it may take as long as its caller likes."""
         self.started = now = time.monotonic()
         self.deadline = now + seconds
         """A time of time.monotonic()."""
-        self.cut_off = cut_off
-        self.receive_seconds = watch.receive_seconds
-        """How long its caller may take to send the first message."""
-        self.is_over = False
-        """Whether the transport has ended: the caller has the answer, or has cancelled, or was cut off."""
-        self.refusal: LimitExceededError | None = None
-        """The error that the call raises at its next checkpoint."""
-        self.lease: Lease = Lease(watch.memory)
-        self.stage = "working"
         self.stage_end = self.deadline + _MARGIN_SECONDS
 
     @property

@@ -107,16 +107,25 @@ class Guard:
         the caller is the one that they say, and UnauthenticatedError or PermissionDeniedError is raised if it may not
         call. `system` is what traces call its protocol.
         """
-        if self.traces is None or headers is None:
-            return self._admit(name, identify, seconds, cut_off, places, headers, endless=endless)
-        span = self.traces.begin(name, headers, system, lambda: identify().connection)
+        span = None
+        if self.traces is not None and headers is not None:
+            span = self.traces.begin(name, headers, system, lambda: identify().connection)
+        account: Account | None = None
         try:
-            call = self._admit(name, identify, seconds, cut_off, places, headers, endless=endless)
+            if self._asks_who:
+                shown = _shown(headers() if headers is not None else None)
+                caller = self._proxies.behind(identify(), shown)
+                if self._gate is not None:
+                    caller, account = self._gate.admit(name, caller, shown.get("authorization"))
+                identify = partial(_itself, caller)
+            limit = _ENDLESS_SECONDS if endless else self._max_seconds
+            limit = limit if seconds is None else min(seconds, limit)
+            call = self.watch.admit(name, identify, limit, cut_off, self._ordinary if places is None else places)
         except Exception as error:
             if span is not None:
                 self._refuse_span(span, error)
             raise
-        call.span = span
+        call.account, call.span, call.is_endless = account, span, endless
         return call
 
     def _refuse_span(self, span: CallSpan, error: Exception) -> None:
@@ -124,31 +133,6 @@ class Guard:
         status = status_of(error) if isinstance(error, XlashapeError) else None
         span.failed(status.message if status is not None else str(error), None if status is not None else error)
         span.end(status.code if status is not None else code_pb2.INTERNAL)
-
-    def _admit(
-        self,
-        name: str,
-        identify: Callable[[], Caller],
-        seconds: float | None,
-        cut_off: CutOff,
-        places: tuple[Places, ...] | None,
-        headers: Callable[[], Headers | None] | None,
-        *,
-        endless: bool,
-    ) -> Call:
-        account: Account | None = None
-        if self._asks_who:
-            shown = _shown(headers() if headers is not None else None)
-            caller = self._proxies.behind(identify(), shown)
-            if self._gate is not None:
-                caller, account = self._gate.admit(name, caller, shown.get("authorization"))
-            identify = partial(_itself, caller)
-        limit = _ENDLESS_SECONDS if endless else self._max_seconds
-        limit = limit if seconds is None else min(seconds, limit)
-        call = self.watch.admit(name, identify, limit, cut_off, self._ordinary if places is None else places)
-        call.account = account
-        call.is_endless = endless
-        return call
 
     def message(self, call: Call, data: bytes, most: int | None = None) -> bytes:
         """A request message: decompressed if needed, with its memory reserved. LimitExceededError if it is too large.

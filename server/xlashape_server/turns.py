@@ -217,18 +217,15 @@ class Turn(ABC):
     `check` is called while the call waits. It raises if the call must stop.
     """
 
-    __slots__ = ("_gate", "_is_open", "_turns", "is_large", "turn_end")
-
-    def __init__(self, turns: Turns) -> None:
-        self._turns = turns
-        self.is_large = False
-        """Whether the call takes long turns from the beginning: even to decode its request takes as long as many small
-        calls.
-        """
-        self._gate: _Gate | None = None
-        self._is_open = False
-        self.turn_end = 0.0
-        """When the turn is over, a time of time.monotonic()."""
+    _turns: Turns
+    _gate: _Gate | None = None
+    _is_open = False
+    is_large = False
+    """Whether the call takes long turns from the beginning: even to decode its request takes as long as many small
+    calls.
+    """
+    turn_end = 0.0
+    """When the turn is over, a time of time.monotonic()."""
 
     @property
     @abstractmethod

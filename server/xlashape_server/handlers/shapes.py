@@ -4,6 +4,7 @@ memory.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 
@@ -58,49 +59,45 @@ class ShapeHandlers:
 
     def describe_shape(self, data: bytes, deadline: float | None = None) -> bytes:
         """DescribeShape."""
-        if len(data) <= _SMALL_BYTES:
-            return self._describe_shape(data)
-        with budget(deadline=deadline, subject="a batch of shapes"):
-            return self._describe_shape(data)
-
-    def _describe_shape(self, data: bytes) -> bytes:
-        request = decoded(v1.DescribeShapeRequest, data)
-        batch(len(request.shapes), self._max_batch, "shapes")
-        pointer_size = _pointer_size(request.pointer_size)
-        described: list[bytes] = []
-        for i, value in enumerate(request.shapes):
-            if i:
-                spend(256)
-            shape = shape_of(value, ("shapes", i), self._config)
-            try:
-                described.append(_description(shape, pointer_size))
-            except XlashapeError as error:
-                raise placed(error, ("shapes", i)) from None
-        return b"".join(described)
+        return self._of_each(v1.DescribeShapeRequest, _description, data, deadline)
 
     def byte_size(self, data: bytes, deadline: float | None = None) -> bytes:
         """ByteSize."""
-        if len(data) <= _SMALL_BYTES:
-            return self._byte_size(data)
-        with budget(deadline=deadline, subject="shapes"):
-            return self._byte_size(data)
+        return self._of_each(v1.ByteSizeRequest, _sizes, data, deadline)
 
-    def _byte_size(self, data: bytes) -> bytes:
-        request = decoded(v1.ByteSizeRequest, data)
+    def _of_each(
+        self,
+        kind: type[v1.DescribeShapeRequest] | type[v1.ByteSizeRequest],
+        made: Callable[[Shape, int], bytes],
+        data: bytes,
+        deadline: float | None,
+    ) -> bytes:
+        """The response to a request about shapes: what is made of each of them."""
+        if len(data) <= _SMALL_BYTES:
+            return self._parts(kind, made, data)
+        with budget(deadline=deadline, subject="shapes"):
+            return self._parts(kind, made, data)
+
+    def _parts(
+        self,
+        kind: type[v1.DescribeShapeRequest] | type[v1.ByteSizeRequest],
+        made: Callable[[Shape, int], bytes],
+        data: bytes,
+    ) -> bytes:
+        request = decoded(kind, data)
         shapes = request.shapes
         pointer_size = _pointer_size(request.pointer_size)
-        if len(shapes) > 1:
-            batch(len(shapes), self._max_batch, "shapes")
-        sizes: list[v1.ShapeSize] = []
+        batch(len(shapes), self._max_batch, "shapes")
+        parts: list[bytes] = []
         for i, value in enumerate(shapes):
             if i:
                 spend(256)
             shape = shape_of(value, ("shapes", i), self._config)
             try:
-                sizes.append(size_of(shape, pointer_size))
+                parts.append(made(shape, pointer_size))
             except XlashapeError as error:
                 raise placed(error, ("shapes", i)) from None
-        return v1.ByteSizeResponse(sizes=sizes).SerializeToString()
+        return b"".join(parts)
 
     def linear_index(self, data: bytes, deadline: float | None = None) -> bytes:
         """LinearIndex."""
@@ -125,7 +122,7 @@ class ShapeHandlers:
                 positions.append(tiling.linear_index(shape, numbers[row * rank : row * rank + rank]))
         except XlashapeError as error:
             raise _of_row(error, shape, len(positions)) from None  # so many rows before it were right
-        return v1.LinearIndexResponse(positions=positions).SerializeToString()
+        return _POSITIONS.string("positions", struct.pack(f"<{count}q", *positions))
 
     def _linear_index(self, data: bytes) -> bytes:
         request, [bulk] = decoded_bulk(v1.LinearIndexRequest, data, "indices")
@@ -255,14 +252,16 @@ def _positions(
     return written.getvalue()
 
 
-_RESPONSE = Fields(v1.DescribeShapeResponse)
+_DESCRIPTIONS = Fields(v1.DescribeShapeResponse)
+_SIZES = Fields(v1.ByteSizeResponse)
+_POSITIONS = Fields(v1.LinearIndexResponse)
 
 
 # 33 µs for an array, and 100 in a server, whose caches are cold: a third of what the call takes.
 @cached(max_bytes=8 << 20, weigh=lambda arguments, made: len(made) + 600 * sum(1 for _ in arguments[0].leaves()))
 def _description(shape: Shape, pointer_size: int) -> bytes:
     """The description of a shape as it is in a response."""
-    return _RESPONSE.message("descriptions", describe(shape, pointer_size))
+    return _DESCRIPTIONS.message("descriptions", describe(shape, pointer_size))
 
 
 def describe(shape: Shape, pointer_size: int) -> v1.ShapeDescription:
@@ -348,6 +347,13 @@ def size_of(shape: Shape, pointer_size: int) -> v1.ShapeSize:
         physical_elements=checked_int64(physical_elements, "the number of elements, padding included,"),
         physical_bytes=checked_int64(physical, "the number of bytes, padding included,"),
     )
+
+
+# ByteSize of an array takes 8 µs without it and 6 with it, and in a server two or three times that.
+@cached(max_bytes=8 << 20, weigh=lambda arguments, _: 800 * sum(1 for _ in arguments[0].leaves()))
+def _sizes(shape: Shape, pointer_size: int) -> bytes:
+    """The sizes of a shape as they are in a response."""
+    return _SIZES.message("sizes", size_of(shape, pointer_size))
 
 
 def _pointer_size(stated: int) -> int:
