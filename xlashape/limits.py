@@ -18,6 +18,7 @@ __all__ = [
     "INT64_MAX",
     "INT64_MIN",
     "MAX_EXPRESSION_DEPTH",
+    "MAX_RANK",
     "MAX_SHAPE_DEPTH",
     "MAX_TEXT_CHARACTERS",
     "Budget",
@@ -35,6 +36,9 @@ INT64_MAX = (1 << 63) - 1
 MAX_SHAPE_DEPTH = 80
 """Nesting depth of tuple shapes. Protobuf decodes at most 100 nested messages; a shape in a module starts at the fifth.
 """
+
+MAX_RANK = 10_000
+"""Dimensions of an array."""
 
 MAX_EXPRESSION_DEPTH = 200
 """Nesting depth of operators in an expression. A sum is one level, however many terms it has."""

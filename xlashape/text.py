@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from xlashape import limits
 from xlashape.errors import InvalidArgumentError, ParseError, is_a
-from xlashape.limits import INT64_MAX, INT64_MIN
+from xlashape.limits import INT64_MAX, INT64_MIN, spend
 
 __all__ = ["Cursor", "Source"]
 
@@ -116,6 +116,7 @@ class Cursor:
                 if end < 0:
                     raise self.error("this comment is never closed", at=at, expected="*/")
                 at = end + 2
+                spend()
             elif text.startswith("//", at):
                 end = _LINE_END.search(text, at)
                 at = len(text) if end is None else end.start()

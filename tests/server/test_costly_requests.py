@@ -107,6 +107,10 @@ def module_of(value: str) -> bytes:
     return v1.ListInstructionsRequest(module=v1.ModuleInput(text=value)).SerializeToString()
 
 
+def content_of(value: bytes) -> bytes:
+    return v1.RecognizeRequest(content=value).SerializeToString()
+
+
 SIMPLIFY, SIZE = "IndexingService/SimplifyMap", "ShapeService/ByteSize"
 LIST = "HloService/ListInstructions"
 REFUSED, INVALID = grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INVALID_ARGUMENT
@@ -136,6 +140,22 @@ COSTLY: dict[str, tuple[str, Callable[[], bytes], grpc.StatusCode]] = {
         lambda: module_of(f"HloModule m\nENTRY e {{\n ROOT p = ({','.join(['f32[]'] * 1_200_000)}) parameter(0)\n}}"),
         REFUSED,
     ),
+    "an array of 10 million dimensions": (
+        LIST,
+        lambda: module_of(f"HloModule m\nENTRY e {{\n ROOT p = f32[{'1,' * 10_000_000}1] parameter(0)\n}}"),
+        INVALID,
+    ),
+    "a string of 14 million escapes": (
+        LIST,
+        lambda: module_of(
+            'HloModule m\nENTRY e {\n ROOT p = f32[] parameter(0), metadata={op_name="'
+            + "\\n" * 14_000_000
+            + '\\q"}\n}'
+        ),
+        INVALID,
+    ),
+    "content of 60 million groups": ("ViewService/Recognize", lambda: content_of(b"[" * 60_000_000), INVALID),
+    "content of 60 million zeros": ("ViewService/Recognize", lambda: content_of(bytes(60_000_000)), INVALID),
 }
 
 

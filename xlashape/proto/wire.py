@@ -34,6 +34,7 @@ FIXED32: Final = 5
 
 _FIXED_SIZES: Final = {FIXED64: 8, FIXED32: 4}
 _MAX_NUMBER: Final = (1 << 29) - 1
+_MAX_DEPTH: Final = 100  # of groups; protobuf's decoder refuses more
 _MAX_TAG_BYTES: Final = 5  # of a tag and of a length; protobuf refuses longer ones
 
 
@@ -147,6 +148,8 @@ def _end_of_group(data: bytes | memoryview, at: int, number: int) -> int:
         _, at = _skip(data, at, wire_type)
         if wire_type == GROUP:
             open_groups.append(number)
+            if len(open_groups) > _MAX_DEPTH:
+                raise DecodeError(f"groups nest deeper than protobuf's {_MAX_DEPTH} levels")
     return at
 
 

@@ -252,12 +252,13 @@ def test_fields_before_a_mistake_are_given() -> None:
         next(found)
 
 
-def test_nested_groups_need_no_stack() -> None:
-    depth = 100_000
-    data = b"\x0b" * depth + b"\x0c" * depth
-    assert list(fields(data)) == [(1, GROUP, 0, 1, 2 * depth)]
+def test_groups_nest_as_deep_as_protobuf_reads_them() -> None:
+    data = b"\x0b" * 100 + b"\x0c" * 100
+    assert list(fields(data)) == [(1, GROUP, 0, 1, 200)]
     with pytest.raises(DecodeError, match="truncated"):
         list(fields(data[:-1]))
+    with pytest.raises(DecodeError, match="deeper than protobuf's 100 levels"):
+        list(fields(b"\x0b" * 101 + b"\x0c" * 101))
 
 
 def test_the_schema_file_is_read_with_it() -> None:

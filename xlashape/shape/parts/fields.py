@@ -161,7 +161,11 @@ def splits_of(split_configs: Iterable[SplitConfig], rank: int) -> tuple[SplitCon
 
 
 def dynamic_flags(sizes: tuple[int, ...], dynamic_dimensions: Iterable[bool] | None) -> tuple[bool, ...]:
-    """An array's flags, filled in. InvalidShapeError or SizeOverflowError for sizes or flags that cannot be."""
+    """An array's flags, filled in. InvalidShapeError or SizeOverflowError for sizes or flags that cannot be,
+    LimitExceededError for too many.
+    """
+    if len(sizes) > limits.MAX_RANK:
+        limits.check("dimensions", len(sizes), limits.MAX_RANK, field="dimensions")
     for i, size in enumerate(sizes):
         if size < 0 and size != UNBOUNDED_SIZE:
             raise InvalidShapeError(f"a dimension's size is 0 or more, not {size}", field=("dimensions", i))

@@ -39,7 +39,7 @@ _Layout = TypeVar("_Layout", bound=LayoutFields)
 # An array of a known type without spaces, comments or leading zeros in its sizes, which are below 10^18. There is no
 # layout only if none follows after spaces or comments.
 _PLAIN = re.compile(
-    r"([a-z][a-z0-9]*)\[((?:<=)?(?:0|[1-9][0-9]{0,17})(?:,(?:<=)?(?:0|[1-9][0-9]{0,17}))*|)\]"
+    r"([a-z][a-z0-9]*)\[((?:<=)?(?:0|[1-9][0-9]{0,17})(?:,(?:<=)?(?:0|[1-9][0-9]{0,17})){0,999}|)\]"
     r"(?:(\{[0-9,]*(?::[^{}\s/]*)?\})|(?![ \t\r\n]*[{/]))"
 )
 _LAYOUT_BEGINS = re.compile(r"-?[0-9]|[:}]")
@@ -212,6 +212,8 @@ class ShapeParser(Generic[_Shape, _Layout]):
                     break
                 if not cursor.accept(","):
                     cursor.fail("',' or ']' of the dimensions")
+                if len(sizes) == limits.MAX_RANK:
+                    raise cursor.error(f"an array has more than {limits.MAX_RANK} dimensions")
         layout = None
         if kind.is_array_type and _layout_follows(cursor):
             positions["layout",] = cursor.at

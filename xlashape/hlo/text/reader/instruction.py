@@ -359,6 +359,8 @@ def _operands(body: Body, depth: int) -> tuple[int, ...]:
     indices: list[int] = []
     state = body.state
     while True:
+        if len(indices) & 255 == 255:
+            spend(256)
         match = _OPERAND.match(text, cursor.at)
         if match is not None:
             shape_text, _, name, closing = match.groups()
