@@ -19,6 +19,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.support.http2_caller import Http2Caller
 from xlashape.errors import LimitExceededError, SizeOverflowError
+from xlashape.hlo import HloModule
 from xlashape.proto import v1
 from xlashape.proto.wire import BYTES, tag, varint
 from xlashape.symbolic import IndexingMap
@@ -107,6 +108,23 @@ def module_of(value: str) -> bytes:
     return v1.ListInstructionsRequest(module=v1.ModuleInput(text=value)).SerializeToString()
 
 
+def repeating(name_bytes: int, uses: int) -> v1.ModuleInput:
+    """A module with an instruction that has so long a name, and that so many others use."""
+    users = "\n".join(f" user.{i} = f32[4] negate(p)" for i in range(uses - 1))
+    text = f"HloModule m\nENTRY e {{\n p = f32[4] parameter(0)\n{users}\n ROOT r = f32[4] negate(p)\n}}"
+    module = HloModule.parse(text).proto
+    module.computations[0].instructions[0].name = "p" * name_bytes
+    return v1.ModuleInput(serialized=module.SerializeToString())
+
+
+def operands(count: int) -> v1.ModuleInput:
+    """A module with an instruction of so many operands."""
+    module = HloModule.parse("HloModule m\nENTRY e {\n p = f32[4] parameter(0)\n ROOT r = f32[4] negate(p)\n}").proto
+    last = module.computations[0].instructions[1]
+    last.operand_ids[:] = [last.operand_ids[0]] * count
+    return v1.ModuleInput(serialized=module.SerializeToString())
+
+
 def content_of(value: bytes) -> bytes:
     return v1.RecognizeRequest(content=value).SerializeToString()
 
@@ -153,6 +171,21 @@ COSTLY: dict[str, tuple[str, Callable[[], bytes], grpc.StatusCode]] = {
             + '\\q"}\n}'
         ),
         INVALID,
+    ),
+    "a name of a megabyte in 1,500 lists": (
+        LIST,
+        lambda: v1.ListInstructionsRequest(module=repeating(1 << 20, 1_500)).SerializeToString(),
+        REFUSED,
+    ),
+    "a name of a megabyte in 1,500 lines": (
+        "ViewService/GetText",
+        lambda: v1.GetTextRequest(module=repeating(1 << 20, 1_500)).SerializeToString(),
+        REFUSED,
+    ),
+    "30 million operands": (
+        LIST,
+        lambda: v1.ListInstructionsRequest(module=operands(30_000_000)).SerializeToString(),
+        REFUSED,
     ),
     "content of 60 million groups": ("ViewService/Recognize", lambda: content_of(b"[" * 60_000_000), INVALID),
     "content of 60 million zeros": ("ViewService/Recognize", lambda: content_of(bytes(60_000_000)), INVALID),
