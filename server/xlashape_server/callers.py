@@ -209,30 +209,41 @@ class Places:
         """Takes a place of the caller's share. LimitExceededError if none is free, or the caller holds all of its
         share.
         """
-        identity, connection = caller
+        if self.try_take(caller):
+            return
+        whose = ""
         with self._lock:
-            of_identity = self._by_identity.get(identity, 0)
-            of_connection = self._by_connection.get(connection, 0)
-            left = self._scarce - (self._taken - of_identity)
-            per_identity = max(1, int(self._part * left))
-            if (
-                self._taken < self._scarce
-                and of_identity < per_identity
-                and (of_connection < self._per_connection or connection == identity)
-            ):
-                self._taken += 1
-                self._by_identity[identity] = of_identity + 1
-                self._by_connection[connection] = of_connection + 1
-                return
-            all_taken = self._taken >= self._scarce
+            if self._taken < self._scarce:
+                of_identity = self._by_identity.get(caller.identity, 0)
+                whose = "caller" if of_identity >= self._per_identity(of_identity) else "connection"
         words = self.limit.replace("_", " ")
         message = f"{words}: {self.maximum} are under way, and more are not taken; try again"
-        if not all_taken:
-            whose = "caller" if of_identity >= per_identity else "connection"
+        if whose:
             message = (
                 f"{words}: this {whose} has its share of {self.maximum} under way, and more are not taken; try again"
             )
         raise LimitExceededError(message, limit=self.limit, maximum=self.maximum)
+
+    def try_take(self, caller: Caller) -> bool:
+        """Takes a place of the caller's share, if there is one."""
+        identity, connection = caller
+        with self._lock:
+            of_identity = self._by_identity.get(identity, 0)
+            of_connection = self._by_connection.get(connection, 0)
+            if (
+                self._taken >= self._scarce
+                or of_identity >= self._per_identity(of_identity)
+                or (of_connection >= self._per_connection and connection != identity)
+            ):
+                return False
+            self._taken += 1
+            self._by_identity[identity] = of_identity + 1
+            self._by_connection[connection] = of_connection + 1
+        return True
+
+    def _per_identity(self, held: int) -> int:
+        """How many places a caller may hold who holds so many."""
+        return max(1, int(self._part * (self._scarce - (self._taken - held))))
 
     def give_back(self, caller: Caller) -> None:
         """Frees a place that `take` gave."""

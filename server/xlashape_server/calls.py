@@ -31,9 +31,9 @@ from google.rpc import code_pb2
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
 from xlashape.limits import set_checkpoint
-from xlashape_server.access import Rate
 from xlashape_server.accounts import Account, set_account
 from xlashape_server.callers import Caller, Places
+from xlashape_server.logs import Rate
 from xlashape_server.memory import Lease, Memory, resident_bytes, set_lease, trim
 from xlashape_server.telemetry.catalogue import STAGES
 from xlashape_server.telemetry.recorder import Recorder

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
+from types import TracebackType
 from typing import Any, NoReturn, Protocol
 
 import grpc
@@ -116,20 +117,13 @@ class GrpcCalls:
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
-            call = self._begin(name, context)
-            try:
+            with _Answering(guard, name, context) as call:
                 request = guard.message(call, self._first(call, requests))
                 response = guard.answer(call, handler, request)
                 call.answered(len(response))
                 if guard.access.wants_success():
                     self._log(name, call, request_bytes=len(request), response_bytes=len(response))
                 return response
-            except grpc.RpcError:
-                raise  # the caller went away before the request came
-            except Exception as error:  # any exception becomes a status for the caller
-                self._refuse(name, call, error, context)
-            finally:
-                call.work_ended()
 
         return answer
 
@@ -140,24 +134,9 @@ class GrpcCalls:
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
-            call = self._begin(name, context)
-            count = size = 0
-            try:
+            with _Answering(guard, name, context) as call:
                 request = guard.message(call, self._first(call, requests))
-                for response in guard.answers(call, handler, request):
-                    count, size = count + 1, size + len(response)
-                    yield response
-                    if call.is_over:
-                        break
-                call.answered(0)
-                if guard.access.wants_success():
-                    self._log(name, call, request_bytes=len(request), response_bytes=size, responses=count)
-            except grpc.RpcError:
-                raise
-            except Exception as error:
-                self._refuse(name, call, error, context)
-            finally:
-                call.work_ended()
+                yield from self._streamed(name, call, guard.answers(call, handler, request), request_bytes=len(request))
 
         return answer
 
@@ -168,53 +147,30 @@ class GrpcCalls:
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
-            call = self._begin(name, context, (guard.places, kind))
-            try:
-                with closing(received(requests, call.deadline)) as stream:
-                    response = guard.answer(call, handler, guard.messages(call, stream))
+            with (
+                _Answering(guard, name, context, (guard.places, kind)) as call,
+                closing(received(requests, call.deadline)) as stream,
+            ):
+                response = guard.answer(call, handler, guard.messages(call, stream))
                 call.answered(len(response))
                 if guard.access.wants_success():
                     self._log(name, call, response_bytes=len(response))
                 return response
-            except grpc.RpcError:
-                raise
-            except Exception as error:
-                self._refuse(name, call, error, context)
-            finally:
-                call.work_ended()
 
         return answer
 
     def both_streams(
-        self,
-        name: str,
-        handler: Callable[[Iterator[bytes], float], Iterable[bytes]],
-        places: tuple[Places, ...] | None = None,
+        self, name: str, handler: Callable[[Iterator[bytes], float], Iterable[bytes]], places: tuple[Places, ...]
     ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
-        """Wraps a handler from a stream to a stream. Its calls need places of `places`; by default, a place for a
-        call.
-        """
+        """Wraps a handler from a stream to a stream. Its calls need the `places`."""
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
-            call = self._begin(name, context, places)
-            count = 0
-            try:
-                with closing(received(requests, call.deadline)) as stream:
-                    for response in guard.answers(call, handler, guard.messages(call, stream)):
-                        count += 1
-                        yield response
-                        if call.is_over:
-                            break
-                call.answered(0)
-                if guard.access.wants_success():
-                    self._log(name, call, responses=count)
-            except grpc.RpcError:
-                raise
-            except Exception as error:
-                self._refuse(name, call, error, context)
-            finally:
-                call.work_ended()
+            with (
+                _Answering(guard, name, context, places) as call,
+                closing(received(requests, call.deadline)) as stream,
+            ):
+                yield from self._streamed(name, call, guard.answers(call, handler, guard.messages(call, stream)))
 
         return answer
 
@@ -227,19 +183,12 @@ class GrpcCalls:
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
-            call = self._begin(name, context, (places,))
-            call.receive_seconds = min(call.receive_seconds, _RECEIVE_SECONDS)
-            newest.add(call)
-            try:
+            with _Answering(guard, name, context, (places,)) as call:
+                call.receive_seconds = min(call.receive_seconds, _RECEIVE_SECONDS)
+                newest.add(call)
                 response = handler(guard.message(call, self._first(call, requests), _SMALL_BYTES))
                 call.answered(len(response))
                 return response
-            except grpc.RpcError:
-                raise
-            except Exception as error:
-                self._refuse(name, call, error, context)
-            finally:
-                call.work_ended()
 
         return answer
 
@@ -252,46 +201,27 @@ class GrpcCalls:
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
-            call = self._begin(name, context, (places,), endless=True)
-            call.receive_seconds = min(call.receive_seconds, _RECEIVE_SECONDS)
-            try:
+            with _Answering(guard, name, context, (places,), endless=True) as call:
+                call.receive_seconds = min(call.receive_seconds, _RECEIVE_SECONDS)
                 request = guard.message(call, self._first(call, requests), _SMALL_BYTES)
                 for response in handler(request, call.check):
                     call.sends(len(response))
                     yield response
                     call.sent()
-            except grpc.RpcError:
-                raise
-            except Exception as error:
-                self._refuse(name, call, error, context)
-            finally:
-                call.work_ended()
 
         return answer
 
-    def _begin(
-        self, name: str, context: CallContext, places: tuple[Places, ...] | None = None, *, endless: bool = False
-    ) -> Call:
-        guard = self._guard
-        identify = partial(caller_of, context)
-        try:
-            call = guard.begin(
-                name,
-                identify,
-                context.time_remaining(),
-                partial(_cut_off, guard, context),
-                places,
-                endless=endless,
-                headers=context.invocation_metadata,
-            )
-        except Exception as error:
-            status = guard.refusal(name, None, error)
-            code = code_pb2.Code.Name(status.code)
-            guard.access.log(name, code, identify().connection, error=status.message)
-            context.abort_with_status(rpc_status.to_status(status))
-        if not context.add_callback(call.transport_ended):
-            call.transport_ended()
-        return call
+    def _streamed(self, name: str, call: Call, responses: Iterator[bytes], **facts: object) -> Iterator[bytes]:
+        """The responses of a call, until its caller has gone."""
+        count = size = 0
+        for response in responses:
+            count, size = count + 1, size + len(response)
+            yield response
+            if call.is_over:
+                break
+        call.answered(0)
+        if self._guard.access.wants_success():
+            self._log(name, call, responses=count, response_bytes=size, **facts)
 
     @staticmethod
     def _first(call: Call, requests: Iterator[bytes]) -> bytes:
@@ -303,27 +233,78 @@ class GrpcCalls:
         call.received()
         return request
 
-    def _refuse(self, name: str, call: Call, error: Exception, context: CallContext) -> NoReturn:
-        """Ends the call with the status of `error`."""
-        status = self._guard.refusal(name, call, error)
-        seconds = time.monotonic() - call.started
-        self._guard.access.log(
-            name,
-            code_pb2.Code.Name(status.code),
-            call.caller.connection,
-            seconds,
-            error=status.message,
-            identity=call.caller.identity if call.account is not None else None,
-        )
-        call.lease.release()
-        call.sends(0)
-        context.abort_with_status(rpc_status.to_status(status))
-
     def _log(self, name: str, call: Call, **facts: object) -> None:
         """Logs a successful call."""
         identity = call.caller.identity if call.account is not None else None
         seconds = time.monotonic() - call.started
         self._guard.access.log(name, "OK", call.caller.connection, seconds, identity=identity, **facts)
+
+
+class _Answering:
+    """One call, from its admission to the end of its work: what is raised within the `with` block is the status that
+    the caller gets.
+    """
+
+    __slots__ = ("_context", "_guard", "call")
+
+    def __init__(
+        self,
+        guard: Guard,
+        name: str,
+        context: CallContext,
+        places: tuple[Places, ...] | None = None,
+        *,
+        endless: bool = False,
+    ) -> None:
+        self._guard = guard
+        self._context = context
+        identify = partial(caller_of, context)
+        try:
+            self.call = guard.begin(
+                name,
+                identify,
+                context.time_remaining(),
+                partial(_cut_off, guard, context),
+                places,
+                endless=endless,
+                headers=context.invocation_metadata,
+            )
+        except Exception as error:
+            status = guard.refusal(name, None, error)
+            guard.access.log(name, code_pb2.Code.Name(status.code), identify().connection, error=status.message)
+            context.abort_with_status(rpc_status.to_status(status))
+        if not context.add_callback(self.call.transport_ended):
+            self.call.transport_ended()
+
+    def __enter__(self) -> Call:
+        return self.call
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        call = self.call
+        try:
+            # An RpcError: the caller went away before the request came.
+            if isinstance(error, Exception) and not isinstance(error, grpc.RpcError):
+                self._refuse(error)
+        finally:
+            call.work_ended()
+
+    def _refuse(self, error: Exception) -> NoReturn:
+        """Ends the call with the status of `error`."""
+        call = self.call
+        status = self._guard.refusal(call.name, call, error)
+        self._guard.access.log(
+            call.name,
+            code_pb2.Code.Name(status.code),
+            call.caller.connection,
+            time.monotonic() - call.started,
+            error=status.message,
+            identity=call.caller.identity if call.account is not None else None,
+        )
+        call.lease.release()
+        call.sends(0)
+        self._context.abort_with_status(rpc_status.to_status(status))
 
 
 def _cut_off(guard: Guard, context: CallContext, call: Call, error: XlashapeError) -> None:

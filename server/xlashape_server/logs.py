@@ -14,7 +14,6 @@ from typing import Any, TextIO
 # absl's prefix: the letter of the level, time, thread, file and line. "E0000 00:00:1763798415.713 4242
 # ssl_transport.cc:884] handshake failed"
 _ABSL = re.compile(r"(?P<letter>[IWEF])\d{4} [\d:.]+\s+\d+ (?P<source>[\w./-]+:\d+)\] (?P<message>.*)")
-_MAX_LINES_PER_SECOND = 100  # lines of the output of one worker, per second
 _MAX_CHARACTERS = 2000  # of one line
 
 
@@ -45,15 +44,43 @@ def _short(value: Any) -> Any:
     return value
 
 
+class Rate:
+    """At most `most` lines a second, so that callers cannot fill a disk. There is no lock: threads at the same time may
+    write one line too many, or count one too few.
+    """
+
+    def __init__(self, most: float = 100) -> None:
+        self._most = most
+        self._second = 0
+        self._count = 0
+        self._dropped = 0
+
+    def allows(self) -> bool:
+        """Whether to write a line now. Call this once for each line."""
+        second = int(time.monotonic())
+        if second != self._second:
+            self._second, self._count = second, 0
+        self._count += 1
+        if self._count <= self._most:
+            return True
+        self._dropped += 1
+        return False
+
+    def unlogged(self) -> dict[str, object]:
+        """The fact of how many lines were not written since the last one that says so."""
+        if not self._dropped:
+            return {}
+        found, self._dropped = self._dropped, 0
+        return {"unlogged": found}
+
+
 class OutputLines:
     """Logs what a worker wrote to its standard error, with at most 100 lines a second."""
 
     def __init__(self, worker: int, pid: int) -> None:
         self._log = logging.getLogger("xlashape_server.output")
         self._facts: dict[str, Any] = {"worker": worker, "worker_pid": pid}
-        self._second = 0
-        self._count = 0
-        self._dropped = 0
+        self._rate = Rate()
 
     def log(self, line: str) -> None:
         """Logs a line: one of gRPC's core as a warning at most, since any caller can provoke its errors; another one as
@@ -62,21 +89,14 @@ class OutputLines:
         line = line.rstrip()[:_MAX_CHARACTERS]
         if not line or line.startswith("WARNING: All log messages before absl::InitializeLog"):
             return
-        second = int(time.monotonic())
-        if second != self._second:
-            if self._dropped:
-                self._log.warning("%d more lines were not logged", self._dropped, extra={"facts": self._facts})
-            self._second, self._count, self._dropped = second, 0, 0
-        self._count += 1
-        if self._count > _MAX_LINES_PER_SECOND:
-            self._dropped += 1
+        if not self._rate.allows():
             return
+        facts, level = self._facts | self._rate.unlogged(), logging.WARNING
         match = _ABSL.fullmatch(line)
-        if match is None:
-            self._log.warning("%s", line, extra={"facts": self._facts})
-            return
-        level = logging.INFO if match["letter"] == "I" else logging.WARNING
-        self._log.log(level, "%s", match["message"], extra={"facts": {**self._facts, "source": match["source"]}})
+        if match is not None:
+            line, facts["source"] = match["message"], match["source"]
+            level = logging.INFO if match["letter"] == "I" else logging.WARNING
+        self._log.log(level, "%s", line, extra={"facts": facts})
 
 
 def configure(level: str, stream: TextIO | None = None, **always: Any) -> None:

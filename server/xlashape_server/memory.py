@@ -1,9 +1,10 @@
 """The memory budget of a worker: calls reserve memory before they use it, and are refused when too little is left.
 
     memory = Memory(2 << 30)
-    with memory.lease() as lease:
-        lease.take(64 << 20)            # LimitExceededError "worker_memory" if that is more than is left
-        reserve(10 << 20)               # the same on the lease of the current call; does nothing outside of calls
+    lease = Lease(memory)
+    lease.take(64 << 20)            # LimitExceededError "worker_memory" if that is more than is left
+    reserve(10 << 20)               # the same on the lease of the current call; does nothing outside of calls
+    lease.release()
 
 What is left is computed from the reservations and from the memory that the process uses. Neither is enough alone: a
 call may use its reservation later, and caches and the allocator hold memory that no call has reserved.
@@ -18,7 +19,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 
 from xlashape.errors import LimitExceededError
 
@@ -66,10 +66,6 @@ class Memory:
         """The bytes that calls have reserved."""
         return self._reserved
 
-    def lease(self) -> Lease:
-        """A lease for one call, without a reservation yet."""
-        return Lease(self)
-
     def take(self, size: int) -> None:
         """Reserves `size` bytes. LimitExceededError "worker_memory" if fewer are left."""
         with self._lock:
@@ -116,7 +112,7 @@ class Memory:
 
 
 class Lease:
-    """The reservation of one call. Use it in a `with` block, or call `release`."""
+    """The reservation of one call, until `release`."""
 
     __slots__ = ("_memory", "size")
 
@@ -146,14 +142,6 @@ class Lease:
     def release(self) -> None:
         """Gives everything back. May be called twice."""
         self.keep(0)
-
-    def __enter__(self) -> Lease:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
 
 
 class _Thread(threading.local):

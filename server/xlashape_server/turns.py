@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
-from xlashape_server.callers import Caller, Shares
+from xlashape_server.callers import Caller, Places, Shares
 
 # The interpreter's switch interval: how long a small call waits, at each of its steps, for a thread that computes. A
 # short interval makes a small call 60 µs slower where no thread computes for long.
@@ -31,35 +31,25 @@ _CHECK_SECONDS = 0.25  # seconds between checks that a waiting call must still w
 
 
 class _Gate:
-    """Places that are given to callers in rotation. Half of them, rounded down, are open to any caller; of the others,
-    each caller has a share.
+    """Places that are given to callers in rotation.
 
     Each call that waits calls `while_waiting` several times a second.
     """
 
     def __init__(self, places: int, shares: Shares, while_waiting: Callable[[], None] = lambda: None) -> None:
         self._while_waiting = while_waiting
-        self._open = deque([None] * (places // 2))  # a place for each entry; taking one from a deque needs no lock
-        self._scarce = places - places // 2
-        self._per_identity, self._per_connection = shares.of(self._scarce)
-        self._held: dict[str, int] = {}
+        self._places = Places("turns", places, shares)
         self._lock = threading.Lock()
         self.waiting: OrderedDict[str, OrderedDict[str, deque[_Waiter]]] = OrderedDict()
         """The waiting calls, by identity and connection."""
 
     def enter_open(self) -> bool:
-        """Takes one of the open places, if one is free and no call waits."""
-        if self.waiting:
-            return False
-        try:
-            self._open.pop()
-        except IndexError:
-            return False
-        return True
+        """Takes a place that is open to any caller, if one is free and no call waits."""
+        return not self.waiting and self._places.take_open()
 
     def leave_open(self) -> None:
         """Frees a place that `enter_open` gave."""
-        self._open.append(None)
+        self._places.give_back_open()
         if self.waiting:
             with self._lock:
                 self._hand_out()
@@ -84,59 +74,34 @@ class _Gate:
                 if not waiter.is_granted:
                     self._forget(waiter)
                 elif waiter.is_open:
-                    self._open.append(None)
+                    self._places.give_back_open()
                 else:
-                    self._drop(caller)
+                    self._places.give_back(caller)
                 self._hand_out()
             raise
         return waiter.is_open
 
     def leave(self, caller: Caller) -> None:
         """Frees a place that counts against the caller's share, which `enter_open` did not give."""
+        self._places.give_back(caller)
         with self._lock:
-            self._drop(caller)
             self._hand_out()
 
     def _hand_out(self) -> None:
-        while self.waiting:
-            try:
-                self._open.pop()
-            except IndexError:
-                if not self._scarce:
-                    return
-                waiter = self._next(by_shares=True)
-                if waiter is None:
-                    return
-                self._scarce -= 1
-                for key in {*waiter.caller}:
-                    self._held[key] = self._held.get(key, 0) + 1
-            else:
-                waiter = self._next(by_shares=False)
-                assert waiter is not None
-                waiter.is_open = True
+        while (waiter := self._next()) is not None:
+            self._forget(waiter)
             waiter.is_granted = True
             waiter.granted.release()
 
-    def _drop(self, caller: Caller) -> None:
-        self._scarce += 1
-        for key in {*caller}:
-            left = self._held[key] - 1
-            if left:
-                self._held[key] = left
-            else:
-                del self._held[key]
-
-    def _next(self, *, by_shares: bool) -> _Waiter | None:
+    def _next(self) -> _Waiter | None:
+        """The next call that waits and for which there is a place, which it then has."""
         for identity, connections in self.waiting.items():
-            if by_shares and self._held.get(identity, 0) >= self._per_identity:
-                continue
             for connection, waiters in connections.items():
-                of_connection = 0 if connection == identity or not by_shares else self._held.get(connection, 0)
-                if of_connection < self._per_connection:
+                waiter = waiters[0]
+                waiter.is_open = self._places.take_open()
+                if waiter.is_open or self._places.try_take(waiter.caller):
                     self.waiting.move_to_end(identity)
                     connections.move_to_end(connection)
-                    waiter = waiters[0]
-                    self._forget(waiter)
                     return waiter
         return None
 

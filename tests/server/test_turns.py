@@ -17,7 +17,7 @@ from xlashape_server.callers import Caller, Places, Shares, caller_at
 from xlashape_server.calls import Call, CutOff, Watch
 from xlashape_server.config import Config
 from xlashape_server.guard import Guard
-from xlashape_server.memory import Memory, keeping_freed_memory, reserve, set_lease
+from xlashape_server.memory import Lease, Memory, keeping_freed_memory, reserve, set_lease
 from xlashape_server.turns import Turns
 
 HALF = Shares(0.75, 0.5)
@@ -341,27 +341,27 @@ def test_memory_is_given_to_those_who_reserve_it() -> None:
     relieved: list[bool] = []
     memory = Memory(1 << 40, lambda: relieved.append(True))
     memory.maximum = memory.base + 100 * MIB
-    with memory.lease() as lease:
-        lease.take(1000)
-        assert memory.reserved == 0  # too little to be counted
-        lease.take(60 * MIB)
-        with memory.lease() as other, pytest.raises(LimitExceededError, match="try again") as caught:
-            other.take(60 * MIB)
-        assert caught.value.limit == "worker_memory"
-        assert relieved == [True]
-        lease.keep(10 * MIB)
-        assert memory.reserved == 10 * MIB
-        with memory.lease() as other:
-            other.take(60 * MIB)
-            other.release()
-            other.release()
+    lease, other = Lease(memory), Lease(memory)
+    lease.take(1000)
+    assert memory.reserved == 0  # too little to be counted
+    lease.take(60 * MIB)
+    with pytest.raises(LimitExceededError, match="try again") as caught:
+        other.take(60 * MIB)
+    assert caught.value.limit == "worker_memory"
+    assert relieved == [True]
+    lease.keep(10 * MIB)
+    assert memory.reserved == 10 * MIB
+    other.take(60 * MIB)
+    other.release()
+    other.release()
+    lease.release()
     assert memory.reserved == 0
 
 
 def test_code_reserves_for_the_call_of_its_thread() -> None:
     reserve(1 << 50)  # nothing happens where there is no call
     memory = Memory(1 << 40)
-    lease = memory.lease()
+    lease = Lease(memory)
     set_lease(lease)
     try:
         reserve(MIB)

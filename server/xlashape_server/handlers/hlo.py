@@ -220,6 +220,11 @@ def _about_the_module() -> Generator[None]:
         raise placed(error, error.path or ("module",)) from None
 
 
+def instruction_of(module: HloModule, name: str, computation: str) -> HloInstruction:
+    """The instruction of that name, in `computation` if that is given."""
+    return module.computation(computation).instruction(name) if computation else module.instruction(name)
+
+
 def selected(module: HloModule, computation: str, opcode: str = "") -> list[HloInstruction]:
     """The instructions of `computation` with `opcode`. Empty: of every computation, with any opcode."""
     if computation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError, XlashapeError
-from xlashape.hlo import HloInstruction, HloModule
+from xlashape.hlo import HloInstruction
 from xlashape.indexing import (
     InstructionReads,
     Knowledge,
@@ -23,7 +23,7 @@ from xlashape.limits import INT64_MAX, budget, spend
 from xlashape.proto import v1
 from xlashape.symbolic import SymbolicTile
 from xlashape_server.config import Config
-from xlashape_server.handlers.hlo import selected
+from xlashape_server.handlers.hlo import instruction_of, selected
 from xlashape_server.handlers.inputs import (
     choice,
     decoded,
@@ -84,7 +84,7 @@ class IndexingHandlers(MapHandlers):
             if answer is not None:
                 chosen: Sequence[HloInstruction] = ()
             elif request.instruction:
-                chosen = [_instruction(module, request.computation, request.instruction)]
+                chosen = [instruction_of(module, request.instruction, request.computation)]
             else:
                 chosen = selected(module, request.computation)
         if answer is not None:
@@ -126,7 +126,7 @@ class IndexingHandlers(MapHandlers):
         with budget(self._max_steps, deadline, "a module"):
             module = self._modules.read(request.module, ("module",))
             if request.instruction:
-                chosen = [_instruction(module, request.computation, request.instruction)]
+                chosen = [instruction_of(module, request.instruction, request.computation)]
             elif request.computation:
                 chosen = selected(module, request.computation)
             else:
@@ -157,7 +157,7 @@ class IndexingHandlers(MapHandlers):
         tile = _tile_of(request.tile) if request.HasField("tile") else None
         with budget(self._max_steps, deadline, request.instruction):
             module = self._modules.read(request.module, ("module",))
-            instruction = _instruction(module, request.computation, request.instruction)
+            instruction = instruction_of(module, request.instruction, request.computation)
             try:
                 found = operand_tiles(instruction, tile, request.output)
             except XlashapeError as error:
@@ -185,12 +185,6 @@ def _ends_all(error: XlashapeError) -> bool:
     return isinstance(error, DeadlineExceededError) or (
         isinstance(error, LimitExceededError) and error.limit == "worker_memory"
     )
-
-
-def _instruction(module: HloModule, computation: str, name: str) -> HloInstruction:
-    if computation:
-        return module.computation(computation).instruction(name)
-    return module.instruction(name)
 
 
 def _error_of(

@@ -18,6 +18,7 @@ from xlashape.reports.memory import memory
 from xlashape.shape import Shape, tiling
 from xlashape.shape.xla_util import shape_util
 from xlashape_server.config import Config
+from xlashape_server.handlers.hlo import instruction_of
 from xlashape_server.handlers.inputs import decoded, map_of, placed, response_size, shape_of, unpacked
 from xlashape_server.handlers.reports import kept_answer
 from xlashape_server.memory import reserve
@@ -141,7 +142,7 @@ class ViewHandlers:
             if request.HasField(option):
                 options[option] = getattr(request, option)
         if request.instruction:
-            return _instruction(module, request.instruction, request.computation), options
+            return instruction_of(module, request.instruction, request.computation), options
         if options.keys() - {"theme"}:
             raise InvalidArgumentError(
                 "the memory of a module is drawn as a whole: name an instruction", field=min(options.keys() - {"theme"})
@@ -221,17 +222,13 @@ def _paths(request: v1.DrawRequest, options: dict[str, Any]) -> dict[str, FieldP
     return paths
 
 
-def _instruction(module: HloModule, name: str, computation: str) -> HloInstruction:
-    return module.computation(computation).instruction(name) if computation else module.instruction(name)
-
-
 def _chosen(module: HloModule, request: v1.GraphRequest) -> list[HloInstruction]:
     """The instructions that a request asks for, of surroundings the nearest first, else in the module's order."""
     if request.instruction:
-        start = _instruction(module, request.instruction, request.computation)
+        start = instruction_of(module, request.instruction, request.computation)
         if request.to:
             try:
-                end = _instruction(module, request.to, request.computation or start.computation.name)
+                end = instruction_of(module, request.to, request.computation or start.computation.name)
             except NotFoundError as error:
                 raise placed(error, ("to",)) from None
             found = ways(start, end)

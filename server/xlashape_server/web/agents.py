@@ -25,10 +25,10 @@ from xlashape.errors import NotFoundError, XlashapeError
 from xlashape.limits import budget
 from xlashape.proto import v1
 from xlashape.recognition import recognize
-from xlashape_server.access import Rate
 from xlashape_server.calls import Call
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import check_text
+from xlashape_server.logs import Rate
 from xlashape_server.modules import Modules
 from xlashape_server.web.exchanges import Exchange
 

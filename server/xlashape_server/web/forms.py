@@ -21,7 +21,7 @@ from google.protobuf import any_pb2, json_format
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from xlashape.errors import DecodeError, InvalidArgumentError, UnsupportedError
-from xlashape_server.web.messages import accepts_gzip, compressed
+from xlashape_server.web.messages import Headers, accepts_gzip, compressed
 
 UNARY_TYPES = ("application/json", "application/proto")
 STREAM_TYPES = ("application/connect+json", "application/connect+proto")
@@ -49,8 +49,6 @@ HTTP_STATUS = {
     "UNAVAILABLE": 503,
     "UNAUTHENTICATED": 401,
 }
-
-Headers = list[tuple[bytes, bytes]]
 
 
 class Form:

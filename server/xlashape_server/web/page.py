@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from xlashape_server.web.forms import Headers
+from xlashape_server.web.messages import Headers, accepts_gzip
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "page"
 _TYPES: Final = {
@@ -75,14 +75,6 @@ class Page:
         if file.tag in known or "*" in known:
             return 304, tagged, b""
         told = [(b"content-type", file.kind), *tagged]
-        if _takes_gzip(headers.get("accept-encoding", "")):
+        if accepts_gzip(headers.get("accept-encoding", "")):
             return 200, [(b"content-encoding", b"gzip"), *told], file.packed
         return 200, told, file.content
-
-
-def _takes_gzip(accepted: str) -> bool:
-    for each in accepted.lower().split(","):
-        name, _, weight = each.partition(";")
-        if name.strip() == "gzip":
-            return weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
-    return False
