@@ -2,9 +2,10 @@
 
     python tests/support/verifier_mutants.py --python PYTHON [--count 5000] [--seed 0] [--write FILE]
 
-`PYTHON` is an interpreter with the jaxlib of `xla_verifier`. The table that is printed counts the mutants that XLA
-refuses and ours accepts, and those that XLA accepts and ours refuses, by XLA's rule: its message without names and
-numbers.
+`PYTHON` is an interpreter with the jaxlib of `xla_verifier`. The tables that are printed count, by XLA's rule (its
+message without names and numbers), the mutants that XLA refuses and ours accepts and those that XLA accepts and ours
+refuses; and those on which ours raises an exception or takes too long. Mutants on which XLA itself gives no answer are
+counted and named.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ import gzip
 import json
 import random
 import re
+import signal
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,17 +60,19 @@ class Mutant(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A mutant of which XLA says something else than this library."""
+    """A mutant of which XLA says something else than this library, or on which this library fails."""
 
     mutant: Mutant
     xla: Said
     ours: str
     """The first problem that ours has; "" for none."""
+    failed: bool = False
+    """Whether ours raised an exception, or took too long."""
 
     @property
     def rule(self) -> str:
-        """XLA's message without names and numbers."""
-        message = self.xla.message or self.ours
+        """XLA's message without names and numbers; of a failure, what ours raised."""
+        message = self.ours if self.failed else self.xla.message or self.ours
         message = re.sub(r"^\w+: |\[[^\]]*hlo_[^\]]*\]|during context.*?:", "", message.strip().splitlines()[0])
         message = re.sub(r"'[^']*'|%\S+|\b\w+\[[^\s]*|-?\d+|\b[\w.-]+\.\d+\b", "…", message)
         return message[:110]
@@ -345,22 +351,51 @@ def _attributes(text: str) -> Iterator[tuple[str, str]]:
 # -- the comparison -------------------------------------------------------------------------
 
 
-def ours(text: str) -> str:
-    """What this library says of a text; "" where it accepts it."""
+_SECONDS = 5.0
+"""How long this library may take for a mutant. Most take less than a hundredth of a second."""
+
+
+class Failure(Exception):
+    """This library raised an exception that is none of its own, or took too long."""
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise Failure(f"takes longer than {seconds:.0f} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        return next((str(problem) for problem in verify(HloModule.parse(text), allow_mixed_precision=False)), "")
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def ours(text: str) -> str:
+    """What this library says of a text; "" where it accepts it. Raises Failure."""
+    try:
+        with _limited(_SECONDS):
+            return next((str(problem) for problem in verify(HloModule.parse(text), allow_mixed_precision=False)), "")
     except XlashapeError as error:
         return error.message
+    except Failure:
+        raise
+    except Exception as error:
+        raise Failure(f"raises {type(error).__name__}: {error}") from error
 
 
-def compare(mutant: Mutant, xla: XlaVerifier) -> Difference | None:
-    """What XLA and this library say differently of a mutant; None where both accept it, both refuse it, or XLA ends its
-    process.
+def difference(mutant: Mutant, said: Said) -> Difference | None:
+    """How this library differs from what XLA says of a mutant; None where both accept it or both refuse it, or where
+    XLA has no answer and ours any.
     """
-    said = xla.verify(mutant.text)
-    if said.by == "process":
+    try:
+        problem = ours(mutant.text)
+    except Failure as failure:
+        return Difference(mutant, said, str(failure), failed=True)
+    if not said.is_answer:
         return None
-    problem = ours(mutant.text)
     if bool(said.by) == bool(problem) or any(each in problem for each in REFUSED_ON_PURPOSE):
         return None
     if any(each in said.message for each in ACCEPTED_ON_PURPOSE):
@@ -377,32 +412,44 @@ def main() -> None:
     given = arguments.parse_args()
     missed: Counter[str] = Counter()
     false: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    unanswered: Counter[str] = Counter()
     rows: list[dict[str, str]] = []
     with XlaVerifier(given.python) as xla:
         texts = [text for text in corpus() if not xla.verify(text).by]
-        mutants = iter(Mutator(texts, given.seed))
-        for _ in range(given.count):
-            difference = compare(next(mutants), xla)
-            if difference is None:
+        for number, mutant in enumerate(islice(Mutator(texts, given.seed), given.count)):
+            said = xla.verify(mutant.text)
+            if said.by == "time":
+                unanswered[f"{said.by}: mutant {number} of seed {given.seed}, {mutant.kind}"] += 1
+            elif not said.is_answer:
+                unanswered[said.by] += 1
+            found = difference(mutant, said)
+            if found is None:
                 continue
-            (missed if difference.xla.by else false)[f"{difference.xla.by}: {difference.rule}"] += 1
+            counts = failed if found.failed else missed if said.by else false
+            counts[f"{said.by}: {found.rule}"] += 1
             rows.append(
                 {
-                    "kind": difference.mutant.kind,
-                    "rule": difference.rule,
-                    "by": difference.xla.by,
-                    "xla": difference.xla.message,
-                    "ours": difference.ours,
-                    "text": difference.mutant.text,
+                    "kind": mutant.kind,
+                    "rule": found.rule,
+                    "by": said.by,
+                    "xla": said.message,
+                    "ours": found.ours,
+                    "text": mutant.text,
                 }
             )
     if given.write:
         given.write.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    for title, counts in (("XLA refuses, ours accepts", missed), ("XLA accepts, ours refuses", false)):
+    for title, counts in (
+        ("XLA refuses, ours accepts", missed),
+        ("XLA accepts, ours refuses", false),
+        ("ours fails", failed),
+        ("XLA has no answer", unanswered),
+    ):
         print(f"{title}: {counts.total()} of {given.count} mutants of {len(texts)} texts")
         for rule, count in counts.most_common():
             print(f"{count:6}  {rule}")
-    sys.exit(bool(missed or false))
+    sys.exit(bool(missed or false or failed))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 says of a text of HLO.
 
 jaxlib has no binding of the verifier, but its library has a symbol table with the verifier's address. The verifier runs
-with the options that hold for any target, in a process of its own, because XLA ends the process on some modules. It
-takes an interpreter that has this jaxlib, on Linux with x86-64.
+with the options that hold for any target, in a process of its own, because XLA ends the process on some modules and
+never answers on others. It takes an interpreter that has this jaxlib, on Linux with x86-64.
 
-Run by that interpreter, this file answers requests, one JSON text a line.
+Run by that interpreter, this file answers requests, one JSON text a line. The process that has loaded XLA verifies
+nothing: it forks one that does, and another when XLA has ended that one or the time of a question is over.
 """
 
 from __future__ import annotations
@@ -15,24 +16,35 @@ import importlib
 import json
 import os
 import re
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 JAXLIB = "0.12.0.1"
 """The version whose memory layout of options and verifier this file knows."""
+
+_SECONDS = 10.0
+"""How long XLA may take for a text. Most take less than a hundredth of a second."""
 
 
 class Said(NamedTuple):
     """What XLA says of a text."""
 
     by: str
-    """Who refuses it: "reader", "verifier", "process" where XLA ended its process; "" where XLA accepts it."""
+    """Who refuses it: "reader" or "verifier"; "" where XLA accepts it. "process" where XLA ended its process, "time"
+    where it took too long.
+    """
     message: str
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether XLA accepts or refuses the text."""
+        return self.by not in ("process", "time")
 
 
 class XlaVerifier:
@@ -51,26 +63,15 @@ class XlaVerifier:
     def verify(self, text: str) -> Said:
         """What XLA says of a text."""
         if self._process is None:
-            self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process
             self._process = subprocess.Popen(
-                [self._python, __file__],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                text=True,
+                [self._python, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(text) + "\n")
         process.stdin.flush()
-        line = process.stdout.readline()
-        if line:
-            return Said(*json.loads(line))
-        process.wait()
-        self._process = None
-        self._errors.seek(0)
-        return Said("process", self._errors.read()[-2_000:])
+        return Said(*json.loads(process.stdout.readline()))
 
     def close(self) -> None:
         """Ends the process."""
@@ -80,7 +81,6 @@ class XlaVerifier:
             self._process.stdin.close()
             self._process.wait()
             self._process.stdout.close()
-            self._errors.close()
             self._process = None
 
 
@@ -199,10 +199,30 @@ def _held(module: object) -> int:
 
 def _serve() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # XLA prints, too
     verifier = _Verifier(_Library())
+    while True:
+        with tempfile.TemporaryFile() as printed:
+            child = os.fork()
+            if not child:
+                os.dup2(printed.fileno(), 1)  # XLA prints, too
+                os.dup2(printed.fileno(), 2)
+                _answer(verifier, answers)
+                os._exit(0)
+            status = os.waitpid(child, 0)[1]
+            if not status:
+                return
+            printed.seek(0)
+            by = "time" if os.WTERMSIG(status) == signal.SIGALRM else "process"
+            answers.write(json.dumps(Said(by, printed.read()[-2_000:].decode("utf-8", "replace"))) + "\n")
+
+
+def _answer(verifier: _Verifier, answers: TextIO) -> None:
+    """Answers until the input ends. The signal of the timer, which nothing handles, ends the process."""
     for line in sys.stdin:
-        answers.write(json.dumps(verifier.verify(json.loads(line))) + "\n")
+        signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+        said = verifier.verify(json.loads(line))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        answers.write(json.dumps(said) + "\n")
 
 
 if __name__ == "__main__":
