@@ -16,6 +16,7 @@ import importlib
 import json
 import os
 import re
+import resource
 import signal
 import struct
 import subprocess
@@ -206,6 +207,8 @@ def _serve() -> None:
             if not child:
                 os.dup2(printed.fileno(), 1)  # XLA prints, too
                 os.dup2(printed.fileno(), 2)
+                # XLA looks for the names of all functions in its library when it ends the process. It need not.
+                resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
                 _answer(verifier, answers)
                 os._exit(0)
             status = os.waitpid(child, 0)[1]

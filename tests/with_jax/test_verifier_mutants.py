@@ -8,7 +8,8 @@ from itertools import islice
 
 import pytest
 
-from tests.support.verifier_mutants import Mutator, corpus, difference
+from tests.support.module_mutants import Mutator
+from tests.support.verifier_mutants import corpus, difference
 from tests.support.xla_verifier import JAXLIB, XlaVerifier
 
 jaxlib = pytest.importorskip("jaxlib", reason="jaxlib is not installed")

@@ -114,17 +114,21 @@ def _check_start_aliases(result: Result) -> str | None:
 
 
 def _verify_update(result: Result) -> str | None:
-    """The rule of async-update."""
-    shape, (state, *further) = result.shape, result.operands
-    if not is_state(state):
-        return f"its operand must be the result of an async-start or async-update, found {state}"
-    if not is_state(shape):
-        return f"its shape must be a tuple of its operands, its result and more, found {shape}"
-    for part, whole in zip(state.tuple_shapes[:2], shape.tuple_shapes[:2], strict=True):
+    """The rule of async-update, but for that of the step before."""
+    if not is_state(result.shape):
+        return f"its shape must be a tuple of its operands, its result and more, found {result.shape}"
+    return _check_update_aliases(result)
+
+
+def check_update(before: Shape, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    """The rule of an async-update of that shape, whose further operands are those after the state. `before` is the
+    shape of the step before it.
+    """
+    for part, whole in zip(before.tuple_shapes[:2], shape.tuple_shapes[:2], strict=True):
         if not is_begun(part, whole):
-            return f"its shape has {whole} where its operand has {part}"
-    before = len(state.tuple_shapes[0].tuple_shapes)
-    return _check_operands(shape.tuple_shapes[0].tuple_shapes[before:], further, 1) or _check_update_aliases(result)
+            return f"its shape has {whole} where the step before it has {part}"
+    brought = len(before.tuple_shapes[0].tuple_shapes)
+    return _check_operands(shape.tuple_shapes[0].tuple_shapes[brought:], operands, 1)
 
 
 def _check_update_aliases(result: Result) -> str | None:
@@ -134,15 +138,6 @@ def _check_update_aliases(result: Result) -> str | None:
         if each.operand_index or indices != [2, 2]:
             return "output_to_operand_aliasing of an async-update must join element {2} of its result with element {2} of operand 0"
     return check_aliasing(result)
-
-
-def _verify_async_done(result: Result) -> str | None:
-    state = result.operands[0]
-    if not is_state(state):
-        return f"its operand must be the result of an async-start or async-update, found {state}"
-    if is_begun(state.tuple_shapes[1], result.shape):
-        return None
-    return f"its shape is {result.shape}, its operand has {state.tuple_shapes[1]}"
 
 
 def _verify_copy_start(result: Result) -> str | None:
@@ -183,7 +178,7 @@ OPERATIONS: Final = (
         operands=at_least(1),
         attributes=(optional(ASYNC_EXECUTION_THREAD),),
         calls=OPTIONAL_CALLS,
-        verify=_verify_async_done,
+        verify=any_shape,
         async_step=AsyncStep.DONE,
         runs_called_instructions=True,
         text_depends_on_operands=True,

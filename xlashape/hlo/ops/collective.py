@@ -134,6 +134,7 @@ OPERATIONS: Final = (
         calls=TO_APPLY_OR_CALLS,
         check=_check_reduction,
         verify=check_reduce_scatter,
+        one_precision=True,
         exchanges_with_replicas=True,
     ),
     Operation(

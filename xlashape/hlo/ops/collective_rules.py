@@ -4,6 +4,7 @@ rows are in `collective`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -78,12 +79,22 @@ def _together(shapes: Sequence[Shape]) -> Shape:
     return shapes[0] if len(shapes) == 1 else Shape.tuple(shapes)
 
 
+def _check_data(operands: Sequence[Shape]) -> str | None:
+    """What is sent must be arrays, or buffers where those may be."""
+    wrong = [operand for operand in operands if not operand.is_array and not operand.is_buffer]
+    return f"its operands must be arrays, found {wrong[0]}" if wrong else None
+
+
 def check_all_reduce(result: Result) -> str | None:
     """The rule of all-reduce and all-reduce-start: the result is as the operands."""
     message = result.message
     if message.channel_id < 0 and message.opcode == Opcode.ALL_REDUCE:
         return f"channel_id must be above 0, found {message.channel_id}"
-    return _check_groups(message, uniform=False) or check_shape(result.shape, _together(result.operands))
+    return (
+        _check_groups(message, uniform=False)
+        or _check_data(result.operands)
+        or check_shape(result.shape, _together(result.operands))
+    )
 
 
 def check_collective_reduce(result: Result) -> str | None:
@@ -98,7 +109,7 @@ def check_collective_reduce(result: Result) -> str | None:
         *operands, roots = operands
         if not compatible_shapes(roots, Shape.array(PrimitiveType.S32, (len(operands),))):
             return f"its last operand must be s32[{len(operands)}], the roots, found {roots}"
-    return problem or check_shape(result.shape, _together(operands))
+    return problem or _check_data(operands) or check_shape(result.shape, _together(operands))
 
 
 def check_ragged(result: Result) -> str | None:
@@ -108,19 +119,23 @@ def check_ragged(result: Result) -> str | None:
     message, operands = result.message, result.operands
     if len(operands) != 6:
         return f"{message.opcode} takes 6 operands, found {len(operands)}"
-    problem = _check_groups(message, uniform=True) or check_shape(result.shape, operands[1])
+    problem = (
+        _check_groups(message, uniform=True) or _check_data(operands[1:2]) or check_shape(result.shape, operands[1])
+    )
     offsets = operands[2:]
     if problem or not offsets[0].is_array:
         return problem
     if offsets[0].rank not in (1, 2):
         return f"its offsets and sizes must have one or two dimensions, found {offsets[0]}"
     if any(not _same_but_memory(each, offsets[0]) for each in offsets):
-        return f"its offsets and sizes must have the same shape and layout, found {', '.join(map(str, offsets))}"
+        return f"its offsets and sizes must have the same shape and layout, found {_listed(offsets)}"
     return None
 
 
 def _check_shards(message: xla.HloInstructionProto, wholes: Sequence[Shape], parts: Sequence[Shape]) -> str | None:
     """The rule of all-gather and reduce-scatter: each of `wholes` has several of `parts` along a dimension."""
+    if not parts:
+        return "it needs an operand, found none"
     if len(wholes) != len(parts):
         return f"it needs a result for each of its operands, found {len(wholes)} and {len(parts)}"
     dim = message.dimensions[0] if message.dimensions else 0
@@ -189,21 +204,27 @@ def check_all_to_all(result: Result) -> str | None:
         return problem
     if not message.dimensions:
         if any(not _same_but_memory(operand, operands[0]) for operand in operands):
-            return f"its operands must have the same shape and layout, found {', '.join(map(str, operands))}"
+            return f"its operands must have the same shape and layout, found {_listed(operands)}"
         return check_shape(result.shape, Shape.tuple(operands))
     dim = message.dimensions[0]
     if len(operands) != 1 or not operands[0].is_array or not 0 <= dim < operands[0].rank:
         return f"dimensions={{{dim}}} must be a dimension of its only operand"
+    if any(
+        size >= 0 and dynamic
+        for size, dynamic in zip(operands[0].dimensions, operands[0].dynamic_dimensions, strict=True)
+    ):
+        return f"its operand must not have bounded dynamic dimensions, found {operands[0]}"
     return check_shape(result.shape, operands[0])
 
 
-def _check_pairs(message: xla.HloInstructionProto) -> str | None:
-    pairs: tuple[SourceTarget, ...] = SOURCE_TARGET_PAIRS.of(message)
+def _check_pairs(result: Result) -> str | None:
+    pairs: tuple[SourceTarget, ...] = SOURCE_TARGET_PAIRS.of(result.message)
+    most = _most_pairs(result)
     for what, ids in (("source", [pair.source for pair in pairs]), ("target", [pair.target for pair in pairs])):
         if any(device < 0 for device in ids):
             return f"a {what} must not be negative, found {ids}"
-        if len(set(ids)) != len(ids):
-            return f"source_target_pairs must not repeat a {what}, found {ids}"
+        if any(count > most for count in Counter(ids).values()):
+            return f"source_target_pairs must have each {what} at most {most} times, found {ids}"
     return None
 
 
@@ -216,20 +237,61 @@ def _is_in_place(result: Result) -> bool:
 
 
 def _check_offsets(operands: Sequence[Shape]) -> str | None:
-    wrong = [each for each in operands[2:] if not each.is_tuple]
-    return f"its offsets must be tuples, found {wrong[0]}" if wrong else None
+    """The input and the output must be arrays, or tuples of as many; each array has an offset, or a tuple of several."""
+    data, offsets = operands[:2], operands[2:]
+    if all(each.is_tuple for each in data):
+        counts = [len(each.tuple_shapes) for each in operands]
+        if len(set(counts)) > 1 or not all(each.is_tuple for each in offsets):
+            return f"its input, output and their offsets must have as many elements, found {_listed(operands)}"
+        pairs = [
+            pair for each in range(2) for pair in zip(data[each].tuple_shapes, offsets[each].tuple_shapes, strict=True)
+        ]
+    elif any(each.is_tuple for each in data):
+        return f"its input and output must both be arrays or both be tuples, found {_listed(data)}"
+    else:
+        pairs = [*zip(data, offsets, strict=True)]
+    problems = (_offset_problem(array, offset) for array, offset in pairs)
+    return next((problem for problem in problems if problem), None)
+
+
+def _offsets(offset: Shape) -> tuple[Shape, ...]:
+    """A tuple of tuples holds several offsets."""
+    return offset.tuple_shapes if all(part.is_tuple for part in offset.tuple_shapes) else (offset,)
+
+
+def _offset_problem(array: Shape, offset: Shape) -> str | None:
+    """An offset has an index for each dimension of its array."""
+    if not offset.is_tuple:
+        return f"an offset must be a tuple of indices, found {offset}"
+    for each in _offsets(offset):
+        if len(each.tuple_shapes) != array.rank or any(part.is_tuple for part in each.tuple_shapes) and each is offset:
+            return f"an offset must be a tuple of {array.rank} indices, as {array} has dimensions, found {each}"
+    return None
+
+
+def _most_pairs(result: Result) -> int:
+    """How often a device may send or receive: once, or once for each offset in the input."""
+    if not _is_in_place(result):
+        return 1
+    data, offset = result.operands[0], result.operands[2]
+    if data.is_tuple and offset.tuple_shapes:
+        offset = offset.tuple_shapes[0]
+    return len(_offsets(offset))
+
+
+def _listed(shapes: Sequence[Shape]) -> str:
+    return ", ".join(map(str, shapes))
 
 
 def check_permute(result: Result) -> str | None:
     """The rule of collective-permute."""
     operands = result.operands
-    problem = _check_pairs(result.message)
+    problem = _check_pairs(result)
     if problem:
         return problem
     if _is_in_place(result):
         return _check_offsets(operands) or check_shape(result.shape, operands[1])
-    wrong = [each for each in operands if not each.is_array and not each.is_buffer]
-    return f"its operands must be arrays, found {wrong[0]}" if wrong else check_shape(result.shape, _together(operands))
+    return _check_data(operands) or check_shape(result.shape, _together(operands))
 
 
 def check_permute_start(result: Result) -> str | None:
@@ -237,7 +299,9 @@ def check_permute_start(result: Result) -> str | None:
     counters."""
     shape, operands = result.shape, result.operands
     in_place = _is_in_place(result)
-    problem = _check_pairs(result.message) or (_check_offsets(operands) if in_place else None)
+    problem = _check_pairs(result) or (_check_offsets(operands) if in_place else None)
+    if not problem and len(operands) == 1:
+        problem = _check_data(operands)
     if problem:
         return problem
     data = operands[:2] if in_place else [_together(operands)] * 2
@@ -260,7 +324,8 @@ def check_first_operand(result: Result) -> str | None:
 
 def check_broadcast(result: Result) -> str | None:
     """The rule of collective-broadcast. Further operands say which device sends."""
-    return check_shape(result.shape, result.operands[0]) if result.operands else None
+    data = result.operands[:1]
+    return (_check_data(data) or check_shape(result.shape, data[0])) if data else None
 
 
 # -- rules that need the numbers of devices -------------------------------------------------
@@ -339,14 +404,14 @@ def _numbered(message: xla.HloInstructionProto, devices: Devices) -> tuple[str, 
     """What the numbers in the groups stand for, and how many of it there are."""
     if message.use_global_device_ids:
         return "devices", devices.replica_count * devices.num_partitions
-    if message.channel_id > 0 and message.opcode in _BY_REPLICA_OR_PARTITION:
+    if message.channel_id and message.opcode in _BY_REPLICA_OR_PARTITION:
         return "partitions", devices.num_partitions
     return "replicas", devices.replica_count
 
 
 def _exchanging(message: xla.HloInstructionProto, groups: _Groups, devices: Devices | None) -> int | None:
     """How many devices exchange data with each other; None where it depends on numbers that are not known."""
-    by_partitions = message.channel_id > 0 and not message.use_global_device_ids
+    by_partitions = bool(message.channel_id) and not message.use_global_device_ids
     with_partitions = by_partitions and message.opcode not in _BY_REPLICA_OR_PARTITION
     if devices is None:
         return groups.size if groups.number and not with_partitions else None

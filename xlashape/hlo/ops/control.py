@@ -190,13 +190,21 @@ OPERATIONS: Final = (
         runs_called_instructions=True,
         text_depends_on_operands=True,  # branches on a predicate are named true and false
     ),
-    Operation(Opcode.AFTER_ALL, operands=at_least(0), fixed_shape=token_shape, infer=token, moves_no_data=True),
+    Operation(
+        Opcode.AFTER_ALL,
+        operands=at_least(0),
+        fixed_shape=token_shape,
+        infer=token,
+        one_precision=True,
+        moves_no_data=True,
+    ),
     Operation(
         Opcode.ADD_DEPENDENCY,
         operands=exactly(2),
         fixed_shape=_first_shape,
         infer=first_operand,
         verify=_verify_add_dependency,
+        one_precision=True,
         passes_first_operand_through=True,
         moves_no_data=True,
     ),

@@ -320,9 +320,16 @@ OPERATIONS: Final = (
         (_O.SHIFT_LEFT, _O.SHIFT_RIGHT_ARITHMETIC, _O.SHIFT_RIGHT_LOGICAL),
         operands=_TWO,
         infer=_binary(is_number, "numbers"),
+        one_precision=True,
         operands_of_equal_sizes=True,
     ),
-    Operation(_O.MULHI, operands=_TWO, infer=_binary(lambda _: True, "arrays"), operands_of_equal_sizes=True),
+    Operation(
+        _O.MULHI,
+        operands=_TWO,
+        infer=_binary(lambda _: True, "arrays"),
+        one_precision=True,
+        operands_of_equal_sizes=True,
+    ),
     Operation(
         _O.ATAN2,
         operands=_TWO,

@@ -250,7 +250,9 @@ OPERATIONS: Final = (
     ),
     Operation(Opcode.PAD, operands=exactly(2), attributes=(required(PADDING),), infer=_infer_pad, one_precision=True),
     Operation(Opcode.BITCAST, operands=exactly(1), verify=any_shape, moves_no_data=True),
-    Operation(Opcode.COPY, operands=exactly(1), infer=first_operand, passes_first_operand_through=True),
+    Operation(
+        Opcode.COPY, operands=exactly(1), infer=first_operand, one_precision=True, passes_first_operand_through=True
+    ),
     Operation(
         Opcode.GET_DIMENSION_SIZE, operands=exactly(1), attributes=_ATTRIBUTES, infer=_infer_get, verify=_verify_get
     ),

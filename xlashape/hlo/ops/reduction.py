@@ -251,8 +251,10 @@ def _infer_training(given: Given) -> Shape:
 
 
 def _infer_inference(given: Given) -> Shape:
-    shape = array(given.operands[0])
-    _features(given.message, shape, given.operands[1:])
+    shape, *vectors = map(array, given.operands)
+    _features(given.message, shape, vectors[:2])
+    # XLA lets mean and variance have any number of dimensions.
+    _features(given.message, shape, [Shape.array(each.element_type, each.dimensions[:1]) for each in vectors[2:]])
     return shape
 
 
@@ -288,6 +290,7 @@ OPERATIONS: Final = (
         check=_check_map,
         infer=_infer_map,
         verify_calls=_verify_mapped,
+        one_precision=True,
     ),
     Operation(
         Opcode.SCAN,

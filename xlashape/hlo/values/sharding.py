@@ -135,7 +135,7 @@ def _parse_unnamed(cursor: HloCursor, start: int) -> xla.OpSharding:
     elif tiles is None:
         raise cursor.error("expected a kind of sharding or devices=", at=start, expected="a kind of sharding")
     else:
-        if isinstance(tiles.devices, list) and len(tiles.devices) == 1 and not subgroups and not replicate:
+        if isinstance(tiles.devices, list) and len(tiles.devices) == 1:
             raise cursor.error("a tiled sharding has more than one device", at=start)
         if len(subgroups) + replicate > len(tiles.dimensions):
             raise cursor.error("more last tile dimensions than tile dimensions", at=start)

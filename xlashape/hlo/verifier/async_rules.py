@@ -4,25 +4,27 @@ start has begun, and channels are used once. A part of `xlashape.hlo.verifier`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
 from xlashape.errors import XlashapeError
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.async_chain import find_origin
-from xlashape.hlo.ops.asynchronous import check_end, check_state, is_state
+from xlashape.hlo.ops.asynchronous import check_end, check_state, check_update, is_state
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Result
 from xlashape.hlo.ops.registry import OPERATIONS
-from xlashape.hlo.verifier.module_rules import Problem
+from xlashape.hlo.verifier.module_rules import Problem, with_channel
 from xlashape.shape.value.shape import compatible_shapes
 
 _MAIN_THREAD: Final = "main"
 
 
-def async_problems(module: HloModule) -> Iterator[Problem]:
-    """What is wrong with the asynchronous operations and the transfers of a module."""
-    states = _States(module)
+def async_problems(module: HloModule, with_channel_0: Set[str]) -> Iterator[Problem]:
+    """What is wrong with the asynchronous operations and the transfers of a module. `with_channel_0` are the names of
+    the instructions whose text says `channel_id=0`.
+    """
+    states = _States(module, with_channel_0)
     for computation in module.computations:
         for instruction in computation.instructions:
             if instruction.proto.opcode not in _ASYNCHRONOUS:
@@ -128,9 +130,11 @@ _ASYNCHRONOUS: Final = frozenset((*_ENDS, *_STARTS))
 class _States:
     """The instructions of a module, as the search for where an operation was started asks for them."""
 
-    def __init__(self, module: HloModule) -> None:
+    def __init__(self, module: HloModule, with_channel_0: Set[str]) -> None:
+        self.with_channel_0 = with_channel_0
         self._begun: dict[HloInstruction, HloInstruction | None] = {}
         self._following: dict[HloInstruction, list[HloInstruction]] = {}
+        self._before: dict[HloInstruction, HloInstruction] = {}
         self._callers: dict[int, list[HloInstruction]] = {}
         for instruction in module.instructions():
             if instruction.proto.called_computation_ids:
@@ -146,11 +150,16 @@ class _States:
             if instruction.proto.opcode in _ENDS[Opcode.ASYNC_START] and instruction.operands:
                 before = find_origin(search, instruction.operands[0], found)
                 if before is not None:
+                    self._before[instruction] = before
                     self._following.setdefault(before, []).append(instruction)
 
     def following(self, step: HloInstruction) -> Sequence[HloInstruction]:
         """The async-updates and async-dones that take the state of a step."""
         return self._following.get(step, ())
+
+    def before(self, step: HloInstruction) -> HloInstruction | None:
+        """The async-start or async-update whose state an async-update or async-done takes."""
+        return self._before.get(step)
 
     def reaches_loop(self, step: HloInstruction) -> bool:
         """Whether the state of a step is handed to a loop, or is what the body of a loop returns."""
@@ -248,27 +257,34 @@ def _end_problems(end: HloInstruction, states: _States) -> Iterator[str]:
         yield f"the {opcode} must end a {start}, found {given.proto.opcode} {given.name!r}"
         return
     if begun is given:
-        problem = _transfer_problem(end, begun) or _collective_problem(end, begun)
+        problem = _transfer_problem(end, begun, states) or _collective_problem(end, begun, states)
         if problem:
             yield problem
     if start == Opcode.ASYNC_START:
-        problem = _computation_problem(end, begun)
+        problem = _step_problem(end, begun, states.before(end) or begun)
         if problem:
             yield problem
 
 
-def _computation_problem(step: HloInstruction, begun: HloInstruction) -> str | None:
-    """What is wrong with an async-update or async-done that goes on with what `begun` has started."""
+def _step_problem(step: HloInstruction, begun: HloInstruction, before: HloInstruction) -> str | None:
+    """What is wrong with an async-update or async-done that goes on with what `begun` has started, after the step
+    `before`.
+    """
     own, called = step.called_computations, begun.called_computations
     if len(called) != 1:
         return None
     if own and own[0] is not called[0]:
         return f"it runs {own[0].name!r}, {begun.name!r} has started {called[0].name!r}"
+    shape, state = step.shape, before.shape
     parameters = [parameter.shape for parameter in called[0].parameters]
-    if step.proto.opcode == Opcode.ASYNC_UPDATE:
-        return check_state(step.shape, parameters, called[0].root.shape) if is_state(step.shape) else None
-    state = step.operands[0].shape
-    return check_end(state, step.shape, parameters, called[0].root.shape) if is_state(state) else None
+    if not is_state(state):
+        return None  # a problem of the step before
+    if step.proto.opcode == Opcode.ASYNC_DONE:
+        return check_end(state, shape, parameters, called[0].root.shape)
+    if not is_state(shape):
+        return None
+    operands = [operand.shape for operand in step.operands[1:]]
+    return check_update(state, shape, operands) or check_state(shape, parameters, called[0].root.shape)
 
 
 _COLLECTIVES: Final[dict[str, Opcode]] = {
@@ -278,7 +294,7 @@ _COLLECTIVES: Final[dict[str, Opcode]] = {
 """The operation that an end and its start are together."""
 
 
-def _collective_problem(done: HloInstruction, started: HloInstruction) -> str | None:
+def _collective_problem(done: HloInstruction, started: HloInstruction, states: _States) -> str | None:
     if done.proto.opcode == Opcode.ALL_GATHER_DONE:
         gathered = started.shape.tuple_shapes[1:2]
         if gathered and not compatible_shapes(done.shape, gathered[0]):
@@ -287,17 +303,18 @@ def _collective_problem(done: HloInstruction, started: HloInstruction) -> str | 
     verify = None if whole is None else OPERATIONS[whole].verify
     try:
         if verify is not None:
-            return verify(Result(started.proto, [operand.shape for operand in started.operands], shape=done.shape))
+            message = with_channel(started, states.with_channel_0)
+            return verify(Result(message, [operand.shape for operand in started.operands], shape=done.shape))
     except XlashapeError:
         pass  # a shape that cannot be decoded is a problem of its own
     return None
 
 
-def _transfer_problem(done: HloInstruction, started: HloInstruction) -> str | None:
+def _transfer_problem(done: HloInstruction, started: HloInstruction, states: _States) -> str | None:
     if started.proto.opcode not in _TRANSFERS:
         return None
     of_done, of_start = done.proto.channel_id, started.proto.channel_id
-    if of_done != of_start:
+    if of_done != of_start or (done.name in states.with_channel_0) != (started.name in states.with_channel_0):
         return f"ends channel {of_done}, {started.name!r} has started channel {of_start}"
     if done.proto.is_host_transfer != started.proto.is_host_transfer:
         return f"it and {started.name!r} must both transfer to the host or neither"

@@ -5,11 +5,11 @@ instruction may be annotated with: shardings and origins.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Final, NamedTuple
 
 from xlashape.errors import XlashapeError
-from xlashape.hlo.module import HloComputation, HloModule
+from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.math import product
 from xlashape.proto import xla
@@ -38,6 +38,19 @@ def module_problems(module: HloModule) -> Iterator[Problem]:
     yield from _fusions(module)
     yield from _constraints(module)
     yield from _aliases(module)
+
+
+def with_channel(instruction: HloInstruction, with_channel_0: Set[str]) -> xla.HloInstructionProto:
+    """The proto of an instruction, with a channel if its text says `channel_id=0`: it has a channel then, which a proto
+    cannot say. `with_channel_0` are the names of such instructions. The rules of all numbers but those below 1 are the
+    same.
+    """
+    if instruction.name not in with_channel_0:
+        return instruction.proto
+    proto = xla.HloInstructionProto()
+    proto.CopyFrom(instruction.proto)
+    proto.channel_id = 1
+    return proto
 
 
 # -- fusions --------------------------------------------------------------------------------
@@ -177,6 +190,8 @@ def _aliases(module: HloModule) -> Iterator[Problem]:
 
 def _same_memory(given: Shape, output: Shape) -> bool:
     """Whether an output can be where a parameter is: of the same shape, layout and memory space."""
+    if given.dynamic_dimensions != output.dynamic_dimensions:
+        return False
     if given.is_array and output.is_array and given.layout is not None and output.layout is not None:
         return compatible_shapes(given, output) and equal_layouts(given.layout, output.layout)
     return compatible_shapes(given, output)
@@ -203,6 +218,8 @@ def sharding_problem(instruction: xla.HloInstructionProto, shape: Shape, num_par
     if not instruction.HasField("sharding"):
         return None
     sharding = instruction.sharding
+    if shape.is_token:
+        return None  # XLA lets it be anything
     if sharding.type == xla.OpSharding.TUPLE:
         if not shape.is_tuple:
             return f"its shape is {shape}, its sharding that of a tuple"
@@ -211,10 +228,11 @@ def sharding_problem(instruction: xla.HloInstructionProto, shape: Shape, num_par
             return f"{shape} has {len(leaves)} arrays, its sharding is for {len(sharding.tuple_shardings)}"
         pairs = [*zip(sharding.tuple_shardings, leaves, strict=True)]
     else:
-        pairs = [(sharding, shape)]
+        pairs = [(sharding, leaf) for leaf in shape.leaves()]
     problems = (
         _devices_problem(part, num_partitions) or (_array_sharding_problem(part, leaf) if leaf.is_array else None)
         for part, leaf in pairs
+        if not leaf.is_tuple
     )
     return next((problem for problem in problems if problem), None)
 
@@ -233,9 +251,10 @@ def _divides(mesh: xla.MeshProto, axis: xla.AxisRefProto) -> bool:
 def _devices_problem(sharding: xla.OpSharding, num_partitions: int) -> str | None:
     if sharding.HasField("named_sharding"):
         mesh = sharding.named_sharding.mesh
-        if num_partitions > 1 and not mesh.axes and any(device >= num_partitions for device in mesh.device_ids):
+        devices = mesh.device_ids if not mesh.axes else ()
+        if any(device < 0 or (num_partitions > 1 and device >= num_partitions) for device in devices):
             return f"its sharding must name devices from 0 to {num_partitions - 1}, found {mesh.device_ids[0]}"
-        if not _divides_dimensions(sharding.named_sharding):
+        if not _divides_dimensions(sharding.named_sharding) and not _has_groups(sharding.named_sharding):
             return None
         count = product([axis.size for axis in mesh.axes])
         if num_partitions > 1 and mesh.axes and count != num_partitions:
@@ -266,6 +285,8 @@ def _array_sharding_problem(sharding: xla.OpSharding, shape: Shape) -> str | Non
     count = len(tiles) - len(sharding.last_tile_dims) - sharding.replicate_on_last_tile_dim
     if count != shape.rank:
         return f"its sharding divides {count} dimensions, {shape} has {shape.rank}"
+    if product(tiles) == 1:
+        return f"its sharding must divide among several devices, found one in {tiles}"
     devices = sharding.tile_assignment_devices
     if len(set(devices)) != len(devices):
         return f"its sharding names a device twice: {list(devices)}"
@@ -275,16 +296,18 @@ def _array_sharding_problem(sharding: xla.OpSharding, shape: Shape) -> str | Non
 def _has_groups(named: xla.NamedShardingProto) -> bool:
     """Whether axes are manual or unreduced, but not all devices alike: then XLA counts dimensions, also undivided
     ones."""
-    kinds = [axes for axes in (named.manual_axes, named.unreduced_axes) if axes]
-    if len(kinds) != 1:
-        return bool(kinds)
     sizes = [axis.size for axis in named.mesh.axes]
-    devices = [
-        axis.sub_axis_info.size if axis.HasField("sub_axis_info") else sizes[axis.mesh_axis_index]
-        for axis in kinds[0]
-        if axis.HasField("sub_axis_info") or 0 <= axis.mesh_axis_index < len(sizes)
+    counts = [
+        product(
+            [
+                axis.sub_axis_info.size if axis.HasField("sub_axis_info") else sizes[axis.mesh_axis_index]
+                for axis in axes
+                if axis.HasField("sub_axis_info") or 0 <= axis.mesh_axis_index < len(sizes)
+            ]
+        )
+        for axes in (named.manual_axes, named.unreduced_axes)
     ]
-    return product(devices) != product(sizes)
+    return bool(named.manual_axes or named.unreduced_axes) and product(sizes) not in counts
 
 
 def origin_problem(instruction: xla.HloInstructionProto, shape: Shape) -> str | None:

@@ -35,7 +35,13 @@ from xlashape.hlo.ops.verification import (
 )
 from xlashape.hlo.verifier.async_rules import async_problems
 from xlashape.hlo.verifier.buffer_rules import buffer_problems
-from xlashape.hlo.verifier.module_rules import Problem, module_problems, origin_problem, sharding_problem
+from xlashape.hlo.verifier.module_rules import (
+    Problem,
+    module_problems,
+    origin_problem,
+    sharding_problem,
+    with_channel,
+)
 from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.value.shape import compatible_shapes
@@ -184,7 +190,7 @@ def _problems(module: HloModule, rules: _Rules) -> Iterator[Problem]:
         yield Problem("", "", message)
     yield from _schedule(module)
     yield from module_problems(module)
-    yield from async_problems(module)
+    yield from async_problems(module, rules.with_channel_0)
     yield from buffer_problems(module)
 
 
@@ -232,14 +238,9 @@ def _instruction(instruction: HloInstruction, computation_index: int, rules: _Ru
     for problem in (sharding_problem(instruction.proto, shape, partitions), origin_problem(instruction.proto, shape)):
         if problem:
             yield problem
-    proto = instruction.proto
-    if instruction.name in rules.with_channel_0:
-        if row.opcode == Opcode.ALL_REDUCE:
-            yield "channel_id must be above 0, found 0"
-        # A proto cannot have channel 0. The rules of any other number are those of this one.
-        proto = xla.HloInstructionProto()
-        proto.CopyFrom(instruction.proto)
-        proto.channel_id = 1
+    proto = with_channel(instruction, rules.with_channel_0)
+    if proto is not instruction.proto and row.opcode == Opcode.ALL_REDUCE:
+        yield "channel_id must be above 0, found 0"
     if not rules.unbounded_dimensions and shape.is_unbounded_dynamic:
         yield f"its shape must have bounded dimensions, found {shape}"
     problem = _operands_problem(row, operands, rules)
@@ -262,7 +263,8 @@ def _operands_problem(row: Operation, operands: Sequence[Shape], rules: _Rules) 
     if row.operands_of_equal_sizes and len({operand.dimensions for operand in operands}) > 1:
         return f"its operands must have equal dimensions, found {_shown(operands)}"
     if row.one_precision:
-        types = {operand.element_type for operand in operands if operand.is_array and operand.element_type.is_floating}
+        parts = [leaf for operand in operands for leaf in operand.leaves()]
+        types = {part.element_type for part in parts if part.is_array and part.element_type.is_floating}
         if len(types) > 1 and not rules.precisions.may_mix:
             return f"its floating operands must have the same element type, found {_shown(operands)}"
     return None

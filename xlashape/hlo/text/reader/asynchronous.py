@@ -73,6 +73,8 @@ def complete_wrapped_start(
     given, result = shape.shape.tuple_shapes[0].tuple_shapes, shape.shape.tuple_shapes[1]
     # An operation of a fixed number of operands takes that many, one of any number as many as the shape says.
     taken = len(given) if wrapped_row.arity is None else wrapped_row.arity
+    if taken < wrapped_row.operands.least:
+        raise state.cursor.error(f"{wrapped} takes {wrapped_row.operands} operands, found {taken}", at=at)
     computation = ParsedComputation("async_wrapped")
     for part in (*given, *(_NOT_KNOWN_YET,) * (taken - len(given))):
         _add_parameter(computation, parsed_shape(state, part))
