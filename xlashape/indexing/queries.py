@@ -22,6 +22,7 @@ from xlashape.errors import (
     from_details,
     is_a,
 )
+from xlashape.frozen import Frozen, set_field
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.indexing.answers.leaves import leaf_count
 from xlashape.indexing.answers.operand_indexing import NOT_ACCESSED, Answer, OperandIndexingSet
@@ -136,35 +137,21 @@ def output_to_ancestor(instruction: HloInstruction, ancestor: HloInstruction, ou
     return OperandIndexingSet(access for accesses in reached.get(ancestor, {}).values() for access in accesses)
 
 
-class InstructionIndexing(NamedTuple):
-    """The maps of one output of an instruction."""
-
+class _Indexing(NamedTuple):
     instruction: HloInstruction
     output: int
     operands: Answer
-    """One set for each operand; UNDEFINED where there is an `error`."""
-
-    @property
-    def error(self) -> XlashapeError | None:
-        """Why the maps are not known: what `output_to_input` raises for this output. None where they are known."""
-        return None
 
 
-class FailedIndexing(InstructionIndexing):
-    """The maps of an output that are not known. A class of its own, so that an answer stays a tuple of three."""
+class InstructionIndexing(Frozen, _Indexing):
+    """The maps of one output of an instruction: a tuple of `instruction`, the number of the `output`, and `operands`, one
+    set for each, which is UNDEFINED where there is an `error`.
+    """
 
-    _error: XlashapeError
-
-    @classmethod
-    def of(cls, instruction: HloInstruction, output: int, operands: Answer, error: XlashapeError) -> FailedIndexing:
-        """With the error."""
-        failed = cls(instruction, output, operands)
-        failed._error = error
-        return failed
-
-    @property
-    def error(self) -> XlashapeError:
-        return self._error
+    error: XlashapeError | None = None
+    """Why the maps are not known: what `output_to_input` raises for this output. None where they are known. It is no
+    part of the tuple.
+    """
 
 
 def is_of_budget(error: XlashapeError) -> bool:
@@ -224,7 +211,9 @@ def _failures(instruction: HloInstruction, first: int, error: XlashapeError) -> 
     except XlashapeError:  # of a shape that is not well-formed
         count, operands = 1, ()
     for output in range(first, max(count, first + 1)):
-        yield FailedIndexing.of(instruction, output, operands, error)
+        failed = InstructionIndexing(instruction, output, operands)
+        set_field(failed, "error", error)
+        yield failed
 
 
 def check_module(module: HloModule) -> None:

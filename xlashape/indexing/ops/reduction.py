@@ -282,26 +282,21 @@ def batch_norm_training_output_to_input(op: Op, output: int) -> Rows:
     """Mean and variance of a feature are computed from all elements of the feature, and so is every normalised
     element.
     """
-    feature, dims = _batch_norm(op, 3, 3)
-    if output == 0:
-        return (
-            (_all_of_feature(dims, dims, feature),),
-            _number_of_feature(dims, feature),
-            _number_of_feature(dims, feature),
-        )
-    return (_all_of_feature((dims[feature],), dims, feature),), NOT_ACCESSED, NOT_ACCESSED
+    return _batch_norm_training(op, output)
 
 
 @input_to_output(Opcode.BATCH_NORM_TRAINING, attributes=FEATURE_INDEX)
 def batch_norm_training_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An element takes part in all results of its feature; scale and offset in the normalised elements alone."""
+    return _batch_norm_training(op, operand)
+
+
+def _batch_norm_training(op: Op, number: int) -> Rows:
+    """Number 0 is the array, 1 and 2 have a number for each feature, among the operands as among the outputs."""
     feature, dims = _batch_norm(op, 3, 3)
-    if operand == 0:
-        return (
-            (_all_of_feature(dims, dims, feature),),
-            _number_of_feature(dims, feature),
-            _number_of_feature(dims, feature),
-        )
+    if number == 0:
+        of_feature = _number_of_feature(dims, feature)
+        return (_all_of_feature(dims, dims, feature),), of_feature, of_feature
     return (_all_of_feature((dims[feature],), dims, feature),), NOT_ACCESSED, NOT_ACCESSED
 
 

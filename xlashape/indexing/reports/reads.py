@@ -9,9 +9,9 @@ for reads in module_reads(module): ...                   # one InstructionReads 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
-from xlashape.display import Displayed, shown
+from xlashape.display import shown
 from xlashape.errors import XlashapeError
 from xlashape.frozen import Frozen, set_field
 from xlashape.hlo import HloInstruction, HloModule
@@ -37,80 +37,40 @@ class OperandReads(NamedTuple):
     _repr_html_ = shown
 
 
-class InstructionReads(NamedTuple):
-    """How one output of an instruction reads its operands."""
-
+class _Reads(NamedTuple):
     instruction: HloInstruction
     output: int
     operands: tuple[OperandReads, ...]
-    """One for each operand; empty where there is an `error`."""
+
+
+class InstructionReads(Frozen, _Reads):
+    """How one output of an instruction reads its operands: a tuple of `instruction`, the number of the `output`, and
+    `operands`, one OperandReads for each.
+    """
+
+    error: XlashapeError | None = None
+    """Why it is not known how the instruction reads: what `operand_reads` raises for this output. None where it is
+    known. It is no part of the tuple.
+    """
+
+    _repr_html_ = shown
+
+
+class OutputReads(Frozen, tuple[OperandReads, ...]):  # noqa: SLOT001 - a tuple has no slots for its attributes
+    """How one output of an instruction reads its operands: one OperandReads for each operand."""
+
+    instruction: HloInstruction
+    output: int
 
     _repr_html_ = shown
 
     @property
-    def error(self) -> XlashapeError | None:
-        """Why it is not known how the instruction reads: what `operand_reads` raises for this output. None where it is
-        known.
-        """
-        return None
-
-
-class FailedReads(InstructionReads):
-    """An output of which it is not known how it reads. A class of its own, so that an answer stays a tuple of three."""
-
-    _error: XlashapeError
-
-    @classmethod
-    def of(cls, instruction: HloInstruction, output: int, error: XlashapeError) -> FailedReads:
-        """With the error."""
-        failed = cls(instruction, output, ())
-        failed._error = error
-        return failed
-
-    @property
-    def error(self) -> XlashapeError:
-        return self._error
-
-
-class OutputReads(Frozen, Displayed):
-    """How one output of an instruction reads its operands: a sequence of one OperandReads for each operand, equal to a
-    tuple of the same.
-    """
-
-    __slots__ = ("instruction", "operands", "output")
-
-    instruction: HloInstruction
-    output: int
-    operands: tuple[OperandReads, ...]
-
-    def __init__(self, instruction: HloInstruction, output: int, operands: tuple[OperandReads, ...]) -> None:
-        set_field(self, "instruction", instruction)
-        set_field(self, "output", output)
-        set_field(self, "operands", operands)
-
-    def __len__(self) -> int:
-        return len(self.operands)
-
-    def __iter__(self) -> Iterator[OperandReads]:
-        return iter(self.operands)
-
-    @overload
-    def __getitem__(self, number: int) -> OperandReads: ...
-    @overload
-    def __getitem__(self, number: slice) -> tuple[OperandReads, ...]: ...
-    def __getitem__(self, number: int | slice) -> OperandReads | tuple[OperandReads, ...]:
-        return self.operands[number]
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, OutputReads):
-            return self.operands == other.operands
-        return self.operands == other if isinstance(other, tuple) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.operands)
+    def operands(self) -> tuple[OperandReads, ...]:
+        """The same as a plain tuple."""
+        return tuple(self)
 
     def __repr__(self) -> str:
-        return f"<OutputReads of {self.instruction.name!r}, output {self.output}: {len(self.operands)} operands>"
+        return f"<OutputReads of {self.instruction.name!r}, output {self.output}: {len(self)} operands>"
 
 
 def operand_reads(
@@ -126,7 +86,10 @@ def operand_reads(
     output = checked_number(instruction, output, "output")
     check_warp(warp, segment_bytes)
     with errors_name_instruction(instruction):
-        return OutputReads(instruction, output, _reads(Analysis(), instruction, output, warp, segment_bytes))
+        reads = OutputReads(_reads(Analysis(), instruction, output, warp, segment_bytes))
+    set_field(reads, "instruction", instruction)
+    set_field(reads, "output", output)
+    return reads
 
 
 def instruction_reads(
@@ -179,7 +142,9 @@ def _module_reads(module: HloModule, warp: int, segment_bytes: int) -> Iterator[
         except XlashapeError as error:
             if is_of_budget(error):
                 raise
-            yield FailedReads.of(instruction, output, error)
+            failed = InstructionReads(instruction, output, ())
+            set_field(failed, "error", error)
+            yield failed
 
 
 def executed_readers(module: HloModule) -> list[HloInstruction]:
