@@ -165,7 +165,7 @@ class Agent:
             command += [] if key in positional else [f"--{key}", str(value)]
         found = _answered(answer, x, options=command)
         for section in sections:
-            rows = [_row(answer.columns_of(section), each, every=True) for each in answer.objects_of(section)][:5]
+            rows = [_row(answer.report.columns_of(section), each, every=True) for each in answer.objects_of(section)][:5]
             if rows and len(json.dumps({**found, section: rows}, ensure_ascii=False)) <= MOST_CHARACTERS:
                 found[section] = rows
         return found
@@ -208,7 +208,7 @@ def _answered(
     behind `x`.
     """
     totals = {name: value for name, value in answer.totals.items() if value not in (None, "", [])}
-    columns = answer.columns_of(section)
+    columns = answer.report.columns_of(section)
     rows = [_row(columns, each) for each in answer.objects_of(section, argument)[:100]]
     about = x if len(x) <= _MOST_TEXT else "FILE"
     found = _fitting(totals, rows, more or join(["xlashape", answer.report.name, about, *options, "--limit", "0"]))

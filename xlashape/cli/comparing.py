@@ -8,30 +8,28 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from xlashape.cli.completing import complete_files
 from xlashape.cli.connection import ServerAddress, answer_options, connected, query_options
-from xlashape.cli.many import in_processes
+from xlashape.cli.many import in_processes, jobs_option, stage_option
 from xlashape.cli.modules import loaded, naming
-from xlashape.cli.output import echo, one_line, print_json, progress
+from xlashape.cli.output import echo, one_line, print_json, progress, terminal_width
 from xlashape.cli.reporting import report_command
-from xlashape.cli.rows import write_rows
+from xlashape.cli.rows import FORMATS, row_options, write_rows
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.hlo.files.inputs import Input, content, inputs, is_many
 from xlashape.reports.selection import Selection
 from xlashape.reports.text import table_text
-from xlashape.tables import Column, Kind
+from xlashape.tables import Column, Kind, Table
 
 if TYPE_CHECKING:
     from xlashape.hlo import HloModule
 
 _MODULE_NUMBER: Final = re.compile(r"^module_\d+\.")
 _MODULE: Final = Column("module", Kind.TEXT, "the module of both directories", rank=1)
-_FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet", "markdown", "html")
 
 
 @click.command(short_help="What changed from one program to another.")
@@ -65,35 +63,8 @@ _FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet", "markdown", "html
     metavar="NAME",
     help="Instead of the changes: this instruction or computation of A or B, beside what it is matched to.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(_FORMATS),
-    default=None,
-    help="markdown has at most 65,536 characters; html is one file.  [default: table]",
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=None,
-    metavar="N",
-    help="The most changes; 0 shows all.  [default: 20 of a table]",
-)
-@click.option("--sort", metavar="COLUMN", help="Order by a column. Without it, what costs most is first.")
-@click.option(
-    "--filter",
-    "filters",
-    multiple=True,
-    metavar="TEST",
-    help="Only rows such as 'opcode=fusion' or 'delta_bytes>=1MiB'.",
-)
-@click.option(
-    "--stage",
-    default="last",
-    show_default=True,
-    metavar="before|after|PASS",
-    help="Which dump of each module counts, of directories.",
-)
+@row_options(20, "changes", "'opcode=fusion', 'delta_bytes>=1MiB', 'b~^dot'", (*FORMATS, "markdown", "html"))
+@stage_option("Which dump of each module counts, of directories.", stages="before|after|PASS")
 @query_options
 def diff(
     a: str,
@@ -116,7 +87,8 @@ def diff(
 
     A and B are files (text, proto, gzip), `-` for standard input, or two directories of dumps, whose modules are
     matched by name and fingerprint. Names, ids, order, metadata and the spelling of another version of XLA are no
-    changes. The exit code is 1 where a test of --fail-if holds.
+    changes. The exit code is 1 where a test of --fail-if holds. --format markdown has at most 65,536 characters, html is
+    one file.
 
     Of two profiles (.xplane.pb, .trace.json.gz, or directories that jax.profiler wrote) the answer is what became
     slower, beside what changed in it: `xlashape profile B --against A`. FILE#NAME names a module of a profile.
@@ -153,7 +125,7 @@ def diff(
     for title, one, other in pairs:
         found = _compared(one, other, {"ignore": ignore, "schedule": schedule}, load, server, timeout)
         if beside is not None:
-            echo(found.beside(beside, width=_width() or 160))
+            echo(found.beside(beside, width=terminal_width() or 160))
             return 0
         reasons = reasons_of(found, tests)
         for test in tests:
@@ -292,8 +264,7 @@ class _Written:
             if not self.directories or not found.same or reasons:
                 echo(self._text(found, title))
             return
-        columns = found.columns_of(self._section)
-        names = [column.name for column in columns]
+        columns = found.report.columns_of(self._section)
         rows = self._selection.chosen(columns, found.rows_of(self._section))
         if self.directories:
             self._columns = (_MODULE, *columns)
@@ -301,7 +272,7 @@ class _Written:
             self._pending += [(title, *row) for row in rows]
         elif self._form == "json":
             document: dict[str, Any] = {"x": title, **found.to_dict()}
-            document[self._section or found.report.rows] = [dict(zip(names, row, strict=True)) for row in rows]
+            document[self._section or found.report.rows] = list(Table(columns, rows))
             print_json("diff.v1", document)
         else:
             write_rows(self._form, columns, rows)
@@ -312,8 +283,7 @@ class _Written:
             return
         columns = self._columns
         if self._form == "json":
-            names = [column.name for column in columns]
-            rows = [dict(zip(names, row, strict=True)) for row in self._pending]
+            rows = list(Table(columns, self._pending))
             document = {"x": self.directories, "files": [each["module"] for each in self._totals]}
             print_json("diff.v1", {**document, "totals_of_files": self._totals, self._section or "changes": rows})
         elif columns:
@@ -325,21 +295,17 @@ class _Written:
             most = (20 if selection.limit is None else selection.limit) or None
             return "\n\n".join([found.side_by_side(row) for row in range(len(found.changes))][:most])
         if self._section:
-            columns = found.columns_of(self._section)
+            columns = found.report.columns_of(self._section)
             rows = list(selection.chosen(columns, found.rows_of(self._section)))
-            return "\n\n".join([title, table_text(columns, rows, _width())])
+            return "\n\n".join([title, table_text(columns, rows, terminal_width())])
         from xlashape.reports.diff.text import answer_text  # deferred, as above
 
         every = ((*row, each) for row, each in zip(found.rows_of(), found.changes, strict=True))
-        rows = [row[-1] for row in selection._replace(limit=0).chosen(found.columns_of(), every)]
-        text = answer_text(found, rows, selection.limit, width=_width(), hint=": --limit 0 shows all")
+        rows = [row[-1] for row in selection._replace(limit=0).chosen(found.report.columns_of(), every)]
+        text = answer_text(found, rows, selection.limit, width=terminal_width(), hint=": --limit 0 shows all")
         first, _, rest = text.partition("\n")
         # The verdict is first. Of files, what was compared follows; of directories, the module stands before it.
         return f"{title}: {text}\n" if self.directories else "\n".join([first, title, *([rest] if rest else [])])
-
-
-def _width() -> int | None:
-    return get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
 
 
 def _complain(text: str) -> None:
@@ -369,21 +335,8 @@ _FINGERPRINT_COLUMNS: Final = (
 @click.option(
     "--constants/--no-constants", default=True, help="Whether the values of large constants count.  [default: they do]"
 )
-@click.option(
-    "--stage",
-    default="last",
-    show_default=True,
-    metavar="before|after|all|PASS",
-    help="Which dump of each module counts, of directories.",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Of several files: how many processes read them.",
-)
+@stage_option("Which dump of each module counts, of directories.")
+@jobs_option("Of several files: how many processes read them.")
 @answer_options
 def fingerprint(
     files: tuple[str, ...],
@@ -414,10 +367,7 @@ def fingerprint(
         if not as_json:
             echo(f"{row[0] or '-' * 34}  {row[1]}" + (f"  {row[3]}" if row[3] else ""))
     if as_json:
-        names = [column.name for column in _FINGERPRINT_COLUMNS]
-        print_json(
-            "fingerprint.v1", {"counted": counted, "modules": [dict(zip(names, row, strict=True)) for row in rows]}
-        )
+        print_json("fingerprint.v1", {"counted": counted, "modules": list(Table(_FINGERPRINT_COLUMNS, rows))})
     return int(any(row[0] is None for row in rows))
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from itertools import takewhile
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +10,7 @@ import click
 
 from xlashape.cli.completing import complete_files
 from xlashape.cli.connection import ServerAddress, answer_options
+from xlashape.cli.many import common_folder, in_processes, jobs_option, stage_option
 from xlashape.cli.modules import document_of
 from xlashape.cli.output import echo, one_line, print_json, progress
 from xlashape.errors import InvalidArgumentError, LossyConversionError, XlashapeError
@@ -35,21 +33,8 @@ from xlashape.hlo.files.inputs import Input, content, inputs, is_many, without_e
     help="The jaxlib that is to load OUT, such as 0.4.35: versions before 0.10 may refuse large ids, and get small "
     "ones.",
 )
-@click.option(
-    "--stage",
-    default="last",
-    show_default=True,
-    metavar="before|after|all|PASS",
-    help="Of directories of dumps: which dumps of a module.",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Of several files: how many processes convert them.",
-)
+@stage_option("Of directories of dumps: which dumps of a module.")
+@jobs_option("Of several files: how many processes convert them.")
 @answer_options
 def convert(
     sources: tuple[str, ...],
@@ -145,18 +130,13 @@ def _convert_many(
         folder.mkdir(parents=True, exist_ok=True)
     one = partial(_converted, form=form, lossy=lossy, for_version=for_version)
     rows: list[dict[str, Any]] = []
-    pool = ProcessPoolExecutor(jobs, get_context("spawn")) if jobs > 1 else None
-    try:
-        for each, made in zip(found, (map if pool is None else pool.map)(one, found, targets), strict=True):
-            progress("converting", len(rows), len(found))
-            rows.append({"source": each.name, **made})
-            if not as_json:
-                said = [made["error"]] if made["error"] else made["lost"]
-                for text in said:
-                    click.echo(f"xlashape: {each.name}: {text}", err=True)
-    finally:
-        if pool is not None:
-            pool.shutdown(cancel_futures=True)
+    for each, made in zip(found, in_processes(one, zip(found, targets, strict=True), jobs), strict=True):
+        progress("converting", len(rows), len(found))
+        rows.append({"source": each.name, **made})
+        if not as_json:
+            said = [made["error"]] if made["error"] else made["lost"]
+            for text in said:
+                click.echo(f"xlashape: {each.name}: {text}", err=True)
     refused = sum(row["error"] is not None for row in rows)
     if as_json:
         print_json("convert.v1", {"target": target, "files": rows})
@@ -169,12 +149,10 @@ def _targets(names: list[str], target: str, form: str) -> list[Path]:
     """The file that each of these inputs is written to: its path below what all have in common, with another end.
     Raises InvalidArgumentError where two would be one.
     """
-    folders = [name.split("/")[:-1] for name in names]
-    # Not os.path.commonpath, which makes s3:/ of s3://.
-    common = "/".join([each[0] for each in takewhile(lambda each: len(set(each)) == 1, zip(*folders, strict=False))])
+    common = common_folder(names)
     found: dict[Path, str] = {}
     for name in names:
-        below = name.removeprefix(common).lstrip("/") if common else name.rpartition("/")[2]
+        below = name.removeprefix(common) if common else name.rpartition("/")[2]
         path = Path(target, f"{without_end(below)}.{form}")
         if path in found:
             raise InvalidArgumentError(f"{found[path]} and {name} would both be written to {path}", field="OUT")
@@ -182,8 +160,9 @@ def _targets(names: list[str], target: str, form: str) -> list[Path]:
     return list(found)
 
 
-def _converted(each: Input, target: Path, form: str, lossy: bool, for_version: str | None) -> dict[str, Any]:
+def _converted(task: tuple[Input, Path], form: str, lossy: bool, for_version: str | None) -> dict[str, Any]:
     """A row of the answer about several files."""
+    each, target = task
     from xlashape.hlo.files.convert import decode  # deferred, as above
 
     row: dict[str, Any] = {"target": str(target), "format": None, "lost": [], "error": None}

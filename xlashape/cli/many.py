@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
+from itertools import islice, takewhile
 from multiprocessing import get_context
 from typing import Any, Final, NamedTuple, TypeVar
+
+import click
 
 from xlashape.cli.output import one_line, progress
 from xlashape.errors import UnavailableError, XlashapeError
@@ -20,9 +22,20 @@ FILE_COLUMNS: Final = (
     Column("file", Kind.TEXT, "the file that was asked about", rank=1),
     Column("module", Kind.TEXT, "the module of a dump by its name; else the name of the file without its end"),
 )
+F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 R = TypeVar("R")
 ERROR_COLUMN: Final = Column("error", Kind.TEXT, "why the file is refused")
+
+
+def stage_option(text: str, *, stages: str = "before|after|all|PASS") -> Callable[[F], F]:
+    """The option --stage of commands that take directories of dumps."""
+    return click.option("--stage", default="last", show_default=True, metavar=stages, help=text)
+
+
+def jobs_option(text: str) -> Callable[[F], F]:
+    """The option --jobs of commands that take several files."""
+    return click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help=text)
 
 
 class Refused(NamedTuple):
@@ -37,6 +50,18 @@ def many_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
     names = {column.name for column in FILE_COLUMNS}
     rest = tuple([column for column in columns if column.name not in names])
     return (*FILE_COLUMNS, *rest, *(() if has_error else (ERROR_COLUMN,)))
+
+
+def common_folder(names: Sequence[str]) -> str:
+    """The folder that all files are in, with its last slash; "" where they have none in common, and for one file.
+
+    >>> common_folder(["s3://b/x/1.hlo", "s3://b/y/2.hlo"]), common_folder(["x/1.hlo"])
+    ('s3://b/', '')
+    """
+    folders = [name.split("/")[:-1] for name in names] if len(names) > 1 else []
+    # Not os.path.commonpath, which makes s3:/ of s3://.
+    common = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))]
+    return "".join([f"{part}/" for part in common]) if any(common) else ""
 
 
 def many_rows(
@@ -54,9 +79,7 @@ def many_rows(
     `totals` gets the totals of each input that is not refused, behind its file and module.
     """
     declared = report_of(report)
-    columns = (
-        declared.totals if section == "totals" else declared.section(section).columns if section else declared.columns
-    )
+    columns = declared.columns_of(section)
     target = [column.name for column in many_columns(columns)]
     names = [column.name for column in columns]
     taken: list[Input] = []

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from datetime import timedelta
+from shutil import get_terminal_size
 from time import monotonic
 from typing import Any, Final, TextIO
 
@@ -195,6 +196,11 @@ def print_facts(facts: Iterable[tuple[str, object]]) -> None:
         echo(f"{name:<{width}}  {lines[0]}")
         for line in lines[1:]:
             echo(f"{'':<{width}}  {line}")
+
+
+def terminal_width() -> int | None:
+    """The characters of a line, if standard output is a terminal."""
+    return get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
 
 
 def share_text(part: int, whole: int) -> str:

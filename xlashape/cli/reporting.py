@@ -11,10 +11,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import takewhile
 from math import isfinite
 from pathlib import Path
-from shutil import get_terminal_size
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,10 +21,10 @@ from click.shell_completion import CompletionItem
 
 from xlashape.cli.completing import complete_files, computation_names, instruction_names
 from xlashape.cli.connection import ServerAddress, connected, query_options
-from xlashape.cli.many import many_columns, many_rows
+from xlashape.cli.many import common_folder, jobs_option, many_columns, many_rows, stage_option
 from xlashape.cli.modules import loaded, naming
-from xlashape.cli.output import echo, print_json, progress
-from xlashape.cli.rows import row_options, write_rows
+from xlashape.cli.output import echo, print_json, progress, terminal_width
+from xlashape.cli.rows import examples, row_options, write_rows
 from xlashape.errors import DecodeError, InvalidArgumentError
 from xlashape.hlo.files.inputs import inputs, is_many
 from xlashape.math import byte_text, checked_int64
@@ -34,7 +32,7 @@ from xlashape.reports.messages import Received
 from xlashape.reports.report import REPORTS, Answer, Option, Report, report_of, row_values
 from xlashape.reports.selection import Row, Selection, amount_of
 from xlashape.reports.text import facts_text, table_text
-from xlashape.tables import Column, Kind
+from xlashape.tables import Column, Kind, Table
 
 if TYPE_CHECKING:
     from xlashape_client.methods import ServiceMethods
@@ -104,15 +102,12 @@ def report_command(name: str) -> click.Command:
         "-o", "--picture", "picture_file", type=click.Path(path_type=Path, dir_okay=False), default=None,
         help="Draw the answer into a file instead: .svg, .html, .png or .txt, if the report has a picture.",
     )(command)  # fmt: skip
-    command = click.option(
-        "--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-        help="The processes that compute the answers for several files.",
-    )(command)  # fmt: skip
-    command = click.option(
-        "--stage", default="last", show_default=True, metavar="before|after|all|PASS",
-        help="Of directories of dumps: the modules before or after the optimizations, all of them, or those after a pass; without it the last of each module.",
-    )(command)  # fmt: skip
-    command = row_options(report.shown, "rows", report.columns)(command)
+    command = jobs_option("The processes that compute the answers for several files.")(command)
+    command = stage_option(
+        "Of directories of dumps: the modules before or after the optimizations, all of them, or those after a pass; "
+        "without it the last of each module."
+    )(command)
+    command = row_options(report.shown, "rows", examples(report.columns))(command)
     shown = ["totals, a row of numbers about the whole"]
     shown += [f"{each.name}, {each.meaning}" for each in report.sections if each.argument is None]
     command = click.option(
@@ -255,7 +250,7 @@ def _write_many(
     form: str, selection: Selection,
 ) -> int:  # fmt: skip
     """The rows of several inputs in one table. The exit code is 1 if one of them is refused, or has a failure."""
-    columns = many_columns(report.section(section).columns if section else report.columns)
+    columns = many_columns(report.columns_of(section))
     if section == "totals":  # facts, which have no rank, are columns here
         columns = tuple([each if each.rank or each.name == "module" else each._replace(rank=2) for each in columns])
     found = list(inputs(what, stage))
@@ -276,12 +271,12 @@ def _write_many(
     if form == "table":
         rows = list(selection._replace(limit=0).chosen(columns, every()))
         most = (report.shown if selection.limit is None else selection.limit) or None
-        folder = _folder([each.name for each in found])
+        folder = common_folder([each.name for each in found])
         shown, told = ([(row[0].removeprefix(folder), *row[1:]) for row in part] for part in (rows[:most], totals))
-        parts = [table_text(columns, shown, _width())] if rows else []
+        parts = [table_text(columns, shown, terminal_width())] if rows else []
         if not section and selection.is_all and totals and any(each.rank for each in report.totals):
             about = (*many_columns(report.totals)[:2], *report.totals)
-            parts.insert(0, table_text(about, told[:_MOST_TOTALS], _width()))
+            parts.insert(0, table_text(about, told[:_MOST_TOTALS], terminal_width()))
             if len(totals) > _MOST_TOTALS:
                 parts.insert(
                     1, f"{len(totals) - _MOST_TOTALS:,} more files have totals: --show totals --limit 0 shows all."
@@ -292,8 +287,7 @@ def _write_many(
             parts.append(f"{len(rows) - most:,} more rows are not shown: --limit 0 shows all.")
         echo("\n\n".join(parts))
     elif form == "json":
-        names = [column.name for column in columns]
-        made = [dict(zip(names, row, strict=True)) for row in selection.chosen(columns, every())]
+        made = list(Table(columns, selection.chosen(columns, every())))
         print_json(
             f"{report.name}.v1",
             {"files": [each.name for each in found], _JSON_NAMES.get(section, section) or report.rows: made},
@@ -303,19 +297,8 @@ def _write_many(
     return int(refused > 0 or failed > 0)
 
 
-def _folder(names: Sequence[str]) -> str:
-    """The folder that all files are in, with its last slash; "" where they have none in common, and for one file."""
-    folders = [name.split("/")[:-1] for name in names] if len(names) > 1 else []
-    common = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))]
-    return "".join([f"{part}/" for part in common]) if any(common) else ""
-
-
-def _width() -> int | None:
-    return get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
-
-
 def _write(answer: Answer, what: str, section: str, argument: Any, form: str, selection: Selection) -> None:
-    columns = answer.columns_of(section)
+    columns = answer.report.columns_of(section)
     if not section and not selection.is_all and form in ("json", "table"):
         limit = selection.limit if form == "json" else 0
         part = answer.selected(_objects(answer, selection._replace(limit=limit)))
@@ -334,14 +317,13 @@ def _write(answer: Answer, what: str, section: str, argument: Any, form: str, se
 def _objects(answer: Answer, selection: Selection) -> list[Any]:
     """The objects of the rows that are wanted, in their order."""
     rows = ((*row, each) for row, each in zip(answer.rows_of(), answer.objects_of(), strict=True))
-    return [row[-1] for row in selection.chosen(answer.columns_of(), rows)]
+    return [row[-1] for row in selection.chosen(answer.report.columns_of(), rows)]
 
 
 def _write_json(
     answer: Answer, what: str, section: str, columns: Sequence[Column], rows: Iterator[Row], selection: Selection
 ) -> None:
-    names = [column.name for column in columns]
-    found = [dict(zip(names, row, strict=True)) for row in rows]
+    found = list(Table(columns, rows))
     if section:
         document: dict[str, Any] = {"totals": answer.totals}
         if section != "totals":
@@ -356,7 +338,7 @@ def _section_headline(answer: Answer, section: str, argument: Any, found: Sequen
     declared = answer.report.section(section)
     if declared.headline is None:
         return ""
-    return fill(declared.headline(answer, found, argument), _width() or 10**6)
+    return fill(declared.headline(answer, found, argument), terminal_width() or 10**6)
 
 
 def _text(
@@ -373,13 +355,15 @@ def _text(
         known = [(column, value) for column, value in zip(columns, next(every), strict=True) if value is not None]
         return facts_text(known)
     if selection.is_all and not section:
-        return answer.to_text(selection.limit, width=_width(), hint=hint)
+        return answer.to_text(selection.limit, width=terminal_width(), hint=hint)
     most = (answer.report.shown if selection.limit is None else selection.limit) or None
     chosen = list(selection._replace(limit=0).chosen(columns, every))
     total, rows = len(chosen), chosen[:most]
     parts = [_section_headline(answer, section, argument, found) if section else answer.headline()]
     if rows:
-        parts.append(table_text(columns, rows, _width()) if section else answer.report.rows_text(rows, _width()))
+        parts.append(
+            table_text(columns, rows, terminal_width()) if section else answer.report.rows_text(rows, terminal_width())
+        )
     else:
         parts.append("No row passes the filters." if selection.filters else "There are no rows.")
     if selection.filters and rows:

@@ -22,16 +22,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
 
 
-def row_options(default_limit: int, what: str, columns: Sequence[Column]) -> Callable[[F], F]:
+def row_options(default_limit: int, what: str, tests: str, formats: Sequence[str] = FORMATS) -> Callable[[F], F]:
     """Adds --filter, --sort and --limit to a command, which takes them as `filters`, `sort` and `limit`; and --format
-    as `form`. `columns` are those that help gives examples of.
+    as `form`. `tests` are examples of filters for help; the last one is a regular expression.
     """
 
     def add(command: F) -> F:
         shown = f"default: {default_limit}" if default_limit else "default: all"
         options = (
             click.option(
-                "--format", "form", type=click.Choice(FORMATS), default=None,
+                "--format", "form", type=click.Choice(formats), default=None,
                 help="table for people; json, one document; jsonl and csv, a line for each row as it is computed; parquet.  [default: table]",
             ),
             click.option(
@@ -44,7 +44,7 @@ def row_options(default_limit: int, what: str, columns: Sequence[Column]) -> Cal
             ),
             click.option(
                 "--filter", "filters", multiple=True, metavar="TEST",
-                help=f"Only rows such as {_examples(columns)} (a regular expression), or text that the instruction's name contains. Several must all hold.",
+                help=f"Only rows such as {tests} (a regular expression), or text that the first column of texts contains. Several must all hold.",
             ),
         )  # fmt: skip
         for option in options:
@@ -54,7 +54,7 @@ def row_options(default_limit: int, what: str, columns: Sequence[Column]) -> Cal
     return add
 
 
-def _examples(columns: Sequence[Column]) -> str:
+def examples(columns: Sequence[Column]) -> str:
     """Tests of some of these columns; the last one is a regular expression."""
     named = [column.name for column in columns if column.kind is Kind.TEXT]
     who = next((name for name in ("instruction", "name") if name in named), named[0])

@@ -7,7 +7,7 @@ schema lacks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from xlashape.errors import NotFoundError
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
-from xlashape.reports.report import Answer, Option, Report, plain
+from xlashape.reports.report import Answer, Option, Report, row_values
 from xlashape.tables import Column, Kind, Table
 
 M = TypeVar("M", bound=Message)
@@ -44,27 +44,22 @@ def response_of(
     """
     message: Any = response()
     report = answer.report
-    _fill(message.totals, report.totals, [plain(each, getattr(answer, each.name)) for each in report.totals])
+    _fill(message.totals, report.totals, row_values(report.totals, answer))
     message.headline = answer.headline()
     last = first + min(most or MOST_ROWS, MOST_ROWS)
-    columns = answer.columns_of(section)
+    columns = report.columns_of(section)
     rows = answer.objects_of(section, argument)
     message.row_count = len(rows)
-    _add(getattr(message, section or report.rows), columns, _values(columns, rows[first:last]))
+    _add(getattr(message, section or report.rows), columns, rows[first:last])
     return message
 
 
-def _values(columns: Sequence[Column], rows: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-    for row in rows:
-        yield tuple([plain(column, getattr(row, column.name)) for column in columns])
-
-
-def _add(messages: Any, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
+def _add(messages: Any, columns: Sequence[Column], rows: Iterable[Any]) -> None:
     size = 0
     for row in rows:
         spend(len(columns))
         made = messages.add()
-        _fill(made, columns, row)
+        _fill(made, columns, row_values(columns, row))
         size += made.ByteSize()
         if size > _MOST_BYTES:
             return
@@ -121,7 +116,7 @@ class Received(Answer):
         self._totals = _read(report.totals, first.totals)
         self._tables: dict[str, list[ReceivedRow]] = {}
         for name, pages in tables.items():
-            columns = report.section(name).columns if name else report.columns
+            columns = report.columns_of(name)
             self._tables[name] = [
                 ReceivedRow(_read(columns, row)) for page in pages for row in getattr(page, name or report.rows)
             ]
@@ -148,7 +143,7 @@ class Received(Answer):
         """The totals, and the tables without arguments that were asked for."""
         names = [name for name in self._tables if not name or self.report.section(name).argument is None]
         return {"totals": self.totals} | {
-            name or self.report.rows: list(Table(self.columns_of(name), self.rows_of(name))) for name in names
+            name or self.report.rows: list(Table(self.report.columns_of(name), self.rows_of(name))) for name in names
         }
 
     def headline(self) -> str:

@@ -135,6 +135,12 @@ class Report(NamedTuple):
         message = f"{self.name} has no section {name!r}; it has {', '.join(names) or 'none'}{did_you_mean(name, names)}"
         raise NotFoundError(message, kind="section", name=name)
 
+    def columns_of(self, section: str = "") -> tuple[Column, ...]:
+        """The columns of the main table or of a section. Raises NotFoundError for a section that the report does not
+        have.
+        """
+        return self.section(section).columns if section else self.columns
+
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema of the document that `--json` prints, which `Answer.to_dict` makes."""
         properties: dict[str, Any] = {
@@ -265,15 +271,9 @@ class Answer(Displayed, Tabular):
         if section == "totals":
             yield tuple(self.totals.values())
             return
-        columns = self.columns_of(section)
+        columns = self.report.columns_of(section)
         for row in self.objects_of(section, argument):
             yield row_values(columns, row)
-
-    def columns_of(self, section: str = "") -> tuple[Column, ...]:
-        """The columns of the main table or of a section. Raises NotFoundError for a section that the report does not
-        have.
-        """
-        return self.report.section(section).columns if section else self.report.columns
 
     def table(self) -> Table:
         """The main table."""
@@ -281,7 +281,7 @@ class Answer(Displayed, Tabular):
 
     def section(self, name: str, argument: Any = None) -> Table:
         """A further table. Raises NotFoundError for a name that the report does not have."""
-        return Table(self.columns_of(name), self.rows_of(name, argument))
+        return Table(self.report.columns_of(name), self.rows_of(name, argument))
 
     def to_dict(self) -> dict[str, Any]:
         """The totals, the rows and the sections that need no argument, as a dict for JSON."""
