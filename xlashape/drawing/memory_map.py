@@ -14,11 +14,9 @@ from html import escape
 from typing import Any, Final, NamedTuple
 
 from xlashape.drawing.marks import colours
-from xlashape.drawing.picture import Picture
+from xlashape.drawing.picture import AnswerPicture
 from xlashape.drawing.writers.memory_page import page_text
-from xlashape.drawing.writers.panels import DARK, FONT, LIGHT, THEMES
-from xlashape.drawing.writers.svg import svg_as_png
-from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError
+from xlashape.errors import InvalidModuleError, XlashapeError
 from xlashape.frozen import set_field
 from xlashape.limits import spend
 from xlashape.math import byte_text
@@ -105,7 +103,7 @@ def _placed(buffers: Sequence[LiveBuffer]) -> tuple[list[tuple[LiveBuffer, int]]
     return placed, height
 
 
-class MemoryPicture(Picture):
+class MemoryPicture(AnswerPicture):
     """The picture of a program's memory. It is shown and saved as other pictures; its page zooms, searches and tells
     what lies under the pointer."""
 
@@ -114,9 +112,7 @@ class MemoryPicture(Picture):
     _map: MemoryMap
 
     def __init__(self, memory: ProgramMemory, theme: str = "auto") -> None:
-        if theme not in THEMES:
-            raise InvalidArgumentError(f"theme: expected auto, light or dark, found {str(theme)[:40]!r}", field="theme")
-        set_field(self, "theme", theme)
+        super().__init__(theme)
         set_field(self, "_memory", memory)
         set_field(self, "_map", memory_map(memory))
 
@@ -134,21 +130,71 @@ class MemoryPicture(Picture):
         placed = ("Offsets are not known: values are placed where there is room.",) if self._map.is_placed_here else ()
         return (peak + at, *placed)
 
-    def svg(self, *, data: bool = False) -> str:  # noqa: ARG002 - the same picture for scripts
-        """The picture as the text of an SVG file. Of more than 1,500 values it has the largest."""
-        return self._svg(standalone=True)
+    def draw(self, theme: str, *, standalone: bool) -> str:
+        """The text of an SVG file, or of an SVG within a page. Of more than 1,500 values it has the largest."""
+        memory, found = self._memory, self._map
+        totals = memory.plan.steps.totals
+        steps = max(len(totals), 1)
+        size = _LEFT + _WIDTH + 20, _TOP + _CURVE + _HEIGHT + 60
+        parts = self.head("xsmm", size, 20, theme, _rules, standalone=standalone)
 
-    def _svg(self, *, standalone: bool) -> str:
-        return _svg_text(self, self.theme, standalone=standalone)
+        def across(step: float) -> float:
+            return round(_LEFT + step / steps * _WIDTH, 2)
+
+        # the curve of bytes
+        peak = max(totals, default=0) or 1
+        columns = _columns(totals, _MOST_POINTS)
+        points = [f"{across(0)},{_TOP + _CURVE}"]
+        for number, value in enumerate(columns):
+            y = round(_TOP + _CURVE - value / peak * (_CURVE - 12), 2)
+            points += [
+                f"{across(number * steps / len(columns))},{y}",
+                f"{across((number + 1) * steps / len(columns))},{y}",
+            ]
+        points.append(f"{across(steps)},{_TOP + _CURVE}")
+        parts.append(f'<polygon class="c" points="{" ".join(points)}"/>')
+        parts.append(f'<text class="u e" x="{_LEFT - 8}" y="{_TOP + 18}">{short_bytes(peak)}</text>')
+        # the map
+        base = _TOP + _CURVE + 16
+        shown = sorted(
+            found.rectangles, key=lambda each: -each.buffer.bytes * (each.buffer.end - each.buffer.begin + 1)
+        )[:_MOST_RECTANGLES]
+        for each in shown:
+            buffer = each.buffer
+            x, w = across(buffer.begin), max(round((buffer.end - buffer.begin + 1) / steps * _WIDTH, 2), 0.5)
+            h = max(round(buffer.bytes / found.height * _HEIGHT, 2), 0.4)
+            y = round(base + _HEIGHT - each.bottom / found.height * _HEIGHT - h, 2)
+            tip = f"{buffer.name}: {buffer.shape or ''} {byte_text(buffer.bytes)}, {buffer.kind}{f', {buffer.source}' if buffer.source else ''}"
+            parts.append(
+                f'<rect class="k{KINDS.index(buffer.kind)}" x="{x}" y="{y}" width="{w}" '
+                f'height="{h}"><title>{escape(tip)}</title></rect>'
+            )
+            if h >= 13 and w >= 50:
+                label = escape(cut_middle(buffer.name, max(3, int(w / 6.7) - 1)))
+                parts.append(f'<text class="l" x="{x + 3}" y="{round(y + h / 2 + 4, 2)}">{label}</text>')
+        x = across(memory.peak_step + 0.5)
+        parts.append(f'<line class="p" x1="{x}" y1="{_TOP}" x2="{x}" y2="{base + _HEIGHT}"/>')
+        parts.append(f'<text class="u e" x="{_LEFT - 8}" y="{base + 10}">{short_bytes(found.height)}</text>')
+        parts.append(f'<text class="u e" x="{_LEFT - 8}" y="{base + _HEIGHT}">0</text>')
+        for number, kind in enumerate(KINDS):
+            parts.append(
+                f'<rect class="k{number}" x="{_LEFT + 110 * number}" y="{base + _HEIGHT + 14}" width="12" height="12"/>'
+            )
+            parts.append(f'<text class="t" x="{_LEFT + 18 + 110 * number}" y="{base + _HEIGHT + 24}">{kind}</text>')
+        parts.append(
+            f'<text class="u e" x="{_LEFT + _WIDTH}" y="{base + _HEIGHT + 24}">{len(totals):,} steps of the program '
+            "→</text>"
+        )
+        if len(shown) < len(found.rectangles):
+            parts.append(
+                f'<text class="u" x="{_LEFT}" y="{base + _HEIGHT + 42}">The {len(shown):,} largest of '
+                f"{len(found.rectangles):,} values.</text>"
+            )
+        return "".join(parts) + "</svg>"
 
     def html(self) -> str:
         """The picture as a self-contained page, which needs no network."""
         return page_text(self.title, self.facts, _data(self._memory, self._map), self.theme)
-
-    def png(self, scale: float = 2.0) -> bytes:
-        """The picture as a PNG image. Errors as for other pictures."""
-        theme = "dark" if self.theme == "dark" else "light"
-        return svg_as_png(_svg_text(self, theme, standalone=True), scale)
 
     def text(self, color: str = "none", width: int = 100) -> str:
         """The bytes that live along the program as a line of blocks, with the peak marked below."""
@@ -221,78 +267,6 @@ def _data(memory: ProgramMemory, found: MemoryMap) -> dict[str, Any]:
         "fills": [colours.hex_of(_FILLS[kind]) for kind in KINDS],
         "palette": [colours.hex_of(fill) for fill in colours.PALETTE],
     }
-
-
-def _svg_text(picture: MemoryPicture, theme: str, *, standalone: bool) -> str:
-    memory, found = picture._memory, picture.map  # pyright: ignore[reportPrivateUsage] - of this file
-    totals = memory.plan.steps.totals
-    steps = max(len(totals), 1)
-    page = DARK if theme == "dark" else LIGHT
-    dark = f"@media (prefers-color-scheme:dark){{{_rules(DARK)}}}" if theme == "auto" else ""
-    xmlns = ' xmlns="http://www.w3.org/2000/svg"' if standalone else ""
-    width, height = _LEFT + _WIDTH + 20, _TOP + _CURVE + _HEIGHT + 60
-    parts = [
-        f'<svg{xmlns} class="xsmm" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">',
-        f"<title>{escape(picture.title)}</title><style>.xsmm text{{font:11px {FONT}}}.xsmm "
-        f".h{{font-size:15px;font-weight:bold}}{_rules(page)}{dark}</style>",
-        f'<rect class="g" width="{width}" height="{height}"/>',
-        f'<text class="t h" x="20" y="24">{escape(picture.title)}</text>',
-    ]
-    parts += [
-        f'<text class="u" x="20" y="{42 + 15 * number}">{escape(fact)}</text>'
-        for number, fact in enumerate(picture.facts)
-    ]
-
-    def across(step: float) -> float:
-        return round(_LEFT + step / steps * _WIDTH, 2)
-
-    # the curve of bytes
-    peak = max(totals, default=0) or 1
-    columns = _columns(totals, _MOST_POINTS)
-    points = [f"{across(0)},{_TOP + _CURVE}"]
-    for number, value in enumerate(columns):
-        y = round(_TOP + _CURVE - value / peak * (_CURVE - 12), 2)
-        points += [f"{across(number * steps / len(columns))},{y}", f"{across((number + 1) * steps / len(columns))},{y}"]
-    points.append(f"{across(steps)},{_TOP + _CURVE}")
-    parts.append(f'<polygon class="c" points="{" ".join(points)}"/>')
-    parts.append(f'<text class="u e" x="{_LEFT - 8}" y="{_TOP + 18}">{short_bytes(peak)}</text>')
-    # the map
-    base = _TOP + _CURVE + 16
-    shown = sorted(found.rectangles, key=lambda each: -each.buffer.bytes * (each.buffer.end - each.buffer.begin + 1))[
-        :_MOST_RECTANGLES
-    ]
-    for each in shown:
-        buffer = each.buffer
-        x, w = across(buffer.begin), max(round((buffer.end - buffer.begin + 1) / steps * _WIDTH, 2), 0.5)
-        h = max(round(buffer.bytes / found.height * _HEIGHT, 2), 0.4)
-        y = round(base + _HEIGHT - each.bottom / found.height * _HEIGHT - h, 2)
-        tip = f"{buffer.name}: {buffer.shape or ''} {byte_text(buffer.bytes)}, {buffer.kind}{f', {buffer.source}' if buffer.source else ''}"
-        parts.append(
-            f'<rect class="k{KINDS.index(buffer.kind)}" x="{x}" y="{y}" width="{w}" '
-            f'height="{h}"><title>{escape(tip)}</title></rect>'
-        )
-        if h >= 13 and w >= 50:
-            label = escape(cut_middle(buffer.name, max(3, int(w / 6.7) - 1)))
-            parts.append(f'<text class="l" x="{x + 3}" y="{round(y + h / 2 + 4, 2)}">{label}</text>')
-    x = across(memory.peak_step + 0.5)
-    parts.append(f'<line class="p" x1="{x}" y1="{_TOP}" x2="{x}" y2="{base + _HEIGHT}"/>')
-    parts.append(f'<text class="u e" x="{_LEFT - 8}" y="{base + 10}">{short_bytes(found.height)}</text>')
-    parts.append(f'<text class="u e" x="{_LEFT - 8}" y="{base + _HEIGHT}">0</text>')
-    for number, kind in enumerate(KINDS):
-        parts.append(
-            f'<rect class="k{number}" x="{_LEFT + 110 * number}" y="{base + _HEIGHT + 14}" width="12" height="12"/>'
-        )
-        parts.append(f'<text class="t" x="{_LEFT + 18 + 110 * number}" y="{base + _HEIGHT + 24}">{kind}</text>')
-    parts.append(
-        f'<text class="u e" x="{_LEFT + _WIDTH}" y="{base + _HEIGHT + 24}">{len(totals):,} steps of the program '
-        "→</text>"
-    )
-    if len(shown) < len(found.rectangles):
-        parts.append(
-            f'<text class="u" x="{_LEFT}" y="{base + _HEIGHT + 42}">The {len(shown):,} largest of '
-            f"{len(found.rectangles):,} values.</text>"
-        )
-    return "".join(parts) + "</svg>"
 
 
 def _rules(page: dict[str, str]) -> str:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from difflib import get_close_matches
+from html import escape
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from xlashape.drawing.marks.cells import SCREEN, Scene, Space
 from xlashape.drawing.writers.html import html_text
-from xlashape.drawing.writers.panels import THEMES
-from xlashape.drawing.writers.svg import MAX_BYTES, png_bytes, svg_text
+from xlashape.drawing.writers.panels import DARK, FONT, LIGHT, THEMES
+from xlashape.drawing.writers.svg import MAX_BYTES, png_bytes, svg_as_png, svg_text
 from xlashape.drawing.writers.terminal import DEPTHS, space_of, terminal_text
 from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import Frozen, set_field
+from xlashape.reports.text import cut_middle
 from xlashape.shape.parts.checks import integer
 from xlashape.whole_file import replace_file
 
@@ -48,6 +50,12 @@ def format_of(path: str | os.PathLike[str]) -> str:
     raise InvalidArgumentError(f"expected the extension .svg, .html, .png or .txt, found {found}{hint}", field="path")
 
 
+def _checked_theme(theme: str) -> str:
+    if theme not in THEMES:
+        raise InvalidArgumentError(f"theme: expected auto, light or dark, found {str(theme)[:40]!r}", field="theme")
+    return theme
+
+
 class Picture(Frozen):
     """A picture of a layout, a map or an instruction; `xs.draw` makes it.
 
@@ -67,9 +75,7 @@ class Picture(Frozen):
     _scene: Scene
 
     def __init__(self, build: Callable[[Space], Scene], theme: str = "auto") -> None:
-        if theme not in THEMES:
-            raise InvalidArgumentError(f"theme: expected auto, light or dark, found {str(theme)[:40]!r}", field="theme")
-        set_field(self, "theme", theme)
+        set_field(self, "theme", _checked_theme(theme))
         set_field(self, "_build", build)
         set_field(self, "_scene", build(SCREEN))
 
@@ -180,3 +186,50 @@ class Picture(Frozen):
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a picture cannot be pickled: pickle the object that it shows, and draw it again")
+
+
+class AnswerPicture(Picture):
+    """A picture of a report's answer, which has no scene: a class for each report draws it as SVG at once."""
+
+    __slots__ = ()
+
+    def __init__(self, theme: str) -> None:
+        set_field(self, "theme", _checked_theme(theme))
+
+    def draw(self, theme: str, *, standalone: bool) -> str:
+        """The text of an SVG file, or of an SVG within a page."""
+        raise NotImplementedError
+
+    def svg(self, *, data: bool = False) -> str:  # noqa: ARG002 - the same picture for scripts
+        """The picture as the text of an SVG file."""
+        return self._svg(standalone=True)
+
+    def _svg(self, *, standalone: bool) -> str:
+        return self.draw(self.theme, standalone=standalone)
+
+    def png(self, scale: float = 2.0) -> bytes:
+        """The picture as a PNG image. Errors as for other pictures."""
+        return svg_as_png(self.draw("dark" if self.theme == "dark" else "light", standalone=True), scale)
+
+    def head(
+        self, name: str, size: tuple[int, int], left: int, theme: str, rules: Callable[[dict[str, str]], str],
+        *, standalone: bool,
+    ) -> list[str]:  # fmt: skip
+        """The beginning of the SVG: its style, its ground, its title and its facts. `name` is its class; `rules` gives the
+        style in the colours of a page.
+        """
+        page = DARK if theme == "dark" else LIGHT
+        dark = f"@media (prefers-color-scheme:dark){{{rules(DARK)}}}" if theme == "auto" else ""
+        xmlns = ' xmlns="http://www.w3.org/2000/svg"' if standalone else ""
+        width, height = size
+        return [
+            f'<svg{xmlns} class="{name}" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">',
+            f"<title>{escape(self.title)}</title><style>.{name} text{{font:11px {FONT}}}"
+            f".{name} .h{{font-size:15px;font-weight:bold}}{rules(page)}{dark}</style>",
+            f'<rect class="g" width="{width}" height="{height}"/>',
+            f'<text class="t h" x="{left}" y="24">{escape(cut_middle(self.title, 110))}</text>',
+            *[
+                f'<text class="u" x="{left}" y="{42 + 15 * number}">{escape(fact)}</text>'
+                for number, fact in enumerate(self.facts)
+            ],
+        ]

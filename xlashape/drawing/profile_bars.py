@@ -11,10 +11,8 @@ from html import escape
 from typing import Final, NamedTuple
 
 from xlashape.drawing.marks import colours
-from xlashape.drawing.picture import Picture
-from xlashape.drawing.writers.panels import CHARACTER, DARK, FONT, LIGHT, THEMES
-from xlashape.drawing.writers.svg import svg_as_png
-from xlashape.errors import InvalidArgumentError
+from xlashape.drawing.picture import AnswerPicture
+from xlashape.drawing.writers.panels import CHARACTER, DARK, LIGHT
 from xlashape.frozen import set_field
 from xlashape.reports.profile import InstructionTime, Profile
 from xlashape.reports.text import cell_text, cut_middle
@@ -91,7 +89,7 @@ def _plain(text: str) -> str:
     return "".join([each if each.isprintable() or each == "\n" else "�" for each in text])
 
 
-class ProfilePicture(Picture):
+class ProfilePicture(AnswerPicture):
     """The picture of a profile. It is shown and saved as other pictures."""
 
     __slots__ = ("_profile", "bars")
@@ -100,9 +98,7 @@ class ProfilePicture(Picture):
     """The geometry."""
 
     def __init__(self, profile: Profile, theme: str = "auto") -> None:
-        if theme not in THEMES:
-            raise InvalidArgumentError(f"theme: expected auto, light or dark, found {str(theme)[:40]!r}", field="theme")
-        set_field(self, "theme", theme)
+        super().__init__(theme)
         set_field(self, "_profile", profile)
         set_field(self, "bars", bars_of(profile))
 
@@ -135,12 +131,58 @@ class ProfilePicture(Picture):
     def _device(self) -> str:
         return self._profile.target or "this device"
 
-    def svg(self, *, data: bool = False) -> str:  # noqa: ARG002 - the same picture for scripts
-        """The picture as the text of an SVG file."""
-        return self._svg(standalone=True)
-
-    def _svg(self, *, standalone: bool) -> str:
-        return _svg_text(self, self.theme, standalone=standalone)
+    def draw(self, theme: str, *, standalone: bool) -> str:
+        bars = self.bars
+        top = 56 + 15 * len(self.facts)
+        bottom = top + _ROW * len(bars)
+        parts = self.head("xspb", (_WIDTH, bottom + 40), _LEFT, theme, _rules, standalone=standalone)
+        if not bars:
+            return "".join(parts) + "</svg>"
+        most = max([bar.time for bar in bars]) or 1.0
+        ends = [_FROM + _BARS + 66, _FROM + _BARS + 128, _FROM + _BARS + _NUMBERS]
+        headings = ["time", "share", "least time"] if self.has_marks else ["time", "share"]
+        parts += [
+            f'<text class="u" x="{_LEFT}" y="{top - 8}">instruction</text>',
+            f'<text class="u" x="{_LEFT + _NAMES}" y="{top - 8}">source</text>',
+        ]
+        parts += [
+            f'<text class="u e" x="{end}" y="{top - 8}">{heading}</text>'
+            for heading, end in zip(headings, ends, strict=False)
+        ]
+        for number, bar in enumerate(bars):
+            y, base = top + _ROW * number, top + _ROW * number + _BAR - 3
+            width = max(round(bar.time / most * _BARS, 2), 0.5)
+            name = escape(cut_middle(bar.name, int((_NAMES - 12) / CHARACTER)))
+            source = escape(cut_middle(bar.source, int((_LINES - 12) / CHARACTER)))
+            cells = [cell_text(_SECONDS, bar.time), cell_text(_FRACTION, bar.share)]
+            if bar.least is not None:
+                cells.append(cell_text(_SECONDS, bar.least))
+            parts.append(
+                f'<g><title>{escape(bar.tip)}</title><rect class="g" x="0" y="{y - 3}" width="{_WIDTH}" height="{_ROW}"/>'
+                f'<text class="t" x="{_LEFT}" y="{base}">{name}</text>'
+                f'<text class="u" x="{_LEFT + _NAMES}" y="{base}">{source}</text>'
+                f'<rect class="k{list(KINDS).index(bar.kind)}" x="{_FROM}" y="{y}" width="{width}" height="{_BAR}"/>'
+            )
+            parts += [
+                f'<text class="t e" x="{end}" y="{base}">{cell}</text>' for cell, end in zip(cells, ends, strict=False)
+            ]
+            if bar.least is not None:
+                # A least time beyond the longest bar is marked at the end of the axis.
+                x = round(_FROM + min(bar.least / most, 1.0) * _BARS, 2)
+                ends_of_mark = f'x1="{x}" y1="{y - 3}" x2="{x}" y2="{y + _BAR + 3}"'
+                parts.append(f'<line class="q" {ends_of_mark}/><line class="p" {ends_of_mark}/>')
+            parts.append("</g>")
+        found = {bar.kind for bar in bars}
+        x = _LEFT
+        for number, (kind, meaning) in enumerate(KINDS.items()):
+            if kind in found:
+                parts.append(f'<rect class="k{number}" x="{x}" y="{bottom + 12}" width="12" height="12"/>')
+                parts.append(f'<text class="t" x="{x + 18}" y="{bottom + 22}">{meaning}</text>')
+                x += 170
+        if self.has_marks:
+            parts.append(f'<line class="p" x1="{x + 6}" y1="{bottom + 8}" x2="{x + 6}" y2="{bottom + 28}"/>')
+            parts.append(f'<text class="t" x="{x + 18}" y="{bottom + 22}">least time on the device</text>')
+        return "".join(parts) + "</svg>"
 
     def html(self) -> str:
         """The picture as a self-contained page, which needs no network. Under the pointer a bar says what is known of
@@ -156,11 +198,6 @@ class ProfilePicture(Picture):
             f"<title>{escape(self.title)}</title>\n<style>body{{margin:0;overflow-x:auto;background:{page['ground']}}}"
             f"svg{{display:block}}{dark}</style>\n</head>\n<body>\n{self._svg(standalone=False)}\n</body>\n</html>\n"
         )
-
-    def png(self, scale: float = 2.0) -> bytes:
-        """The picture as a PNG image. Errors as for other pictures."""
-        theme = "dark" if self.theme == "dark" else "light"
-        return svg_as_png(_svg_text(self, theme, standalone=True), scale)
 
     def text(self, color: str = "none", width: int = 100) -> str:
         """The bars as lines of at most `width` characters, 60 at least. A bar is full up to the least time, where that
@@ -185,74 +222,6 @@ class ProfilePicture(Picture):
             parts += [time.rjust(numbers), cell_text(_FRACTION, bar.share).rjust(6), cut_middle(bar.source, sources)]
             lines.append("  ".join(parts).rstrip())
         return "\n".join(lines) + "\n"
-
-
-def _svg_text(picture: ProfilePicture, theme: str, *, standalone: bool) -> str:
-    bars = picture.bars
-    page = DARK if theme == "dark" else LIGHT
-    dark = f"@media (prefers-color-scheme:dark){{{_rules(DARK)}}}" if theme == "auto" else ""
-    xmlns = ' xmlns="http://www.w3.org/2000/svg"' if standalone else ""
-    top = 56 + 15 * len(picture.facts)
-    bottom = top + _ROW * len(bars)
-    height = bottom + 40
-    parts = [
-        f'<svg{xmlns} class="xspb" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}" role="img">',
-        f"<title>{escape(picture.title)}</title><style>.xspb text{{font:11px {FONT}}}"
-        f".xspb .h{{font-size:15px;font-weight:bold}}{_rules(page)}{dark}</style>",
-        f'<rect class="g" width="{_WIDTH}" height="{height}"/>',
-        f'<text class="t h" x="{_LEFT}" y="24">{escape(cut_middle(picture.title, 110))}</text>',
-    ]
-    parts += [
-        f'<text class="u" x="{_LEFT}" y="{42 + 15 * number}">{escape(fact)}</text>'
-        for number, fact in enumerate(picture.facts)
-    ]
-    if not bars:
-        return "".join(parts) + "</svg>"
-    most = max([bar.time for bar in bars]) or 1.0
-    ends = [_FROM + _BARS + 66, _FROM + _BARS + 128, _FROM + _BARS + _NUMBERS]
-    headings = ["time", "share", "least time"] if picture.has_marks else ["time", "share"]
-    parts += [
-        f'<text class="u" x="{_LEFT}" y="{top - 8}">instruction</text>',
-        f'<text class="u" x="{_LEFT + _NAMES}" y="{top - 8}">source</text>',
-    ]
-    parts += [
-        f'<text class="u e" x="{end}" y="{top - 8}">{heading}</text>'
-        for heading, end in zip(headings, ends, strict=False)
-    ]
-    for number, bar in enumerate(bars):
-        y, base = top + _ROW * number, top + _ROW * number + _BAR - 3
-        width = max(round(bar.time / most * _BARS, 2), 0.5)
-        name = escape(cut_middle(bar.name, int((_NAMES - 12) / CHARACTER)))
-        source = escape(cut_middle(bar.source, int((_LINES - 12) / CHARACTER)))
-        cells = [cell_text(_SECONDS, bar.time), cell_text(_FRACTION, bar.share)]
-        if bar.least is not None:
-            cells.append(cell_text(_SECONDS, bar.least))
-        parts.append(
-            f'<g><title>{escape(bar.tip)}</title><rect class="g" x="0" y="{y - 3}" width="{_WIDTH}" height="{_ROW}"/>'
-            f'<text class="t" x="{_LEFT}" y="{base}">{name}</text>'
-            f'<text class="u" x="{_LEFT + _NAMES}" y="{base}">{source}</text>'
-            f'<rect class="k{list(KINDS).index(bar.kind)}" x="{_FROM}" y="{y}" width="{width}" height="{_BAR}"/>'
-        )
-        parts += [
-            f'<text class="t e" x="{end}" y="{base}">{cell}</text>' for cell, end in zip(cells, ends, strict=False)
-        ]
-        if bar.least is not None:
-            # A least time beyond the longest bar is marked at the end of the axis.
-            x = round(_FROM + min(bar.least / most, 1.0) * _BARS, 2)
-            ends_of_mark = f'x1="{x}" y1="{y - 3}" x2="{x}" y2="{y + _BAR + 3}"'
-            parts.append(f'<line class="q" {ends_of_mark}/><line class="p" {ends_of_mark}/>')
-        parts.append("</g>")
-    found = {bar.kind for bar in bars}
-    x = _LEFT
-    for number, (kind, meaning) in enumerate(KINDS.items()):
-        if kind in found:
-            parts.append(f'<rect class="k{number}" x="{x}" y="{bottom + 12}" width="12" height="12"/>')
-            parts.append(f'<text class="t" x="{x + 18}" y="{bottom + 22}">{meaning}</text>')
-            x += 170
-    if picture.has_marks:
-        parts.append(f'<line class="p" x1="{x + 6}" y1="{bottom + 8}" x2="{x + 6}" y2="{bottom + 28}"/>')
-        parts.append(f'<text class="t" x="{x + 18}" y="{bottom + 22}">least time on the device</text>')
-    return "".join(parts) + "</svg>"
 
 
 def _rules(page: dict[str, str]) -> str:

@@ -24,7 +24,7 @@ from xlashape.frozen import FrozenValue, set_field
 from xlashape.hlo import HloInstruction, Opcode
 from xlashape.indexing.answers.leaves import scalar_value
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, VariableKind
-from xlashape.symbolic.expr.substitute import substitute, variables_of
+from xlashape.symbolic.expr.substitute import substitute, substitute_in_map, variables_of
 
 
 class RuntimeVariable(FrozenValue):
@@ -347,14 +347,13 @@ class OperandIndexing(FrozenValue):
         }
 
         def restricted(old: IndexingMap) -> IndexingMap:
-            exprs = substitute((*old.results, *(expr for expr, _ in old.constraints)), renumbered)
-            count = len(old.results)
+            results, constraints = substitute_in_map(old.results, old.constraints, renumbered)
             return IndexingMap(
                 old.dims,
                 [old.ranges[i] for i in ranges] if old.ranges else (),
                 [old.runtime[i] for i in runtime] if old.runtime else (),
-                exprs[:count],
-                zip(exprs[count:], [interval for _, interval in old.constraints], strict=True),
+                results,
+                constraints,
             )
 
         producers = tuple([self.runtime[i].with_map(_producer_map(restricted(self.runtime[i].map))) for i in runtime])

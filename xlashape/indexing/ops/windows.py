@@ -15,7 +15,7 @@ from xlashape.indexing.answers.leaves import WITHOUT_BOUND
 from xlashape.indexing.ops.op import Malformed, fields, keyed_by, make_map, require
 from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, dim, rng
-from xlashape.symbolic.expr.substitute import substitute
+from xlashape.symbolic.expr.substitute import substitute_in_map
 from xlashape.symbolic.simplify.rules.rule import expression_of
 
 Conditions = list[tuple[Expr, Interval]]
@@ -86,11 +86,9 @@ def simplified_window_input(
     simplified = _simplified_input(w, size, out_size)
     if simplified.is_known_empty:
         return None
-    exprs = substitute(
-        (*simplified.results, *(expr for expr, _ in simplified.constraints)), {dim(0): output, rng(0): window_index}
-    )
-    pairs = zip(exprs[1:], [interval for _, interval in simplified.constraints], strict=True)
-    return SimpleDimension(exprs[0], simplified.dims[0].bounds, simplified.ranges[0].bounds, tuple(pairs))
+    replaced: dict[Variable, Expr] = {dim(0): output, rng(0): window_index}
+    (index,), constraints = substitute_in_map(simplified.results, simplified.constraints, replaced)
+    return SimpleDimension(index, simplified.dims[0].bounds, simplified.ranges[0].bounds, constraints)
 
 
 def _simple_at_once(

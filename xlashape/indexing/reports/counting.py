@@ -13,7 +13,8 @@ from xlashape.limits import spend
 from xlashape.math import product
 from xlashape.symbolic import Constant, Expr, IndexingMap, Interval, Mul, Var, Variable, VariableKind
 from xlashape.symbolic.expr.expression import sum_terms
-from xlashape.symbolic.expr.substitute import substitute, variables_of
+from xlashape.symbolic.expr.substitute import substitute_in_map, variables_of
+from xlashape.symbolic.map.parts import variable_bounds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,10 +41,8 @@ def fixed_runtime(indexing_map: IndexingMap) -> IndexingMap:
     values: dict[Variable, Expr] = {
         Variable(VariableKind.RUNTIME, i): Constant(var.bounds.lower) for i, var in enumerate(indexing_map.runtime)
     }
-    exprs = substitute((*indexing_map.results, *(expr for expr, _ in indexing_map.constraints)), values)
-    count = len(indexing_map.results)
-    pairs = zip(exprs[count:], [interval for _, interval in indexing_map.constraints], strict=True)
-    return IndexingMap(indexing_map.dims, indexing_map.ranges, (), exprs[:count], pairs)
+    results, constraints = substitute_in_map(indexing_map.results, indexing_map.constraints, values)
+    return IndexingMap(indexing_map.dims, indexing_map.ranges, (), results, constraints)
 
 
 def point_count(indexing_map: IndexingMap) -> int | None:
@@ -73,15 +72,8 @@ def distinct_elements(indexing_map: IndexingMap) -> int | None:
 def _groups(indexing_map: IndexingMap, *, results: bool) -> list[_Group]:
     """The variables in groups that share no expression: constraints, and with `results` the results too. By
     union-find."""
-    variables = [
-        Variable(kind, i)
-        for kind, group in zip(
-            VariableKind, (indexing_map.dims, indexing_map.ranges, indexing_map.runtime), strict=True
-        )
-        for i in range(len(group))
-    ]
-    bounds = dict(zip(variables, [var.bounds for var in indexing_map.variables], strict=True))
-    leader = {variable: variable for variable in variables}
+    bounds = variable_bounds(indexing_map.dims, indexing_map.ranges, indexing_map.runtime)
+    leader = {variable: variable for variable in bounds}
 
     def leader_of(variable: Variable) -> Variable:
         while leader[variable] is not variable:
@@ -99,7 +91,7 @@ def _groups(indexing_map: IndexingMap, *, results: bool) -> list[_Group]:
             for other in connected:
                 leader[leader_of(other)] = leader_of(first)
     members: dict[Variable, list[Variable]] = {}
-    for variable in variables:
+    for variable in bounds:
         members.setdefault(leader_of(variable), []).append(variable)
     groups: list[_Group] = []
     for group in members.values():
@@ -180,11 +172,9 @@ def _enumerated(group: _Group) -> tuple[int, int]:
     renumbered: dict[Variable, Expr] = {
         variable: Variable(VariableKind.DIM, i) for i, variable in enumerate(group.variables)
     }
-    exprs = substitute((*group.results, *(expr for expr, _ in group.constraints)), renumbered)
-    count = len(group.results)
-    pairs = zip(exprs[count:], [interval for _, interval in group.constraints], strict=True)
-    rows = reached_elements(IndexingMap([Var(bounds) for bounds in group.bounds], (), (), exprs[:count], pairs))
-    return len(rows), len(np.unique(rows, axis=0)) if count else min(len(rows), 1)
+    results, constraints = substitute_in_map(group.results, group.constraints, renumbered)
+    rows = reached_elements(IndexingMap([Var(bounds) for bounds in group.bounds], (), (), results, constraints))
+    return len(rows), len(np.unique(rows, axis=0)) if results else min(len(rows), 1)
 
 
 def box_size(indexing_map: IndexingMap) -> int:

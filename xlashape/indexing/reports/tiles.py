@@ -42,7 +42,7 @@ from xlashape.symbolic import (
     dim,
     symbolic_tile,
 )
-from xlashape.symbolic.expr.substitute import substitute
+from xlashape.symbolic.expr.substitute import substitute_in_map
 from xlashape.symbolic.map.indexing_map import checked_map
 
 if TYPE_CHECKING:
@@ -90,12 +90,10 @@ def push_tile(indexing_map: IndexingMap, tile: TileBox | Sequence[int]) -> TileB
         counted.append(Var(Interval(0, size - 1)))
     for k, var in enumerate(indexing_map.runtime):
         replaced[Variable(VariableKind.RUNTIME, k)] = const(var.bounds.lower)
-    exprs = substitute((*indexing_map.results, *(expr for expr, _ in indexing_map.constraints)), replaced)
-    count = len(indexing_map.results)
-    constraints = list(zip(exprs[count:], [interval for _, interval in indexing_map.constraints], strict=True))
+    results, constraints = substitute_in_map(indexing_map.results, indexing_map.constraints, replaced)
     # A tile that extends beyond the end is cut off there, as tiles at the edge of an array are.
-    constraints += [(replaced[Variable(VariableKind.DIM, d)], var.bounds) for d, var in enumerate(indexing_map.dims)]
-    pushed = IndexingMap(counted, indexing_map.ranges, (), exprs[:count], constraints)
+    edges = [(replaced[Variable(VariableKind.DIM, d)], var.bounds) for d, var in enumerate(indexing_map.dims)]
+    pushed = IndexingMap(counted, indexing_map.ranges, (), results, [*constraints, *edges])
     points = box_size(pushed)
     if points > FEW_POINTS:
         evaluated = _by_symbolic_tile(indexing_map, box, pushed)

@@ -39,7 +39,7 @@ from xlashape.indexing.walk.dependencies import KnownContents, dependencies
 from xlashape.limits import spend
 from xlashape.shape import Shape
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, VariableKind, const, maximum, minimum, rt
-from xlashape.symbolic.expr.substitute import substitute
+from xlashape.symbolic.expr.substitute import substitute_in_map
 
 # Estimates. Of large models, the bytes that tracemalloc measures are a third to all of what these give.
 SET_BYTES = 1600
@@ -245,13 +245,9 @@ def _folded(old: IndexingMap, values: tuple[_Value | None, ...], clamped: tuple[
                 if bounds.lower < var.bounds.lower:
                     value = maximum(value, var.bounds.lower)
         replaced[rt(k)] = value
-    exprs = substitute((*old.results, *(expr for expr, _ in old.constraints)), replaced)
-    count = len(old.results)
-    constraints = [
-        *zip(exprs[count:], [interval for _, interval in old.constraints], strict=True),
-        *constraints_on_values,
-    ]
-    return IndexingMap(old.dims, old.ranges, [old.runtime[k] for k in kept], exprs[:count], constraints)
+    results, constraints = substitute_in_map(old.results, old.constraints, replaced)
+    constraints = [*constraints, *constraints_on_values]
+    return IndexingMap(old.dims, old.ranges, [old.runtime[k] for k in kept], results, constraints)
 
 
 # -- answers -----------------------------------------------------------------------------------

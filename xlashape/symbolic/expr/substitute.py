@@ -4,10 +4,13 @@ once; nothing recurses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from xlashape.limits import spend
 from xlashape.symbolic.expr.expression import Binary, Expr, Methods, Operand, Variable, as_expr, postorder
+
+T = TypeVar("T")
 
 
 def replace(expr: Expr, replaced: Mapping[Expr, Operand]) -> Expr:
@@ -54,6 +57,20 @@ def substitute(exprs: tuple[Expr, ...], replaced: Mapping[Variable, Expr]) -> tu
         else:
             done[node] = node
     return tuple([done[expr] for expr in exprs])
+
+
+def substitute_in_map(
+    results: Sequence[Expr], constraints: Sequence[tuple[Expr, T]], replaced: Mapping[Variable, Expr]
+) -> tuple[tuple[Expr, ...], tuple[tuple[Expr, T], ...]]:
+    """`substitute` in the results of a map and in its constraints, whose intervals stay.
+
+    >>> from xlashape.symbolic.expr.expression import dim
+    >>> substitute_in_map([dim(0)], [(dim(0) % 4, "interval")], {dim(0): dim(1)})
+    ((d1,), ((d1 mod 4, 'interval'),))
+    """
+    exprs = substitute((*results, *[expr for expr, _ in constraints]), replaced)
+    count = len(results)
+    return exprs[:count], tuple(zip(exprs[count:], [interval for _, interval in constraints], strict=True))
 
 
 def variables_of(exprs: Iterable[Expr]) -> set[Variable]:

@@ -11,8 +11,8 @@ from xlashape.errors import SizeOverflowError
 from xlashape.symbolic.expr.evaluate import CompiledExpressions
 from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Variable, VariableKind, const
 from xlashape.symbolic.expr.ranges import Bounds, Interval
-from xlashape.symbolic.expr.substitute import substitute, variables_of
-from xlashape.symbolic.map.parts import MapParts, Var, distinct_names
+from xlashape.symbolic.expr.substitute import substitute_in_map, variables_of
+from xlashape.symbolic.map.parts import MapParts, Var, distinct_names, variable_bounds
 from xlashape.symbolic.simplify.domain import Constraint, simplify_parts
 
 Flags: TypeAlias = tuple[tuple[bool, ...], tuple[bool, ...], tuple[bool, ...]]
@@ -42,29 +42,19 @@ def composed(first: MapParts, second: MapParts) -> MapParts:
     ):
         if shift:
             renumbered.update({Variable(kind, i): Variable(kind, i + shift) for i in range(count)})
-    of_first = substitute((*first.results, *(expr for expr, _ in first.constraints)), renumbered)
-    first_results = of_first[: len(first.results)]
+    first_results, first_constraints = substitute_in_map(first.results, first.constraints, renumbered)
     replaced = {Variable(VariableKind.DIM, i): result for i, result in enumerate(first_results)}
-    of_second = substitute((*second.results, *(expr for expr, _ in second.constraints)), replaced)
+    second_results, second_constraints = substitute_in_map(second.results, second.constraints, replaced)
     constraints: list[Constraint] = [(expr, var.bounds) for expr, var in zip(first_results, second.dims, strict=True)]
-    constraints += _with_intervals(of_second[len(second.results) :], second.constraints)
-    constraints += _with_intervals(of_first[len(first.results) :], first.constraints)
+    constraints += [*second_constraints, *first_constraints]
     groups = distinct_names([first.dims, second.ranges + first.ranges, second.runtime + first.runtime])
-    return MapParts("map", *groups, of_second[: len(second.results)], tuple(constraints))
-
-
-def _with_intervals(exprs: Sequence[Expr], constraints: Sequence[Constraint]) -> list[Constraint]:
-    """The constraints with their expressions replaced."""
-    return [(expr, interval) for expr, (_, interval) in zip(exprs, constraints, strict=True)]
+    return MapParts("map", *groups, second_results, tuple(constraints))
 
 
 def simplified(parts: MapParts) -> MapParts:
     """The simplified map. Its kind is "empty" if the simplifier finds that no point is in the domain."""
     groups = (parts.dims, parts.ranges, parts.runtime)
-    bounds: dict[Variable, Bounds] = {}
-    for kind, group in zip(VariableKind, groups, strict=True):
-        for i, var in enumerate(group):
-            bounds[Variable(kind, i)] = var.bounds
+    bounds: dict[Variable, Bounds] = {**variable_bounds(*groups)}
     simple = simplify_parts(bounds, parts.results, list(parts.constraints))
     if simple is None:
         return MapParts("empty", *groups, (const(0),) * len(parts.results))
@@ -118,9 +108,8 @@ def restricted(parts: MapParts, kept: tuple[Sequence[bool], Sequence[bool], Sequ
                     renumbered[Variable(kind, i)] = Variable(kind, len(remaining))
                 remaining.append(var)
         groups.append(tuple(remaining))
-    exprs = substitute((*parts.results, *(expr for expr, _ in parts.constraints)), renumbered)
-    constraints = _with_intervals(exprs[len(parts.results) :], parts.constraints)
-    return MapParts(parts.kind, *distinct_names(groups), exprs[: len(parts.results)], tuple(constraints))
+    results, constraints = substitute_in_map(parts.results, parts.constraints, renumbered)
+    return MapParts(parts.kind, *distinct_names(groups), results, constraints)
 
 
 def without_unused(parts: MapParts, kinds: Collection[VariableKind]) -> tuple[MapParts, Flags]:
@@ -132,11 +121,7 @@ def without_unused(parts: MapParts, kinds: Collection[VariableKind]) -> tuple[Ma
     where it had no points.
     """
     groups = (parts.dims, parts.ranges, parts.runtime)
-    bounds = {
-        Variable(kind, i): var.bounds
-        for kind, group in zip(VariableKind, groups, strict=True)
-        for i, var in enumerate(group)
-    }
+    bounds = variable_bounds(*groups)
     used = variables_of(parts.results) | {variable for variable in bounds if variable.kind not in kinds}
     if len(used) < len(bounds) and parts.constraints:
         mentioned = [(constraint, variables_of([constraint[0]])) for constraint in parts.constraints]
@@ -172,9 +157,9 @@ def _hold_somewhere(
 ) -> bool:
     """Whether one of the first points within the bounds satisfies all the constraints."""
     renumbered: dict[Variable, Expr] = {variable: Variable(VariableKind.DIM, i) for i, variable in enumerate(variables)}
-    exprs = substitute(tuple([expr for expr, _ in constraints]), renumbered)
+    _, renamed = substitute_in_map((), constraints, renumbered)
     intervals = [bounds[variable] for variable in variables]
-    compiled = CompiledExpressions(intervals, (len(intervals), 0, 0), (), _with_intervals(exprs, constraints))
+    compiled = CompiledExpressions(intervals, (len(intervals), 0, 0), (), renamed)
     points = product(*(range(interval.lower, interval.upper + 1) for interval in intervals))
     return any(_is_inside(compiled, point) for point in islice(points, _WITNESSES))
 

@@ -29,7 +29,7 @@ from xlashape.errors import InvalidMapError
 from xlashape.math import checked_int64
 from xlashape.symbolic.expr.expression import Constant, Expr, Operand, Variable, VariableKind, as_expr, const, order_key
 from xlashape.symbolic.expr.ranges import Interval
-from xlashape.symbolic.expr.substitute import substitute, variables_of
+from xlashape.symbolic.expr.substitute import substitute_in_map, variables_of
 from xlashape.symbolic.expr.text import (
     END,
     RESERVED,
@@ -73,6 +73,12 @@ class MapParts(NamedTuple):
     results: tuple[Expr, ...] = ()
     constraints: tuple[tuple[Expr, Interval], ...] = ()
     producers: tuple[Producer | None, ...] = ()
+
+
+def variable_bounds(dims: Iterable[Var], ranges: Iterable[Var], runtime: Iterable[Var]) -> dict[Variable, Interval]:
+    """The bounds of the variables of a map."""
+    groups = zip(VariableKind, (dims, ranges, runtime), strict=True)
+    return {Variable(kind, i): var.bounds for kind, group in groups for i, var in enumerate(group)}
 
 
 def variable_names(parts: MapParts) -> dict[Variable, str]:
@@ -506,11 +512,7 @@ class _Reader(ExpressionReader):
             group.append(var._replace(name="") if _ORDINAL.match(var.name) else var)
             if is_runtime:
                 producers.append(of_producer.get(old))
-        results = substitute(parts.results, renamed)
-        constrained = substitute(tuple([expr for expr, _ in parts.constraints]), renamed)
-        constraints = tuple(
-            [(expr, interval) for expr, (_, interval) in zip(constrained, parts.constraints, strict=True)]
-        )
+        results, constraints = substitute_in_map(parts.results, parts.constraints, renamed)
         return MapParts("map", parts.dims, tuple(groups[0]), tuple(groups[1]), results, constraints, tuple(producers))
 
     def _trailer(self, start: int) -> tuple[Producer | None, ...]:

@@ -20,7 +20,6 @@ counts against the budget of `xlashape.limits`, and `maximum` bounds the number 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from math import lcm
 from typing import TYPE_CHECKING
 
@@ -29,9 +28,9 @@ from xlashape.limits import INT64_MAX, check, spend
 from xlashape.math import ceil_div, product
 from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Variable, VariableKind, const, dim, rng
 from xlashape.symbolic.expr.ranges import Interval, Ranges
-from xlashape.symbolic.expr.substitute import substitute, variables_of
+from xlashape.symbolic.expr.substitute import substitute_in_map, variables_of
 from xlashape.symbolic.map.indexing_map import IndexingMap, checked_map
-from xlashape.symbolic.map.parts import Var, checked_integers
+from xlashape.symbolic.map.parts import Var, checked_integers, variable_bounds
 from xlashape.symbolic.simplify.domain import Constraint, joined_digits
 from xlashape.symbolic.simplify.rules.rule import Form
 from xlashape.symbolic.simplify.simplifier import Simplifier
@@ -96,10 +95,8 @@ def _rescaled(indexing_map: IndexingMap, expr: Expr, interval: Interval) -> Inde
     ranges[variable.index] = Var(bounds, ranges[variable.index].name)
     others = [constraint for constraint in indexing_map.constraints if constraint not in merged]
     replaced = {variable: variable * step + first}
-    exprs = substitute((*indexing_map.results, *(other for other, _ in others)), replaced)
-    count = len(indexing_map.results)
-    constraints = list(zip(exprs[count:], [kept for _, kept in others], strict=True))
-    return IndexingMap(indexing_map.dims, ranges, indexing_map.runtime, exprs[:count], constraints)
+    results, constraints = substitute_in_map(indexing_map.results, others, replaced)
+    return IndexingMap(indexing_map.dims, ranges, indexing_map.runtime, results, constraints)
 
 
 def ranges_to_dims(indexing_map: IndexingMap, indices: Iterable[int] | None = None) -> IndexingMap:
@@ -136,11 +133,8 @@ def ranges_to_dims(indexing_map: IndexingMap, indices: Iterable[int] | None = No
 def _with_variables(
     indexing_map: IndexingMap, dims: Sequence[Var], ranges: Sequence[Var], replaced: dict[Variable, Expr]
 ) -> IndexingMap:
-    domain = _domain(indexing_map)
-    exprs = substitute((*indexing_map.results, *(expr for expr, _ in domain)), replaced)
-    count = len(indexing_map.results)
-    constraints = list(zip(exprs[count:], [interval for _, interval in domain], strict=True))
-    return IndexingMap(dims, ranges, indexing_map.runtime, exprs[:count], constraints)
+    results, constraints = substitute_in_map(indexing_map.results, _domain(indexing_map), replaced)
+    return IndexingMap(dims, ranges, indexing_map.runtime, results, constraints)
 
 
 def _domain(indexing_map: IndexingMap) -> tuple[Constraint, ...]:
@@ -161,11 +155,7 @@ def join_digits(indexing_map: IndexingMap) -> IndexingMap:
     simple = checked_map(indexing_map).simplify()
     if simple.is_undefined or simple.is_known_empty:
         return simple
-    bounds = {
-        variable: (var.bounds.lower, var.bounds.upper)
-        for variable, var in zip(chain(*simple.variable_expressions()), simple.variables, strict=True)
-    }
-    results = joined_digits(bounds, simple.results)
+    results = joined_digits({**variable_bounds(simple.dims, simple.ranges, simple.runtime)}, simple.results)
     return IndexingMap(simple.dims, simple.ranges, simple.runtime, results, simple.constraints)
 
 
@@ -247,11 +237,8 @@ class _Solver:
     """
 
     def __init__(self, forward: IndexingMap) -> None:
-        bounds: dict[Variable, tuple[int, int]] = {
-            Variable(VariableKind.DIM, i): var.bounds for i, var in enumerate(forward.dims)
-        }
         self.forward = forward
-        self.simplifier = Simplifier(bounds)
+        self.simplifier = Simplifier({**variable_bounds(forward.dims, (), ())})
         self.known: dict[Expr, Expr] = {}
 
     def solve(self) -> list[Expr] | None:

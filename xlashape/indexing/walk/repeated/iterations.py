@@ -52,7 +52,7 @@ from xlashape.indexing.walk.dependencies import origin
 from xlashape.limits import spend
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, const, rng, rt
 from xlashape.symbolic.expr.expression import sum_terms
-from xlashape.symbolic.expr.substitute import substitute, variables_of
+from xlashape.symbolic.expr.substitute import substitute_in_map, variables_of
 
 _COMPARED = frozenset(
     {
@@ -361,11 +361,9 @@ def of_any_iteration(access: OperandIndexing, values: ValueNumbers) -> OperandIn
             range_of_value[value] = rng(len(old.ranges) + len(bounds))
             bounds.append(var.bounds)
         replaced[rt(k)] = range_of_value[value]
-    exprs = substitute((*old.results, *(expr for expr, _ in old.constraints)), replaced)
-    count = len(old.results)
+    results, constraints = substitute_in_map(old.results, old.constraints, replaced)
     ranges = [*old.ranges, *(Var(interval) for interval in bounds)]
-    constraints = zip(exprs[count:], [interval for _, interval in old.constraints], strict=True)
-    with_ranges = IndexingMap(old.dims, ranges, (), exprs[:count], constraints)
+    with_ranges = IndexingMap(old.dims, ranges, (), results, constraints)
     return access.with_map(_without_determined_ranges(with_ranges, len(old.ranges)), ()).simplify()
 
 
@@ -395,12 +393,10 @@ def _without_determined_ranges(indexing_map: IndexingMap, first: int) -> Indexin
                 value = value - term
             value = value * signs[0]
             others = [constraint for other, constraint in enumerate(indexing_map.constraints) if other != index]
-            exprs = substitute((*indexing_map.results, *(other for other, _ in others)), {variable: value})
-            count = len(indexing_map.results)
-            constraints = [*zip(exprs[count:], [interval for _, interval in others], strict=True)]
-            constraints.append((value, indexing_map.ranges[number].bounds))
+            results, constraints = substitute_in_map(indexing_map.results, others, {variable: value})
+            constraints = (*constraints, (value, indexing_map.ranges[number].bounds))
             indexing_map = IndexingMap(
-                indexing_map.dims, indexing_map.ranges, indexing_map.runtime, exprs[:count], constraints
+                indexing_map.dims, indexing_map.ranges, indexing_map.runtime, results, constraints
             )
             break
     return indexing_map

@@ -51,7 +51,7 @@ from xlashape.indexing.walk.repeated.iterations import (
     start_at,
 )
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, VariableKind, const, dim, rng
-from xlashape.symbolic.expr.substitute import substitute
+from xlashape.symbolic.expr.substitute import substitute_in_map
 
 
 class _Lags(NamedTuple):
@@ -376,12 +376,6 @@ def _with_dimension(indexing_map: IndexingMap, axis: int, bounds: Interval) -> I
     shifted: dict[Variable, Expr] = {
         Variable(VariableKind.DIM, i): Variable(VariableKind.DIM, i + 1) for i in range(axis, len(indexing_map.dims))
     }
-    exprs = substitute((*indexing_map.results, *(expr for expr, _ in indexing_map.constraints)), shifted)
-    count = len(indexing_map.results)
-    return IndexingMap(
-        [*indexing_map.dims[:axis], Var(bounds), *indexing_map.dims[axis:]],
-        indexing_map.ranges,
-        indexing_map.runtime,
-        exprs[:count],
-        zip(exprs[count:], [interval for _, interval in indexing_map.constraints], strict=True),
-    )
+    dims = [*indexing_map.dims[:axis], Var(bounds), *indexing_map.dims[axis:]]
+    results, constraints = substitute_in_map(indexing_map.results, indexing_map.constraints, shifted)
+    return IndexingMap(dims, indexing_map.ranges, indexing_map.runtime, results, constraints)

@@ -14,15 +14,7 @@ as in XLA. docs/xla_functions.md lists every C++ function with what corresponds 
 """
 
 from xlashape.shape.arguments import guard_all
-from xlashape.shape.xla_util.shape_util import (
-    bitcast,
-    compare,
-    dimensions,
-    elements,
-    make,
-    sizes,
-    tuples,
-)
+from xlashape.shape.xla_util.shape_util import bitcast, compare, dimensions, elements, make, sizes, tuples
 from xlashape.shape.xla_util.shape_util.bitcast import *
 from xlashape.shape.xla_util.shape_util.compare import *
 from xlashape.shape.xla_util.shape_util.dimensions import *
