@@ -80,7 +80,8 @@ class PageFile:
     def _repr_html_(self) -> str:
         frame = html.escape(self.html, quote=True)
         return (
-            f'<iframe srcdoc="{frame}" title="{html.escape(self.title, quote=True)}" sandbox="allow-scripts allow-downloads allow-popups" '
+            f'<iframe srcdoc="{frame}" title="{html.escape(self.title, quote=True)}" sandbox="allow-scripts '
+            'allow-downloads allow-popups" '
             'style="width:100%;height:720px;border:1px solid #8884;border-radius:6px"></iframe>'
         )
 
@@ -377,17 +378,21 @@ def _assembled(folder: Path, records: bytes, subject: Subject) -> str:
     script = re.sub(r"</(script)", r"<\\/\1", (folder / "page.js").read_text(encoding="utf-8"), flags=re.IGNORECASE)
     style = (folder / "page.css").read_text(encoding="utf-8")
     policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}' 'unsafe-inline'; img-src blob: data:; worker-src blob:; "
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}' 'unsafe-inline'; "
+        "img-src blob: data:; worker-src blob:; "
         "base-uri 'none'; form-action 'none'"
     )
     fragment = subject._replace(state={**subject.state, "x": ""}).fragment  # which the answers are about
     return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta '
+        f'http-equiv="Content-Security-Policy" content="{policy}">\n'
         f"<title>{html.escape(subject.title[:200])} – xlashape</title>\n"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="color-scheme" content="light dark">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="color-scheme" '
+        'content="light dark">\n'
         f'<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n'
         "<noscript>This page needs JavaScript.</noscript>\n"
-        f'<script type="application/octet-stream" id="xlashape-recorded" data-state="#{html.escape(fragment, quote=True)}">'
+        '<script type="application/octet-stream" id="xlashape-recorded" '
+        f'data-state="#{html.escape(fragment, quote=True)}">'
         f"{base64.b64encode(records).decode()}</script>\n"
         f'<script type="module">{script}</script>\n</body>\n</html>\n'
     )

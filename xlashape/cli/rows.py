@@ -32,7 +32,8 @@ def row_options(default_limit: int, what: str, tests: str, formats: Sequence[str
         options = (
             click.option(
                 "--format", "form", type=click.Choice(formats), default=None,
-                help="table for people; json, one document; jsonl and csv, a line for each row as it is computed; parquet.  [default: table]",
+                help="table for people; json, one document; jsonl and csv, a line for each row as it is computed; "
+                    "parquet.  [default: table]",
             ),
             click.option(
                 "--limit", type=click.IntRange(min=0), default=None, metavar="N",
@@ -40,11 +41,13 @@ def row_options(default_limit: int, what: str, tests: str, formats: Sequence[str
             ),
             click.option(
                 "--sort", metavar="COLUMN",
-                help="Order by a column: numbers from the largest, text from A. COLUMN:asc and COLUMN:desc choose. Without it, the command's own order.",
+                help="Order by a column: numbers from the largest, text from A. COLUMN:asc and COLUMN:desc "
+                    "choose. Without it, the command's own order.",
             ),
             click.option(
                 "--filter", "filters", multiple=True, metavar="TEST",
-                help=f"Only rows such as {tests} (a regular expression), or text that the first column of texts contains. Several must all hold.",
+                help=f"Only rows such as {tests} (a regular expression), or text that the first column of texts "
+                    "contains. Several must all hold.",
             ),
         )  # fmt: skip
         for option in options:

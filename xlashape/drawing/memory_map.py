@@ -164,7 +164,10 @@ class MemoryPicture(AnswerPicture):
             x, w = across(buffer.begin), max(round((buffer.end - buffer.begin + 1) / steps * _WIDTH, 2), 0.5)
             h = max(round(buffer.bytes / found.height * _HEIGHT, 2), 0.4)
             y = round(base + _HEIGHT - each.bottom / found.height * _HEIGHT - h, 2)
-            tip = f"{buffer.name}: {buffer.shape or ''} {byte_text(buffer.bytes)}, {buffer.kind}{f', {buffer.source}' if buffer.source else ''}"
+            tip = (
+                f"{buffer.name}: {buffer.shape or ''} {byte_text(buffer.bytes)}, "
+                f"{buffer.kind}{f', {buffer.source}' if buffer.source else ''}"
+            )
             parts.append(
                 f'<rect class="k{KINDS.index(buffer.kind)}" x="{x}" y="{y}" width="{w}" '
                 f'height="{h}"><title>{escape(tip)}</title></rect>'

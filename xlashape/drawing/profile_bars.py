@@ -158,7 +158,8 @@ class ProfilePicture(AnswerPicture):
             if bar.least is not None:
                 cells.append(cell_text(_SECONDS, bar.least))
             parts.append(
-                f'<g><title>{escape(bar.tip)}</title><rect class="g" x="0" y="{y - 3}" width="{_WIDTH}" height="{_ROW}"/>'
+                f'<g><title>{escape(bar.tip)}</title><rect class="g" x="0" y="{y - 3}" width="{_WIDTH}" '
+                f'height="{_ROW}"/>'
                 f'<text class="t" x="{_LEFT}" y="{base}">{name}</text>'
                 f'<text class="u" x="{_LEFT + _NAMES}" y="{base}">{source}</text>'
                 f'<rect class="k{list(KINDS).index(bar.kind)}" x="{_FROM}" y="{y}" width="{width}" height="{_BAR}"/>'

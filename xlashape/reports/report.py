@@ -109,7 +109,10 @@ class Report(NamedTuple):
     """The columns by which tables for people take rows together that are equal in all of them: one row, whose `times`
     is the sum of theirs.
     """
-    takes: str = "X is a file with an HLO module (text, proto, gzip), or the name of a module that --server keeps. `-` reads standard input."
+    takes: str = (
+        "X is a file with an HLO module (text, proto, gzip), or the name of a module that --server keeps. `-` "
+        "reads standard input."
+    )
     """What can be asked about, for help."""
     asks_directories: bool = False
     """Whether a directory is one thing to ask about, such as a profile, and not its files one by one."""
@@ -161,7 +164,8 @@ class Report(NamedTuple):
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "$id": f"urn:xlashape:{self.name}.v1",
             "title": f"xlashape.{self.name}.v1",
-            "description": f"`xlashape {self.name} --json`: {self.summary} A line of --format jsonl is an element of `{self.rows}`.",
+            "description": f"`xlashape {self.name} --json`: {self.summary} A line of --format jsonl is an element of "
+            f"`{self.rows}`.",
             "type": "object",
             "properties": properties,
             "required": ["schema"],

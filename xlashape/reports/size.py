@@ -57,7 +57,8 @@ REPORT: Final = Report(
     rows="buffers",
     shown=20,
     alike=ALIKE,
-    takes="X is a shape such as 'bf16[20,300]{1,0:T(8,128)(2,1)}'; a file with an HLO module; the name of a module that --server keeps; or text with "
+    takes="X is a shape such as 'bf16[20,300]{1,0:T(8,128)(2,1)}'; a file with an HLO module; the name of a module "
+        "that --server keeps; or text with "
     "shapes in it. `-` reads standard input. Of a module, only results that have memory of their own count.",
 )  # fmt: skip
 

@@ -13,7 +13,8 @@ from xlashape.tables import Column, Kind
 
 REPORT: Final = Report(
     name="verify",
-    summary="Whether a module keeps the rules of XLA's verifier: names, order, operands, shapes, calls, shardings, schedule.",
+    summary="Whether a module keeps the rules of XLA's verifier: names, order, operands, shapes, calls, shardings, "
+        "schedule.",
     columns=(
         Column("computation", Kind.TEXT, "the computation that breaks a rule; empty where the module does", rank=1),
         Column("instruction", Kind.TEXT, "the instruction that breaks it; empty where the computation does", rank=1),

@@ -252,7 +252,8 @@ def _resumed(target: _Target, settings: _Settings, stamps: dict[str, str]) -> di
         if others:
             raise InvalidArgumentError(
                 f"{target.about('')} has rows of {others[0]!r} by xlashape {document['version']} with the data sets"
-                f" {', '.join(document['datasets'])}, and this scan does not name that file: name it, or write elsewhere",
+                f" {', '.join(document['datasets'])}, and this scan does not name that file: name it, or "
+                "write elsewhere",
                 field="out",
             )
         old.append(name)

@@ -205,7 +205,10 @@ def outside_dimension(shape: Shape, dimension: int, size: int, number: int) -> s
 
 def outside_buffer(shape: Shape, elements: int, number: int) -> str:
     """The message for a position outside the buffer."""
-    return f"position {shown(number)} is outside the buffer of {brief(shape)}, which has {elements} elements, padding included"
+    return (
+        f"position {shown(number)} is outside the buffer of {brief(shape)}, which has {elements} elements, "
+        "padding included"
+    )
 
 
 def index_length(rank: int) -> str:

@@ -35,8 +35,10 @@ _Layout = TypeVar("_Layout")
 
 _NO_WIDTH = {
     int: "int has no width of its own, NumPy makes it s64 and JAX s32: pass numpy.int32(x) or jax.numpy.asarray(x)",
-    float: "float has no width of its own, NumPy makes it f64 and JAX f32: pass numpy.float32(x) or jax.numpy.asarray(x)",
-    complex: "complex has no width of its own, NumPy makes it c128 and JAX c64: pass numpy.complex64(x) or jax.numpy.asarray(x)",
+    float: "float has no width of its own, NumPy makes it f64 and JAX f32: pass numpy.float32(x) or "
+    "jax.numpy.asarray(x)",
+    complex: "complex has no width of its own, NumPy makes it c128 and JAX c64: pass numpy.complex64(x) or "
+    "jax.numpy.asarray(x)",
 }
 _TAKEN = (
     "an array, a jax.ShapeDtypeStruct, a Shape of jaxlib, text, an element type, a pair (element type, dimensions),"

@@ -51,7 +51,8 @@ def html_text(scene: Scene, theme: str = "auto") -> str:
     style = (
         f"body{{margin:0;font:14px system-ui,sans-serif}}main{{overflow-x:auto;padding-bottom:4em}}svg{{display:block}}"
         f"svg text{{pointer-events:none}}"
-        f"#readout{{position:fixed;left:0;right:0;bottom:0;margin:0;padding:.6em 20px;font:13px {FONT};border-top:1px solid;min-height:1.3em}}"
+        f"#readout{{position:fixed;left:0;right:0;bottom:0;margin:0;padding:.6em 20px;font:13px "
+        f"{FONT};border-top:1px solid;min-height:1.3em}}"
         f"rect.framed{{stroke-width:3!important}}{_rules(page)}"
         + (f"@media (prefers-color-scheme:dark){{{dark}}}" if dark else "")
     )

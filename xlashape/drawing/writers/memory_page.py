@@ -192,7 +192,8 @@ def page_text(title: str, facts: Sequence[str], data: dict[str, Any], theme: str
     page = DARK if theme == "dark" else LIGHT
     dark = f"@media (prefers-color-scheme:dark){{body{{{_colours(DARK)}}}}}" if theme == "auto" else ""
     style = (
-        f"body{{margin:0;padding:16px 20px;font:14px system-ui,sans-serif;background:var(--ground);color:var(--text);--font:{FONT};{_colours(page)}}}{dark}"
+        f"body{{margin:0;padding:16px 20px;font:14px "
+        f"system-ui,sans-serif;background:var(--ground);color:var(--text);--font:{FONT};{_colours(page)}}}{dark}"
         "h1{font-size:18px;margin:0 0 4px}p{margin:2px "
         "0;color:var(--muted)}canvas{display:block;width:100%;touch-action:none}"
         "#curve{height:80px;margin-top:10px}#map{height:calc(100vh - 300px);min-height:260px;border:1px solid "
@@ -201,7 +202,8 @@ def page_text(title: str, facts: Sequence[str], data: dict[str, Any], theme: str
         "0}input,select{font:inherit;color:inherit;background:var(--ground);"
         "border:1px solid var(--rule);border-radius:4px;padding:3px "
         "6px}.key{display:inline-block;width:12px;height:12px;margin-right:4px;vertical-align:-1px}"
-        f"#readout{{white-space:pre-wrap;font:13px {FONT};min-height:5.2em;margin-top:8px;color:var(--text);overflow-wrap:anywhere}}"
+        f"#readout{{white-space:pre-wrap;font:13px "
+        f"{FONT};min-height:5.2em;margin-top:8px;color:var(--text);overflow-wrap:anywhere}}"
     )
     keys = "".join(
         [

@@ -47,7 +47,8 @@ def style_sheet(fills: Iterable[int], theme: str, scope: str) -> str:
         # Labels have a rim, so that neither paths nor the border of padding run into them.
         f".{scope} .xsk{{fill:{_CELL_TEXT};stroke:{_CELL_LINE}}}",
         f".{scope} .xsq{{fill:{_PADDING_TEXT};stroke:{colours.hex_of(colours.PADDING)}}}",
-        f".{scope} .xsk,.{scope} .xsq{{text-anchor:middle;paint-order:stroke;stroke-width:3;stroke-linejoin:round;stroke-opacity:.5}}",
+        f".{scope} .xsk,.{scope} "
+        f".xsq{{text-anchor:middle;paint-order:stroke;stroke-width:3;stroke-linejoin:round;stroke-opacity:.5}}",
         f".{scope} .xsh{{text-anchor:middle}}",
         f".{scope} .xse{{text-anchor:end}}",
         f".{scope} .xsc{{stroke:{_CELL_LINE};stroke-width:1}}",

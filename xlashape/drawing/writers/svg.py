@@ -133,7 +133,10 @@ def _path_legend(y: float) -> Iterator[str]:
     # The path has its colour on cells, and here too.
     yield f'<rect x="{x}" y="{number(y)}" width="48" height="14" fill="{colours.hex_of(colours.BLANK)}"/>'
     yield f'<circle class="xso" cx="{x + 4}" cy="{number(y + 7)}" r="2.6"/>'
-    yield f'<path class="xsp" d="M{x + 4} {number(y + 7)}H{x + 26}M{x + 22} {number(y + 4)}L{x + 26} {number(y + 7)}L{x + 22} {number(y + 10)}"/>'
+    yield (
+        f'<path class="xsp" d="M{x + 4} {number(y + 7)}H{x + 26}M{x + 22} {number(y + 4)}L{x + 26} '
+        f'{number(y + 7)}L{x + 22} {number(y + 10)}"/>'
+    )
     yield f'<path class="xsj" d="M{x + 28} {number(y + 7)}H{x + 44}"/>'
     yield _text(x + 54, y + 11, _PATH_TEXT, "xst")
 
@@ -181,7 +184,10 @@ _SIZE: Final = re.compile(r' width="([0-9.]+)" height="([0-9.]+)"')
 
 _MAX_SCALE: Final = 8
 _FONTS: Final = ("DejaVu Sans Mono", "Liberation Mono", "Noto Sans Mono", "Menlo", "Consolas", "Courier New")
-_PROBE: Final = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><text y="15" font-size="16" font-family="{}">{}</text></svg>'
+_PROBE: Final = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><text y="15" font-size="16" '
+    'font-family="{}">{}</text></svg>'
+)
 
 
 def png_bytes(scene: Scene, theme: str = "light", scale: float = 2.0) -> bytes:

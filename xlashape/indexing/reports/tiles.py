@@ -135,7 +135,10 @@ def _check_place(tile: TileBox, indexing_map: IndexingMap) -> None:
             message = f"the tile has stride {stride} along dimension {d}: expected 1 or more"
             raise InvalidArgumentError(message, field="tile")
         if stride > max(1, last) and size > 1:
-            message = f"the tile has stride {stride} along dimension {d}, whose indices are 0 to {last}: the first step leaves them"
+            message = (
+                f"the tile has stride {stride} along dimension {d}, whose indices are 0 to {last}: the first "
+                "step leaves them"
+            )
             raise InvalidArgumentError(message, field="tile")
 
 

@@ -479,7 +479,10 @@ def _output_of(flow: Flow, lands: Iterable[Use]) -> tuple[int, ...] | None:
 
 
 def _output_first(index: tuple[int, ...]) -> Edit:
-    text = f"return {output_text(index)} before the others of its type and sizes: JAX gives it the memory of the first donated argument"
+    text = (
+        f"return {output_text(index)} before the others of its type and sizes: JAX gives it the memory of the "
+        "first donated argument"
+    )
     return Edit("output-first", None, index, None, text)
 
 
@@ -510,9 +513,15 @@ def advice_of(ends: Ends, kind: str) -> str:
     if kind in ("relayout", "transpose"):
         overwrites = next((use.user for use in ends.uses if use.user.output_operand_aliasing), None)
         if overwrites is not None:
-            return f"none: {user_text(overwrites)} works in the memory of its operand, so that a copy stays in every layout"
+            return (
+                f"none: {user_text(overwrites)} works in the memory of its operand, so that a copy stays in "
+                "every layout"
+            )
         if has_dot:
-            return "write the letters of the einsum in the order in which the operand is stored, or store the operand in the order that the dot wants"
+            return (
+                "write the letters of the einsum in the order in which the operand is stored, or store the "
+                "operand in the order that the dot wants"
+            )
         return "transpose once where the array is made, outside of loops, and keep it so"
     if kind == "copy-insertion":
         if ends.source.instruction.opcode == Opcode.CONSTANT:

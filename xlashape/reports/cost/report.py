@@ -39,7 +39,8 @@ _GROUPS: Final = (
 
 REPORT: Final = Report(
     name="cost",
-    summary="How much each instruction of a program calculates and moves, and the least time that this takes on a chip.",
+    summary="How much each instruction of a program calculates and moves, and the least time that this takes on a "
+        "chip.",
     columns=(
         Column("name", Kind.TEXT, "the name of the instruction", rank=1),
         Column("opcode", Kind.TEXT, "the opcode of the instruction", rank=3),

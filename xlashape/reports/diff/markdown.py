@@ -150,7 +150,10 @@ def html_page(found: Any, title: str, reasons: Sequence[str] = ()) -> str:
                 f"<tr>{_number(change.delta_bytes, shown)}<td><code>{html.escape(title_of(change))}</code>{more}</td></tr>"
             )
         parts.append("</table>")
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{html.escape(title)}</title><style>{_STYLE}</style>'
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" '
+        f'content="width=device-width"><title>{html.escape(title)}</title><style>{_STYLE}</style>'
+    )
     return (
         f'<!doctype html>\n<html lang="en">{head}\n<h1>{html.escape(title)}</h1>\n' + "\n".join(parts) + "\n</html>\n"
     )

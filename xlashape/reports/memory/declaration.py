@@ -110,7 +110,10 @@ def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
     if answer.peak_bytes <= int(limit):
         about = ", by an estimate" if answer.is_estimate else ""
         return f"It fits: the peak of {most} is within the limit of {least}{about}."
-    text = f"It does not fit: the peak of {most} is {short_bytes(answer.peak_bytes - int(limit))} more than the limit of {least}."
+    text = (
+        f"It does not fit: the peak of {most} is {short_bytes(answer.peak_bytes - int(limit))} more than the "
+        f"limit of {least}."
+    )
     listed = [each.together_bytes for each in rows if each.together_bytes is not None]
     if not listed:
         return f"{text} No list of these changes is certain to bring it there."

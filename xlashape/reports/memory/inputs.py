@@ -34,7 +34,10 @@ from xlashape.reports.why.oom_text import is_report
 from xlashape.shape import Target
 
 _MOST_BYTES: Final = (1 << 31) - 1
-_MOMENT: Final = "The text has what lives at one moment alone: outputs that are made later are not counted, as they are in XLA's peak, and values that share memory count twice."
+_MOMENT: Final = (
+    "The text has what lives at one moment alone: outputs that are made later are not counted, as they are in "
+    "XLA's peak, and values that share memory count twice."
+)
 _HOW_TO_DUMP: Final = (
     "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto' writes DIR/….hlo.pb, whose assignment has the traces"
 )

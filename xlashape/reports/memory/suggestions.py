@@ -317,7 +317,10 @@ class _Suggestions:
             elif "transpose(" not in op_name:
                 alone.append(each)
         for each in nlargest(_MOST_OF_A_KIND, alone, key=lambda each: each.size):
-            text = f"compute {_where(each.origin)} again where it is used after the peak, from jax.lax.optimization_barrier(…) of its inputs"
+            text = (
+                f"compute {_where(each.origin)} again where it is used after the peak, from "
+                "jax.lax.optimization_barrier(…) of its inputs"
+            )
             yield self._without([each], text)
         for (function, _), group in nlargest(
             _MOST_OF_A_KIND, kept.items(), key=lambda item: sum([each.size for each in item[1]])
@@ -326,7 +329,10 @@ class _Suggestions:
             size = short_bytes(sum([each.size for each in group]))
             many = f"{len(group)} values of {size}" if len(group) > 1 else f"a value of {size}"
             name = group[0].origin.metadata.op_name
-            text = f"jax.checkpoint({function}): the backward pass computes {many}, such as {name}, again instead of keeping them"
+            text = (
+                f"jax.checkpoint({function}): the backward pass computes {many}, such as {name}, again instead "
+                "of keeping them"
+            )
             yield self._without(group, text.replace("keeping them", "keeping it") if len(group) == 1 else text)
 
     def _residuals(self) -> Iterator[_Residual]:
@@ -425,7 +431,10 @@ class _Suggestions:
         if new_peak < self._peak:
             values = [plan.lives.values[life] for life in self._at_peak]
             both = sum([plan.values.sizes[value] for value in values if _is_f32(plan.values.place(value).shape)])
-            text = "bf16 instead of f32 for temporaries: x.astype(jnp.bfloat16) where they begin, or a policy of mixed precision; results change, and a device without bf16 saves less or nothing"
+            text = (
+                "bf16 instead of f32 for temporaries: x.astype(jnp.bfloat16) where they begin, or a policy of "
+                "mixed precision; results change, and a device without bf16 saves less or nothing"
+            )
             yield self._made("precision", text, new_peak, bounds=(min(new_peak, self._floor()), self._peak + both // 2))
 
     def _padding(self) -> Iterator[Suggestion]:

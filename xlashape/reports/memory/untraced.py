@@ -18,7 +18,10 @@ from xlashape.reports.memory.schedule import flat_schedule
 from xlashape.reports.memory.values import value_ranges
 
 _LOST = "The heap traces of the temporaries are not there: when each lives follows from the schedule of the module."
-_LOST_BUT_PEAK = "The heap traces of the temporaries are not there, but the values that live at the peak are: the timeline has that moment alone."
+_LOST_BUT_PEAK = (
+    "The heap traces of the temporaries are not there, but the values that live at the peak are: the timeline "
+    "has that moment alone."
+)
 _WHOLE = "When the temporaries live is not known: their allocations count as a whole."
 
 

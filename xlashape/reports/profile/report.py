@@ -51,12 +51,16 @@ def _against_headline(_found: Profile, rows: Sequence[TimeChange], earlier: Any)
     share = f", {100 * (after / before - 1):+.1f}%" if before else ""
     what, why = _UNITS[rows[0].per]
     texts = [cell_text(_GROUPS[1], value) for value in (before, after)]
-    return f"{what}: {texts[0]} → {texts[1]}{share} since {earlier}; {slower:,} instructions are slower, {quicker:,} are quicker.{why}"
+    return (
+        f"{what}: {texts[0]} → {texts[1]}{share} since {earlier}; {slower:,} instructions are slower, "
+        f"{quicker:,} are quicker.{why}"
+    )
 
 
 REPORT: Final = Report(
     name="profile",
-    summary="Where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.",
+    summary="Where the time of a profile goes: its events summed up by instruction, beside what each instruction "
+        "calculates and moves.",
     columns=(
         Column("name", Kind.TEXT, "the name of the instruction", rank=1),
         Column("module", Kind.TEXT, "the module of the instruction", rank=6),
@@ -114,7 +118,8 @@ REPORT: Final = Report(
     ),
     compute="xlashape.reports.profile.report:profile",
     inputs=("profile",),
-    takes="X is a profile, *.xplane.pb or *.trace.json.gz, or the directory that jax.profiler wrote, of which the newest run is read.",
+    takes="X is a profile, *.xplane.pb or *.trace.json.gz, or the directory that jax.profiler wrote, of which the "
+        "newest run is read.",
     asks_directories=True,
 )  # fmt: skip
 
@@ -324,11 +329,13 @@ class Profile(Answer, Frozen):
         lines = [f"{_seconds(self.time)} of instructions"]
         if self.steps > 1:
             lines = [
-                f"{_seconds(self.time / self.steps)} of instructions a step: {_seconds(self.time)} in {self.steps:,} steps"
+                f"{_seconds(self.time / self.steps)} of instructions a step: {_seconds(self.time)} in "
+                f"{self.steps:,} steps"
             ]
         if self.rows:
             lines.append(
-                f"{self.events:,} events of {', '.join(_first(self.modules))} on {', '.join(_first(self.devices)) or 'a device without a name'}"
+                f"{self.events:,} events of {', '.join(_first(self.modules))} on "
+                f"{', '.join(_first(self.devices)) or 'a device without a name'}"
             )
         costs = (
             [f"{_seconds(self.copy_time)} ({100 * (self.copy_share or 0.0):.1f}%) are copies and transposes"]

@@ -79,7 +79,8 @@ REPORT: Final = Report(
         Column("least_bytes", Kind.INTEGER, "the bytes of the segments, tiles or lines with these elements: what is fetched if all reuse is caught", "bytes"),
         Column("most_bytes", Kind.INTEGER, "what is fetched if no reuse is caught, and every warp, tile or vector fetches anew", "bytes", rank=5),
         Column("wasted_bytes", Kind.INTEGER, "bytes that are fetched in vain whatever the emitter does: least_bytes − distinct_bytes; 0 where the elements lie in as few "
-               "segments, tiles or lines as could hold them, and where outputs combine elements; empty where it is not known what is read", "bytes", rank=1, heading="wasted"),
+               "segments, tiles or lines as could hold them, and where outputs combine elements; empty where "
+                   "it is not known what is read", "bytes", rank=1, heading="wasted"),
         Column("knowledge", Kind.TEXT, "exact, every element, or unknown"),
         Column("map", Kind.TEXT, "from the index of an output to the index of the operand; several ways of reading are several lines"),
         Column("source", Kind.TEXT, "the line of the program that the instruction comes from", rank=2),

@@ -119,8 +119,10 @@ REPORT: Final = Report(
     rows="buffers",
     shown=10,
     alike=ALIKE,
-    takes="X is a shape such as 's32[1024,8,4]{2,1,0:T(8,128)}'; a file with an HLO module; the name of a module that --server keeps; or text with "
-    "shapes in it, such as the report of a compiler that has run out of memory, in a file or as it is. `-` reads standard input.",
+    takes="X is a shape such as 's32[1024,8,4]{2,1,0:T(8,128)}'; a file with an HLO module; the name of a module "
+        "that --server keeps; or text with "
+    "shapes in it, such as the report of a compiler that has run out of memory, in a file or as it is. `-` "
+        "reads standard input.",
 )  # fmt: skip
 
 

@@ -179,7 +179,10 @@ def _note(instruction: HloInstruction) -> str:
         return ""
     if names:
         what = f"{len(names)} of its {len(own) + len(names)} arrays are" if own else "it is"
-        return f"{what} computed into the memory of {', '.join(names[:8])}{', …' if len(names) > 8 else ''}, which the caller may give away"
+        return (
+            f"{what} computed into the memory of {', '.join(names[:8])}{', …' if len(names) > 8 else ''}, which "
+            "the caller may give away"
+        )
     leaves = instruction.shape.leaves() if instruction.shape.is_tuple else (instruction.shape,)
     if not any(leaf.is_array or leaf.is_buffer for leaf in leaves):
         return "its result has no memory of its own: it holds no array"

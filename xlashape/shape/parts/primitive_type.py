@@ -392,7 +392,10 @@ class PrimitiveType(IntEnum):
         if kind is None:
             hint = ""
             if (native := name.lstrip("<>")) != name and _BY_NUMPY_NAME.get(str(np.dtype(native))):
-                hint = f": its bytes are in the other order, .astype({str(np.dtype(native))!r}) puts them into this machine's"
+                hint = (
+                    f": its bytes are in the other order, .astype({str(np.dtype(native))!r}) puts them into this "
+                    "machine's"
+                )
             raise InvalidArgumentError(f"no element type corresponds to NumPy's {name}{hint}", field="dtype")
         return kind
 
