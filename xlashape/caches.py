@@ -9,7 +9,7 @@
     parsed: BoundedCache[str, Shape] = BoundedCache("shapes by text", 1 << 20, lambda key, value: len(key) + 400)
 
     for usage in report(): print(usage.owner, usage.bytes, "of", usage.max_bytes)
-    clear()                                                  # empties all caches: the next results take longer and are the same
+    clear()                            # empties all caches: the next results take longer and are the same
 
 Bytes are estimates by the weights that the owners give, not measurements. All caches may be used from several threads:
 a race costs a computation done twice, never a wrong entry.

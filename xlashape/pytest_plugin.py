@@ -31,7 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds --hlo-update."""
     group = parser.getgroup("xlashape")
     group.addoption(
-        "--hlo-update", action="store_true", default=False, help="store what `hlo.check` finds, instead of comparing with what is stored"
+        "--hlo-update", action="store_true", default=False,
+        help="store what `hlo.check` finds, instead of comparing with what is stored",
     )  # fmt: skip
 
 

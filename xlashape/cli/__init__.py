@@ -50,8 +50,8 @@ __all__ = ["main"]
     invoke_without_command=True,
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="""Exit codes: 0 success; 1 an error, or a module that breaks a rule; 2 a mistake in the command line; 130 interrupted;
-    141 the reader of the output has gone.
+    epilog="""Exit codes: 0 success; 1 an error, or a module that breaks a rule; 2 a mistake in the command line;
+    130 interrupted; 141 the reader of the output has gone.
     With --json an error is a JSON document on standard error.""",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="xlashape", message="%(prog)s %(version)s")
@@ -77,7 +77,7 @@ main.sections = (
 )
 
 for _command in (
-    shape, index, convert, draw, serve, health, demo, completion, protos, schemas, diff, fingerprint, scan, mcp, open_page,
-    report,
+    shape, index, convert, draw, serve, health, demo, completion, protos, schemas, diff, fingerprint, scan, mcp,
+    open_page, report,
 ):  # fmt: skip
     main.add_command(_command)

@@ -87,8 +87,8 @@ def diff(
 
     A and B are files (text, proto, gzip), `-` for standard input, or two directories of dumps, whose modules are
     matched by name and fingerprint. Names, ids, order, metadata and the spelling of another version of XLA are no
-    changes. The exit code is 1 where a test of --fail-if holds. --format markdown has at most 65,536 characters, html is
-    one file.
+    changes. The exit code is 1 where a test of --fail-if holds. --format markdown has at most 65,536 characters, html
+    is one file.
 
     Of two profiles (.xplane.pb, .trace.json.gz, or directories that jax.profiler wrote) the answer is what became
     slower, beside what changed in it: `xlashape profile B --against A`. FILE#NAME names a module of a profile.

@@ -127,8 +127,8 @@ def _options(command: F, server_help: str) -> F:
     options = (
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text for people."),
         click.option(
-            "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
-            help="The most time that the answer may take.",
+            "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
+            metavar="SECONDS", help="The most time that the answer may take.",
         ),
         tls_options,
         click.option("--server", metavar="HOST:PORT", help=server_help),

@@ -253,9 +253,10 @@ def _data(memory: ProgramMemory, found: MemoryMap) -> dict[str, Any]:
 
     rows = [
         [
-            each.buffer.begin, each.buffer.end, each.bottom, each.buffer.bytes, KINDS.index(each.buffer.kind), text(each.buffer.name),
-            text(each.buffer.opcode), text(each.buffer.shape), text(each.buffer.op_name), text(each.buffer.source),
-            -1 if each.buffer.padding_bytes is None else each.buffer.padding_bytes, text(causes(each.buffer)),
+            each.buffer.begin, each.buffer.end, each.bottom, each.buffer.bytes, KINDS.index(each.buffer.kind),
+            text(each.buffer.name), text(each.buffer.opcode), text(each.buffer.shape), text(each.buffer.op_name),
+            text(each.buffer.source), -1 if each.buffer.padding_bytes is None else each.buffer.padding_bytes,
+            text(causes(each.buffer)),
         ]
         for each in found.rectangles
     ]  # fmt: skip

@@ -40,7 +40,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
     >>> format_of("layout.pngg")
     Traceback (most recent call last):
     xlashape.errors.InvalidArgumentError: expected the extension .svg, .html, .png or .txt, found '.pngg': did you mean '.png'?
-    """
+    """  # noqa: E501 - an error is one line
     suffix = Path(path).suffix.lower()
     if suffix in FORMATS:
         return FORMATS[suffix]
@@ -215,8 +215,8 @@ class AnswerPicture(Picture):
         self, name: str, size: tuple[int, int], left: int, theme: str, rules: Callable[[dict[str, str]], str],
         *, standalone: bool,
     ) -> list[str]:  # fmt: skip
-        """The beginning of the SVG: its style, its ground, its title and its facts. `name` is its class; `rules` gives the
-        style in the colours of a page.
+        """The beginning of the SVG: its style, its ground, its title and its facts. `name` is its class; `rules` gives
+        the style in the colours of a page.
         """
         page = DARK if theme == "dark" else LIGHT
         dark = f"@media (prefers-color-scheme:dark){{{rules(DARK)}}}" if theme == "auto" else ""

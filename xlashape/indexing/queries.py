@@ -144,8 +144,8 @@ class _Indexing(NamedTuple):
 
 
 class InstructionIndexing(Frozen, _Indexing):
-    """The maps of one output of an instruction: a tuple of `instruction`, the number of the `output`, and `operands`, one
-    set for each, which is UNDEFINED where there is an `error`.
+    """The maps of one output of an instruction: a tuple of `instruction`, the number of the `output`, and `operands`,
+    one set for each, which is UNDEFINED where there is an `error`.
     """
 
     error: XlashapeError | None = None

@@ -5,7 +5,7 @@
     shape = xla.ShapeProto(element_type=xla.F32, dimensions=[3, 5])
     xla.PrimitiveType.Name(shape.element_type)          # "F32"
     xla.OpMetadata.ProfileInfo                          # nested types and enums, as in generated code
-    coerce(xla.ShapeProto, data_or_message)             # bytes, a message of these classes, or TensorFlow's xla.ShapeProto
+    coerce(xla.ShapeProto, data_or_message)             # bytes, or a message, be it of these classes or TensorFlow's
 
 The classes are in a descriptor pool of their own. Generated code would register `xla/xla_data.proto` in protobuf's
 default pool, where TensorFlow registers its copy, and the import of the second one would fail. Full names, wire format,

@@ -153,9 +153,9 @@ def maps(
         about = (each.name, each.computation.name, str(each.opcode), direction)
         try:
             found = [
-                MapRow(*about, row_output, row_operand, each.operands[row_operand].name, access.leaf if leaf is None else leaf,
+                MapRow(*about, row_output, number, each.operands[number].name, access.leaf if leaf is None else leaf,
                        access.knowledge.value, access.map.to_text(style), _runtime(access))
-                for row_output, row_operand, leaf, accesses in _asked(analysis, each, direction, operand, output, physical)
+                for row_output, number, leaf, accesses in _asked(analysis, each, direction, operand, output, physical)
                 for access in (accesses if raw or physical else accesses.simplify())
             ]  # fmt: skip
         except XlashapeError as error:
@@ -191,7 +191,8 @@ def _check_number(what: str, number: int | None, count: int, instruction: HloIns
 
 
 def _asked(
-    analysis: Analysis, instruction: HloInstruction, direction: str, operand: int | None, output: int | None, physical: bool
+    analysis: Analysis, instruction: HloInstruction, direction: str, operand: int | None, output: int | None,
+    physical: bool,
 ) -> Iterator[tuple[int, int, int | None, OperandIndexingSet]]:  # fmt: skip
     """(output, operand, leaf of the operand or None where each access says it, accesses) of what is asked about and is
     not empty.

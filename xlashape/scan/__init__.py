@@ -1,8 +1,8 @@
 """Many dumps as tables: what hundreds of thousands of modules hold, in Parquet or in the engine that is there.
 
-    summary = xlashape.scan.scan(["dumps/"], "corpus")     Parquet data sets in a directory or a bucket; also `xlashape scan`
+    summary = xlashape.scan.scan(["dumps/"], "corpus")     Parquet in a directory or a bucket: `xlashape scan`
     corpus = xlashape.scan.open("corpus")                  {"modules": Dataset, "instructions": Dataset, …}
-    rows = xlashape.scan.batches(record_batches)           the function that engines run: Spark's mapInArrow, Daft, Ray Data
+    rows = xlashape.scan.batches(record_batches)           what engines run: Spark's mapInArrow, Daft, Ray Data
     dataset = xlashape.scan.on_ray(["s3://dumps/"])        a Dataset of Ray Data
 
 datasets    the data sets: their columns, and the rows of one file

@@ -1,8 +1,8 @@
 """A scan that ends as Parquet data sets in a directory or a bucket, and can be killed at any moment and gone on with.
 
-    OUT/modules/hash=3/5fa0….parquet       a file of each data set for each unit, by the first digits of the content's hash
+    OUT/modules/hash=3/5fa0….parquet       a file of each data set for each unit, by the first digits of a hash
     OUT/scan.json                          how many digits
-    OUT/_done/5fa0….json                   what a unit has done: version, data sets, bounds, inputs with their errors, files
+    OUT/_done/5fa0….json                   what a unit has done: version, data sets, bounds, inputs, errors, files
 
 A unit is some inputs of equal first digits. Its files come first and are whole or absent, its line in `_done` last.
 Files without such a line are those of a unit that was interrupted; the next scan deletes them and does the unit again.

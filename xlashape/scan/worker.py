@@ -6,7 +6,8 @@ when a file takes longer than it may, whatever it is doing then; an allocation b
 those of the processor, so that a busy machine refuses no file; a file may take ten times as long in all, for a file
 system that hangs. Worker, the other end, starts a new process for the next file.
 
-    request     <I> size, JSON: {"path": …, "file": its absolute path, "datasets": […], "seconds": …, "content": bytes of content or null}, content
+    request     <I> size, JSON: {"path": …, "file": its absolute path, "datasets": […], "seconds": …,
+                "content": bytes of content or null}, content
     ready       one byte, before the first answer
     answer      <I> size, JSON: {"tables": [[name, bytes], …]}, each table as an Arrow IPC stream
 

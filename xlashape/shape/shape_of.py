@@ -7,7 +7,7 @@ No other library is imported: an object is known by the attributes that it has.
     NumPy array or scalar                             dtype, shape                     an array
     JAX array, ShapeDtypeStruct, abstract value       dtype, shape, and for a layout   an array with its layout
                                                       format (layout before JAX 0.7)
-    array of random keys                              the same, an extended dtype      the array of numbers that holds the keys
+    array of random keys                              the same, an extended dtype      the numbers that hold the keys
     array of another library with NumPy's type names  dtype, shape                     an array
     instruction of `xlashape.hlo`                     shape                            the shape of its result
     jaxlib's Shape                                    to_serialized_proto              the same shape
@@ -15,7 +15,9 @@ No other library is imported: an object is known by the attributes that it has.
     text                                                                               what `Shape.parse` reads
     element type (see `PrimitiveType.of`)                                              a scalar
     (element type, dimensions)                                                         an array
-    tuple, list; dict; None                                                            a tuple; one in the order of its keys; an empty one
+    tuple, list                                                                        a tuple
+    dict                                                                               a tuple in the order of its keys
+    None                                                                               an empty tuple
 
 The classes to make are arguments, so this module imports none of them.
 """

@@ -239,7 +239,7 @@ def memory_rows(view: ArrayAxes, starts: Iterable[int], count: int) -> tuple[Mem
     >>> (row,) = memory_rows(axes_of(Shape.parse("bf16[20,300]{1,0:T(8,128)(2,1)}")), [2], 2)
     >>> row
     MemoryRow(bit=32, cells=(MemoryCell(position=2, element=(0, 1), bit=0), MemoryCell(position=3, element=(1, 1), bit=16)))
-    """
+    """  # noqa: E501 - an answer is one line
     rows: list[MemoryRow] = []
     for start in starts:
         cells = [

@@ -83,7 +83,7 @@ def options_of(
     >>> options_of(color="memroy")
     Traceback (most recent call last):
     xlashape.errors.InvalidArgumentError: color: expected memory, tile, row, bank or segment, found 'memroy': did you mean 'memory'?
-    """
+    """  # noqa: E501 - an error is one line
     return Options(
         None if at is None else _index(at),
         window_of(rows, "rows"),

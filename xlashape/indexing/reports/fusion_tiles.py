@@ -2,7 +2,7 @@
 computes and loads at each step.
 
     tiling = tile_fusion(fusion)
-    tiling.parameters                   # the sizes to choose: of the results' tiles, and of the blocks of contracted and reduced dimensions
+    tiling.parameters                   # the sizes to choose, for results and for contracted and reduced dimensions
     tiling.valid([16, 64, 32])          # whether every tile of every instruction is a box
     tiling.at([16, 64, 32])             # these boxes
 

@@ -3,16 +3,16 @@
 The result of a start or update is its state, the tuple (operands so far, what the called computation returns, contexts
 that hold no element):
 
-    start  = ((f32[4]), f32[4], u32[]) add-start(a)                      result: reads a through the computation
-    update = ((f32[4], f32[4]), f32[4], u32[]) add-update(start, b)      result: that of `start`, and b through the computation
+    start  = ((f32[4]), f32[4], u32[]) add-start(a)                   result: reads a through the computation
+    update = ((f32[4], f32[4]), f32[4], u32[]) add-update(start, b)   result: as `start`, and b through the computation
 
 What a start reads and what its updates read is together what the computation reads. A state may lack the result, or
 elements of it, as long as no later step adds them. The step that adds them reads the operands in the state through the
 computation:
 
     start  = ((), (), u32[]) add-start()
-    update = ((f32[4], f32[4]), (), u32[]) add-update(start, a, b)       hands a and b on
-    done   = f32[4] add-done(update)                                     reads the a and b of the state through the computation
+    update = ((f32[4], f32[4]), (), u32[]) add-update(start, a, b)    hands a and b on
+    done   = f32[4] add-done(update)                                  reads a and b of the state through the computation
 """
 
 from __future__ import annotations

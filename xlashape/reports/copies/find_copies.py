@@ -25,7 +25,8 @@ _LONGEST_PATH = 4096
 _SHARED_FROM = 8
 _MOST_REPORT_BYTES = 1 << 24
 _LABEL = re.compile(
-    r"XLA label: %?(?P<name>[\w.\-]+) = (?P<shape>\S+) (?P<opcode>copy|transpose|reshape)\((?P<operand>\S+) %?(?P<from>[\w.\-]+)\)(?P<rest>[^\n]*)"
+    r"XLA label: %?(?P<name>[\w.\-]+) = (?P<shape>\S+) (?P<opcode>copy|transpose|reshape)"
+    r"\((?P<operand>\S+) %?(?P<from>[\w.\-]+)\)(?P<rest>[^\n]*)"
 )
 
 

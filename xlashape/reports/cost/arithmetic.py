@@ -5,7 +5,7 @@ An operation of one element counts 1, whatever its type: integers, booleans and 
 FLOPs:
 
     elementwise, conversions, comparisons         an operation for each element of the result
-    dot, convolution                              2 for each product that is added up; products with padding do not count
+    dot, convolution                              2 for each product that is added up, but for products with padding
     reduce, reduce-window, select-and-scatter     the operations of the reducer, for each time that it is applied
     scatter, map                                  the operations of the computation, for each update, for each element
     sort                                          n · ⌈log2 n⌉, where n is the number of elements of the first operand
@@ -25,7 +25,7 @@ exp, log, sin, tanh, sqrt, power and their like are transcendentals and no FLOPs
     ragged-dot, which XLA counts as elementwise                 2 for each product that is added up
     scan, which XLA counts once for each element                the body, once for each step
     reduce-scatter, which XLA does not count                    an operation for each element, as for all-reduce
-    custom-call, which XLA counts as -1                         matrix products and convolutions of GPU libraries; None for others
+    custom-call, which XLA counts as -1                         products of matrices, and convolutions, of GPU libraries
     a fusion of kind kCustom with a gather or scatter, which XLA counts as that alone       all that it holds
     batch-norm-*, which XLA does not count                      None: not known
     an opcode that this version does not know                   None: not known

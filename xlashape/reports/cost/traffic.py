@@ -3,11 +3,12 @@ space.
 
 An operand counts once, however often it is an operand. What an operation does not touch does not count:
 
-    slice, dynamic-slice, gather              as many bytes of the operand as the result has, and no more than the operand has; the indices
+    slice, dynamic-slice, gather              as many bytes of the operand as the result has, or as the operand has if
+                                              these are fewer; the indices
     dynamic-update-slice                      the update, read and written; the indices. The rest stays where it is
-    scatter                                   the indices and the updates; as many bytes of the operand, read and written
+    scatter                                   the indices, the updates; as many bytes of the operand, read and written
     copy-start, all-reduce-start, …           as the operation itself; nothing at the `-done`
-    async-start, while, call, conditional     nothing: the instructions of the computations that they call have rows of their own
+    async-start, while, call, conditional     nothing: the instructions that they call have rows of their own
     parameter, constant, tuple, bitcast, …    nothing: no memory is read or written
     fusion                                    `_fusion` below says it
 

@@ -13,10 +13,10 @@ counts as its arrays, without tables.
     dynamic-update-slice                    twice the update, and the first index
     transpose that moves nothing in memory  nothing
     scatter                                 three times the updates, and the indices
-    triangular-solve, cholesky              half of the matrix, the second operand, the result; half of the matrix, twice
+    triangular-solve, cholesky              half of the matrix, the second operand, the result; half of it, twice
     outfeed, infeed                         the data
     custom-call                             -1; an AllocateBuffer nothing
-    while, call, map, conditional           a loop's body and condition, once; the called computation; the most costly branch
+    while, call, map, conditional           body and condition, once; the called computation; the most costly branch
     fusion                                  `_fusion` below says it
 """
 

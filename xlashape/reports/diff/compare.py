@@ -91,7 +91,9 @@ REPORT: Final = Report(
         *[Column(f"delta_{name}", Kind.INTEGER, _meaning(name, meaning), unit) for name, meaning, unit in _DELTAS],
         Column("delta_peak_bytes", Kind.INTEGER, "how much higher the peak of memory is in the second module", "bytes"),
     ),
-    sections=(Section("measures", MEASURE_COLUMNS, "What the modules cost as a whole; the names are those that `--fail-if` takes"),),
+    sections=(
+        Section("measures", MEASURE_COLUMNS, "What the modules cost as a whole; the names are those that `--fail-if` takes"),
+    ),
     options=(
         Option("ignore", Kind.TEXTS, "what does not count, as the column `what` or `kind` has it: `layout`, `sharding`, `moved`, …"),
         Option("schedule", Kind.BOOLEAN, "whether every other schedule is a change; without it, one that makes another peak is", False),
@@ -105,9 +107,11 @@ REPORT: Final = Report(
 
 WORDS: Final = (
     "added", "removed", "changed", "moved",
-    "opcode", "shape", "element type", "layout", "tile", "memory space", "dynamic dimensions", "value", "operands", "control dependencies", "sharding",
-    "replica groups", "aliasing", "donation", "entry layout", "copy", "collective", "recomputed", "replaced", "order", "schedule", "iterations", "backend_config", "frontend_attributes",
-    "fusion split", "fusion merged", "fusion grown", "fusion shrunk", "fusion boundary", "fused", "unfused", "outlined", "inlined", "parameter number",
+    "opcode", "shape", "element type", "layout", "tile", "memory space", "dynamic dimensions", "value", "operands",
+    "control dependencies", "sharding", "replica groups", "aliasing", "donation", "entry layout", "copy", "collective",
+    "recomputed", "replaced", "order", "schedule", "iterations", "backend_config", "frontend_attributes",
+    "fusion split", "fusion merged", "fusion grown", "fusion shrunk", "fusion boundary", "fused", "unfused", "outlined",
+    "inlined", "parameter number",
 )  # fmt: skip
 """What `ignore` may name, beside attributes of HLO text."""
 

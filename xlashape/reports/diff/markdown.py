@@ -117,11 +117,16 @@ def _cut(text: str, most: int) -> str:
 
 # -- HTML -----------------------------------------------------------------------------------
 
-_STYLE: Final = """body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:76em;padding:0 1em;color:#1c1e21;background:#fff}
-h1{font-size:1.2em;overflow-wrap:anywhere}.verdict{font-size:1.35em;font-weight:600;margin:.3em 0}.failed{color:#b00020;font-weight:600}
-table{border-collapse:collapse;margin:1.2em 0;width:100%}td,th{padding:4px 10px;text-align:left;vertical-align:top;border-bottom:1px solid #d8dadf}
-.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}.more{color:#b00020}.less{color:#13702b}small{color:#5c6370;overflow-wrap:anywhere}
-code{font:13px ui-monospace,monospace;overflow-wrap:anywhere}@media (prefers-color-scheme:dark){body{color:#e6e6e6;background:#17181b}td,th{border-color:#3a3d44}
+_STYLE: Final = """
+body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:76em;padding:0 1em;color:#1c1e21;background:#fff}
+h1{font-size:1.2em;overflow-wrap:anywhere}.verdict{font-size:1.35em;font-weight:600;margin:.3em 0}
+.failed{color:#b00020;font-weight:600}
+table{border-collapse:collapse;margin:1.2em 0;width:100%}
+td,th{padding:4px 10px;text-align:left;vertical-align:top;border-bottom:1px solid #d8dadf}
+.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}.more{color:#b00020}.less{color:#13702b}
+small{color:#5c6370;overflow-wrap:anywhere}
+code{font:13px ui-monospace,monospace;overflow-wrap:anywhere}
+@media (prefers-color-scheme:dark){body{color:#e6e6e6;background:#17181b}td,th{border-color:#3a3d44}
 small{color:#a3a8b3}.more,.failed{color:#ff8a95}.less{color:#7ddb95}}"""
 
 
@@ -147,7 +152,8 @@ def html_page(found: Any, title: str, reasons: Sequence[str] = ()) -> str:
             shown = _signed(change.delta_bytes) or "0"
             more = f"<br><small>{html.escape(rest)}</small>" if rest else ""
             parts.append(
-                f"<tr>{_number(change.delta_bytes, shown)}<td><code>{html.escape(title_of(change))}</code>{more}</td></tr>"
+                f"<tr>{_number(change.delta_bytes, shown)}"
+                f"<td><code>{html.escape(title_of(change))}</code>{more}</td></tr>"
             )
         parts.append("</table>")
     head = (

@@ -6,7 +6,8 @@ argument_bytes           allocations of parameters             output_bytes    t
 alias_bytes              those that are both                   constant_bytes  those of constants
 temp_bytes               those that are none of these, nor thread-local
 host_…_bytes             the same of allocations in the host's memory, which the others do not count
-total_allocation_bytes   all allocations of memory space 0     indefinite_bytes   those of them that live throughout, or in each call
+total_allocation_bytes   all allocations of memory space 0
+indefinite_bytes         those of them that live throughout, or in each call
 unpadded_peak_bytes      the peak if values took the bytes of their elements alone
 fragmentation_bytes      what temporary allocations have more than ever lives in them at once
 """

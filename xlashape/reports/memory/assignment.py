@@ -4,7 +4,8 @@ The peak. Allocations of parameters, constants and outputs live throughout, each
 it. Then the traces of the heap simulator are replayed in their order, with one running total:
 
     ALLOC a         one user more of a; the first one adds a's size
-    SHARE_WITH a b  a takes the memory of b, or of the value whose memory b takes: one user more of that; the first one adds its size
+    SHARE_WITH a b  a takes the memory of b, or of the value whose memory b takes: one user more of that; the first one
+                    adds its size
     FREE a          one user fewer of the value whose memory a takes; the last one subtracts its size
 
 A value that is freed and allocated again lives twice. All memory spaces are added up, as XLA does.

@@ -3,7 +3,8 @@
 a dump NAME.hlo.pb with a buffer assignment, a profile          the assignment
 jax.stages.Compiled, jaxlib's executables                       the assignment in their CompiledMemoryStats
 a CompiledMemoryStats, a BufferAssignmentProto                  the same, without a module
-NAME-buffer-assignment.txt, NAME-memory-usage-report.txt, …     the module NAME.hlo.pb or NAME.txt beside it, and the text where that has no assignment
+NAME-buffer-assignment.txt, NAME-memory-usage-report.txt, …     the module NAME.hlo.pb or NAME.txt beside it; the
+                                                                text where that has no assignment
 everything else that HloModule.of takes                         an estimate
 """
 

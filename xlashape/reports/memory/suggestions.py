@@ -2,11 +2,13 @@
 or the bounds of that.
 
     donate       arguments whose memory outputs of the same shape can take
-    recompute    what a function keeps for the backward pass, or what lives across the peak without being used there: jax.checkpoint
+    recompute    what a function keeps for the backward pass, or what lives across the peak without being used there
+                 (jax.checkpoint)
     precision    f32 temporaries as bf16
     padding      another layout where tiles pad what lives at the peak
     copy         copies at the peak that an edit of the program removes, by the report on copies
-    smaller      a dimension of the arguments, such as the batch, at half its size, or at the largest that is within the limit
+    smaller      a dimension of the arguments, such as the batch, at half its size, or at the largest that is within
+                 the limit
 
 A change is simulated on the plan: the schedule stays, lives and sizes change. A compiler that has the change before it
 may schedule and fuse otherwise. So only a donation is exact, and only where no copy can become necessary; all else has

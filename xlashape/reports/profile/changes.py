@@ -124,8 +124,10 @@ def _changes(
 
 def _module_of(rows: dict[str, list[Joined]]) -> HloModule | None:
     """The module of these instructions; None where none is known, or several are of this name."""
-    found = {id(each.instruction.computation.module): each.instruction.computation.module for rows_ in rows.values() for each in rows_ if each.instruction is not None}  # fmt: skip
-    programs = {each.program_id for rows_ in rows.values() for each in rows_}
+    joined = [each for of_name in rows.values() for each in of_name]
+    modules = [each.instruction.computation.module for each in joined if each.instruction is not None]
+    found = {id(module): module for module in modules}
+    programs = {each.program_id for each in joined}
     return next(iter(found.values())) if len(found) == 1 == len(programs) else None
 
 

@@ -245,8 +245,8 @@ def join(tally: Tally, modules: Modules) -> Join:
             ran = len(executions) * times_of_run if executions and times_of_run else int(count)
             rows.append(
                 Joined(
-                    each, shown, program_id, instruction, operation, static, int(count), ran, total, own, shortest, longest,
-                    _is_copy(instruction, operation), runs,
+                    each, shown, program_id, instruction, operation, static, int(count), ran, total, own, shortest,
+                    longest, _is_copy(instruction, operation), runs,
                 )
             )  # fmt: skip
     ids: dict[str, set[int | None]] = {}

@@ -7,15 +7,17 @@ events.
     XEvent         1 metadata id, 2 offset in ps, 3 duration in ps, 4 stats, 5 number of occurrences
     XEventMetadata 1 id, 2 name, 4 display name, 5 stats
     XStatMetadata  1 id, 2 name
-    XStat          1 metadata id; one of 2 double, 3 uint64, 4 int64, 5 text, 6 bytes, 7 id of the stat metadata whose name is the value
+    XStat          1 metadata id; one of 2 double, 3 uint64, 4 int64, 5 text, 6 bytes, 7 id of the stat metadata whose
+                   name is the value
 
 An instruction's event is known by its stats, the same for all devices but TPUs:
 
-    CPU, GPU       stats `hlo_op`, `hlo_module`, `program_id`, `run_id`. A GPU's kernel may have several operations in `hlo_op`.
-                   Kernels of command buffers (stats `cuda_graph_id`, `graph_id`) have none.
-    TPU            lines `XLA Ops` and `Async XLA Ops`; the metadata of the event has the instruction as display name, and stats `program_id`, `flops`,
-                   `bytes_accessed`, `hlo_category`, `tf_op`, `source`
-    modules        plane `/host:metadata`: metadata of an event for each, named `name(program id)`, with the stat `hlo_proto`
+    CPU, GPU       stats `hlo_op`, `hlo_module`, `program_id`, `run_id`. A GPU's kernel may have several operations in
+                   `hlo_op`. Kernels of command buffers (stats `cuda_graph_id`, `graph_id`) have none.
+    TPU            lines `XLA Ops` and `Async XLA Ops`; the metadata of the event has the instruction as display name,
+                   and stats `program_id`, `flops`, `bytes_accessed`, `hlo_category`, `tf_op`, `source`
+    modules        plane `/host:metadata`: metadata of an event for each, named `name(program id)`, with the stat
+                   `hlo_proto`
     steps          the line `Steps` of a TPU; events of the host with the stat `step_num`
 
 A plane is read in two passes, because its names come after its lines. Events are read in chunks, and not kept.

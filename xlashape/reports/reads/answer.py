@@ -326,8 +326,8 @@ class Reads(Answer, Frozen):
                 segments, tiles, lines = units["segments"], units["tiles"], units["lines"]
                 made.append(
                     Access(
-                        *who, way.access.leaf, *way.consumer, way.sample.stride, segments, tiles, lines, way.sample.ideal, *way.lanes,
-                        way.access.map.to_text(), physical,
+                        *who, way.access.leaf, *way.consumer, way.sample.stride, segments, tiles, lines,
+                        way.sample.ideal, *way.lanes, way.access.map.to_text(), physical,
                     )
                 )  # fmt: skip
         return tuple(made)

@@ -37,7 +37,8 @@ _CUSTOM_CALLS: Final = (
 )
 _CONFIGS: Final = (
     (re.compile(rb"flag_configs|window_config|scoped_memory_configs|convolution_algorithm_config"), TPU),
-    (re.compile(rb"fusion_backend_config|gemm_backend_config|cudnn|operation_queue_id|force_earliest_schedule|triton|reification_cost"), GPU),
+    (re.compile(rb"fusion_backend_config|gemm_backend_config|cudnn|operation_queue_id|force_earliest_schedule|triton|"
+                rb"reification_cost"), GPU),
     (re.compile(rb"outer_dimension_partitions|__ynn_fusion|onednn|intra_op_parallelism"), CPU),
 )  # fmt: skip
 _FILE: Final = re.compile(r"\.(cpu|gpu|tpu|sm_\d[\d.]*_gpu)_after_optimizations")

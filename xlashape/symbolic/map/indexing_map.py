@@ -397,7 +397,7 @@ class IndexingMap(Frozen, Displayed):
 
         >>> IndexingMap.from_sizes([4], [5, 6], [dim(0) + Variable(VariableKind.RANGE, 1)]).remove_unused_symbols()
         WithoutUnused(map=(d0)[s0] -> (d0 + s0), domain: d0 in [0, 3], s0 in [0, 5], kept_ranges=(False, True), kept_runtime=())
-        """
+        """  # noqa: E501 - an answer is one line
         if not self.ranges and not self.runtime:
             return WithoutUnused(self, (), ())
         kept, (_, ranges, runtime) = self._without_unused(VariableKind.RANGE, VariableKind.RUNTIME)

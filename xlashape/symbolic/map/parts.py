@@ -8,11 +8,12 @@ Text of indexing maps, written and read. Matches `xla::ParseIndexingMap` and `xl
 spellings.
 
     map       := 'KNOWN EMPTY' | 'UNDEFINED' | '#xla.indexing_map' '<' '"'? plain '"'? '>' | plain
-    plain     := '(' names ')' ['[' names ']'] ['{' names '}'] '->' '(' [expr {',' expr}] ')' [','] ['domain' ':' item {sep item} [sep]]
+    plain     := '(' names ')' ['[' names ']'] ['{' names '}'] '->' '(' [expr {',' expr}] ')' [',']
+                 ['domain' ':' item {sep item} [sep]]
     item      := expr 'in' '[' integer ',' integer ']' [producer] | 'is_simplified' ':' word
-    producer  := newline 'hlo:' rest-of-line newline plain-without-domain          a runtime variable among the s of older text
+    producer  := newline 'hlo:' rest-of-line newline plain-without-domain      a runtime variable of older text
     sep       := ',' | newline
-    trailer   := 'runtime variables:' {name ':' instruction ';' map newline}       after the map, as the analysis prints it
+    trailer   := 'runtime variables:' {name ':' instruction ';' map newline}    after the map, as the analysis prints it
 
 Expressions are read and written by `xlashape.symbolic.expr.text`. The domain has an interval for every variable;
 further intervals of a variable are intersected. Reading does not recurse.

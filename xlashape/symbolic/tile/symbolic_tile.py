@@ -98,7 +98,7 @@ def clipped(progression: Progression, limit: Interval) -> Progression:
     ...     clipped(Progression(0, 3, 1), Interval(5, 9)),
     ... )
     (Progression(offset=1, size=2, stride=2), Progression(offset=7, size=3, stride=-2), Progression(offset=0, size=0, stride=1))
-    """
+    """  # noqa: E501 - an answer is one line
     offset, size, stride = progression
     low, high = limit
     if stride < 0:

@@ -3,7 +3,8 @@
 | relation | compares |
 |---|---|
 | equal | everything but `dynamic_shape_metadata_prefix_bytes` and unknown protobuf fields |
-| equal_ignoring_element_type, equal_ignoring_fp_precision | the same except the element type; real floats count as one type |
+| equal_ignoring_element_type | the same except the element type |
+| equal_ignoring_fp_precision | the same, but all real floats count as one type |
 | compatible | kind, element type, sizes; an unbounded dimension fits any; dynamic flags and layouts are ignored |
 | compatible_ignoring_element_type, compatible_ignoring_fp_precision | the same except the element type |
 | compatible_kind | kinds and numbers of dimensions |
