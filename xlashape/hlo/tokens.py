@@ -1,6 +1,4 @@
-r"""Words of HLO text: what the cursor reads, and how names and numbers are written.
-
-The tokens of HLO text, beside those that every cursor reads.
+r"""The tokens of HLO text, beside those that every cursor reads, and how names, escapes, numbers and lists are written.
 
 name       := letter (letter | digit | '_' | '-' | '.')*        letters of ASCII, and '_'
 reference  := '%' name | name ':'?
@@ -10,8 +8,6 @@ escape     := C's:  \n \r \t \\ \" \' \? \a \b \f \v  \ooo  \xhh
 bool       := 'true' | 'false'
 double     := INT | DECIMAL | 'inf' | '-inf' | 'nan'
 integers   := '{' (INT (',' INT)*)? '}'
-
-Pieces of HLO text that writers of several values share: escapes, names, numbers and lists.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""The report `size`: how many bytes a shape takes, or the buffers of a program.
-
-The declaration of the report, and its answer: a table of buffers, with the columns of `why`, and their sums.
-
-Computes the report: the buffers that `why` explains, or all results of one computation.
+"""The report `size`: how many bytes a shape takes, or the buffers of a program. Its rows are the buffers that `why`
+explains, or all results of one computation.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""Where elements and bytes lie along the axes of a picture.
-
-An array as its first tile sees it: axes with their padding, and the position in the buffer of any cell, padding
-included.
+"""The axes of a picture: an array as its first tile sees it, and the position in the buffer of each cell.
 
 The first tile may add axes of size 1, and merges dimensions under a `*`. The result is an array of axes, each with a
 size and a padded size. A cell is a coordinate on each axis. Cells inside the sizes are elements; the others are
 padding. All positions come from `xlashape.shape.tiling`: the padded array is itself an array whose dimensions are the
-padded axes, so that cells of padding have positions, too.
+padded axes, so that cells of padding have positions, too. Padding that later tiles or the tail add has no cell, because
+no coordinate of the array leads to it.
 
-Padding that later tiles or the tail add has no cell, because no coordinate of the array leads to it.
-
-The positions of a buffer, in rows of whole words, with the bits that each element takes.
+`memory_rows` goes the other way: the positions of a buffer in rows of whole words, with the bits that each element
+takes.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""Grids of an array's elements, and the part of one that is shown.
-
-Selects the coordinates of a long axis that are shown: all of a short axis, else both ends and the surroundings of the
-coordinates in focus.
-
-The cells of a window of an array, and its tiles.
+"""Which cells of an array a picture shows, as planes with rows and columns.
 
 A grid is a plane of the array: the row axis and the column axis vary, the other axes are fixed. An array of one axis is
-wrapped into rows.
+wrapped into rows. Of a long axis, both ends are shown and the surroundings of the coordinates in focus.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Cells of a picture: how they are labelled and coloured, and the scene that they make.
+"""The marks of a picture and their cells: a scene of grids, strips and lists, the options that say what is drawn, and
+the label, the fill and the hover text of each cell.
 
-The options of a picture, and the space that it may take.
-
-The marks of a picture. They have text and fills. Each writer decides how large they are.
-
-The cells of an array: their labels, their fills, and their hover texts.
+Marks have text and fills, and no sizes: each writer decides how large they are.
 """
 
 from __future__ import annotations

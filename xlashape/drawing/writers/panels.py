@@ -1,10 +1,7 @@
-"""Panels as shapes with places and styles.
+"""Grids, strips and lists as SVG: each panel is measured first, then written at its coordinates. Also the style sheet
+of pictures, for light and dark pages.
 
-The style sheet of pictures, for light and dark pages.
-
-All names begin with `xs`, since a picture shares the names of classes with the rest of the notebook or page.
-
-Grids, strips and lists as SVG: each panel is measured first, then written at its coordinates.
+All names of classes begin with `xs`, since a picture shares them with the rest of the notebook or page.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Pictures as SVG and PNG.
+"""A scene as an SVG document of less than `MAX_BYTES`, or as a PNG image.
 
-A scene as an SVG document of less than `MAX_BYTES`.
-
-A scene as a PNG image, rendered by resvg (the extra `png`), whose wheel needs no system libraries.
+PNG is rendered by resvg (the extra `png`), whose wheel needs no libraries of the system.
 """
 
 from __future__ import annotations

@@ -1,19 +1,12 @@
-"""Numbers of every element type, as text and as bits.
+"""One number of each element type: as raw bits, as text, and in a LiteralProto. Matches XLA's literal text
+(xla/literal.cc); `xlashape.hlo.literal.parse` has the grammar and says what XLA makes of it.
 
-Floating point formats: bits ↔ number ↔ text, as XLA reads and prints the elements of literals.
+*Raw* numbers are little-endian bytes of a fixed width each, types below 8 bits in a byte each. A LiteralProto holds its
+elements in the order of its layout, the most minor dimension first, as bytes, varints or fixed-width numbers.
 
 How XLA prints floats, found by experiment: f32 with 6 digits if they read back to the same value, else with 9; f64 with
 15, else 17; all narrower formats with as many digits as they may need (f16 5, bf16 4, f8e4m3 3, f8e5m2 2, …). A nan
 shows its sign, and its payload unless only the quiet bit is set: nan, -nan, nan(0x1).
-
-How the elements of each array type lie in a LiteralProto and in text. Matches XLA's literal text (xla/literal.cc).
-
-A LiteralProto holds its elements in the order of its layout, the most minor dimension first, as bytes, varints or
-fixed-width numbers. Here they are always *raw*: little-endian bytes of a fixed width each, types below 8 bits in a byte
-each.
-
-One number of a literal's text → its raw bits. `xlashape.hlo.literal.parse` has the grammar and says what XLA makes of
-it.
 """
 
 from __future__ import annotations

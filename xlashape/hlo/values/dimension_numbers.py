@@ -1,30 +1,22 @@
-"""Dimension numbers: which dimensions of operands an operation contracts, slides over, gathers or scatters.
+"""Dimension numbers: which dimensions of operands a dot contracts, a convolution slides over, a gather or a scatter takes
+its indices for.
 
-The dimension numbers of a dot and of a ragged dot: lists of dimensions, each an attribute of its own.
+Those of a dot, a gather and a scatter are lists of dimensions, each an attribute of its own:
 
     lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1}
+    offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1
+    update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1
 
-They are lists of DotDimensionNumbers. A ragged dot has these within its RaggedDotDimensionNumbers, beside lists of its
-own.
+They are fields of DotDimensionNumbers, GatherDimensionNumbers and ScatterDimensionNumbers. A ragged dot has those of a
+dot within its RaggedDotDimensionNumbers, beside lists of its own. Lists of batching dimensions of a gather or a scatter
+are written where they are not empty.
 
-The dimension numbers of a convolution: `dim_labels=b01f_01io->b01f`.
+Those of a convolution are labels, `dim_labels=b01f_01io->b01f`:
 
-labels      := input '_' kernel '->' output
+    labels := input '_' kernel '->' output
 
 Each side has a label for each dimension, most major first: `b` batch and `f` feature of input and output, `i` input
 feature and `o` output feature of the kernel, `0`, `1`, … the spatial dimensions, '?' a dimension without a meaning.
-
-The dimension numbers of a gather, each an attribute of its own.
-
-    offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1
-
-They are fields of GatherDimensionNumbers. Lists of batching dimensions are written where they are not empty.
-
-The dimension numbers of a scatter, each an attribute of its own.
-
-    update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1
-
-They are fields of ScatterDimensionNumbers. Lists of batching dimensions are written where they are not empty.
 """
 
 from __future__ import annotations

@@ -1,25 +1,15 @@
-"""Values that are words.
+"""Attributes that are words: values of enums, such as `fft_type=RFFT` and `schedule=SCHEDULE_EARLIEST`; the direction of a
+compare; the options of a triangular solve and of a Cholesky decomposition.
 
-Attributes that are a value of an enum: `fft_type=RFFT`, `distribution=rng_uniform`, `schedule=SCHEDULE_EARLIEST`, …
-
-    word := name of a value | 'unknown_' INT
-
-A number that the schema has no name for, because a newer XLA gave it one, is written as `unknown_77` and read back as
-that number.
-
-What a compare asks: `direction=LT`, and `order=TOTAL` where the element type does not say it.
-
+word        := name of a value | 'unknown_' INT
 direction   := 'EQ' | 'NE' | 'GE' | 'GT' | 'LE' | 'LT'
 order       := 'PARTIAL' | 'TOTAL'
 type        := 'FLOAT' | 'TOTALORDER' | 'SIGNED' | 'UNSIGNED'      instead of an order, in text of jaxlib 0.10.2 and before
 
-The fields are strings. Any other string is written as it is.
-
-The options of a triangular solve and of a Cholesky decomposition, each an attribute of its own.
-
-    left_side=true, lower=true, unit_diagonal=true, transpose_a=NO_TRANSPOSE
-
-Flags are written where they are true.
+A number that the schema has no name for, because a newer XLA gave it one, is written as `unknown_77` and read back as
+that number. The fields of a compare are strings: any other string is written as it is, and `order=TOTAL` where the
+element type does not say it. Options that are flags, as in `left_side=true, transpose_a=NO_TRANSPOSE`, are written
+where they are true.
 """
 
 from __future__ import annotations

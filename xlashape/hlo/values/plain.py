@@ -1,8 +1,5 @@
-"""Numbers, texts, flags, and JSON.
-
-Attributes that are a number, a flag, a string or a list of numbers.
-
-Values that are a string or an object: `backend_config={"a":1}` and `frontend_attributes={k="v",j={"a":1}}`.
+"""Attributes that are a number, a flag, a string, a list of numbers, or an object of JSON: `backend_config={"a":1}` and
+`frontend_attributes={k="v",j={"a":1}}`.
 
 config      := string | object
 attributes  := '{' (name '=' (string | object) (',' …)*)? '}'

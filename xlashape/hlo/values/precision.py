@@ -1,19 +1,14 @@
-"""How exactly an operation calculates.
+"""How exactly a dot or a convolution computes, `operand_precision={high,highest}` and `algorithm=dot_bf16_bf16_f32`, and
+how exact the result of an elementary function must be, `result_accuracy={mode=highest}`.
 
-How exactly a dot or convolution computes: `operand_precision={high,highest}` and `algorithm=dot_bf16_bf16_f32`.
-
-precisions  := '{' (precision (',' precision)*)? '}'        precision := 'default' | 'high' | 'highest' | 'packed_nibble', in any case
+precisions  := '{' (precision (',' precision)*)? '}'
+precision   := 'default' | 'high' | 'highest' | 'packed_nibble', in any case
 algorithm   := 'dot_…' | 'unset', in any case
-
-Both are fields of PrecisionConfig. Precisions are written for as many operands as there are, where one of them is not
-the default.
-
-How exact the result of an elementary function must be.
-
 accuracy    := '{' ('mode=' mode | 'tolerance=' tolerance) '}'        mode := 'default' | 'highest', in any case
 tolerance   := '{' (('atol' | 'rtol') '=' DOUBLE | 'ulps=' INT),* '}'       each at most once
 
-The default mode is not written.
+Precisions and algorithm are fields of PrecisionConfig. Precisions are written for as many operands as there are, where
+one of them is not the default. The default mode of an accuracy is not written.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""Which replicas take part in a collective, and which sends to which.
+"""Which replicas or devices a collective exchanges data between, `replica_groups={{0,1},{2,3}}`, and which device sends to
+which in a collective-permute, `source_target_pairs={{0,1},{1,0}}`.
 
-Which replicas or devices a collective exchanges data between: `replica_groups={{0,1},{2,3}}`.
-
-groups      := '{' ('{' ints '}' (',' …)*)? '}' | '[' groups ',' size ']' '<=' iota | (mesh | single_device) '{' axis (',' axis)* '}'
-
-The three forms are three fields. A fourth field, a plain list of groups, is what protos had first; it is written as the
-first form. The second form in an older field (xlashape.hlo.module_proto.schema_compat) is written as the second form.
-In a fingerprint all devices are listed.
-
-Which device sends to which in a collective-permute: `source_target_pairs={{0,1},{1,0}}`.
-
+groups      := '{' ('{' ints '}' (',' …)*)? '}' | '[' groups ',' size ']' '<=' iota
+             | (mesh | single_device) '{' axis (',' axis)* '}'
 pairs       := '{' (pair (',' pair)*)? '}'      pair := '{' source ',' target '}'
+
+The three forms of groups are three fields. A fourth field, a plain list of groups, is what protos had first; it is
+written as the first form. The second form in an older field (xlashape.hlo.module_proto.schema_compat) is written as the
+second form. In a fingerprint all devices are listed.
 """
 
 from __future__ import annotations

@@ -1,27 +1,17 @@
-"""Windows, padding and slices: which part of an array an operation takes.
-
-The padding of a pad: how many elements are added before, behind and between those of each dimension.
+"""Which part of an array an operation takes: the window of a convolution, reduce-window or select-and-scatter, the padding
+of a pad, the slices of a slice.
 
 padding     := dimension ('x' dimension)*       dimension := INT '_' INT ('_' INT)?      low, high, interior
-
-The padding of a scalar is written as nothing. Interior padding is written for all dimensions where it is not 0 for one
-of them.
-
-The window of a convolution, reduce-window or select-and-scatter.
-
 window      := '{' (list '=' INT ('x' INT)* | 'pad=' INT '_' INT ('x' INT '_' INT)*)* '}'        each at most once
 list        := 'size' | 'stride' | 'lhs_dilate' | 'rhs_dilate' | 'rhs_reversal'
-
-Each list has a number for each dimension; one that has its default in all dimensions is left out. Text of jaxlib 0.10
-and older may have fewer numbers in rhs_reversal: the window is not reversed in the dimensions after them.
-
-What a slice takes of each dimension, and the sizes of slices.
-
-slice       := '{' (dimension (',' dimension)*)? '}'        dimension := '[' start ':' limit (':' stride)? ']'
+slice       := '{' (part (',' part)*)? '}'      part := '[' start ':' limit (':' stride)? ']'
 sizes       := '{' (INT (',' INT)*)? '}'
 each        := '{' (sizes (',' sizes)*)? '}'                of a collective-permute that moves several slices
 
-Strides are written for all dimensions where one of them is not 1.
+The padding of a scalar is written as nothing. Interior padding and strides of slices are written for all dimensions
+where one dimension has another value than the default. A list of a window has a number for each dimension; a list with
+its default in all dimensions is left out. Text of jaxlib 0.10 and older may have fewer numbers in rhs_reversal: the
+window is not reversed in the dimensions after them.
 """
 
 from __future__ import annotations

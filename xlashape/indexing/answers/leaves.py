@@ -1,11 +1,7 @@
-"""The arrays inside a shape, and the values of constants.
-
-The leaves of a shape: the arrays (tokens, opaques, buffers) within it, counted depth first. A shape that is not a tuple
-is its own leaf 0.
+"""The leaves of a shape: the arrays (tokens, opaques, buffers) within it, counted depth first. A shape that is not a
+tuple is its own leaf 0. And the integers that a constant instruction holds.
 
 Answers name an array within a tuple by the number of its leaf: of `(f32[2], (s32[], pred[3]))`, leaf 1 is the s32[].
-
-The numbers that a constant instruction holds, where they are whole numbers.
 """
 
 from __future__ import annotations

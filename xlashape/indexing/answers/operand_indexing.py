@@ -1,12 +1,9 @@
-"""What an instruction reads of an operand: ways in which it is accessed, and the set of them.
+"""What an instruction reads of an operand: the ways in which it is accessed. Matches `xla::OperandIndexing` and
+`xla::OperandIndexingSet`.
 
-One way in which an array is accessed: a map, the producers of its runtime variables, and the replica. Matches
-`xla::OperandIndexing`.
-
-All ways in which one array is accessed.
-
-A fusion may read an operand in several ways. A set is a sequence of them; one that holds one way, which is usual, can
-be used as that way:
+An `OperandIndexing` is one way: a map, the producers of its runtime variables, and the replica. An `OperandIndexingSet`
+has all ways, since a fusion may read an operand in several. It is a sequence of them; a set of one way, which is usual,
+can be used as that way:
 
     for reads in output_to_input(root):
         print(reads.map)                       # the one map, or SeveralMaps: a tuple, which prints each

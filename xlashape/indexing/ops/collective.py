@@ -1,6 +1,5 @@
-"""Maps of collectives.
-
-Operations across replicas. A map says which element is read; `Replicas` says which replica of the group holds it.
+"""Maps of operations across replicas. A map says which element is read; `Replicas` says which replica of the group
+holds it.
 
 Where the element depends on the executing replica, the position of that replica in its group is a runtime variable. A
 replica group lists the replicas that exchange data, in order; without groups, all replicas form one group in the order
@@ -11,10 +10,8 @@ replicas: first partition 0 of each replica, then partition 1 of each, and so on
 every partition; the sizes of its arrays say how many there are. An all-reduce of this kind adds up over every
 partition, too. Nothing in it says how many there are, so that it does not say how many take part.
 
-Operations over groups whose sizes are elements of an array: ragged-dot and ragged-all-to-all.
-
-The group that an index belongs to is known at run time only, so the maps name every group that it may belong to with
-some sizes.
+In a ragged-dot and a ragged-all-to-all, elements of an array are the sizes of groups. The group that an index belongs
+to is known at run time only, so their maps name every group that the index may belong to with some sizes.
 """
 
 from __future__ import annotations

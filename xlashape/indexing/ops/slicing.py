@@ -1,8 +1,4 @@
-"""Maps of slices, gathers and scatters.
-
-Slices: static slices, and dynamic slices, whose offsets are known at run time only.
-
-Reads and writes at indices that an array of index vectors names: gather and scatter, in general form.
+"""Maps of slices, dynamic slices, gathers and scatters.
 
 A gather's slice, like a scatter's update, is a *window*: it starts at an index vector, and has all dimensions of the
 operand except those that are collapsed or shared with the indices (batching). The other dimensions of the output

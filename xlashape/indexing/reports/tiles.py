@@ -1,6 +1,7 @@
-"""Tiles: which tile of an operand a tile of the output reads.
+"""Tiles: which tile of an operand a tile of the output reads, which is what a tiled kernel has to load.
 
-Tiles: a tile of the output pushed through a map gives the tile of the operand.
+    for read in operand_tiles(dot, [16, 32]):
+        read.tile, read.symbolic        # offsets, sizes, strides: in numbers, and as expressions in any tile's sizes
 
 A tile is a box with strides: along each dimension `size` indices from `offset` on, `stride` apart.
 
@@ -10,11 +11,6 @@ A tile is a box with strides: along each dimension `size` indices from `offset` 
   expressions in the tile's sizes, and the constraints under which they hold. Its `evaluate` gives the box of any tile
   without enumerating elements. That box is the one that `push_tile` gives, except that strides may be negative, which
   `push_tile` reverses, and except for the stride of a size of 1.
-
-The tile of each operand that a tile of the output reads: what a tiled kernel has to load.
-
-for read in operand_tiles(dot, [16, 32]):
-    read.tile, read.symbolic            # offsets, sizes and strides: as numbers, and as expressions in any tile's sizes
 """
 
 from __future__ import annotations

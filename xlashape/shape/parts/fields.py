@@ -1,12 +1,8 @@
-"""The fields of a shape and of a layout, and what constructors check of them.
+"""The fields of shapes, layouts and programs: their names and types for code that cannot import the classes (the text
+and proto codecs), and what the constructors check of them.
 
-The attributes of shapes, layouts and programs, for the text and proto codecs, which cannot import the classes.
-
-`shape_bytes` and its neighbours estimate the memory of shapes, for the bounds of caches: upper bounds of what
-tracemalloc measures.
-
-Checks of the constructors of `Shape` and `Layout`. Each raises InvalidShapeError that names the field, unless it says
-otherwise.
+A check raises InvalidShapeError that names the field, unless it says otherwise. `shape_bytes` and its neighbours
+estimate the memory of shapes, for the bounds of caches: upper bounds of what tracemalloc measures.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Buffers of arrays: elements are put where the layout says, and taken from there.
-
-Elements of fewer than 8 bits side by side in bytes, as `E(n)` stores them: the first element in a byte's low-order
-bits.
-
-Arrays to buffers and back: a NumPy array ↔ the bytes that XLA would hold, and buffers from one layout to another.
+"""Arrays to buffers and back: a NumPy array ↔ the bytes that XLA would hold, and buffers from one layout to another.
 
 >>> import numpy as np
 >>> shape = Shape.parse("s8[2,3]{1,0:T(2,2)}")

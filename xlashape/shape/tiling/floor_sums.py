@@ -1,6 +1,5 @@
-"""Sums of floor divisions: the compiled form of the tiling formula.
-
-The tiling formula of one shape in its compiled form: sums of floor divisions.
+"""Sums of floor divisions: the compiled form of the tiling formula of one shape, index → position in the buffer and
+back, with a cache of the forms used last.
 
 Every digit that tiling makes of a number v is a difference of two floors, ⌊v/q⌋ - n·⌊v/(q·n)⌋, and tiling only ever
 adds and splits such digits. So a position is Σ c·⌊v/q⌋ with few terms: T(8,128)(2,1) on two dimensions takes three
@@ -11,8 +10,6 @@ Maps have a compiled form of their own, `xlashape.symbolic.expr.evaluate`, becau
 maximum, minimum, constraints, integers beyond int64. Evaluating tiling's formulas there takes 2.4 µs an index instead
 of 0.5 µs and 39 µs for 1,000 indices instead of 20 µs (`T(8,128)(2,1)`; 100,000 indices take 0.42 ms instead of 0.35
 ms), and `strided_copy` reads strides out of the sums.
-
-The compiled formulas of a shape, index → position in the buffer and back, with a cache of those used last.
 """
 
 from __future__ import annotations

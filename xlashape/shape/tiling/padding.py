@@ -1,8 +1,4 @@
-"""How many elements and bytes a buffer has, and what pads it.
-
-The size of a buffer, padding included: its dimensions after tiling, its elements and its bytes.
-
-Why a buffer is bigger than its array: how much of it is padding, what each tile adds along which dimension, and which
+"""How large a buffer is, padding included, and what pads it: what each tile adds along which dimension, and which
 orders of the dimensions would have the least padding.
 
 >>> print(padding_report(Shape.parse("s32[8388608,8,4]{2,1,0:T(8,128)}")))

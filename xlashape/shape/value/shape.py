@@ -1,12 +1,8 @@
-"""Shapes and layouts, and when two are equal.
+"""Shapes and layouts: XLA's `Shape` and `Layout`, as frozen values, and when two are equal or compatible to XLA. XLA's
+equality does not compare dynamic metadata and unknown fields, as `==` does.
 
-XLA's relations of shapes: equality, which does not compare dynamic metadata and unknown fields as `==` does, and
-compatibility.
-
-Shapes and layouts: XLA's `Shape` and `Layout`, as frozen values.
-
-They stand in one file because each can contain the other: a shape has a layout, and the layout of a sparse array has a
-physical shape. Their text and their protos are read and written by modules that this file imports,
+Both classes stand in one file because each can contain the other: a shape has a layout, and the layout of a sparse
+array has a physical shape. Their text and their protos are read and written by modules that this file imports,
 `xlashape.shape.text` and `xlashape.shape.proto_codec`.
 """
 

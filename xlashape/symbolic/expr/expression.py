@@ -1,22 +1,14 @@
-"""Expressions: trees of operators over variables and constants, of which equal ones are one object.
+"""Integer expressions over bounded variables: variables, constants, +, ×, floor and ceiling division, mod, min, max.
+Matches `xla::SymbolicExpr`.
 
-The table of expression nodes: it makes two equal expressions the same object.
+Nodes are frozen and interned: two equal expressions are the same object, so equality and hashing go by identity, and
+shared parts are stored once. A table finds a node by its class and its parts. It refers to its nodes weakly: a node
+leaves it when nothing else uses that node. (A plain dictionary of weak references takes a quarter of the memory of a
+`WeakValueDictionary`.)
 
-A node is found by its class and its parts. The parts are interned themselves, so hashing a key hashes identities and
-numbers only.
-
-The table refers to its nodes weakly: a node leaves it when nothing else uses that node. A plain dictionary of weak
-references takes a quarter of the memory of a `WeakValueDictionary`.
-
-Integer expressions over bounded variables: variables, constants, +, ×, floor and ceiling division, mod, min, max.
-
-Matches `xla::SymbolicExpr`. Nodes are frozen and interned: two equal expressions are the same object, so equality and
-hashing go by identity, and shared parts are stored once. Division rounds towards −∞ (`CeilDiv`: towards +∞); the value
-of a mod is in [0, modulus).
-
-Calling a class builds the node as given; Python's operators (`dim(0) + 1`) fold constants, with the functions of
-`folding`. Constants are exact integers of any size up to 4,096 bits. Code that writes them to text, a proto or an array
-checks that they fit int64.
+Division rounds towards −∞ (`CeilDiv`: towards +∞); the value of a mod is in [0, modulus). Calling a class builds the
+node as given; Python's operators (`dim(0) + 1`) fold constants, with the functions of `folding`. Constants are exact
+integers of any size up to 4,096 bits. Code that writes them to text, a proto or an array checks that they fit int64.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""The values that an expression can take.
+"""Closed integer intervals, and the interval of the values that an expression takes while its variables stay within
+their bounds. Matches `xla::Interval` and `xla::RangeEvaluator`.
 
-Closed integer intervals: the bounds of variables and constraints, and the ranges of expressions.
-
-Matches `xla::Interval`. Bounds are exact Python integers; text and protos hold int64.
-
-The range of an expression: an interval that holds every value it takes while its variables stay within their bounds.
-
-It is the tightest such interval if no variable occurs twice. Computed with exact integers, which do not wrap around;
-SizeOverflowError beyond 4,096 bits.
+The interval of an expression holds all its values. It is the tightest such interval if no variable occurs twice. Bounds
+are exact Python integers, which do not wrap around; SizeOverflowError beyond 4,096 bits. Text and protos hold int64.
 """
 
 from __future__ import annotations

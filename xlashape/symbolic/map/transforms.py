@@ -1,17 +1,12 @@
-"""Maps made of a map: with other variables, in the other direction, and what it reaches.
+"""Functions that make another map of a map, or enumerate it: other variables, fewer results, the inverse, the points of
+its domain and of its image. `rescale_symbols` and `ranges_to_dims` match functions of `xla::IndexingMap`.
 
-Functions that change the variables or the results of a map. They do not simplify it: call `simplify` on what they
-return.
+No function simplifies a map whose variables it changes: call `simplify` on what it returns.
 
-The inverse of a one-to-one map: from results back to dimensions.
-
-Each result is taken for a number in mixed radix, Σ coefficient × digit + constant. A digit is an atom whose range is
-too small to reach the next larger coefficient, so it is a floor division and a mod of the result. The digits x / m and
-x mod m give x, which is taken apart in the same way, until all dimensions are known. At the end the simplifier must
-prove that the map followed by the inverse is the identity, so that every inverse returned is right.
-
-The domain and the image of a map: bounds of its results, the number of points of both, and whether two maps are the
-same function.
+`inverse` takes each result for a number in mixed radix, Σ coefficient × digit + constant. A digit is an atom whose
+range is too small to reach the next larger coefficient, so it is a floor division and a mod of the result. The digits x
+/ m and x mod m give x, which is taken apart in the same way, until all dimensions are known. At the end the simplifier
+must prove that the map followed by the inverse is the identity, so that every inverse returned is right.
 
 The points of a domain without constraints are counted without enumeration. Others are enumerated in blocks: every point
 counts against the budget of `xlashape.limits`, and `maximum` bounds the number of points of one call.

@@ -1,9 +1,7 @@
-"""The bounds and constraints of a map, and what changes its variables.
+"""Simplifies a whole map: first its domain, then its results under that domain. Matches `xla::IndexingMap::Simplify`.
 
-Simplifying the domain of a map: its constraints, and the bounds of variables that they narrow.
-
-Simplifying a whole map: first its domain, as long as that narrows a bound or shortens a constraint, then its results
-under that domain.
+Constraints narrow the bounds of variables, and narrower bounds simplify constraints. Both steps are repeated as long as
+a bound becomes narrower or a constraint shorter.
 """
 
 from __future__ import annotations

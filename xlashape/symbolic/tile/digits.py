@@ -1,7 +1,10 @@
-"""Results of maps as sums of digits: how they are recognized, stage by stage.
+"""The results of a map as sums of digits of its variables, and the values that such a sum takes in a tile of any size.
 
-Sums of digits for a tile of any size: the size and stride of the values of such a sum, and the tile sizes for which it
-has them.
+    result = offset + Σ factor × digit,    digit = ((variable + shift) / divisor) mod modulus
+
+While a variable takes the values of a tile, a digit takes consecutive values, a *run*, unless its mod wraps around.
+Digits of different variables are independent of each other: they take every combination of values. Digits of one
+variable are independent if each begins where the next lower one ends, as the digits of a number do.
 
 A sum of digits, in the order of their factors, takes the values of one arithmetic progression in two cases:
 
@@ -15,16 +18,8 @@ A sum of digits, in the order of their factors, takes the values of one arithmet
 If there are factors of both signs, the digits with negative factors are counted from their last value down, so that all
 terms grow; the progression then begins where those digits end.
 
-The results of a map as sums of digits of its variables.
-
-    result = offset + Σ factor × digit,    digit = ((variable + shift) / divisor) mod modulus
-
-While a variable takes the values of a tile, a digit takes consecutive values, a *run*, unless its mod wraps around.
-Digits of different variables are independent of each other: they take every combination of values. Digits of one
-variable are independent if each begins where the next lower one ends, as the digits of a number do.
-
-Maps that divide sums, split into two maps: the sums, and what is made of them. Reshapes that collapse dimensions and
-split them elsewhere are such.
+A map that divides sums, as reshapes that collapse dimensions and split them elsewhere do, is split into two maps: the
+sums, and what is made of them.
 
     (d0, d1) -> ((d0 * 6 + d1) / 16, (d0 * 6 + d1) mod 16)
 

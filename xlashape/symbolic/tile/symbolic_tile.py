@@ -1,17 +1,12 @@
-"""Symbolic tiles: offsets, sizes and strides as expressions in the sizes of a tile.
-
-Tiles whose sizes are numbers: boxes with strides, and the arithmetic progressions that sums of runs give along each
-dimension.
-
-Symbolic tiles: which box of the operand an output tile of any size reads. Matches `xla::SymbolicTile`.
+"""Symbolic tiles: which box of the operand an output tile of any size reads. Matches `xla::SymbolicTile`.
 
 An output tile has sizes d0, d1, … and strides 1. For all of its elements, a result of the map takes the values offset +
 stride × [0, size). Offset, size and stride are expressions of the tile's sizes, and `constraints` says for which sizes
 they are right.
 
 As in XLA, these expressions are for a tile at index 0 of every dimension, and do not consider where the map's domain
-ends. `SymbolicTile.evaluate` gives the box in numbers for a tile at any index: exactly the elements that are read, with
-those outside of the domain left out.
+ends. `SymbolicTile.evaluate` gives the box in numbers, a `TileBox`, for a tile at any index: exactly the elements that
+are read, with those outside of the domain left out. In numbers each result is an arithmetic progression.
 """
 
 from __future__ import annotations

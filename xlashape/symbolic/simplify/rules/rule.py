@@ -1,16 +1,13 @@
-"""Linear forms, and the rules that rewrite them.
-
-Linear forms: expressions as Σ coefficient × atom + constant, and back to expressions in XLA's order of terms.
+"""What the rules of the simplifier rewrite, linear forms, and how a rule states its law.
 
 An *atom* is an expression that is neither a sum nor a multiple of another: a variable, a mod, a division, min, max, or
-a product of such. A linear form is a pair (terms, constant). `terms` maps atoms to coefficients other than 0, and is
-not changed after the function that made it has returned it.
+a product of such. A linear form, Σ coefficient × atom + constant, is a pair (terms, constant). `terms` maps atoms to
+coefficients other than 0, and is not changed after the function that made it has returned it. `expression_of` writes a
+form as an expression, in XLA's order of terms.
 
-What a rule is: a function from one linear form to another that is equal to it for all values of the variables within
-their bounds.
-
-A rule returns None if it does not apply. A result is always simpler: no rule undoes what another does. The docstring of
-a rule states its law and condition; `@law` gives examples, which the tests check at every point of their domain.
+A rule is a function from one linear form to another that is equal to it for all values of the variables within their
+bounds, or to None where it does not apply. A result is always simpler: no rule undoes what another does. The docstring
+of a rule states its law and condition; `@law` gives examples, which the tests check at every point of their domain.
 
 Rules that need more than a linear form (how an expression is written, or the constraints of a domain) are methods of
 the simplifier classes, marked with `@law` as well; those that simplify domains are methods of `Domain`, marked with

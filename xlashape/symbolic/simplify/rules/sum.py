@@ -1,14 +1,11 @@
-"""Rules for sums, products, minima and maxima.
+"""Rules for sums, and the functions that multiply two forms and take their minimum or maximum.
 
-Rules for sums: they join a floor division and a mod of the same expression, or two mods that are its digits.
+A rule for sums joins a floor division and a mod of the same expression, or two mods that are its digits. It takes the
+context, and the terms and the constant of a sum whose atoms are simplified.
 
-A rule takes the context, and the terms and the constant of a sum whose atoms are simplified.
-
-Rules for products of two expressions. Products with a constant are coefficients of linear forms and need no rule.
-
-Rules for min and max. They use no bounds: operands are put in canonical form only, as XLA's simplifier does.
-
-The simplifier compares the ranges of the operands besides: see `_form_of_min_max` there.
+Products with a constant are coefficients of linear forms and need no rule. Minima and maxima use no bounds: operands
+are put in canonical form only, as XLA's simplifier does. Where the ranges of the operands decide, the simplifier does
+more: see its `_form_of_min_max`.
 """
 
 from __future__ import annotations
