@@ -242,7 +242,7 @@ class _Written:
         self._selection = selection
         self._section = "measures" if show == "measures" else ""
         self._pending: list[Any] = []
-        """Of directories, the rows."""
+        """The rows of directories, which are written at the end."""
         self._totals: list[dict[str, Any]] = []
         self._columns: tuple[Column, ...] = ()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from xlashape.hlo import HloModule
 
 _MOST_TEXT_BYTES: Final = 64 << 20
-"""Of a file. Completion runs while the user waits after a key."""
+"""The most bytes of a file that is searched: completion runs while the user waits after a key."""
 _MOST_NAMES: Final = 2_000
 _LINE: Final = re.compile(rb"^[ \t]*(?:ROOT[ \t]+)?%?([A-Za-z_][\w.\-]*) = ", re.MULTILINE)
 _COMPUTATION: Final = re.compile(rb"^(?:ENTRY[ \t]+)?%?([A-Za-z_][\w.\-]*)[ \t]*(?:\([^\n]*)?\{[ \t]*$", re.MULTILINE)

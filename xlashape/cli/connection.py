@@ -72,7 +72,9 @@ def query_options(command: F) -> F:
 
 
 def answer_options(command: F) -> F:
-    """The same options for a command that this process answers in any case: a server only gives it modules."""
+    """Adds the options of `query_options` to a command that this process answers in any case: a server only gives it
+    modules.
+    """
     return _options(
         command, f"The server that keeps the module where FILE is modules/…, {_TOKEN}. This process answers."
     )

@@ -96,7 +96,7 @@ class _Bar:
 
 
 _bar: _Bar | None = None
-"""That of the command that runs. A process runs one command at a time."""
+"""The bar of the command that runs. A process runs one command at a time."""
 
 
 @contextmanager

@@ -46,14 +46,14 @@ from xlashape.whole_file import replace_file
 from xlashape_client.results import Module
 
 _REPORTS: Final = ("memory", "copies", "reads", "cost", "why", "size", "verify")
-"""Of a module."""
+"""The reports about a module that the file has."""
 _PAGE_ROWS: Final = 2_000
-"""As many rows as the page asks for at once."""
+"""The rows that the page asks for at once."""
 _MOST_TABLE_BYTES: Final = 4 << 20
-"""Of the answers of one table. Further rows are left out, and the page says so."""
+"""The most bytes of the answers that make one table. Further rows are left out, and the page says so."""
 _MOST_PICTURES: Final = 40
 _MOST_ELEMENTS: Final = 40
-"""Of the worst reads: those whose elements can be pointed at."""
+"""The most instructions, those with the worst reads, whose elements can be pointed at."""
 _SECONDS: Final = 3600.0
 
 
@@ -121,7 +121,7 @@ class Subject(NamedTuple):
     state: dict[str, str]
     """The fragment of the page's address that shows it, by names."""
     data: bytes = b""
-    """Of a report or a profile, which no server keeps: the content."""
+    """The content of a report or a profile, which no server keeps."""
 
     @property
     def fragment(self) -> str:
@@ -183,7 +183,7 @@ def _of_module(module: HloModule | bytes, upload: Callable[[HloModule | bytes], 
 
 
 def _of_content(data: bytes, upload: Callable[[HloModule | bytes], Module]) -> Subject:
-    """Of the content of a file."""
+    """What the content of a file is about."""
     if data.startswith(b"\x1f\x8b"):
         try:
             with gzip.open(BytesIO(data)) as file:

@@ -41,7 +41,7 @@ _MOST_TOTALS: Final = 20
 """The most files whose totals stand above the rows."""
 _CONTENT: Final = "the profile"
 _JSON_NAMES: Final = {"totals": "totals_of_files"}
-"""Of several files the totals are rows, which have another name than those of one file."""
+"""The names of tables in a document about several files, where they are others: the totals are rows there."""
 
 
 def report_command(name: str) -> click.Command:

@@ -26,11 +26,11 @@ from xlashape.reports.why import ArrayMemory, why
 from xlashape.shape import Shape
 
 KINDS: Final = ("parameter", "constant", "output", "temporary")
-"""In the order in which they stand, from the bottom."""
+"""The kinds of values, in the order in which they stand in the picture, from the bottom."""
 _FILLS: Final = dict(zip(KINDS, (20, 21, 23, 24), strict=True))
 _WIDTH, _HEIGHT, _CURVE, _LEFT, _TOP = 960, 420, 90, 92, 64
 _MOST_RECTANGLES: Final = 1_500
-"""Of an SVG: the largest ones. The page has all."""
+"""An SVG has this many rectangles, the largest. The page has all."""
 _MOST_POINTS: Final = 600
 
 

@@ -200,7 +200,9 @@ def _object_schema(columns: Sequence[Column]) -> dict[str, Any]:
 
 
 def _row_schema(columns: Sequence[Column]) -> dict[str, Any]:
-    """Of a row. A row of several files says which; that of a file that is refused has no more than the reason."""
+    """The schema of a row. A row about one of several files names the file; a refused file has a row with the reason
+    alone.
+    """
     made = _object_schema(columns)
     text = {"type": ["string", "null"]}
     about = {"file": "the file that was asked about", "module": "its module", "error": "why it is refused"}

@@ -92,7 +92,7 @@ class _Done(NamedTuple):
     path: str
     stamp: str
     errors: dict[str, int]
-    """Its rows of `errors` by the class of the error."""
+    """How many rows of `errors` the file has, by the class of the error."""
 
 
 class _Settings(NamedTuple):

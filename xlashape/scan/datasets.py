@@ -44,7 +44,7 @@ _ROWS: Final = 2048
 """The most rows of a table: Python's objects for a row take some kilobytes."""
 
 _FILE: Final = "the file"
-"""Its name in messages: the rows of two files with the same content are equal but for their paths."""
+"""The name of a file in messages, so that the rows of files with the same content are equal but for their paths."""
 
 _TOTALS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "memory": (
@@ -99,8 +99,8 @@ class Subject:
 
     @cached_property
     def fingerprints(self) -> list[str | None]:
-        """Those of the computations, and last that of the module; None where they cannot be found. The canonical form
-        that they are made of, a kilobyte an instruction, is not kept.
+        """The fingerprints of the computations, and last that of the module; None where they cannot be found. The
+        canonical form that they are made of, a kilobyte an instruction, is not kept.
         """
         count = len(self.module.computations)
         return self.attempt("fingerprint", self._fingerprints) or [None] * (count + 1)

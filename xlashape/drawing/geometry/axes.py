@@ -206,7 +206,7 @@ class MemoryCell(NamedTuple):
     element: tuple[int, ...] | None
     """The index of the element at this position; None for padding."""
     bit: int
-    """Its first bit, counted from the start of the row. Of the bits of a byte, the low-order ones come first."""
+    """The first bit of the position, counted from the start of the row. In a byte the low-order bits come first."""
 
 
 class MemoryRow(NamedTuple):

@@ -42,7 +42,7 @@ _TERMINAL: Final = 80
 
 
 def _answer(answer: Answer) -> str:
-    """Of any declared report: its first total large, the others as lines, and the first rows."""
+    """The card of any declared report: the first total large, the others as lines, and the first rows."""
     lines = _unfolded(answer.headline().splitlines())
     columns = answer.report.columns
     ranked = [number for number, column in enumerate(columns) if column.rank]

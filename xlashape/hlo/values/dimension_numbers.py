@@ -1,5 +1,5 @@
-"""Dimension numbers: which dimensions of operands a dot contracts, a convolution slides over, a gather or a scatter takes
-its indices for.
+"""Dimension numbers: which dimensions of operands a dot contracts, a convolution slides over, a gather or a scatter
+takes its indices for.
 
 Those of a dot, a gather and a scatter are lists of dimensions, each an attribute of its own:
 

@@ -1,5 +1,5 @@
-"""Attributes that are words: values of enums, such as `fft_type=RFFT` and `schedule=SCHEDULE_EARLIEST`; the direction of a
-compare; the options of a triangular solve and of a Cholesky decomposition.
+"""Attributes that are words: values of enums, such as `fft_type=RFFT` and `schedule=SCHEDULE_EARLIEST`; the direction
+of a compare; the options of a triangular solve and of a Cholesky decomposition.
 
 word        := name of a value | 'unknown_' INT
 direction   := 'EQ' | 'NE' | 'GE' | 'GT' | 'LE' | 'LT'

@@ -1,5 +1,5 @@
-"""How exactly a dot or a convolution computes, `operand_precision={high,highest}` and `algorithm=dot_bf16_bf16_f32`, and
-how exact the result of an elementary function must be, `result_accuracy={mode=highest}`.
+"""How exactly a dot or a convolution computes, `operand_precision={high,highest}` and `algorithm=dot_bf16_bf16_f32`,
+and how exact the result of an elementary function must be, `result_accuracy={mode=highest}`.
 
 precisions  := '{' (precision (',' precision)*)? '}'
 precision   := 'default' | 'high' | 'highest' | 'packed_nibble', in any case

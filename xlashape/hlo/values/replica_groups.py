@@ -1,5 +1,5 @@
-"""Which replicas or devices a collective exchanges data between, `replica_groups={{0,1},{2,3}}`, and which device sends to
-which in a collective-permute, `source_target_pairs={{0,1},{1,0}}`.
+"""Which replicas or devices a collective exchanges data between, `replica_groups={{0,1},{2,3}}`, and which device sends
+to which in a collective-permute, `source_target_pairs={{0,1},{1,0}}`.
 
 groups      := '{' ('{' ints '}' (',' …)*)? '}' | '[' groups ',' size ']' '<=' iota
              | (mesh | single_device) '{' axis (',' axis)* '}'

@@ -1,5 +1,5 @@
-"""Which part of an array an operation takes: the window of a convolution, reduce-window or select-and-scatter, the padding
-of a pad, the slices of a slice.
+"""Which part of an array an operation takes: the window of a convolution, reduce-window or select-and-scatter, the
+padding of a pad, the slices of a slice.
 
 padding     := dimension ('x' dimension)*       dimension := INT '_' INT ('_' INT)?      low, high, interior
 window      := '{' (list '=' INT ('x' INT)* | 'pad=' INT '_' INT ('x' INT '_' INT)*)* '}'        each at most once

@@ -135,7 +135,7 @@ class _Part(NamedTuple):
 
     kind: _Kind
     number: int
-    """Of the leaf among all leaves of the parameters, of the result, or of the contexts."""
+    """The number of the leaf among all leaves of the parameters, of the result, or of the contexts."""
 
 
 _Parts: TypeAlias = "list[_Part]"

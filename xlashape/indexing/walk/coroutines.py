@@ -1,10 +1,8 @@
-"""Computations that call computations, without recursion and within limits.
-
-How code asks for the maps of a called computation without recursion: it is a generator that yields a request and is
-sent the maps.
+"""How code asks for the maps of a called computation: without recursion, and within limits.
 
 Computations call computations, thousands deep in made-up modules, so a recursive walk would overflow the interpreter's
-stack. Code that needs the maps of a computation is written as a generator instead:
+stack. Code that needs the maps of a computation is written as a generator instead, which yields a request and is sent
+the maps:
 
     def maps_of_call(computation: HloComputation) -> MapsCoroutine:
         maps = yield ComputationRequest(computation, FROM_RESULT, leaf=0)
@@ -14,25 +12,19 @@ stack. Code that needs the maps of a computation is written as a generator inste
 runs the generator that walks the requested computation, and sends its result to the one that waits. A generator
 delegates to another with `yield from`.
 
-Where a computation reads an array in too many ways, a LimitExceededError of the limit `ACCESSES` is thrown into the
-generator that waits for it. The generator may catch it and give a coarser answer.
-
-`with_call_arguments` names the offsets that a computation is given from its caller: two calls of one computation may
-read at two offsets. Within a called computation, the producer of an offset may be a parameter. Seen from the caller it
-is the argument that the parameter takes.
-
-How many maps a walk through one computation keeps, and what it does with more.
-
-A fusion is small, and its maps are what XLA answers: a walk through it keeps up to `MAX_ACCESSES` different maps to one
-leaf, and ends with a LimitExceededError beyond. A branch of a conditional, or a called computation, may be a whole
-model with hundreds of results, each of which reads hundreds of arrays along many paths. A walk through it gives up
-exactness instead, one leaf at a time:
+A walk through a fusion keeps up to `MAX_ACCESSES` different maps to one leaf. Beyond, a LimitExceededError of the limit
+`ACCESSES` is thrown into the generator that waits for it, which may catch the error and give a coarser answer. A branch
+of a conditional, or a called computation, may be a whole model with hundreds of results, each of which reads hundreds
+of arrays along many paths. A walk through it gives up exactness instead, one leaf at a time:
 
 - a leaf that more than `MAX_WAYS` different maps lead to is reached in every element, as in loops
   (`repeated.iterations`);
 - a fusion within it that ends with that error is walked through once more, giving up exactness, too;
 - after so many compositions of maps (`MAX_COMPOSITIONS` for all results of the computation together) so is any leaf
   that two different maps lead to.
+
+Two calls of one computation may read at two offsets. Within the computation, the producer of an offset may be a
+parameter; `with_call_arguments` names the argument that the parameter takes instead.
 """
 
 from __future__ import annotations

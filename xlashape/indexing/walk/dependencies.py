@@ -1,17 +1,12 @@
-"""Which instructions and arrays a value depends on.
-
-The instructions of a computation in an order in which operands come before their users. A proto may list them in any
-order.
-
-Reachability in a graph of leaves. Bit i of a set stands for leaf i; `edges[i]` is the set of leaves that one step leads
-to from leaf i.
-
-The origin of a leaf: where it was computed, before tuples, their elements and copies handed it on unchanged.
-
-Which leaves of a computation's parameters each leaf of its result depends on.
+"""Which instructions and arrays a value depends on, without maps: which leaves of a computation's parameters each leaf
+of its result depends on, and where a leaf was computed, before tuples, their elements and copies handed it on
+unchanged.
 
 Tuples are taken apart and put together precisely; any other operation is taken to depend on all of its operands. A set
-of leaves is an int: bit i stands for leaf i of all parameters' leaves, counted one parameter after the other.
+of leaves is an int: bit i stands for leaf i of all parameters' leaves, counted one parameter after the other. In a
+graph, `edges[i]` is the set of leaves that one step leads to from leaf i.
+
+A proto may list instructions in any order; `operands_first` gives an order in which operands come before their users.
 """
 
 from __future__ import annotations

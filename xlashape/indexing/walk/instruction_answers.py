@@ -43,18 +43,18 @@ from xlashape.symbolic.expr.substitute import substitute_in_map
 
 # Estimates. Of large models, the bytes that tracemalloc measures are a third to all of what these give.
 SET_BYTES = 1600
-"""Of a set with one access, its map included."""
+"""The bytes of a set with one access, its map included."""
 SHARED_SET_BYTES = 150
-"""Of a set in an answer: most sets are shared by many answers."""
+"""The bytes that a set counts for in an answer: most sets are shared by many answers."""
 LEAF_BYTES = 20
-"""Of a leaf of a signature's shapes: most shapes are shared by many signatures, and with a module."""
+"""The bytes that a leaf of a signature's shapes counts for: most shapes are shared by many signatures."""
 
 
 class BoundRow(NamedTuple):
     """A set that has to be made for each instruction, because some of its accesses have runtime variables."""
 
     number: int
-    """Of the set in the answer."""
+    """The number of the set in the answer."""
     row: Row
 
 
@@ -145,7 +145,7 @@ class AnswerCache:
 
 
 answers = AnswerCache(32 << 20)
-"""Of all threads."""
+"""The answers that all threads share."""
 
 sets_of_rows: BoundedCache[Row, OperandIndexingSet] = BoundedCache(
     "xlashape.indexing: sets of rows", 16 << 20, lambda row, made: SET_BYTES * len(row)

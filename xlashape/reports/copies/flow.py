@@ -41,11 +41,11 @@ class Role(Enum):
 
     OPERAND = "operand"
     OUTPUT = "output"
-    """It is an output of the module."""
+    """The value is an output of the module."""
     CARRY = "carry"
-    """It is an element of the state that a loop's body gives back."""
+    """The value is an element of the state that the body of a loop returns."""
     BRANCH = "branch"
-    """It is an element of what a branch of a conditional gives."""
+    """The value is an element of the result of a branch."""
 
 
 class Use(NamedTuple):

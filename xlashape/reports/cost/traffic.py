@@ -52,7 +52,7 @@ class Space(NamedTuple):
     bytes_read: int
     bytes_written: int
     padded_bytes: int
-    """Of both, with padding."""
+    """Bytes read and written, with padding."""
 
     def __str__(self) -> str:
         return f"S({self.space}): {self.bytes_read} read, {self.bytes_written} written"

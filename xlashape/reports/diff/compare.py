@@ -396,7 +396,7 @@ def peak_of(one: HloModule, other: HloModule) -> Measure:
 
 
 def _memory(module: HloModule) -> ProgramMemory | None:
-    """Its memory; None where it is not known."""
+    """The memory of a module; None where it is not known."""
     try:
         return memory(module)
     except (DeadlineExceededError, LimitExceededError):

@@ -73,7 +73,7 @@ class Condition(NamedTuple):
         return self.measure == "changes" or measure_of(found, self.measure).delta is not None
 
     def reason_of(self, measure: Measure) -> str | None:
-        """The same for a measure."""
+        """Why the condition holds for a measure, in a sentence; None where it does not, or the measure is not known."""
         if measure.a is None or measure.b is None:
             return None
         delta = measure.b - measure.a

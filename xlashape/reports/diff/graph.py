@@ -30,7 +30,7 @@ class Computation:
         self.base = [side.base_of(local) for local in canonical.locals]
         """What an instruction is without its operands, and without its number if it is a parameter."""
         self.rich = self.base
-        """The same with the computations that it calls."""
+        """What an instruction is, as in `base`, with the computations that it calls."""
         if canonical.called:
             self.rich = list(self.base)
             for i, targets in canonical.called.items():

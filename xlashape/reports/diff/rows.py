@@ -81,7 +81,7 @@ class Change(NamedTuple):
     names: tuple[tuple[str | None, str | None], ...] = ()
     """The names of all instructions that the row is about, those of the first module with those of the second."""
     nodes: tuple[Member, ...] = ()
-    """The same instructions by the indices of their computations, and in these."""
+    """The instructions of `names` by the indices of their computations, and in these."""
 
     @property
     def delta(self) -> Measures:

@@ -46,7 +46,7 @@ class Unit:
         self.words: dict[str, None] = dict.fromkeys(words)
         """What has changed."""
         self.aspects: dict[Member, list[Aspect]] = {}
-        """In what each pair differs."""
+        """By pair of instructions, the aspects in which the two differ."""
 
 
 class Units:
@@ -60,7 +60,7 @@ class Units:
         self._of_a: dict[NodeId, int] = {}
         self._of_b: dict[NodeId, int] = {}
         self.module_aspects: list[Aspect] = []
-        """In what the modules differ beside their instructions."""
+        """The aspects in which the modules differ beside their instructions."""
         self._pairs()
         self._fusions()
         self._bodies()

@@ -66,7 +66,7 @@ class LiveBuffer(NamedTuple):
     shape: Shape | None
     bytes: int
     padding_bytes: int | None
-    """Of `bytes`, those that hold no element."""
+    """The part of `bytes` that holds no element."""
     allocation: int | None
     offset: int | None
     space: int
@@ -119,7 +119,7 @@ class Group(NamedTuple):
     group: str
     bytes: int
     share: float
-    """Of the peak."""
+    """The bytes of the group ÷ the bytes at the peak."""
     padding_bytes: int
     buffers: int
 

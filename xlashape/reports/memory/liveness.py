@@ -69,13 +69,13 @@ class _Estimate:
         self._sizes: list[int] = []
         self._kinds: list[int] = []
         self._values: list[tuple[int, ...]] = []
-        """Its values, in the order in which they begin."""
+        """The values of a buffer, in the order in which they begin."""
         self._spans: list[tuple[tuple[int, int], ...]] = []
-        """When any of its values lives, apart from each other and in order."""
+        """The spans of time in which some value of a buffer lives, in order and apart from each other."""
         self._live_out: set[int] = set()
         """The buffers that hold a part of the result."""
         self._buffer_of: list[int] = [-1] * len(ranges.leaves)
-        """By value, its buffer; -1 where it has no bytes."""
+        """The buffer of each value; -1 for a value without bytes."""
         self._group()
         self._elementwise: dict[tuple[HloInstruction, int], bool] = {}
 

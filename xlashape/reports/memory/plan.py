@@ -45,17 +45,18 @@ class Allocation(NamedTuple):
     kind: int
     """One of the numbers of `KINDS`."""
     is_thread_local: bool = False
-    """One for each call of a computation, as of a reduction's function. No part of the program's peak."""
+    """Whether each call of a computation, such as a reduction's function, has one. It is no part of the program's peak.
+    """
     is_live_out: bool = False
-    """It holds a part of the result."""
+    """Whether it holds a part of the result."""
     is_parameter: bool = False
     is_aliased: bool = False
-    """A parameter whose memory holds a part of the result."""
+    """Whether it is a parameter's, and holds a part of the result."""
     is_constant: bool = False
     parameter_number: int = 0
     parameter_index: tuple[int, ...] = ()
     values: tuple[int, ...] = ()
-    """The numbers of the values in it, in the plan."""
+    """The numbers that the values in it have in the plan."""
 
     @property
     def lives_throughout(self) -> bool:
@@ -78,7 +79,7 @@ class Place(NamedTuple):
     shape_index: tuple[int, ...] = ()
     """Where in the instruction's result."""
     shape: Shape | None = None
-    """Of the value; None where it is not known."""
+    """The shape of the value; None where it is not known."""
 
 
 class Values(NamedTuple):

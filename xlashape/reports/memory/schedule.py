@@ -130,7 +130,9 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
         waits.append(waiting)
 
     def key(index: int) -> int:
-        """What is smallest runs next: what takes least memory for what it frees, and of that the first."""
+        """What instructions are ordered by. The least runs next: what takes least memory for what it frees, then the
+        first.
+        """
         taken = sizes[index]
         for operand in used[first_use[index] : first_use[index + 1]]:
             if left[operand] == 1:

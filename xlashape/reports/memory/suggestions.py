@@ -49,8 +49,8 @@ _MOST_PLANNED: Final = 100_000
 this is done."""
 _LEAST_PLANNED: Final = 3
 _SLACK: Final = 0.1
-"""Of the temporaries: how far from our prediction those of a program with another size are at most. Compilers choose
-fusions and loops by sizes."""
+"""How far the temporaries of a program with another size are from our prediction at most, as a part of them. Compilers
+choose fusions and loops by sizes."""
 _GIVES_ON: Final = frozenset(
     [
         Opcode.TUPLE,
@@ -396,13 +396,8 @@ class _Suggestions:
         """What a program of the same arguments, outputs and constants takes at least: that, and the result of one
         instruction."""
         plan = self._plan
-        return sum(
-            [
-                plan.values.sizes[plan.lives.values[life]]
-                for life in self._at_peak
-                if plan.values.kinds[plan.lives.values[life]] != TEMPORARY
-            ]
-        )
+        values = [plan.lives.values[life] for life in self._at_peak]
+        return sum([plan.values.sizes[value] for value in values if plan.values.kinds[value] != TEMPORARY])
 
     def _instruction_of(self, step: int) -> HloInstruction | None:
         """The instruction that runs in a step."""
@@ -467,17 +462,13 @@ class _Suggestions:
         for each in report.suggestions:
             removed = [lives[name] for name in each.removes if name in lives]
             if removed and "donate" not in each.kinds:
-                life = max(removed, key=lambda one: self._plan.values.sizes[self._plan.lives.values[one]])
-                size = self._plan.values.sizes[self._plan.lives.values[life]]
-                new_peak = self._peak_without(life, size)
-                name = self._plan.values.place(self._plan.lives.values[life]).name
-                yield self._made(
-                    "copy",
-                    f"{each.text}: {name} is not needed then",
-                    new_peak,
-                    bounds=(new_peak, self._peak),
-                    name=name,
-                )
+                values = self._plan.values
+                life = max(removed, key=lambda one: values.sizes[self._plan.lives.values[one]])
+                value = self._plan.lives.values[life]
+                new_peak = self._peak_without(life, values.sizes[value])
+                name = values.place(value).name
+                text = f"{each.text}: {name} is not needed then"
+                yield self._made("copy", text, new_peak, bounds=(new_peak, self._peak), name=name)
 
     def _copied(self, life: int) -> str | None:
         """The name of a copy, or of a fusion, whose memory is not a parameter's."""
@@ -490,7 +481,9 @@ class _Suggestions:
     # -- a smaller program --------------------------------------------------------------------
 
     def _smaller(self) -> Iterator[Suggestion]:
-        """Of a batch, and of a sequence: with a limit the largest size that is within it for certain, else half."""
+        """Another size of the batch, and of the sequence: with a limit the largest that is within it for certain, else
+        half.
+        """
         for dimensions in self._dimensions():
             sized: list[tuple[int, int]] = []
             if self._limit is not None and self._peak > self._limit:
@@ -577,15 +570,12 @@ class _Suggestions:
 
     @cached_property
     def _inside(self) -> list[list[Shape]]:
-        """Of each fusion that a library runs, the two largest arrays that it computes inside."""
+        """The two largest arrays that each fusion that a library runs computes inside."""
         found: list[list[Shape]] = []
         for computation in self._module.computations:
             for fusion in computation.instructions:
-                if (
-                    fusion.opcode == Opcode.FUSION
-                    and fusion.details.fusion_kind == "kCustom"
-                    and fusion.called_computations
-                ):
+                is_custom = fusion.opcode == Opcode.FUSION and fusion.details.fusion_kind == "kCustom"
+                if is_custom and fusion.called_computations:
                     fused = fusion.called_computations[0]
                     shapes = [
                         each.shape

@@ -69,7 +69,7 @@ class Leaf(NamedTuple):
     shape_index: tuple[int, ...]
     """Where it is in the shape."""
     shape: Shape
-    """Its own."""
+    """The shape of the array alone."""
     bytes: int
     flat_bytes: int | None
     """The bytes of its elements without tiles; None where it has no tiles."""
@@ -91,8 +91,8 @@ class ValueRanges(NamedTuple):
     ends: Sequence[int]
     """When it is used for the last time."""
     sure_ends: Sequence[int]
-    """The same, without a call's own use of what the called computation takes: XLA does not always keep that until the
-    call ends."""
+    """When it is used for the last time for certain: `ends` without a call's own use of what the called computation
+    takes, which XLA does not always keep until the call ends."""
     buffers: Sequence[int]
     """Values of the same number must share memory: the number of the first of them."""
     results: Sequence[int]

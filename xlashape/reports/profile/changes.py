@@ -51,9 +51,9 @@ class TimeChange(NamedTuple):
     b_count: int | None
     source: str
     a_name: str | None = None
-    """Its name in the first profile, where that is another."""
+    """The name of the instruction in the first profile, where it is another."""
     change: str = ""
-    """What changed in it from one module to the other, in the words of `xlashape.diff`."""
+    """What changed in the instruction from one module to the other, in the words of `xlashape.diff`."""
     details: str = ""
     """The values before and after."""
     per: str = "step"
@@ -208,7 +208,7 @@ class _Told:
         return self._of(0, name)
 
     def of_b(self, name: str) -> list[Change]:
-        """The same of the second module."""
+        """The changes of an instruction of the second module, and of what runs within it."""
         return self._of(1, name)
 
     def _of(self, side: int, name: str) -> list[Change]:

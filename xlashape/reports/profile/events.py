@@ -77,7 +77,7 @@ class Tally:
         self.lost = Times()
         """Kernels without an operation."""
         self.lost_in_graphs = Times()
-        """Those of them that ran in a command buffer."""
+        """Kernels without an operation that ran in a command buffer."""
         self.runs: dict[tuple[str, int | None], set[tuple[str, str]]] = {}
         """The executions of each program, by module and program id: the device and the id of each, where the profile
         has one.

@@ -63,11 +63,13 @@ class Joined:
     longest: float
     is_copy: bool
     runs: int = 0
-    """Executions of its program, on several devices at once counted once; 0 where the profile has none."""
+    """How often the program of the instruction ran, runs on several devices at once counted once; 0 where the profile
+    has none.
+    """
 
     @property
     def opcode(self) -> str:
-        """That of the instruction, or what the profile says it does."""
+        """The opcode of the instruction, or where no module is known the one that the profile names."""
         return str(self.instruction.opcode) if self.instruction is not None else self.operation.opcode
 
     @property

@@ -253,7 +253,7 @@ class Profile(Answer, Frozen):
 
     @property
     def lost_in_graphs(self) -> int:
-        """Those of them that ran in command buffers."""
+        """Kernels without an instruction that ran in command buffers."""
         return self.tally.lost_in_graphs.count
 
     @property

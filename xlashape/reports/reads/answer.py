@@ -236,9 +236,9 @@ class Way(NamedTuple):
     """One way of reading an operand, and what is measured of it."""
 
     access: OperandIndexing
-    """Its simplified map between indices."""
+    """The simplified map between indices."""
     physical: OperandIndexing | None
-    """Its map between positions."""
+    """The map between positions."""
     consumer: Consumer
     sample: Sample
     lanes: Lanes

@@ -42,7 +42,7 @@ class Cause(NamedTuple):
     """The logical dimensions that are padded."""
     size: int | None = None
     padded: int | None = None
-    """Of "tile" and "tail": the size with padding."""
+    """The size with padding, of the kinds "tile" and "tail"."""
     tile: Tile | None = None
     saved_bytes: int = 0
     name: str = ""

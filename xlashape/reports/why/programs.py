@@ -273,9 +273,8 @@ class ModuleMemory(MemoryAnswer):
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """Those with the most padding first, of equal padding the largest; scalars behind all others, buffers of
-        unknown size last.
-        """
+        """The buffers: those with the most padding first, of equal padding the largest; scalars behind all others,
+        buffers of unknown size last."""
         return self._buffers
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -465,7 +464,7 @@ class Sizes(NamedTuple):
     """What an array takes."""
 
     shape: Shape
-    """With the layout that is counted."""
+    """The array with the layout that is counted."""
     element_bytes: int | None
     bytes: int | None
     error: XlashapeError | None = None

@@ -28,7 +28,7 @@ _SHOWN: Final = 12
 """The text of an array shows at most so many suggestions; `suggestions` holds all of them."""
 _SHOWN_ELEMENTS: Final = 20
 _EXPLAINED: Final = 10
-"""Of so many different buffers an answer about several has the causes and suggestions."""
+"""The most different buffers whose causes and suggestions an answer about several buffers has."""
 
 
 class Buffer(NamedTuple):

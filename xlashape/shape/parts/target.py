@@ -1,4 +1,4 @@
-"""What the size of a buffer depends on besides the shape: the device."""
+"""Devices, as far as the size of a buffer depends on them."""
 
 from __future__ import annotations
 

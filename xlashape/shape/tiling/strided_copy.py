@@ -98,7 +98,7 @@ def plan(shape: Shape) -> Plan | None:
 
 @cached(max_bytes=2 << 20, weigh=_weight)
 def _plan(shape: Shape) -> Plan:
-    """The same; a plan without blocks if no plan was found."""
+    """The plan of an array; a plan without blocks where its positions are not linear."""
     array = geometry(shape)
     dimensions = array.dimensions
     blocks = _blocks(shape)

@@ -1,11 +1,8 @@
-"""What an indexing map consists of, and its text.
+"""The parts of an indexing map as plain tuples, which text, protos and the algebra of maps take and return, and their
+text. Matches `xla::ParseIndexingMap` and `xla::ToString`; also reads older spellings.
 
-The parts of an indexing map as plain tuples: what text, protos and the algebra of maps take and return.
-
-Their normal form: variables with bounds and distinct names, one sorted constraint an expression.
-
-Text of indexing maps, written and read. Matches `xla::ParseIndexingMap` and `xla::ToString`; also reads older
-spellings.
+In their normal form, variables have bounds and distinct names, and an expression has one constraint; constraints are
+sorted.
 
     map       := 'KNOWN EMPTY' | 'UNDEFINED' | '#xla.indexing_map' '<' '"'? plain '"'? '>' | plain
     plain     := '(' names ')' ['[' names ']'] ['{' names '}'] '->' '(' [expr {',' expr}] ')' [',']

@@ -1,14 +1,5 @@
-"""What iterations of a loop read, followed from one to the next.
-
-Value numbering within one iteration: two producers with equal numbers have the same value.
-
-A number stands for where a value was computed, seen through tuples, copies, and the fusions and calls that it was
-handed to. Scalar arithmetic is compared by its opcode, attributes and operands' numbers, so that `i + 1` computed twice
-has one number.
-
-Following a state through the iterations of a computation: what it depends on one iteration ago, two iterations ago, …
-
-The algorithm that while loops and scans share, in plain words.
+"""What the state of a loop depends on one iteration ago, two iterations ago, …: the algorithm that while loops and
+scans share. In plain words:
 
 - *State*: the leaves of the tuple that the body takes and returns. A `Frontier` holds, for each leaf of it, the set of
   maps that lead there from the array asked about.
@@ -16,7 +7,10 @@ The algorithm that while loops and scans share, in plain words.
 - *Step*: one iteration. Every map of the frontier is composed with every map of the body from the leaf that it has
   reached to the leaves of the state one iteration before (going forwards: after). The results are the next frontier. An
   offset within the body has another value in each iteration, so its runtime variable becomes a range variable with the
-  same bounds. Variables that have the same value within one iteration become the same range variable (`value_numbers`).
+  same bounds. Variables that have the same value within one iteration become the same range variable. `ValueNumbers`
+  tells: a number stands for where a value was computed, seen through tuples, copies, fusions and calls; scalar
+  arithmetic is compared by opcode, attributes and the numbers of operands, so that `i + 1` computed twice has one
+  number.
 - *End*, of `StateWalk.frontiers` (for a known number of iterations): after that number of iterations, or when a
   frontier equals an earlier one; then they repeat with that period, and the frontier after any number of iterations is
   known.

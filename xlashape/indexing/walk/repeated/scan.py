@@ -68,7 +68,7 @@ class _Array(NamedTuple):
     """An operand or result of a scan, at one end of a map."""
 
     sizes: Dims
-    """Of a slice, or of a carry."""
+    """The sizes of a slice, or of a carry."""
     step: int | None
     """The step after which a carry has its value: -1 for an initial value, n - 1 for a final one. None for a stacked
     array of slices.
@@ -147,7 +147,7 @@ class _ScanWalk:
     def __init__(self, scan: Scan, number: int) -> None:
         self.scan = scan
         self.number = number
-        """Of the source."""
+        """The number of the source."""
         sources, self.targets = (scan.results, scan.operands) if self.is_back else (scan.operands, scan.results)
         self.source = sources[number]
         counts = (scan.output_count, scan.input_count)
@@ -192,7 +192,7 @@ class _ScanWalk:
         return [access.with_leaf(number) for number, accesses in enumerate(answer) for access in accesses]
 
     def _without_steps(self, number: int) -> OperandIndexingSet:
-        """Of a scan without slices: the initial value of a carry is its final value, and nothing else is accessed."""
+        """The answer for a scan without slices: a carry ends with its initial value, and nothing else is accessed."""
         if (
             number >= self.first_target_carry
             and number - self.first_target_carry == self.number - self.first_source_carry

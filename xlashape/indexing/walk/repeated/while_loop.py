@@ -1,11 +1,8 @@
-"""While loops: how often they run, and their maps.
+"""How often a while loop runs, and the maps of a while loop. Hard code: read `iterations` first, which holds the
+algorithm.
 
-How often a while loop runs, where that is known before it runs: its backend configuration says so, or a counter goes
-from a constant to a constant.
-
-Matches XLA's known trip counts and its plain pattern of an induction variable.
-
-The maps of a while loop. Hard code: read `iterations` first, which holds the algorithm.
+The number of iterations is known where the backend configuration says so, or a counter goes from a constant to a
+constant. This matches XLA's known trip counts and its plain pattern of an induction variable.
 
 The state is what the body takes and returns. From an output, the walk goes from the last iteration back to the first;
 from the operand, forwards.
