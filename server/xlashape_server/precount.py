@@ -42,8 +42,15 @@ _ID_BYTES = 80
 """Bytes that views and answers take for one of the ids and sizes of which an instruction has many, such as its operands;
 besides the characters of the name that may stand for it.
 """
+_SIZE_BYTES = (
+    100  # that the view of a shape takes for one of its sizes and dimension numbers, where they are more than a few
+)
+_FEW = 64
+_CHARACTER_BYTES = 100  # that printing takes for a character of a name, which is not a usual one
+_SHAPES = (xla.ShapeProto.DESCRIPTOR, xla.LayoutProto.DESCRIPTOR, xla.TileProto.DESCRIPTOR)
 _NAMES = frozenset(
     {
+        xla.HloModuleProto.DESCRIPTOR.fields_by_name["name"].full_name,
         xla.HloInstructionProto.DESCRIPTOR.fields_by_name["name"].full_name,
         xla.HloComputationProto.DESCRIPTOR.fields_by_name["name"].full_name,
         xla.StackFrameIndexProto.DESCRIPTOR.fields_by_name["file_names"].full_name,
@@ -66,9 +73,9 @@ class Count(NamedTuple):
 class _MessageType:
     """Facts about one message type that the walk needs."""
 
-    __slots__ = ("many", "memory", "name", "names", "packed", "submessages")
+    __slots__ = ("facts", "many", "memory", "name", "names", "packed", "submessages")
 
-    def __init__(self, name: str, memory: int) -> None:
+    def __init__(self, name: str, memory: int, *, is_shape: bool) -> None:
         self.name = name
         self.memory = memory
         """Bytes that a message takes before its fields have any content."""
@@ -80,6 +87,8 @@ class _MessageType:
         """The tags of the numbers that an instruction has many of."""
         self.names: set[int] = set()
         """The tags of `_NAMES`."""
+        self.facts = self.submessages, self.packed, self.many, self.names, _SIZE_BYTES if is_shape else 8
+        """All of them, and the bytes of a number that is not packed."""
 
 
 _types: dict[str, _MessageType] = {}
@@ -96,7 +105,7 @@ def _type_of(descriptor: Descriptor) -> _MessageType:
     memory = 32 + sum(
         16 if field.cpp_type == FieldDescriptor.CPPTYPE_STRING and not is_repeated(field) else 8 for field in fields
     )
-    made = _types[descriptor.full_name] = _MessageType(descriptor.full_name, memory)
+    made = _types[descriptor.full_name] = _MessageType(descriptor.full_name, memory, is_shape=descriptor in _SHAPES)
     for field in fields:
         tag = field.number << 3 | BYTES
         if field.message_type is not None:
@@ -131,7 +140,7 @@ def count(
     call `data` by `subject`, and what is counted by `plural`.
     """
     current = _type_of(descriptor)
-    submessages, packed, many, names = current.submessages, current.packed, current.many, current.names
+    submessages, packed, many, names, single = current.facts
     enclosing: list[tuple[int, _MessageType]] = []  # ends and types of the messages around the current one
     at, end = 0, len(data)
     memory, found, messages = current.memory + len(data), 0, 0
@@ -142,12 +151,12 @@ def count(
         while True:
             while at == end:
                 if not enclosing:
-                    memory += longest * found + (longest + _ID_BYTES) * ids
+                    memory += longest * (found + ids + _CHARACTER_BYTES) + _ID_BYTES * ids
                     if memory > max_memory:
                         raise _too_much(subject, memory_limit, max_memory)
                     return Count(found, memory, messages)
                 end, current = enclosing.pop()
-                submessages, packed, many, names = current.submessages, current.packed, current.many, current.names
+                submessages, packed, many, names, single = current.facts
             if at > end:
                 broken_at = end
                 break
@@ -167,7 +176,7 @@ def count(
                     if tag in many:
                         ids += len(data[at - size : at].translate(None, _CONTINUED))
                     elif tag in packed:
-                        memory += size * packed[tag]
+                        memory += size * (packed[tag] if size <= _FEW or single == 8 else single)
                     elif tag in names and size > longest:
                         longest = size
                     continue
@@ -189,11 +198,11 @@ def count(
                         break
                     enclosing.append((end, current))
                     current, end = child, at + size
-                    submessages, packed = current.submessages, current.packed
-                    many, names = current.many, current.names
+                    submessages, packed, many, names, single = current.facts
             elif wire_type == VARINT:
-                memory += 8
-                ids += tag | BYTES in many
+                memory += single
+                if many:
+                    ids += tag | BYTES in many
                 while data[at] >= 128:
                     at += 1
                 at += 1

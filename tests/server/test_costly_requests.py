@@ -125,6 +125,19 @@ def operands(count: int) -> v1.ModuleInput:
     return v1.ModuleInput(serialized=module.SerializeToString())
 
 
+def layout(count: int) -> v1.ModuleInput:
+    """A module with a layout of so many dimensions."""
+    module = HloModule.parse("HloModule m\nENTRY e {\n ROOT p = f32[4] parameter(0)\n}").proto
+    module.computations[0].instructions[0].shape.layout.minor_to_major.extend([0] * count)
+    return v1.ModuleInput(serialized=module.SerializeToString())
+
+
+def named(name: str) -> v1.ModuleInput:
+    module = HloModule.parse("HloModule m\nENTRY e {\n ROOT p = f32[4] parameter(0)\n}").proto
+    module.name = name
+    return v1.ModuleInput(serialized=module.SerializeToString())
+
+
 def content_of(value: bytes) -> bytes:
     return v1.RecognizeRequest(content=value).SerializeToString()
 
@@ -185,6 +198,16 @@ COSTLY: dict[str, tuple[str, Callable[[], bytes], grpc.StatusCode]] = {
     "30 million operands": (
         LIST,
         lambda: v1.ListInstructionsRequest(module=operands(30_000_000)).SerializeToString(),
+        REFUSED,
+    ),
+    "a layout of 30 million dimensions": (
+        LIST,
+        lambda: v1.ListInstructionsRequest(module=layout(30_000_000)).SerializeToString(),
+        REFUSED,
+    ),
+    "a module's name of 30 MB": (
+        "ViewService/GetText",
+        lambda: v1.GetTextRequest(module=named("(" * 30_000_000)).SerializeToString(),
         REFUSED,
     ),
     "content of 60 million groups": ("ViewService/Recognize", lambda: content_of(b"[" * 60_000_000), INVALID),
