@@ -12,7 +12,7 @@ both. Raw bytes go in and out: what a client does with messages of its own is le
 | ByteSize, LinearIndex, DescribeShape of one small shape, 1 and 16 clients | 1.2 × echo |
 | 1,000,000 rank-4 indices through LinearIndex, MultiIndex, LinearIndices and MultiIndices | 1.3 × echo |
 | InstructionMaps of a fusion that was asked about before | 1.5 × echo |
-| ByteSizes of a stored module of 103 instructions | no bound: it computes |
+| ByteSizes of a stored module of 103 instructions; PutModule of a text of 25,000, 1.3 MB | no bound: they compute |
 
 `--processor` measures user and system time of the server's process and of the client's, in short blocks of calls. What
 ours takes more is the median of the differences of blocks that follow each other: it hardly depends on the load of the
@@ -92,6 +92,16 @@ def module_text() -> bytes:
     ]).encode()  # fmt: skip
 
 
+def chain(name: str, count: int) -> bytes:
+    """A module of so many additions, one after another."""
+    array = "bf16[512,1024]{1,0}"
+    lines = [f"  add.{i} = {array} add({f'add.{i - 1}' if i else 'p'}, p)" for i in range(count)]
+    end = f"  ROOT r = {array} negate(add.{count - 1})"
+    return "\n".join(
+        [f"HloModule {name}", "", "ENTRY main {", f"  p = {array} parameter(0)", *lines, end, "}", ""]
+    ).encode()
+
+
 def cases() -> list[Case]:
     """Small ones vary from call to call, as calls do."""
     shapes = [v1.ShapeInput(text=f"bf16[{rows},300]{{1,0:T(8,128)(2,1)}}") for rows in range(20, 36)]
@@ -109,9 +119,12 @@ def cases() -> list[Case]:
     module = v1.ModuleInput(name=f"modules/{hashlib.sha256(module_text()).hexdigest()}")
     maps = v1.InstructionMapsRequest(module=module, instruction="f").SerializeToString()
     sizes = v1.ByteSizesRequest(module=module).SerializeToString()
+    # A module that is there already would not be read.
+    uploads = [[v1.PutModuleRequest(data=chain(f"bench.{i}", 25_000)).SerializeToString()] for i in range(20)]
     return [
         Case("maps of a fusion", "InstructionMaps", [[maps]], 1.5, service="IndexingService"),
         Case("ByteSizes of a module", "ByteSizes", [[sizes]], float("inf"), service="HloService"),
+        Case("PutModule", "PutModule", uploads, float("inf"), service="HloService"),
         Case(
             "ByteSize", "ByteSize", [[v1.ByteSizeRequest(shapes=[shape]).SerializeToString()] for shape in shapes], 1.2
         ),
