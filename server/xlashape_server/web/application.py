@@ -26,8 +26,8 @@ from xlashape_server.handlers import Rpc
 from xlashape_server.modules import Modules
 from xlashape_server.web.agents import CALL, PATH, AgentTools
 from xlashape_server.web.exchanges import Exchange, Receive, Send, of_refusal
-from xlashape_server.web.forms import GRPC_WEB_TYPES, STREAM_TYPES, UNARY_TYPES, Form, Headers
-from xlashape_server.web.messages import Hosts, Origins, json_to_proto, mistake_of, proto_to_json, timeout_of
+from xlashape_server.web.forms import GRPC_WEB_TYPES, STREAM_TYPES, UNARY_TYPES, Form
+from xlashape_server.web.messages import Headers, Hosts, Origins, json_to_proto, mistake_of, proto_to_json, timeout_of
 from xlashape_server.web.page import FOLDER, Page
 
 _log = logging.getLogger("xlashape_server.web")

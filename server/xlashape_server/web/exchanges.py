@@ -22,7 +22,8 @@ from h11 import LocalProtocolError
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
 from xlashape_server.calls import Call
 from xlashape_server.guard import Guard
-from xlashape_server.web.forms import Form, Headers
+from xlashape_server.web.forms import Form
+from xlashape_server.web.messages import Headers
 
 T = TypeVar("T")
 Message = dict[str, Any]  # types of ASGI
