@@ -27,6 +27,7 @@ from xlashape_client.connection import (
     channel_options,
     closed,
     metadata_of,
+    timeout_of,
     until_ready,
 )
 from xlashape_client.methods import AsyncServiceMethods
@@ -158,7 +159,8 @@ class AsyncClient(AsyncServiceMethods):
                 begun = begin(request, timeout=left, metadata=metadata)
                 return await (begun if isinstance(request, bytes) else keep_status(begun))
 
-            return await servers.ask(method, self.timeout if timeout is None else timeout, call, asyncio.sleep)
+            seconds = timeout_of(request, timeout, self.timeout, self.stream_timeout)
+            return await servers.ask(method, seconds, call, asyncio.sleep)
         except grpc.RpcError as error:
             raise exception_of(error, self.address) from error
         except asyncio.CancelledError:

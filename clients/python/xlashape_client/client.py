@@ -29,6 +29,7 @@ from xlashape_client.connection import (
     channel_options,
     closed,
     metadata_of,
+    timeout_of,
     until_ready,
 )
 from xlashape_client.faces import finished
@@ -222,7 +223,8 @@ class Client(ServiceMethods):
             return self._answer(method, begin, request, timeout=left, metadata=metadata)
 
         try:
-            return finished(self._servers.ask(method, self.timeout if timeout is None else timeout, call, self._pause))
+            seconds = timeout_of(request, timeout, self.timeout, self.stream_timeout)
+            return finished(self._servers.ask(method, seconds, call, self._pause))
         except grpc.RpcError as error:
             raise exception_of(error, self.address) from error
         except ValueError as error:

@@ -176,6 +176,13 @@ def metadata_of(token: str | None) -> tuple[tuple[str, str], ...] | None:
     return (("authorization", f"Bearer {token}"), *headers)
 
 
+def timeout_of(request: object, timeout: float | None, usual: float, of_streams: float | None) -> float | None:
+    """The seconds that a call may take: its own, or else those of the client for one request, or for a stream."""
+    if timeout is not None:
+        return timeout
+    return usual if isinstance(request, bytes) else of_streams
+
+
 def closed(address: str) -> UnavailableError:
     """The error of a call after its client was closed."""
     return UnavailableError(f"the client of {address} is closed")

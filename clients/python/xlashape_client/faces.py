@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from xlashape_client.items import Items
@@ -63,7 +63,9 @@ class Asynchronous(Methods, ABC):
     """Base of clients whose calls are awaited."""
 
     @abstractmethod
-    async def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
+    async def send(
+        self, method: str, request: bytes | Iterator[bytes] | AsyncIterator[bytes], timeout: float | None
+    ) -> bytes:
         """The response of an RPC to a request, or to a stream of requests. `timeout` is in seconds; None is the
         client's own.
         """
@@ -201,6 +203,16 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a blocking call has waited for an event loop")
 
 
+def _stepped(items: AsyncGenerator[T, None]) -> Iterator[T]:
+    step: Callable[[], Any] = items.__anext__
+    while True:
+        try:
+            item = finished(step())
+        except StopAsyncIteration:
+            return
+        yield item
+
+
 def _iterated(items: Items[T]) -> Generator[T, None, None]:
     try:
         while (part := finished(items.part())) is not None:
@@ -234,6 +246,9 @@ class _BlockingTransport(Transport):
     async def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
         return self._client.send(method, request, timeout)
 
+    async def send_parts(self, method: str, requests: AsyncGenerator[bytes, None], timeout: float | None) -> bytes:
+        return self._client.send(method, _stepped(requests), timeout)
+
     def open(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Responses:
         return _Iterated(self._client.stream(method, request, timeout))
 
@@ -258,6 +273,7 @@ class _AsyncTransport(Transport):
     """The transport of a client whose calls are awaited."""
 
     __slots__ = ("_client",)
+    waits = True
 
     def __init__(self, client: Asynchronous) -> None:
         self._client = client
@@ -268,6 +284,9 @@ class _AsyncTransport(Transport):
 
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Awaitable[bytes]:
         return self._client.send(method, request, timeout)
+
+    def send_parts(self, method: str, requests: AsyncGenerator[bytes, None], timeout: float | None) -> Awaitable[bytes]:
+        return self._client.send(method, requests, timeout)
 
     def open(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Responses:
         return _Awaited(self._client.stream(method, request, timeout))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from google.protobuf.message import Message
@@ -42,6 +42,20 @@ AnyMap: TypeAlias = IndexingMap | str
 AnyModule: TypeAlias = HloModule | Module | bytes | str | PathLike[str] | Message
 """An HloModule; a module of the server, or its name `modules/…`; the path of a file; the content of a file; an
 HloModuleProto or HloProto.
+"""
+
+
+class Readable(Protocol):
+    """A file object for bytes; for asyncio, `read` may be a coroutine function."""
+
+    def read(self, size: int, /) -> bytes | Awaitable[bytes]:
+        """At most `size` bytes; none at the end."""
+        ...
+
+
+ModuleSource: TypeAlias = Readable | Iterable[bytes] | AsyncIterable[bytes]
+"""What the content of a module is read from: a file object, or an iterator of bytes; for asyncio an asynchronous one
+too.
 """
 
 

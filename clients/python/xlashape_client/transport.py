@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from functools import partial
+from inspect import isawaitable
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -15,7 +16,7 @@ from google.protobuf.message import Message
 from xlashape.errors import InvalidArgumentError, NotFoundError, is_a
 from xlashape.hlo.text.reader.module import decode_text
 from xlashape.proto import parse, v1
-from xlashape_client.inputs import AnyModule, content_of, is_in_file, is_text, message_of
+from xlashape_client.inputs import AnyModule, ModuleSource, content_of, is_in_file, is_text, message_of
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -42,6 +43,9 @@ class Transport(ABC):
 
     __slots__ = ()
 
+    waits = False
+    """Whether there is an event loop that its coroutines may wait for."""
+
     @property
     @abstractmethod
     def inline_bytes(self) -> int:
@@ -50,6 +54,10 @@ class Transport(ABC):
     @abstractmethod
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Awaitable[bytes]:
         """The response of an RPC to a request, or to a stream of requests."""
+
+    @abstractmethod
+    def send_parts(self, method: str, requests: AsyncGenerator[bytes, None], timeout: float | None) -> Awaitable[bytes]:
+        """The response of an RPC to a stream of requests that are awaited."""
 
     @abstractmethod
     def open(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Responses:
@@ -82,6 +90,69 @@ class Transport(ABC):
             return (await self.call("PutModule", request, v1.PutModuleResponse, timeout)).module
         response = await self.send("UploadModule", upload_messages(content, digest), timeout)
         return parse(v1.UploadModuleResponse, response).module
+
+    async def store_from(
+        self, source: ModuleSource, progress: Callable[[int], None] | None, timeout: float | None
+    ) -> v1.Module:
+        """The module that the server now keeps, sent while it is read. An exception of `source` or `progress` ends the
+        call, and is raised.
+        """
+        failures: list[Exception] = []
+
+        async def requests() -> AsyncGenerator[bytes, None]:
+            sent = 0
+            try:
+                async for part in self._parts(source):
+                    yield v1.UploadModuleRequest(data=part).SerializeToString()
+                    sent += len(part)
+                    if progress is not None:
+                        progress(sent)
+            except Exception as error:
+                failures.append(error)
+                # The server refuses this. A call that is cancelled can look to it like one whose module is complete.
+                yield v1.UploadModuleRequest(size_bytes=-1).SerializeToString()
+
+        try:
+            response = await self.send_parts("UploadModule", requests(), timeout)
+        except Exception:
+            if failures:
+                raise failures[0] from None
+            raise
+        return parse(v1.UploadModuleResponse, response).module
+
+    async def _parts(self, source: ModuleSource) -> AsyncIterator[bytes]:
+        """What a source gives, in parts of 1 MiB; the last one may be smaller."""
+        buffer = bytearray()
+        async for chunk in self._chunks(source):
+            if not isinstance(chunk, (bytes, bytearray, memoryview)):
+                raise InvalidArgumentError(f"source: expected bytes, found {type(chunk).__name__}", field="source")
+            buffer += chunk
+            while len(buffer) >= _PART_BYTES:
+                yield bytes(buffer[:_PART_BYTES])
+                del buffer[:_PART_BYTES]
+        if buffer:
+            yield bytes(buffer)
+
+    async def _chunks(self, source: Any) -> AsyncIterator[Any]:
+        if hasattr(source, "read"):
+            step, end = partial(source.read, _PART_BYTES), b""
+        elif self.waits and hasattr(source, "__aiter__"):
+            async for chunk in source:
+                yield chunk
+            return
+        elif is_a(source, Iterable) and not isinstance(source, (str, bytes)):
+            step, end = partial(next, iter(source), None), None
+        else:
+            raise InvalidArgumentError(
+                f"source: expected a file object or an iterator of bytes, found {type(source).__name__}", field="source"
+            )
+        while True:
+            chunk = await self.aside(step)
+            if self.waits and isawaitable(chunk):
+                chunk = await chunk
+            if chunk == end:
+                return
+            yield chunk
 
     async def module_request(self, kind: type[M], module: AnyModule, timeout: float | None, /, **fields: Any) -> M:
         """A request about a module, with other `fields`."""

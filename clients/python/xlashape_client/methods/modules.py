@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from xlashape.errors import InvalidArgumentError, NotFoundError, is_a
 from xlashape.hlo import HloModule
 from xlashape.proto import v1
 from xlashape_client.faces import Methods, answer, iterator
-from xlashape_client.inputs import AnyModule, message_of
+from xlashape_client.inputs import AnyModule, ModuleSource, message_of
 from xlashape_client.items import Items, Pages
 from xlashape_client.results import ByteTotals, Instruction, InstructionSize, Module
 from xlashape_client.transport import choice
@@ -41,6 +42,31 @@ class HloMethods(Methods):
         except NotFoundError:
             pass
         return Module.of(await self._transport.store(content, digest, timeout))
+
+    @answer
+    async def upload_module_from(
+        self,
+        source: ModuleSource,
+        *,
+        progress: Callable[[int], None] | None = None,
+        timeout: float | None = None,
+    ) -> Module:
+        """Stores a module that is sent while it is read, in parts of 1 MiB, whether or not the server has it.
+
+        - `source`: a file object for bytes, or an iterator of bytes. `AsyncClient` also takes an asynchronous iterator,
+          and file objects whose `read` is a coroutine function. Another thread reads it.
+        - `progress` is told how many bytes were sent, after each part.
+        - `timeout`: seconds for the whole upload; without it the client's `stream_timeout`.
+
+        An exception of `source` or `progress` ends the call, stores nothing, and is raised.
+
+        >>> import io
+        >>> kept = client.upload_module_from(io.BytesIO(MODULE), progress=print)
+        157
+        >>> kept.module_name, kept.size_bytes
+        ('tiny', 157)
+        """
+        return Module.of(await self._transport.store_from(source, progress, timeout))
 
     @answer
     async def put_module(self, module: AnyModule, *, timeout: float | None = None) -> Module:
