@@ -5,16 +5,19 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/sync_stream.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <istream>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
+#include <streambuf>
 #include <string>
 #include <thread>
 #include <utility>
@@ -279,6 +282,48 @@ void Bulk(const xlashape::Client& client, const conformance::Bulk& bulk, conform
   }
 }
 
+/// The reader of an upload fails.
+struct ReaderFailed : std::exception {};
+
+/// Gives the content of an upload, some bytes at a time.
+class Pieces : public std::streambuf {
+ public:
+  explicit Pieces(const conformance::Upload& upload) : upload_(upload) {}
+
+ private:
+  int_type underflow() override {
+    const std::size_t left = upload_.content().size() - at_;
+    if (left == 0) return upload_.reader_fails() ? throw ReaderFailed() : traits_type::eof();
+    const std::size_t size = std::min<std::size_t>(left, upload_.read_bytes());
+    char* const begin = const_cast<char*>(upload_.content().data()) + at_;
+    setg(begin, begin, begin + size);
+    at_ += size;
+    return traits_type::to_int_type(*begin);
+  }
+
+  const conformance::Upload& upload_;
+  std::size_t at_ = 0;
+};
+
+void Upload(const xlashape::Client& client, const conformance::Upload& upload, conformance::Response* response) {
+  xlashape::Uploaded uploaded;
+  if (upload.read_bytes() == 0) {
+    uploaded = client.UploadModule(upload.content());
+  } else {
+    Pieces pieces(upload);
+    std::istream from(&pieces);
+    from.exceptions(std::ios::badbit);
+    try {
+      uploaded = client.UploadModule(from, [response](std::int64_t sent) { response->add_progress(sent); });
+    } catch (const ReaderFailed&) {
+      response->set_reader_failed(true);
+      return;
+    }
+  }
+  response->set_sent(uploaded.sent);
+  Add(uploaded.module, response);
+}
+
 void Do(const conformance::Request& request, std::optional<xlashape::Client>* client, conformance::Response* response) {
   switch (request.action_case()) {
     case conformance::Request::kStart:
@@ -292,9 +337,7 @@ void Do(const conformance::Request& request, std::optional<xlashape::Client>* cl
       Evaluate(**client, request.evaluation(), response);
       return;
     case conformance::Request::kUpload: {
-      const xlashape::Uploaded uploaded = (*client)->UploadModule(request.upload().content());
-      response->set_sent(uploaded.sent);
-      Add(uploaded.module, response);
+      Upload(**client, request.upload(), response);
       return;
     }
     case conformance::Request::kPages:

@@ -33,7 +33,10 @@ Uploaded Send(const Calls& calls, v1::UploadModuleRequest part, const Progress& 
       part.Clear();
     }
   } catch (...) {
-    context.TryCancel();
+    // The server refuses this. A call that is cancelled can look to it like one whose module is complete.
+    part.Clear();
+    part.set_size_bytes(-1);
+    stream->WriteLast(part, grpc::WriteOptions());
     stream->Finish();
     throw;
   }

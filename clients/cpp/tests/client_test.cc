@@ -67,6 +67,7 @@ class Modules final : public v1::HloService::Service {
     std::string digest;
     content.clear();
     while (reader->Read(&part)) {
+      if (part.size_bytes() < 0) return {grpc::StatusCode::INVALID_ARGUMENT, "expected 0 or more"};
       if (content.empty()) digest = part.sha256();
       content += part.data();
     }

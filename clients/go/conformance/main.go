@@ -3,6 +3,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,6 +12,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"testing/iotest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -85,18 +87,51 @@ func (t *testee) do(request *testeepb.Request, response *testeepb.Response) erro
 	case *testeepb.Request_Evaluation:
 		return t.evaluate(ctx, action.Evaluation, response)
 	case *testeepb.Request_Upload:
-		module, sent, err := t.client.UploadModule(ctx, action.Upload.GetContent())
-		if err != nil {
-			return err
-		}
-		response.Sent = sent
-		return add(response, module)
+		return t.upload(ctx, action.Upload, response)
 	case *testeepb.Request_Pages:
 		return t.pages(ctx, action.Pages, response)
 	case *testeepb.Request_Bulk:
 		return t.bulk(ctx, action.Bulk, response)
 	}
 	return fmt.Errorf("unknown action %T", request.GetAction())
+}
+
+var errReader = errors.New("the reader failed")
+
+// upload stores a module, from a reader if that is asked for.
+func (t *testee) upload(ctx context.Context, upload *testeepb.Upload, response *testeepb.Response) error {
+	if upload.GetReadBytes() == 0 {
+		module, sent, err := t.client.UploadModule(ctx, upload.GetContent())
+		if err != nil {
+			return err
+		}
+		response.Sent = sent
+		return add(response, module)
+	}
+	var from io.Reader = &pieces{bytes.NewReader(upload.GetContent()), int(upload.GetReadBytes())}
+	if upload.GetReaderFails() {
+		from = io.MultiReader(from, iotest.ErrReader(errReader))
+	}
+	module, err := t.client.UploadModuleFrom(ctx, from, func(sent int64) { response.Progress = append(response.Progress, sent) })
+	if errors.Is(err, errReader) {
+		response.ReaderFailed = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	response.Sent = true
+	return add(response, module)
+}
+
+// pieces gives at most `most` bytes at a time.
+type pieces struct {
+	from io.Reader
+	most int
+}
+
+func (p *pieces) Read(to []byte) (int, error) {
+	return p.from.Read(to[:min(len(to), p.most)])
 }
 
 func (t *testee) start(start *testeepb.Start) error {

@@ -187,7 +187,14 @@ class Testee:
     def _upload(self, upload: Any, response: Any) -> None:
         client = self._connected
         client.called.clear()
-        module = client.upload_module(upload.content)
+        if upload.read_bytes:
+            try:
+                module = client.upload_module_from(_reader(upload), progress=response.progress.append)
+            except _ReaderError:
+                response.reader_failed = True
+                return
+        else:
+            module = client.upload_module(upload.content)
         response.sent = "UploadModule" in client.called or "PutModule" in client.called
         data = client.send("GetModule", v1.GetModuleRequest(name=module.name).SerializeToString(), None)
         response.answers.append(v1.GetModuleResponse.FromString(data).module.SerializeToString())
@@ -235,6 +242,17 @@ class Testee:
             indices, is_element = client.multi_indices(first.shape.text, numbers, order=orders[first.order])
             answer = v1.MultiIndexResponse(indices=indices.ravel().tolist(), is_element=is_element.tolist())
         response.answers.append(answer.SerializeToString())
+
+
+class _ReaderError(Exception):
+    """The reader of an upload failed."""
+
+
+def _reader(upload: Any) -> Iterator[bytes]:
+    for at in range(0, len(upload.content), upload.read_bytes):
+        yield upload.content[at : at + upload.read_bytes]
+    if upload.reader_fails:
+        raise _ReaderError
 
 
 def _kept_open(call: Any, over: threading.Event) -> Iterator[bytes]:

@@ -1,5 +1,3 @@
-use std::task::{ready, Poll};
-
 use futures_util::{future, stream};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -57,16 +55,22 @@ impl Client {
         mut progress: impl FnMut(u64),
     ) -> Result<Upload> {
         let (parts, mut taken) = mpsc::channel::<UploadModuleRequest>(1);
-        // An empty part ends the stream. Without one it stays open until the call is dropped: the server never takes a part of a module for the whole.
-        let requests = stream::poll_fn(move |context| match ready!(taken.poll_recv(context)) {
-            Some(part) => Poll::Ready(Some(part).filter(|part| !part.data.is_empty())),
-            None => Poll::Pending,
-        });
+        let end = UploadModuleRequest::default(); // the message that ends the stream
+        let requests = stream::poll_fn(move |context| taken.poll_recv(context).map(|part| part.filter(|part| *part != end)));
+        let mut failure = None;
         let reading = async {
             let mut sent = 0;
             loop {
                 let mut data = Vec::with_capacity(PART_BYTES);
-                (&mut from).take(PART_BYTES as u64).read_to_end(&mut data).await.map_err(Error::of_reader)?;
+                if let Err(error) = (&mut from).take(PART_BYTES as u64).read_to_end(&mut data).await {
+                    failure = Some(Error::of_reader(error));
+                    // The server refuses this. A call that is dropped can look to it like one whose module is complete.
+                    let refused = UploadModuleRequest { size_bytes: -1, ..Default::default() };
+                    for last in [refused, UploadModuleRequest::default()] {
+                        let _ = parts.send(last).await;
+                    }
+                    return Ok(());
+                }
                 let count = data.len() as u64;
                 let is_taken = parts.send(UploadModuleRequest { data, ..Default::default() }).await.is_ok();
                 if !is_taken || count == 0 {
@@ -79,8 +83,11 @@ impl Client {
         let deadline = self.stream_deadline();
         let request = self.stream_request(requests);
         let call = async { Ok(within(deadline, async { self.modules().upload_module(request).await }).await?) };
-        let (answer, ()) = future::try_join(call, reading).await?;
-        Ok(Upload { module: present(answer.into_inner().module)?, sent: true })
+        let outcome = future::try_join(call, reading).await;
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        Ok(Upload { module: present(outcome?.0.into_inner().module)?, sent: true })
     }
 
     /// The content of a stored module, as it was uploaded.

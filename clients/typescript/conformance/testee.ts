@@ -45,7 +45,26 @@ async function act({ action }: Request, response: Response): Promise<void> {
     case "evaluation":
       return evaluate(action.value, response);
     case "upload": {
-      const { module, sent } = await client!.uploadModule(action.value.content);
+      const failure = new Error("the reader failed");
+      const { content, readBytes } = action.value;
+      const pieces = async function* () {
+        for (let at = 0; at < content.length; at += readBytes) {
+          yield await Promise.resolve(content.subarray(at, at + readBytes));
+        }
+        if (action.value.readerFails) {
+          throw failure;
+        }
+      };
+      const upload = readBytes === 0 ? client!.uploadModule(content)
+        : client!.uploadModuleFrom(pieces(), { onProgress: (told) => response.progress.push(BigInt(told)) });
+      const done = await upload.catch((error: unknown) => {
+        response.readerFailed = error === failure;
+        return response.readerFailed ? undefined : Promise.reject(error as Error);
+      });
+      if (done === undefined) {
+        return;
+      }
+      const { module, sent } = done;
       response.sent = sent;
       response.answers.push(toBinary(schema.ModuleSchema, module));
       return;

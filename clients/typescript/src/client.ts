@@ -4,12 +4,15 @@ import type { Transport } from "@connectrpc/connect";
 
 import { present } from "./answers.js";
 import { type CallOptions, pause } from "./calls.js";
-import { Code, XlashapeError } from "./errors.js";
+import { Code, mistake, XlashapeError } from "./errors.js";
 import type { Module } from "./gen/xlashape/v1/hlo_service_pb.js";
 import { ClientMethods } from "./methods.js";
 
 /** The bytes of a part of a module that is sent in several messages. */
 const PART_BYTES = 1 << 20;
+
+/** The bytes of a message that a server takes by default. */
+const MESSAGE_BYTES = 64 << 20;
 
 /** A module on the server. */
 export interface Uploaded {
@@ -25,6 +28,11 @@ export type ModuleSource = AsyncIterable<Uint8Array> | ReadableStream<Uint8Array
 export interface UploadOptions extends CallOptions {
   /** Is told how many bytes were sent, after each part. */
   onProgress?: (sent: number) => void;
+  /**
+   * The bytes that a module may have which is held as a whole, over Connect and gRPC-Web. Default: 64 MiB, what a server takes in one message unless it is told
+   * otherwise.
+   */
+  maxBytes?: number;
 }
 
 /**
@@ -95,26 +103,34 @@ export class Client extends ClientMethods {
 
   /**
    * Stores a module that is sent while it is read, in parts of at most 1 MiB, whether or not the server has it. An error of the source ends the call,
-   * stores nothing, and is what the promise rejects with. Over Connect and gRPC-Web, which have no streams of requests, the module is sent in one message
-   * when all of it was read.
+   * stores nothing, and is what the promise rejects with.
+   *
+   * Browsers cannot send streams, and servers take none over Connect and gRPC-Web: there the module is sent in one message when all of it was read, and one
+   * of more than `maxBytes` is not read to its end.
    */
-  async uploadModuleFrom(source: ModuleSource, { onProgress, ...options }: UploadOptions = {}): Promise<Uploaded> {
+  async uploadModuleFrom(source: ModuleSource, { onProgress, maxBytes = MESSAGE_BYTES, ...options }: UploadOptions = {}): Promise<Uploaded> {
     if (!this.hasRequestStreams) {
-      const data = await joined(chunks(source));
+      const data = await joined(bounded(chunks(source), maxBytes));
       const { module } = await this.modules.putModule({ data }, options);
       onProgress?.(data.length);
       return { module: present(module), sent: true };
     }
     let failure: { error: unknown } | undefined;
+    const parts = messages(chunks(source), {}, onProgress);
+    const next = () => parts.next().catch((error: unknown) => {
+      failure = { error };
+      return { done: false, value: { sizeBytes: -1n } }; // the server refuses this; a call that is aborted can look to it like one whose module is complete
+    });
     const watched = async function* () {
       try {
-        yield* chunks(source);
-      } catch (error) {
-        failure = { error };
-        throw error;
+        for (let part = await next(); !part.done; part = await next()) {
+          yield part.value; // where the transport throws the error of a call that has ended
+        }
+      } finally {
+        await parts.return(undefined);
       }
     };
-    const request = messages(watched(), {}, onProgress);
+    const request = watched();
     try {
       const { module } = await this.modules.uploadModule(request, options);
       return { module: present(module), sent: true };
@@ -175,6 +191,17 @@ async function* chunks(source: ModuleSource): AsyncGenerator<Uint8Array> {
     }
   } finally {
     await reader.cancel();
+  }
+}
+
+async function* bounded(chunks: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array> {
+  let size = 0;
+  for await (const chunk of chunks) {
+    size += chunk.length;
+    if (size > maxBytes) {
+      throw mistake("LIMIT_EXCEEDED", "data", `expected at most ${maxBytes} bytes in one message, found more`, Code.ResourceExhausted);
+    }
+    yield chunk;
   }
 }
 

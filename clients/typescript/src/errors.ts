@@ -75,8 +75,8 @@ function nameOf(code: Code): string {
 }
 
 /** An error that the client finds by itself. */
-export function mistake(reason: string, field: string, rawMessage: string): XlashapeError {
-  return new XlashapeError({ code: Code.InvalidArgument, reason, field, rawMessage });
+export function mistake(reason: string, field: string, rawMessage: string, code = Code.InvalidArgument): XlashapeError {
+  return new XlashapeError({ code, reason, field, rawMessage });
 }
 
 /** The error of a call. `signal` is the caller's own; `isOver` says whether the time of the call has passed. */

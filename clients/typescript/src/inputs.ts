@@ -44,12 +44,12 @@ export function shapeInput(shape: ShapeLike): ShapeInput {
 /** @internal */
 export function moduleInput(module: ModuleLike): ModuleInput {
   for (const form of ["name", "text", "serialized"] as const) {
-    const value: unknown = (module as Partial<Record<typeof form, unknown>>)[form];
+    const value: unknown = (module as Partial<Record<typeof form, unknown>> | undefined)?.[form];
     if (value !== undefined) {
       return create(ModuleInputSchema, { source: { case: form, value } as ModuleInput["source"] });
     }
   }
-  throw mistake("INVALID_ARGUMENT", "module", "a module is missing: expected name, text or serialized");
+  throw mistake("INVALID_ARGUMENT", "module", "expected { module: … } with name, text or serialized");
 }
 
 /** @internal */

@@ -100,8 +100,8 @@ class Cases:
         answer = message_class(method_of(unary).output_type.full_name).FromString(data)
         self.add(name, bulk={"rpc": rpc, "request": request, "numbers": numbers}, **_kept([answer]))
 
-    def upload(self, name: str, module: str, *, stored: list[str]) -> None:
-        """Adds a case of an upload with the client's upload function."""
+    def upload(self, name: str, module: str, *, stored: list[str], read_bytes: int = 0) -> None:
+        """Adds a case of an upload with the client's upload function; with `read_bytes`, from a reader."""
         request = {"name": modules.resource_name(module)}
         [data] = self._answers("HloService/GetModule", [request], [module])
         found = v1.GetModuleResponse.FromString(data).module
@@ -110,8 +110,9 @@ class Cases:
         self.add(
             name,
             stored=stored,
-            upload={"content": f"${module}"},
-            sent=module not in stored,
+            upload={"content": f"${module}", **({"read_bytes": read_bytes} if read_bytes else {})},
+            sent=module not in stored or read_bytes > 0,
+            **({"progress": len(modules.content(module))} if read_bytes else {}),
             ignore=["create_time", "expire_time"],
             **_kept([found]),
         )

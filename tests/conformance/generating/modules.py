@@ -56,6 +56,13 @@ def modules() -> Cases:
     for name in ("attention", "fused", "text"):
         cases.upload(f"known_first/{name}", name, stored=[])
         cases.upload(f"known_first/{name}_again", name, stored=[name])
+    cases.upload("from_a_reader/small", "text", stored=[], read_bytes=100)
+    cases.upload("from_a_reader/large", "large", stored=[], read_bytes=1_000_003)
+    cases.upload("from_a_reader/again", "large", stored=["large"], read_bytes=4 << 20)
+    for i in range(10):  # a call that is cancelled looks to a server like one that is complete, now and then
+        failing = {"content": "$two_parts", "read_bytes": 1 << 20, "reader_fails": True}
+        cases.add(f"from_a_reader/fails/{i}", stored=[], upload=failing, failed=True)
+        cases.call(f"from_a_reader/failed_is_not_stored/{i}", get, {"name": "$name:two_parts"})
 
     listing, sizes = "HloService/ListInstructions", "HloService/ByteSizes"
     fused = {"module": {"name": "$name:fused"}}

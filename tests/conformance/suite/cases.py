@@ -5,7 +5,7 @@
                 testee.proto, and "token": "right" or "wrong"
     evaluation  {"map": TEXT, "form": "message" or "text", "points": [[…], …], "batch": true}
                 or {"map": {…}}, a map as a message in JSON, for maps that text cannot express
-    upload      {"content": "$attention"}
+    upload      {"content": "$attention"}, with "read_bytes" and "reader_fails" as Upload in testee.proto
     pages       {"rpc": …, "request": MESSAGE}
     bulk        {"rpc": …, "request": MESSAGE, "numbers": {"count": 1000000, "modulus": 4096}}: the numbers are i * 7919 mod modulus, or, with "moduli",
                 rows of numbers, number j of row i being i * 7919 mod moduli[j]
@@ -23,6 +23,8 @@
     answers     the messages that come back; `digest` instead of it for long ones: the SHA-256 of `protocol.delimited` of them
     results     of an evaluation: for each point the values, or null outside the domain
     sent        of an upload: whether the content is sent
+    progress    of an upload from a reader: the bytes of the whole, which the last call of progress tells
+    failed      true if the error of the reader is what comes back
     error       the parts of the error that are compared: code (its name), reason, field, line, column, message, details
     within_ms   how long the testee may take: far more than a client needs, and far less than it would wait in vain
     ignore      fields of the answers that change from run to run
@@ -57,6 +59,7 @@ TOKENS = {"right": _TOKEN, "wrong": _TOKEN[::-1], "none": ""}
 """The tokens of cases: the one that the server of "token/…" knows, and others."""
 
 _FOLDER = Path(__file__).resolve().parents[1] / "cases"
+_PART_BYTES = 1 << 20  # the most of a module that a client sends in one message of a stream
 _ITEMS = {"HloService/ListInstructions": v1.Instruction, "HloService/ByteSizes": v1.InstructionSize}
 _UNARY = {
     "ShapeService/LinearIndices": v1.LinearIndexResponse,
@@ -116,6 +119,8 @@ class Case(NamedTuple):
 
     def _upload(self, given: dict[str, Any], upload: Any) -> None:
         upload.content = modules.content(given["content"][1:])
+        upload.read_bytes = given.get("read_bytes", 0)
+        upload.reader_fails = given.get("reader_fails", False)
 
     def _pages(self, given: dict[str, Any], pages: Any) -> None:
         kind = message_class(method_of(given["rpc"]).input_type.full_name)
@@ -128,13 +133,15 @@ class Case(NamedTuple):
         bulk.request = message_of(kind, given["request"]).SerializeToString()
         bulk.numbers.extend(numbers_of(given["numbers"]).tolist())
 
-    def problems(self, response: Any) -> list[str]:
-        """A description of the mistake in a response of the testee; None if the response is right."""
+    def problems(self, response: Any, transport: str) -> list[str]:
+        """What is wrong with a response of the testee: nothing if the response is right."""
         if response.failure:
             return [f"the testee failed: {response.failure}"]
         if response.unsupported:
             return [f"unsupported: {response.unsupported}"]
-        found = list(self._wrong_error(response))
+        found = [*self._wrong_error(response), *self._wrong_reading(response, transport)]
+        if "failed" in self.data:
+            return found
         # A stream may have answers before its error; without an error, all answers must be there.
         if "error" not in self.data and not found:
             found += self._wrong_answers(response)
@@ -159,6 +166,15 @@ class Case(NamedTuple):
                 found = dict(found)
             if found != value:
                 yield f"error.{name}: expected {value!r}, found {found!r}"
+
+    def _wrong_reading(self, response: Any, transport: str) -> Iterator[str]:
+        if response.reader_failed != self.data.get("failed", False):
+            yield f"the error of the reader came {'' if response.reader_failed else 'not '}back"
+        if "progress" in self.data and not response.HasField("error"):
+            told, size = list(response.progress), self.data["progress"]
+            least = -(-size // _PART_BYTES) if transport == "grpc" else 1  # Connect and gRPC-Web send one message
+            if told != sorted(set(told)) or told[-1:] != [size] or len(told) < least:
+                yield f"expected progress in at least {least} steps to {size}, found {told}"
 
     def _wrong_answers(self, response: Any) -> Iterator[str]:
         kind = response_class_of(self)

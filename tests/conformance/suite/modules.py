@@ -41,7 +41,20 @@ ENTRY main {
 }
 """
 
-CONTENTS = ("attention", "convnet", "fused", "loops", "text")
+CONTENTS = ("attention", "convnet", "fused", "large", "loops", "text", "two_parts")
+
+_SIZES = {"large": 2_600_000, "two_parts": 2 << 20}  # bytes; clients send parts of 1 MiB
+
+
+def _filled(size: int) -> bytes:
+    """A module of `size` bytes."""
+    from xlashape.hlo import HloModule
+
+    proto = HloModule.parse(_FUSED).proto
+    metadata = proto.computations[0].instructions[0].metadata
+    metadata.op_name = "x" * (size - proto.ByteSize())
+    metadata.op_name = metadata.op_name[proto.ByteSize() - size :]  # the lengths before it take bytes too
+    return proto.SerializeToString(deterministic=True)
 
 
 @cache
@@ -55,6 +68,8 @@ def content(name: str) -> bytes:
         from xlashape.hlo import HloModule
 
         return HloModule.parse(_FUSED).proto.SerializeToString(deterministic=True)
+    if name in _SIZES:
+        return _filled(_SIZES[name])
     return gzip.decompress((_ROOT / "tests" / "vectors" / "hlo" / f"{name}.before.hlo.pb.gz").read_bytes())
 
 

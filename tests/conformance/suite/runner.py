@@ -110,7 +110,7 @@ def _problems(driven: Testee, case: Case, servers: Servers) -> list[str]:
     if "stored" in case.data:
         servers.make_stored(case.data["stored"])
     began = time.monotonic()
-    problems = case.problems(driven.ask(case.request(), _CASE_SECONDS))
+    problems = case.problems(driven.ask(case.request(), _CASE_SECONDS), servers.transport)
     took_ms = 1000 * (time.monotonic() - began)
     if took_ms > case.data.get("within_ms", took_ms):
         problems.append(f"it took {took_ms:.0f} ms, more than {case.data['within_ms']}")

@@ -41,7 +41,7 @@ class Servers:
     """The servers of one language and transport, started when they are first needed. Use it in a `with` block."""
 
     def __init__(self, transport: str) -> None:
-        self._transport = transport
+        self.transport = transport
         self._open = ExitStack()
         self._starts: dict[str, Any] = {}
         self._stored: Stored | None = None
@@ -58,7 +58,7 @@ class Servers:
         """The Request that connects a testee to the server, or the servers, that `which` names: `cases` says which
         there are."""
         if which not in self._starts:
-            start = testee.Start(transport=TRANSPORTS[self._transport])
+            start = testee.Start(transport=TRANSPORTS[self.transport])
             kind, _, variant = which.partition("/")
             made = getattr(self, f"_{kind or 'ordinary'}")
             made(start, variant) if variant else made(start)
@@ -73,11 +73,11 @@ class Servers:
 
     def _ordinary(self, start: Any) -> None:
         settings = SETTINGS | {"address": "127.0.0.1:0", "workers": 1}
-        if self._transport != "grpc":
+        if self.transport != "grpc":
             settings[str(http_setting())] = "127.0.0.1:0"
         server: Any = self._open.enter_context(Server(Config(**settings)))
         self._stored = self._open.enter_context(closing(Stored(server.address)))
-        start.address = server.address if self._transport == "grpc" else server.http_address
+        start.address = server.address if self.transport == "grpc" else server.http_address
 
     def _none(self, start: Any) -> None:
         # Bound and not listening: no other process gets the port.
@@ -120,10 +120,10 @@ class Servers:
         digest = hashlib.sha256(TOKENS["right"].encode()).hexdigest()
         path.write_text(f'[[token]]\nname = "ann"\nsha256 = "{digest}"\naccess = "write"\n')
         settings = SETTINGS | {"address": "127.0.0.1:0", "workers": 1, "auth": str(path)}
-        if self._transport != "grpc":
+        if self.transport != "grpc":
             settings[str(http_setting())] = "127.0.0.1:0"
         server: Any = self._open.enter_context(Server(Config(**settings)))
-        start.address = server.address if self._transport == "grpc" else server.http_address
+        start.address = server.address if self.transport == "grpc" else server.http_address
         start.token = TOKENS.get(variant, TOKENS["right"])
 
     def _dead_and_alive(self, start: Any) -> None:

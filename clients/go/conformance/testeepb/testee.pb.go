@@ -567,11 +567,16 @@ func (*Evaluation_Message) isEvaluation_Map() {}
 
 func (*Evaluation_Text) isEvaluation_Map() {}
 
-// A module to upload with the function that does not send a module which the server has.
+// A module to upload.
 type Upload struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// HLO text, or a serialized xla.HloModuleProto or xla.HloProto.
-	Content       []byte `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
+	Content []byte `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
+	// If not 0: with the function that sends a module while it is read, from a reader that gives so many bytes at a time. If 0: with the function that does
+	// not send a module which the server has.
+	ReadBytes uint32 `protobuf:"varint,2,opt,name=read_bytes,json=readBytes,proto3" json:"read_bytes,omitempty"`
+	// Whether the reader fails when all of the content was read, in place of its end.
+	ReaderFails   bool `protobuf:"varint,3,opt,name=reader_fails,json=readerFails,proto3" json:"reader_fails,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -611,6 +616,20 @@ func (x *Upload) GetContent() []byte {
 		return x.Content
 	}
 	return nil
+}
+
+func (x *Upload) GetReadBytes() uint32 {
+	if x != nil {
+		return x.ReadBytes
+	}
+	return 0
+}
+
+func (x *Upload) GetReaderFails() bool {
+	if x != nil {
+		return x.ReaderFails
+	}
+	return false
 }
 
 // A list to fetch.
@@ -750,7 +769,11 @@ type Response struct {
 	// belongs into known_failing/LANGUAGE.txt with that reason.
 	Unsupported string `protobuf:"bytes,4,opt,name=unsupported,proto3" json:"unsupported,omitempty"`
 	// What went wrong in the testee.
-	Failure       string `protobuf:"bytes,5,opt,name=failure,proto3" json:"failure,omitempty"`
+	Failure string `protobuf:"bytes,5,opt,name=failure,proto3" json:"failure,omitempty"`
+	// Of an upload from a reader: how many bytes were sent, each time that the client told it.
+	Progress []int64 `protobuf:"varint,6,rep,packed,name=progress,proto3" json:"progress,omitempty"`
+	// Of an upload from a reader: whether the client's user got the error of the reader.
+	ReaderFailed  bool `protobuf:"varint,7,opt,name=reader_failed,json=readerFailed,proto3" json:"reader_failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -818,6 +841,20 @@ func (x *Response) GetFailure() string {
 		return x.Failure
 	}
 	return ""
+}
+
+func (x *Response) GetProgress() []int64 {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+func (x *Response) GetReaderFailed() bool {
+	if x != nil {
+		return x.ReaderFailed
+	}
+	return false
 }
 
 // An error as the client gives it to its user. A client takes all but the code out of the google.rpc.ErrorInfo of the status's details, domain "xlashape".
@@ -962,22 +999,27 @@ const file_testee_proto_rawDesc = "" +
 	"\x06points\x18\x03 \x03(\x10R\x06points\x12\x14\n" +
 	"\x05count\x18\x04 \x01(\rR\x05count\x12\x14\n" +
 	"\x05batch\x18\x05 \x01(\bR\x05batchB\x05\n" +
-	"\x03map\"\"\n" +
+	"\x03map\"d\n" +
 	"\x06Upload\x12\x18\n" +
-	"\acontent\x18\x01 \x01(\fR\acontent\"3\n" +
+	"\acontent\x18\x01 \x01(\fR\acontent\x12\x1d\n" +
+	"\n" +
+	"read_bytes\x18\x02 \x01(\rR\treadBytes\x12!\n" +
+	"\freader_fails\x18\x03 \x01(\bR\vreaderFails\"3\n" +
 	"\x05Pages\x12\x10\n" +
 	"\x03rpc\x18\x01 \x01(\tR\x03rpc\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\fR\arequest\"L\n" +
 	"\x04Bulk\x12\x10\n" +
 	"\x03rpc\x18\x01 \x01(\tR\x03rpc\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\fR\arequest\x12\x18\n" +
-	"\anumbers\x18\x03 \x03(\x10R\anumbers\"\xa7\x01\n" +
+	"\anumbers\x18\x03 \x03(\x10R\anumbers\"\xe8\x01\n" +
 	"\bResponse\x12\x18\n" +
 	"\aanswers\x18\x01 \x03(\fR\aanswers\x121\n" +
 	"\x05error\x18\x02 \x01(\v2\x1b.xlashape.conformance.ErrorR\x05error\x12\x12\n" +
 	"\x04sent\x18\x03 \x01(\bR\x04sent\x12 \n" +
 	"\vunsupported\x18\x04 \x01(\tR\vunsupported\x12\x18\n" +
-	"\afailure\x18\x05 \x01(\tR\afailure\"\x8f\x02\n" +
+	"\afailure\x18\x05 \x01(\tR\afailure\x12\x1a\n" +
+	"\bprogress\x18\x06 \x03(\x03R\bprogress\x12#\n" +
+	"\rreader_failed\x18\a \x01(\bR\freaderFailed\"\x8f\x02\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +

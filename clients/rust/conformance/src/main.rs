@@ -1,5 +1,6 @@
 //! The testee of the Rust client: it does what `tests/conformance/run.py` asks, and tells how it ended.
 
+use std::error::Error as _;
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -123,7 +124,21 @@ async fn act(
         }
         Action::Evaluation(evaluation) => evaluate(client, evaluation, response).await,
         Action::Upload(upload) => {
-            let upload = client.upload_module(&upload.content).await?;
+            let upload = if upload.read_bytes == 0 {
+                client.upload_module(&upload.content).await?
+            } else {
+                let fails = upload.reader_fails.then(|| Err(std::io::Error::other("the reader failed")));
+                let pieces: Vec<_> = upload.content.chunks(upload.read_bytes as usize).map(Ok).collect();
+                let from = tokio_util::io::StreamReader::new(futures_util::stream::iter(pieces.into_iter().chain(fails)));
+                let progress = &mut response.progress;
+                match client.upload_module_from(from, |sent| progress.push(sent as i64)).await {
+                    Err(error) if error.source().is_some_and(|cause| cause.is::<std::io::Error>()) => {
+                        response.reader_failed = true;
+                        return Ok(());
+                    }
+                    outcome => outcome?,
+                }
+            };
             response.sent = upload.sent;
             response.answers.push(upload.module.encode_to_vec());
             Ok(())

@@ -20,7 +20,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file testee.proto.
  */
 export const file_testee: GenFile = /*@__PURE__*/
-  fileDesc("Cgx0ZXN0ZWUucHJvdG8SFHhsYXNoYXBlLmNvbmZvcm1hbmNlIr0CCgdSZXF1ZXN0EgwKBG5hbWUYASABKAkSLAoFc3RhcnQYAiABKAsyGy54bGFzaGFwZS5jb25mb3JtYW5jZS5TdGFydEgAEioKBGNhbGwYAyABKAsyGi54bGFzaGFwZS5jb25mb3JtYW5jZS5DYWxsSAASNgoKZXZhbHVhdGlvbhgEIAEoCzIgLnhsYXNoYXBlLmNvbmZvcm1hbmNlLkV2YWx1YXRpb25IABIuCgZ1cGxvYWQYBSABKAsyHC54bGFzaGFwZS5jb25mb3JtYW5jZS5VcGxvYWRIABIsCgVwYWdlcxgGIAEoCzIbLnhsYXNoYXBlLmNvbmZvcm1hbmNlLlBhZ2VzSAASKgoEYnVsaxgHIAEoCzIaLnhsYXNoYXBlLmNvbmZvcm1hbmNlLkJ1bGtIAEIICgZhY3Rpb24ivgEKBVN0YXJ0Eg8KB2FkZHJlc3MYASABKAkSMgoJdHJhbnNwb3J0GAIgASgOMh8ueGxhc2hhcGUuY29uZm9ybWFuY2UuVHJhbnNwb3J0EhkKEXJvb3RfY2VydGlmaWNhdGVzGAMgASgMEg0KBXRva2VuGAQgASgJEhoKEmNsaWVudF9jZXJ0aWZpY2F0ZRgFIAEoDBISCgpjbGllbnRfa2V5GAYgASgMEhYKDm1vcmVfYWRkcmVzc2VzGAcgAygJIogBCgRDYWxsEgsKA3JwYxgBIAEoCRIQCghyZXF1ZXN0cxgCIAMoDBISCgp0aW1lb3V0X21zGAMgASgDEhEKCWtlZXBfb3BlbhgEIAEoCBISCgpzdG9wX2FmdGVyGAUgASgNEhcKD2NhbmNlbF9hZnRlcl9tcxgGIAEoAxINCgV0b2tlbhgHIAEoCSJkCgpFdmFsdWF0aW9uEhEKB21lc3NhZ2UYASABKAxIABIOCgR0ZXh0GAIgASgJSAASDgoGcG9pbnRzGAMgAygQEg0KBWNvdW50GAQgASgNEg0KBWJhdGNoGAUgASgIQgUKA21hcCIZCgZVcGxvYWQSDwoHY29udGVudBgBIAEoDCIlCgVQYWdlcxILCgNycGMYASABKAkSDwoHcmVxdWVzdBgCIAEoDCI1CgRCdWxrEgsKA3JwYxgBIAEoCRIPCgdyZXF1ZXN0GAIgASgMEg8KB251bWJlcnMYAyADKBAiewoIUmVzcG9uc2USDwoHYW5zd2VycxgBIAMoDBIqCgVlcnJvchgCIAEoCzIbLnhsYXNoYXBlLmNvbmZvcm1hbmNlLkVycm9yEgwKBHNlbnQYAyABKAgSEwoLdW5zdXBwb3J0ZWQYBCABKAkSDwoHZmFpbHVyZRgFIAEoCSLOAQoFRXJyb3ISDAoEY29kZRgBIAEoBRIOCgZyZWFzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCRINCgVmaWVsZBgEIAEoCRIMCgRsaW5lGAUgASgFEg4KBmNvbHVtbhgGIAEoBRI5CgdkZXRhaWxzGAcgAygLMigueGxhc2hhcGUuY29uZm9ybWFuY2UuRXJyb3IuRGV0YWlsc0VudHJ5Gi4KDERldGFpbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBKmkKCVRyYW5zcG9ydBIZChVUUkFOU1BPUlRfVU5TUEVDSUZJRUQQABISCg5UUkFOU1BPUlRfR1JQQxABEhUKEVRSQU5TUE9SVF9DT05ORUNUEAISFgoSVFJBTlNQT1JUX0dSUENfV0VCEANCjQEKHmlvLmdpdGh1Yi54bGFzaGFwZS5jb25mb3JtYW5jZUILVGVzdGVlUHJvdG9QAVpFZ2l0aHViLmNvbS94bGFzaGFwZS94bGFzaGFwZS9jbGllbnRzL2dvL2NvbmZvcm1hbmNlL3Rlc3RlZXBiO3Rlc3RlZXBiqgIUWGxhc2hhcGUuQ29uZm9ybWFuY2ViBnByb3RvMw");
+  fileDesc("Cgx0ZXN0ZWUucHJvdG8SFHhsYXNoYXBlLmNvbmZvcm1hbmNlIr0CCgdSZXF1ZXN0EgwKBG5hbWUYASABKAkSLAoFc3RhcnQYAiABKAsyGy54bGFzaGFwZS5jb25mb3JtYW5jZS5TdGFydEgAEioKBGNhbGwYAyABKAsyGi54bGFzaGFwZS5jb25mb3JtYW5jZS5DYWxsSAASNgoKZXZhbHVhdGlvbhgEIAEoCzIgLnhsYXNoYXBlLmNvbmZvcm1hbmNlLkV2YWx1YXRpb25IABIuCgZ1cGxvYWQYBSABKAsyHC54bGFzaGFwZS5jb25mb3JtYW5jZS5VcGxvYWRIABIsCgVwYWdlcxgGIAEoCzIbLnhsYXNoYXBlLmNvbmZvcm1hbmNlLlBhZ2VzSAASKgoEYnVsaxgHIAEoCzIaLnhsYXNoYXBlLmNvbmZvcm1hbmNlLkJ1bGtIAEIICgZhY3Rpb24ivgEKBVN0YXJ0Eg8KB2FkZHJlc3MYASABKAkSMgoJdHJhbnNwb3J0GAIgASgOMh8ueGxhc2hhcGUuY29uZm9ybWFuY2UuVHJhbnNwb3J0EhkKEXJvb3RfY2VydGlmaWNhdGVzGAMgASgMEg0KBXRva2VuGAQgASgJEhoKEmNsaWVudF9jZXJ0aWZpY2F0ZRgFIAEoDBISCgpjbGllbnRfa2V5GAYgASgMEhYKDm1vcmVfYWRkcmVzc2VzGAcgAygJIogBCgRDYWxsEgsKA3JwYxgBIAEoCRIQCghyZXF1ZXN0cxgCIAMoDBISCgp0aW1lb3V0X21zGAMgASgDEhEKCWtlZXBfb3BlbhgEIAEoCBISCgpzdG9wX2FmdGVyGAUgASgNEhcKD2NhbmNlbF9hZnRlcl9tcxgGIAEoAxINCgV0b2tlbhgHIAEoCSJkCgpFdmFsdWF0aW9uEhEKB21lc3NhZ2UYASABKAxIABIOCgR0ZXh0GAIgASgJSAASDgoGcG9pbnRzGAMgAygQEg0KBWNvdW50GAQgASgNEg0KBWJhdGNoGAUgASgIQgUKA21hcCJDCgZVcGxvYWQSDwoHY29udGVudBgBIAEoDBISCgpyZWFkX2J5dGVzGAIgASgNEhQKDHJlYWRlcl9mYWlscxgDIAEoCCIlCgVQYWdlcxILCgNycGMYASABKAkSDwoHcmVxdWVzdBgCIAEoDCI1CgRCdWxrEgsKA3JwYxgBIAEoCRIPCgdyZXF1ZXN0GAIgASgMEg8KB251bWJlcnMYAyADKBAipAEKCFJlc3BvbnNlEg8KB2Fuc3dlcnMYASADKAwSKgoFZXJyb3IYAiABKAsyGy54bGFzaGFwZS5jb25mb3JtYW5jZS5FcnJvchIMCgRzZW50GAMgASgIEhMKC3Vuc3VwcG9ydGVkGAQgASgJEg8KB2ZhaWx1cmUYBSABKAkSEAoIcHJvZ3Jlc3MYBiADKAMSFQoNcmVhZGVyX2ZhaWxlZBgHIAEoCCLOAQoFRXJyb3ISDAoEY29kZRgBIAEoBRIOCgZyZWFzb24YAiABKAkSDwoHbWVzc2FnZRgDIAEoCRINCgVmaWVsZBgEIAEoCRIMCgRsaW5lGAUgASgFEg4KBmNvbHVtbhgGIAEoBRI5CgdkZXRhaWxzGAcgAygLMigueGxhc2hhcGUuY29uZm9ybWFuY2UuRXJyb3IuRGV0YWlsc0VudHJ5Gi4KDERldGFpbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBKmkKCVRyYW5zcG9ydBIZChVUUkFOU1BPUlRfVU5TUEVDSUZJRUQQABISCg5UUkFOU1BPUlRfR1JQQxABEhUKEVRSQU5TUE9SVF9DT05ORUNUEAISFgoSVFJBTlNQT1JUX0dSUENfV0VCEANCjQEKHmlvLmdpdGh1Yi54bGFzaGFwZS5jb25mb3JtYW5jZUILVGVzdGVlUHJvdG9QAVpFZ2l0aHViLmNvbS94bGFzaGFwZS94bGFzaGFwZS9jbGllbnRzL2dvL2NvbmZvcm1hbmNlL3Rlc3RlZXBiO3Rlc3RlZXBiqgIUWGxhc2hhcGUuQ29uZm9ybWFuY2ViBnByb3RvMw");
 
 /**
  * What the testee is to do.
@@ -284,7 +284,7 @@ export const EvaluationSchema: GenMessage<Evaluation> = /*@__PURE__*/
   messageDesc(file_testee, 3);
 
 /**
- * A module to upload with the function that does not send a module which the server has.
+ * A module to upload.
  *
  * @generated from message xlashape.conformance.Upload
  */
@@ -295,6 +295,21 @@ export type Upload = Message<"xlashape.conformance.Upload"> & {
    * @generated from field: bytes content = 1;
    */
   content: Uint8Array;
+
+  /**
+   * If not 0: with the function that sends a module while it is read, from a reader that gives so many bytes at a time. If 0: with the function that does
+   * not send a module which the server has.
+   *
+   * @generated from field: uint32 read_bytes = 2;
+   */
+  readBytes: number;
+
+  /**
+   * Whether the reader fails when all of the content was read, in place of its end.
+   *
+   * @generated from field: bool reader_fails = 3;
+   */
+  readerFails: boolean;
 };
 
 /**
@@ -413,6 +428,20 @@ export type Response = Message<"xlashape.conformance.Response"> & {
    * @generated from field: string failure = 5;
    */
   failure: string;
+
+  /**
+   * Of an upload from a reader: how many bytes were sent, each time that the client told it.
+   *
+   * @generated from field: repeated int64 progress = 6;
+   */
+  progress: bigint[];
+
+  /**
+   * Of an upload from a reader: whether the client's user got the error of the reader.
+   *
+   * @generated from field: bool reader_failed = 7;
+   */
+  readerFailed: boolean;
 };
 
 /**

@@ -1,6 +1,5 @@
 package io.github.xlashape;
 
-import com.google.protobuf.ByteString;
 import com.google.protobuf.UnsafeByteOperations;
 import io.github.xlashape.v1.GetModuleRequest;
 import io.github.xlashape.v1.HloServiceGrpc;
@@ -17,8 +16,9 @@ import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
 import java.util.Iterator;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongConsumer;
-import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The calls of {@link XlashapeClient} that have one answer, without waiting for it. A future that fails has an {@link XlashapeException}. Cancelling a
@@ -57,33 +57,41 @@ public final class AsyncXlashapeClient extends AsyncClientMethods {
   }
 
   private CompletableFuture<Upload> send(InputStream from, UploadModuleRequest first, LongConsumer progress) {
-    Iterator<ByteString> parts = Stream.generate(() -> part(from)).takeWhile(part -> !part.isEmpty()).iterator();
-    Iterator<UploadModuleRequest> requests = new Iterator<>() {
+    AtomicReference<@Nullable Throwable> failure = new AtomicReference<>();
+    Iterator<UploadModuleRequest> parts = new Iterator<>() {
+      private final UploadModuleRequest.Builder part = first.toBuilder();
       private long sent;
 
       @Override
       public boolean hasNext() {
-        return parts.hasNext();
+        if (failure.get() != null) {
+          return false;
+        }
+        try {
+          part.setData(UnsafeByteOperations.unsafeWrap(from.readNBytes(PART_BYTES)));
+          sent += part.getData().size();
+          if (!part.getData().isEmpty()) {
+            progress.accept(sent);
+          }
+          return !part.getData().isEmpty();
+        } catch (IOException | RuntimeException | Error e) {
+          failure.set(e instanceof IOException reading ? new UncheckedIOException(reading) : e);
+          part.setSizeBytes(-1); // the server refuses this; a call that is cancelled can look to it like one whose module is complete
+          return true;
+        }
       }
 
       @Override
       public UploadModuleRequest next() {
-        UploadModuleRequest.Builder request = sent == 0 ? first.toBuilder() : UploadModuleRequest.newBuilder();
-        request.setData(parts.next());
-        sent += request.getData().size();
-        progress.accept(sent);
-        return request.build();
+        UploadModuleRequest request = part.build();
+        part.clear();
+        return request;
       }
     };
-    return calls.exchange(HloServiceGrpc.getUploadModuleMethod(), requests, answers -> new Upload(Calls.only(answers).getModule(), true));
-  }
-
-  private static ByteString part(InputStream from) {
-    try {
-      return UnsafeByteOperations.unsafeWrap(from.readNBytes(PART_BYTES));
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
+    return Calls.chain(
+        calls.exchange(HloServiceGrpc.getUploadModuleMethod(), parts, answers -> new Upload(Calls.only(answers).getModule(), true)),
+        CompletableFuture::completedFuture,
+        error -> CompletableFuture.failedFuture(failure.get() == null ? error : XlashapeException.of(failure.get())));
   }
 
   /**

@@ -98,14 +98,43 @@ public final class Main {
       case START -> start(request.getStart());
       case CALL -> call(request.getCall(), response);
       case EVALUATION -> evaluate(request.getEvaluation(), response);
-      case UPLOAD -> {
-        Upload upload = client.uploadModule(request.getUpload().getContent().toByteArray());
-        response.setSent(upload.sent()).addAnswers(upload.module().toByteString());
-      }
+      case UPLOAD -> upload(request.getUpload(), response);
       case PAGES -> pages(request.getPages(), response);
       case BULK -> bulk(request.getBulk(), response);
       default -> throw new IllegalArgumentException("unknown action " + request.getActionCase());
     }
+  }
+
+  private void upload(io.github.xlashape.conformance.Upload given, Response.Builder response) throws IOException {
+    Upload upload;
+    if (given.getReadBytes() == 0) {
+      upload = client.uploadModule(given.getContent().toByteArray());
+    } else {
+      IOException failure = new IOException("the reader failed");
+      InputStream content = given.getContent().newInput();
+      InputStream from = new InputStream() {
+        @Override
+        public int read() {
+          throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public int read(byte[] to, int at, int size) throws IOException {
+          int count = content.read(to, at, Math.min(size, given.getReadBytes()));
+          if (count < 0 && given.getReaderFails()) {
+            throw failure;
+          }
+          return count;
+        }
+      };
+      try {
+        upload = client.uploadModule(from, response::addProgress);
+      } catch (IOException e) {
+        response.setReaderFailed(e == failure);
+        return;
+      }
+    }
+    response.setSent(upload.sent()).addAnswers(upload.module().toByteString());
   }
 
   private void start(Start start) {
