@@ -12,6 +12,7 @@ from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.proto import v1
 from xlashape.reports.messages import Received
 from xlashape.reports.report import report_of
+from xlashape.shape import Shape
 from xlashape_client.faces import Methods, answer
 from xlashape_client.inputs import AnyModule, AnyShape, message_of, shape_input
 from xlashape_client.transport import Transport
@@ -189,7 +190,7 @@ class ReportMethods(Methods):
     @answer
     async def why(
         self,
-        module: AnyModule | None = None,
+        module: AnyModule | Shape | None = None,
         *,
         shape: AnyShape | None = None,
         text: str = "",
@@ -203,12 +204,16 @@ class ReportMethods(Methods):
         plain values.
 
         One of `module`, of which `instruction` names one, `shape`, and `text` with shapes in it, such as a report about
-        memory that has run out. `target` is a device such as "tpu". `frames` and `sections` are those of `memory`: "",
+        memory that has run out; a `Shape` needs no name of its argument. `target` is a device such as "tpu". `frames` and `sections` are those of `memory`: "",
         "causes", "suggestions", "donated", "stated".
 
         >>> report = client.why(shape="f32[3,5]{1,0:T(2,2)}", sections=("", "causes"))
         >>> report[0].bytes, report.causes[0].text
         (96, 'tile (2,2) pads dimension 0 from 3 to 4: 33.3% more')
+        >>> from xlashape import Shape
+        >>> report = client.why(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
+        >>> report[0].bytes
+        96
         """
         inputs = await self._about(module, shape, text, timeout)
         inputs |= {"instruction": instruction} if instruction else {}
@@ -219,7 +224,7 @@ class ReportMethods(Methods):
     @answer
     async def size(
         self,
-        module: AnyModule | None = None,
+        module: AnyModule | Shape | None = None,
         *,
         shape: AnyShape | None = None,
         computation: str = "",
@@ -419,10 +424,12 @@ class ReportMethods(Methods):
         return await _received(self._transport, name, request, response, inputs, sections, "", timeout)
 
     async def _about(
-        self, module: AnyModule | None, shape: AnyShape | None, text: str, timeout: float | None
+        self, module: AnyModule | Shape | None, shape: AnyShape | None, text: str, timeout: float | None
     ) -> dict[str, Any]:
+        if isinstance(module, Shape) and shape is None:
+            module, shape = None, module
         if (module is not None) + (shape is not None) + bool(text) != 1:
             raise InvalidArgumentError("expected one of a module, a shape and text", field="module")
-        if module is not None:
+        if module is not None and not isinstance(module, Shape):
             return {"module": await self._transport.module_input(module, timeout)}
         return {"text": text} if shape is None else {"shape": shape_input(shape)}
