@@ -77,10 +77,10 @@ def protos(folder: Path) -> list[Path]:
     found = []
     for text in sorted(SHARED.glob("hlo/models/*.hlo")):
         start = time.perf_counter()
-        proto = HloModule.load(text).proto
+        data = HloModule.load(text).to_bytes()
         print(f"{text.name}: parsed in {time.perf_counter() - start:.2f} s")
         found.append(folder / f"{text.stem}.pb")
-        found[-1].write_bytes(proto.SerializeToString())
+        found[-1].write_bytes(data)
     if not found:
         for packed in sorted((ROOT / "tests/vectors/hlo").glob("*.pb.gz")):
             found.append(folder / packed.stem)

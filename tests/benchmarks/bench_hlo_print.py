@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> None:
     print(f"{'module':40} {'MB':>6} {'ours':>7} {'jaxlib':>7} {'ratio':>6} {'from bytes':>10} {'memory':>7}")
     with tempfile.TemporaryDirectory() as folder:
         for path in paths:
-            data = HloModule.load(path).proto.SerializeToString()
+            data = HloModule.load(path).to_bytes()
             size = len(module_text(data)) / 1e6
             steps = {"ours": ours(data, with_proto=True), "bytes": ours(data, with_proto=False)}
             theirs = peer(data, Path(folder))

@@ -110,7 +110,7 @@ def whole_model(path: Path, module: HloModule, peer: Peer | None) -> None:
         best.take("cold", seconds(lambda: all_maps(module)))
         best.take("warm", seconds(lambda: all_maps(module)))
         forget()
-        best.take("views", seconds(lambda: all_maps(HloModule(module.proto))))
+        best.take("views", seconds(lambda: all_maps(HloModule(module.held))))
     cold, warm, views = (best.micros(what, count) for what in ("cold", "warm", "views"))
     print(f"  {'everything':12} {count:6} maps     : cold {cold:6.2f} µs, warm {warm:5.2f}, loading views {views:5.2f}")
 

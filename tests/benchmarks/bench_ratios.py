@@ -56,7 +56,7 @@ def held():
 HloModule.from_bytes(b"HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }")
 before = held()
 module = HloModule.load(sys.argv[1])
-print((held() - before) / sum([len(each.proto.instructions) for each in module.computations]))
+print((held() - before) / sum([len(each.fields.instructions) for each in module.computations]))
 """
 
 
@@ -95,7 +95,7 @@ def growth(most: int) -> Iterator[str]:
     while count <= most:
         text = program(count, 0)
         module = HloModule.parse(text)
-        data, total = module.to_bytes(), sum([len(each.proto.instructions) for each in module.computations])
+        data, total = module.to_bytes(), sum([len(each.fields.instructions) for each in module.computations])
         runs = 3 if count < 100_000 else 1
         spent = [
             best(lambda text=text: HloModule.parse(text), runs),

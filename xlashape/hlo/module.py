@@ -105,7 +105,11 @@ class HloModule(Displayed, Tabular):
         self.held = proto if isinstance(proto, Held) else Held.of_message(proto, hlo_proto)
         self.config = UNSAID if config is None else config
         fields = self.held.fields
-        self._index_by_local_id = check_module(fields)
+        if self.held.is_consistent:
+            self._index_by_local_id = {each.id & LOCAL_ID: index for index, each in enumerate(fields.computations)}
+        else:
+            self._index_by_local_id = check_module(fields)
+            self.held.is_consistent = self.held.is_compact
         self._computations = tuple(
             [HloComputation(self, index, computation) for index, computation in enumerate(fields.computations)]
         )
@@ -240,7 +244,7 @@ class HloModule(Displayed, Tabular):
             if isinstance(text, str):
                 content_of_module(text[:_HEAD].encode("utf-8", "replace"))
             raise
-        return cls(Held.of_bytes(data), config=config)
+        return cls(Held.of_bytes(data, is_consistent=True), config=config)
 
     @property
     def proto(self) -> xla.HloModuleProto:

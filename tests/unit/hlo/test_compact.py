@@ -17,6 +17,7 @@ from xlashape import HloModule
 from xlashape.errors import DecodeError, InvalidModuleError
 from xlashape.hlo import verify
 from xlashape.hlo.module_proto.compact import ComputationFields, InstructionFields, ModuleFields
+from xlashape.hlo.module_proto.structure import check_module
 from xlashape.proto import xla
 from xlashape.proto.wire import BYTES, VARINT, sized, tag, varint
 
@@ -181,6 +182,15 @@ def test_a_text_is_read_as_protobuf_writes_it() -> None:
     for text in (TEXT, *map(text_of, range(8))):
         data = HloModule.parse(text).to_bytes()
         assert xla.HloModuleProto.FromString(data).SerializeToString() == data
+
+
+def test_what_the_reader_of_text_makes_needs_no_check() -> None:
+    texts = [gzip.decompress(path.read_bytes()).decode() for path in sorted(VERSIONS.glob("*.txt.gz"))]
+    for text in (TEXT, "x = f32[4] add(f32[4] a, f32[4] b)", *map(text_of, range(8)), *texts):
+        module = HloModule.parse(text)
+        assert module.held.is_consistent
+        found = check_module(module.held.fields)
+        assert [module.resolve([each.id])[0].index for each in module.computations] == list(found.values())
 
 
 @pytest.mark.parametrize("field", ["sharding", "window", "custom_call_target", "backend_config", "frontend_attributes"])

@@ -178,7 +178,7 @@ def _decoded(data: bytes, name: str | None, choice: str | None) -> Document:
         text = decode_text(data, name)
         del data
         module, config = parse_text(text)
-        return Document(Held.of_bytes(module), form, config)
+        return Document(Held.of_bytes(module, is_consistent=True), form, config)
     if kind in (FileKind.PB, FileKind.HLO_PB):
         return Document(Held.of_bytes(data, is_program=kind is FileKind.HLO_PB), form)
     message = from_json(data, name) if kind is FileKind.JSON else from_pbtxt(data, name)

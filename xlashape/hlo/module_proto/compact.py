@@ -160,9 +160,13 @@ _COMPUTATIONS: Final = 3  # of HloModuleProto
 class Held:
     """A module, and what an HloProto holds beside it. Make it with `of_bytes` or `of_message`."""
 
-    __slots__ = ("_compact", "_data", "_head", "_is_program", "_message", "_original", "_program")
+    __slots__ = ("_compact", "_data", "_head", "_is_program", "_message", "_original", "_program", "is_consistent")
+
+    is_consistent: bool
+    """Whether its ids are known to name what they must; never known of a message, which its owner may change."""
 
     def __init__(self) -> None:
+        self.is_consistent = False
         self._data = b""
         self._is_program = False
         self._compact: Message | None = None
@@ -172,10 +176,11 @@ class Held:
         self._original: Original | None = None
 
     @classmethod
-    def of_bytes(cls, data: bytes, *, is_program: bool = False) -> Held:
+    def of_bytes(cls, data: bytes, *, is_program: bool = False, is_consistent: bool = False) -> Held:
         """The module in a serialized HloModuleProto or, if `is_program`, HloProto. Raises DecodeError for other
         bytes."""
         held = cls()
+        held.is_consistent = is_consistent
         held._data, held._is_program = data, is_program
         held._compact = parse(_Module, held.module_bytes())
         return held
@@ -245,7 +250,7 @@ class Held:
     def become(self, decoded: Held) -> None:
         """Gives up the compact messages for those of `decoded`."""
         self._message, self._program, self._original = decoded._message, decoded._program, decoded._original
-        self._data, self._compact, self._head = b"", None, None
+        self._data, self._compact, self._head, self.is_consistent = b"", None, None, False
 
     @property
     def message(self) -> xla.HloModuleProto:
