@@ -21,7 +21,6 @@ from bench_hlo_parse import best
 from bench_scan import program
 
 from xlashape.hlo import HloModule
-from xlashape.hlo.text.reader.module import parse_module
 from xlashape.hlo.text.writer.module import module_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,26 +47,31 @@ for _ in sys.stdin:
     print(parsed - start, time.process_time() - parsed, flush=True)
 """
 _MEMORY = """
-import sys
+import os, sys
 from xlashape.hlo import HloModule
 def held():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
-HloModule.from_bytes(b"HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }")
+HloModule.from_bytes(HloModule.from_bytes(b"HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }").to_bytes())
 before = held()
 module = HloModule.load(sys.argv[1])
-print((held() - before) / sum([len(each.fields.instructions) for each in module.computations]))
+taken = held() - before
+print(taken / sum([len(each.fields.instructions) for each in module.computations]), taken / len(module.to_bytes()))
 """
 
 
 def models() -> Iterator[str]:
     """Reading and printing whole models."""
-    yield "| model | read, ms | ÷ XLA | print, ms | ÷ XLA |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
+    yield "| model | read, ms | ÷ XLA | print, ms | ÷ XLA | most memory while loading ÷ bytes |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
     for name in MODELS:
         path = SHARED / "hlo/models" / f"{name}.hlo"
         text = path.read_text()
-        proto = parse_module(text)
+        data = HloModule.parse(text).to_bytes()
+        with tempfile.NamedTemporaryFile(suffix=".pb") as file:
+            file.write(data)
+            file.flush()
+            held = most_memory(file.name)[1]
         command = [sys.executable, "-c", _XLA, str(path)]
         xla = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -79,12 +83,19 @@ def models() -> Iterator[str]:
             xla.stdin.write("\n")
             xla.stdin.flush()
             theirs = list(map(min, theirs, map(float, xla.stdout.readline().split())))
-            now = [best(lambda text=text: parse_module(text), 1), best(lambda proto=proto: module_text(proto), 1)]
+            now = [best(lambda text=text: HloModule.parse(text), 1), best(lambda data=data: module_text(data), 1)]
             ours = list(map(min, ours, now))
         xla.stdin.close()
         xla.wait()
         cells = [f"{mine * 1e3:,.0f} | {mine / other:.1f}" for mine, other in zip(ours, theirs, strict=True)]
-        yield f"| {name} | {' | '.join(cells)} |"
+        yield f"| {name} | {' | '.join(cells)} | {held:.1f} |"
+
+
+def most_memory(path: str) -> tuple[float, float]:
+    """The most bytes that loading a file takes for an instruction, and for a byte of the serialized module."""
+    command = [sys.executable, "-c", _MEMORY, path]
+    of_instruction, of_byte = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return float(of_instruction), float(of_byte)
 
 
 def growth(most: int) -> Iterator[str]:
@@ -106,8 +117,7 @@ def growth(most: int) -> Iterator[str]:
         with tempfile.NamedTemporaryFile(suffix=".hlo") as file:
             file.write(text.encode())
             file.flush()
-            command = [sys.executable, "-c", _MEMORY, file.name]
-            held = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+            held, _ = most_memory(file.name)
         cells = " | ".join([f"{each / total * 1e6:.1f}" for each in spent])
         yield f"| {count:,} | {cells} | {held / 1000:.1f} |"
         count *= 10
