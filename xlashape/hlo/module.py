@@ -1,10 +1,10 @@
 """HloModule, HloComputation and HloInstruction: views over an HloModuleProto. Match XLA's classes of the same names.
 
-A module is its bytes until somebody asks for a `proto`, of the module or of a part: from then on it is its HloModuleProto,
-decoded as a whole (`xlashape.hlo.module_proto.compact`). Reading loses nothing: `HloModule.from_proto(data).to_proto()`
-keeps every field, known or not. Views decode lazily and keep what they decoded, so a script that changes `module.proto`
-makes a new view of it afterwards: `module = HloModule.from_proto(module.proto)`, which also checks the ids that the
-script wrote.
+A module is its bytes until somebody asks for a `proto`, of the module or of a part. From then on it is its
+HloModuleProto, decoded as a whole (`xlashape.hlo.module_proto.compact`). Reading loses nothing:
+`HloModule.from_proto(data).to_proto()` keeps every field, known or not. Views decode lazily and keep what they decoded,
+so a script that changes `module.proto` makes a new view of it afterwards:
+`module = HloModule.from_proto(module.proto)`, which also checks the ids that the script wrote.
 
 Code that only reads asks `fields`, which are always there, or `details` and `head`, which are decoded for one
 instruction and for what a module says beside its computations.
@@ -267,7 +267,7 @@ class HloModule(Displayed, Tabular):
                 decoded = self.held.decoded()
                 for computation, message in zip(self._computations, decoded.message.computations, strict=True):
                     computation.become(message)
-                self.held.become(decoded)
+                self.held = decoded
                 self._details.clear()
 
     @property
@@ -295,14 +295,15 @@ class HloModule(Displayed, Tabular):
         computations. For versions before 0.10 instructions and computations are numbered anew, from 1; all versions
         load such ids.
         """
+        held = self.held
         if for_version is not None and needs_small_ids(for_version):
-            renumbered = with_small_ids(self.held.message)
+            renumbered = with_small_ids(held.message)
             assert isinstance(renumbered, xla.HloModuleProto)
             return renumbered
-        if self.held.is_compact:
-            return self.held.message
+        if held.is_compact:
+            return held.message
         copy = xla.HloModuleProto()
-        copy.CopyFrom(self.proto)
+        copy.CopyFrom(held.message)
         return copy
 
     def to_bytes(self) -> bytes:

@@ -7,6 +7,7 @@ import gzip
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,17 @@ def test_the_proto_of_a_part_is_that_of_the_module() -> None:
     module = HloModule.from_proto(HloModule.parse(TEXT).to_bytes())
     module.entry.proto.name = "main"
     assert module.proto.computations[1].name == "main"
+
+
+def test_threads_get_one_proto() -> None:
+    data = HloModule.parse(TEXT).to_bytes()
+    for _ in range(50):
+        module = HloModule.from_proto(data)
+        with ThreadPoolExecutor(8) as pool:
+            written = pool.map(lambda _, module=module: module.to_bytes(), range(8))
+            protos = pool.map(lambda _, module=module: module.instruction("x").proto, range(8))
+        assert {id(each) for each in protos} == {id(module.proto.computations[1].instructions[1])}
+        assert set(written) == {data}
 
 
 def test_the_hlo_proto_around_a_module_is_kept() -> None:

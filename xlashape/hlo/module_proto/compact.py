@@ -5,10 +5,12 @@ that. The compact messages have the same wire format and fewer fields: of an ins
 instruction (`InstructionFields`), with shape and metadata as bytes. All other fields stay unknown fields, from which
 `HloInstruction.details` decodes them for one instruction.
 
-`Held` begins with one of the two and ends with the second:
+`Held` is one of the two:
 
 - compact: bytes, and compact messages that nobody changes;
 - the message of the schema, `xla.HloModuleProto`, which its owner may change. It is then the only truth.
+
+A view goes from the first to the second once.
 
 Bytes that do not belong to an HLO module in places that the compact messages do not look at are found when they are
 asked for.
@@ -246,11 +248,6 @@ class Held:
         else:
             held._message, held._original = decode(xla.HloModuleProto, self._data)
         return held
-
-    def become(self, decoded: Held) -> None:
-        """Gives up the compact messages for those of `decoded`."""
-        self._message, self._program, self._original = decoded._message, decoded._program, decoded._original
-        self._data, self._compact, self._head, self.is_consistent = b"", None, None, False
 
     @property
     def message(self) -> xla.HloModuleProto:

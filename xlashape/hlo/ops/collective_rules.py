@@ -264,7 +264,9 @@ def _offset_problem(array: Shape, offset: Shape) -> str | None:
     if not offset.is_tuple:
         return f"an offset must be a tuple of indices, found {offset}"
     for each in _offsets(offset):
-        if len(each.tuple_shapes) != array.rank or (any(part.is_tuple for part in each.tuple_shapes) and each is offset):
+        if len(each.tuple_shapes) != array.rank or (
+            any(part.is_tuple for part in each.tuple_shapes) and each is offset
+        ):
             return f"an offset must be a tuple of {array.rank} indices, as {array} has dimensions, found {each}"
     return None
 
