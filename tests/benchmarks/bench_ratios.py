@@ -79,7 +79,7 @@ def models() -> Iterator[str]:
         assert xla.stdin is not None
         assert xla.stdout is not None
         ours, theirs = [1e9, 1e9], [1e9, 1e9]
-        for _ in range(5):
+        for _ in range(9):
             xla.stdin.write("\n")
             xla.stdin.flush()
             theirs = list(map(min, theirs, map(float, xla.stdout.readline().split())))
