@@ -264,9 +264,8 @@ def _offset_problem(array: Shape, offset: Shape) -> str | None:
     if not offset.is_tuple:
         return f"an offset must be a tuple of indices, found {offset}"
     for each in _offsets(offset):
-        if len(each.tuple_shapes) != array.rank or (
-            any(part.is_tuple for part in each.tuple_shapes) and each is offset
-        ):
+        is_mixed = each is offset and any(part.is_tuple for part in each.tuple_shapes)
+        if is_mixed or len(each.tuple_shapes) != array.rank:
             return f"an offset must be a tuple of {array.rank} indices, as {array} has dimensions, found {each}"
     return None
 
@@ -426,7 +425,7 @@ def _check_pair_devices(message: xla.HloInstructionProto, devices: Devices | Non
         return None
     what, known = _numbered(message, devices)
     for pair in message.source_target_pairs:
-        if known > 1 and max(pair.source, pair.target) >= known:
+        if known != 1 and max(pair.source, pair.target) >= known:
             return f"source_target_pairs must name the {known} {what} from 0 on, found {pair.source} and {pair.target}"
     return None
 

@@ -260,7 +260,12 @@ def _convolution_shape(message: xla.HloInstructionProto, lhs: Shape, rhs: Shape,
             raise CannotInfer(f"the window's size {window.size} is not the kernel's, {kernel}")
         size = lhs.dimensions[numbers.input_spatial_dimensions[spatial]]
         sizes[numbers.output_spatial_dimensions[spatial]] = window_steps(size, window)
+    if message.feature_group_count < 0 or message.batch_group_count < 0:
+        raise CannotInfer("feature_group_count and batch_group_count must be positive")
+    # A proto without a count says 0, so a text may, too.
     groups, batches = max(message.feature_group_count, 1), max(message.batch_group_count, 1)
+    if groups > 1 and batches > 1:
+        raise CannotInfer(f"it has groups of features or of the batch, found {groups} and {batches}")
     features = lhs.dimensions[numbers.input_feature_dimension]
     if features != rhs.dimensions[numbers.kernel_input_feature_dimension] * groups:
         raise CannotInfer(f"the features of {lhs} do not fit the kernel {rhs}")
@@ -268,6 +273,8 @@ def _convolution_shape(message: xla.HloInstructionProto, lhs: Shape, rhs: Shape,
         raise CannotInfer(f"the output features of {rhs} are not a multiple of the {groups * batches} groups")
     if lhs.dimensions[numbers.input_batch_dimension] % batches:
         raise CannotInfer(f"the batch of {lhs} is not a multiple of the {batches} groups")
+    if rhs.dynamic_dimensions[numbers.kernel_output_feature_dimension]:
+        raise CannotInfer(f"the output features of the kernel must not be dynamic, found {rhs}")
     sizes[numbers.output_batch_dimension] = ceil_div(lhs.dimensions[numbers.input_batch_dimension], batches)
     sizes[numbers.output_feature_dimension] = rhs.dimensions[numbers.kernel_output_feature_dimension]
     dynamic = [False] * rank

@@ -111,6 +111,8 @@ def _verify_composite(result: Result) -> str | None:
         return "a composite call must have its name and version as frontend_attributes, found none"
     if not given.get("composite.name"):
         return "a composite call must have its name as composite.name in frontend_attributes, found none"
+    if given.get("composite.attributes") == "":
+        return "the composite.attributes of a composite call must not be empty"
     version = given.get("composite.version", "0")
     if not _VERSION.fullmatch(version.strip()) or int(version) > _GREATEST_VERSION:
         return f"the composite.version of a composite call must be an integer of 64 bits from 0 on, found {version!r}"

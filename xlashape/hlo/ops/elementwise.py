@@ -83,10 +83,6 @@ def _infer_is_finite(given: Given) -> Shape:
     return _with_type(_floating(given), _P.PRED)
 
 
-def _verify_cbrt(result: Result) -> str | None:
-    return check_shape(result.shape, _floating(result))
-
-
 def _verify_convert(result: Result) -> str | None:
     shape, operands = result.shape, result.operands
     problem = check_arrays(shape, operands)
@@ -101,6 +97,8 @@ def _verify_bitcast_convert(result: Result) -> str | None:
     problem = check_arrays(shape, result.operands)
     if problem:
         return problem
+    if shape.element_type.is_complex != operand.element_type.is_complex:
+        return f"its operand and result must both be complex or both real, found {shape} of {operand}"
     to_bits, from_bits = shape.element_type.bit_width, operand.element_type.bit_width
     wide, narrow = (shape, operand) if to_bits >= from_bits else (operand, shape)
     ratio = max(to_bits, from_bits) // max(min(to_bits, from_bits), 1)
@@ -187,6 +185,15 @@ def _infer_compare(given: Given) -> Shape:
     return _broadcast_together(a, b, _P.PRED)
 
 
+def _verify_compare(result: Result) -> str | None:
+    message, shape = result.message, _infer_compare(result)
+    if _is_bits(result.operands[0].element_type):
+        order = comparison_order(message.comparison_order, message.comparison_type)
+        if order not in ("", "TOTAL"):
+            return f"the order of {result.operands[0]} must be TOTAL, found {order}"
+    return check_shape(result.shape, shape)
+
+
 def _comparison_type(written: Written, value: bytes | None) -> bytes:
     # XLA keeps a written type as an order.
     if value is not None and written.has("order"):
@@ -254,7 +261,6 @@ OPERATIONS: Final = (
                 _O.ATANH,
                 _O.COSH,
                 _O.COSINE,
-                _O.ERF,
                 _O.EXP2,
                 _O.EXPONENTIAL,
             ),
@@ -275,9 +281,7 @@ OPERATIONS: Final = (
         attributes=(optional(RESULT_ACCURACY),),
         infer=_floating_or_complex,
     ),
-    Operation(
-        _O.CBRT, operands=_ONE, attributes=(optional(RESULT_ACCURACY),), infer=_floating_or_complex, verify=_verify_cbrt
-    ),
+    *rows((_O.CBRT, _O.ERF), operands=_ONE, attributes=(optional(RESULT_ACCURACY),), infer=_floating),
     *rows((_O.CEIL, _O.FLOOR, _O.ROUND_NEAREST_AFZ, _O.ROUND_NEAREST_EVEN), operands=_ONE, infer=_floating),
     *rows(
         (_O.POPCNT, _O.COUNT_LEADING_ZEROS), operands=_ONE, infer=_unary(lambda each: each.is_integral, "an integer")
@@ -347,6 +351,7 @@ OPERATIONS: Final = (
             optional(COMPARISON_ORDER, _comparison_order),
         ),
         infer=_infer_compare,
+        verify=_verify_compare,
         one_precision=True,
         operands_of_equal_sizes=True,
         text_depends_on_operands=True,  # an order that is the operands' own is not written

@@ -172,10 +172,15 @@ def _infer_shuffle(given: Given) -> Shape:
     return shape
 
 
+_GREATEST_SIZE: Final = 2**31 - 1
+
+
 def _dimension(message: xla.HloInstructionProto, shape: Shape) -> int:
     dim = message.dimensions[0] if message.dimensions else 0
     if not 0 <= dim < shape.rank:
         raise CannotInfer(f"{shape} has no dimension {dim}")
+    if shape.dimensions[dim] > _GREATEST_SIZE:
+        raise CannotInfer(f"the size of dimension {dim} of {shape} must fit in an s32")
     return dim
 
 

@@ -14,7 +14,13 @@ from xlashape.hlo.ops.calls import TO_APPLY, TO_APPLY_WRITTEN_ONLY
 from xlashape.hlo.ops.inference import array, exactly_one_dimension, is_floating
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Operation, Result, at_least, exactly
-from xlashape.hlo.ops.verification import check_one_call, check_parameters, check_predicate, check_shape
+from xlashape.hlo.ops.verification import (
+    check_one_call,
+    check_parameters,
+    check_predicate,
+    check_shape,
+    same_type_or_both_floating,
+)
 from xlashape.hlo.values.enums import CHOLESKY_LOWER, FFT_TYPE, LEFT_SIDE, TRANSPOSE_A, TRIANGULAR_LOWER, UNIT_DIAGONAL
 from xlashape.hlo.values.plain import DIMENSIONS, FFT_LENGTH, IS_STABLE, LARGEST, TOPK_IS_STABLE, K
 from xlashape.proto import xla
@@ -45,7 +51,7 @@ def _verify_comparator(result: Result) -> str | None:
     scalars = [
         Shape.array(operand.element_type, ()) for operand in result.operands if operand.is_array for _side in range(2)
     ]
-    return check_parameters(scalars, result.parameters[0], "element") or check_predicate(
+    return check_parameters(scalars, result.parameters[0], "element", same_type_or_both_floating) or check_predicate(
         result.results[0], "comparator"
     )
 

@@ -15,6 +15,7 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Result
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.verifier.module_rules import Problem, with_channel
+from xlashape.proto import xla
 from xlashape.shape.value.shape import compatible_shapes
 
 _MAIN_THREAD: Final = "main"
@@ -74,7 +75,7 @@ def _uses(start: HloInstruction, states: _States) -> Iterator[str]:
     ends = _ENDS.get(opcode)
     if ends is None:
         return
-    users = start.users
+    users = [user for user in start.users if opcode in _TRANSFERS or not _is_order(user)]
     if not users and not (opcode in _TRANSFERS and start.is_root and states.is_wrapped(start)):
         yield f"the {opcode} must be ended, found no user"
     elif len(users) > 1:
@@ -84,6 +85,11 @@ def _uses(start: HloInstruction, states: _States) -> Iterator[str]:
             what = " or ".join(ends)
             yield f"the {opcode} must be ended by {what} or handed on, found {user.proto.opcode} {user.name!r}"
             return
+
+
+def _is_order(user: HloInstruction) -> bool:
+    """Whether an instruction takes another only to come after it."""
+    return user.proto.opcode == Opcode.CUSTOM_CALL and user.proto.custom_call_target == "control_dep"
 
 
 def _state_uses(step: HloInstruction, states: _States) -> Iterator[str]:
@@ -275,10 +281,12 @@ def _step_problem(step: HloInstruction, begun: HloInstruction, before: HloInstru
         return None
     if own and own[0] is not called[0]:
         return f"it runs {own[0].name!r}, {begun.name!r} has started {called[0].name!r}"
-    shape, state = step.shape, before.shape
+    shape = step.shape
+    # XLA compares an update with what it takes, an end with the step that it goes back to.
+    state = before.shape if step.proto.opcode == Opcode.ASYNC_DONE else step.operands[0].shape
     parameters = [parameter.shape for parameter in called[0].parameters]
     if not is_state(state):
-        return None  # a problem of the step before
+        return f"it must take the state of an asynchronous operation, found {state}"
     if step.proto.opcode == Opcode.ASYNC_DONE:
         return check_end(state, shape, parameters, called[0].root.shape)
     if not is_state(shape):
@@ -322,13 +330,18 @@ def _transfer_problem(done: HloInstruction, started: HloInstruction, states: _St
 
 
 def _host_channels(module: HloModule) -> Iterator[Problem]:
-    """Transfers to the host and from it that use the channel of another."""
-    users: dict[int, str] = {}
+    """Transfers to the host and from it that use the channel of another. Equal ones may, whatever they send."""
+    users: dict[int, HloInstruction] = {}
     for computation in module.computations:
         for instruction in computation.instructions:
             proto = instruction.proto
             if proto.opcode in _TRANSFERS and proto.is_host_transfer and proto.channel_id:
-                other = users.setdefault(proto.channel_id, instruction.name)
-                if other != instruction.name:
-                    message = f"uses channel {proto.channel_id} of {other!r}"
+                other = users.setdefault(proto.channel_id, instruction)
+                if _transfer(other.proto) != _transfer(proto):
+                    message = f"uses channel {proto.channel_id} of {other.name!r}"
                     yield Problem(computation.name, instruction.name, message)
+
+
+def _transfer(proto: xla.HloInstructionProto) -> tuple[object, ...]:
+    """What transfers on one channel must have in common."""
+    return proto.opcode, proto.shape, dict(proto.frontend_attributes.map), proto.backend_config
