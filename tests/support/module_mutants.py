@@ -99,6 +99,8 @@ _FURTHER_VALUES = {
         '{_xla_send_recv_source_target_pairs="{{0,1},{1,0}}"}',
         '{_xla_send_recv_source_target_pairs="{{0,1}}"}',
     ),
+    "sparsity_config": ("{lhs={idx=2}}", "{rhs={idx=3}}", "{lhs={dimension=1}}", "{}"),
+    "block_scaling_config": ("{lhs={scale_idx=2}}", "{lhs={scale_idx=2 zero_idx=3}}", "{rhs={zero_idx=2}}"),
     "custom_call_target": (
         '"Pin"',
         '"Unpin"',

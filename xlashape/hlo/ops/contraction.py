@@ -61,10 +61,9 @@ def _infer_dot(given: Given) -> Shape:
 
 def _verify_dot(result: Result) -> str | None:
     # The operands do not fix the element type of the result: the instruction chooses in which type products are added.
-    further = len(result.operands) - 2
-    named = _named_operands(result.message)
-    if further and not sparse_operands(result.message) and len(named) != further:
-        return f"sparsity_config or block_scaling_config must name its {further} further operands, found {len(named)}"
+    problem = _further_problem(result)
+    if problem:
+        return problem
     lhs, rhs = _dot_sides(result.message, result.operands)
     return check_shape(
         result.shape,
@@ -74,13 +73,23 @@ def _verify_dot(result: Result) -> str | None:
     )
 
 
-def _named_operands(message: xla.HloInstructionProto) -> set[int]:
-    """The numbers of the operands behind the first two that say which elements there are, or have scales."""
-    sparsity, scaling = message.sparsity_config, message.block_scaling_config
-    named = {side.idx for side in (sparsity.lhs, sparsity.rhs)}
-    for side in (scaling.lhs, scaling.rhs):
-        named.update((side.scale_idx, side.zero_idx))
-    return {number for number in named if number > 1}
+def _further_problem(result: Result) -> str | None:
+    """Each operand behind the first two says which elements another one has, or scales it, and is named once."""
+    operands, sparsity, scaling = result.operands, result.message.sparsity_config, result.message.block_scaling_config
+    sides = ("lhs", "rhs")
+    named = [getattr(sparsity, side).idx for side in sides if sparsity.HasField(side)]
+    for side in [getattr(scaling, side) for side in sides if scaling.HasField(side)]:
+        named += [side.scale_idx, side.zero_idx] if side.zero_idx else [side.scale_idx]
+    for number in named:
+        if not 2 <= number < len(operands) or named.count(number) > 1:
+            return f"sparsity_config and block_scaling_config must name further operands, each once, found {named}"
+        if not operands[number].is_array:
+            return check_array(operands[number], f"operand {number}")
+    if len(named) != len(operands) - 2 and not sparse_operands(result.message):
+        return (
+            f"sparsity_config or block_scaling_config must name its {len(operands) - 2} further operands, found {named}"
+        )
+    return None
 
 
 def _verify_scaled_dot(result: Result) -> str | None:
@@ -243,7 +252,9 @@ def _infer_convolution(given: Given) -> Shape:
 
 def _verify_convolution(result: Result) -> str | None:
     lhs, rhs = array(result.operands[0]), array(result.operands[1])
-    return check_shape(result.shape, _convolution_shape(result.message, lhs, rhs, result.shape.element_type))
+    return _further_problem(result) or check_shape(
+        result.shape, _convolution_shape(result.message, lhs, rhs, result.shape.element_type)
+    )
 
 
 def _convolution_shape(message: xla.HloInstructionProto, lhs: Shape, rhs: Shape, element_type: PrimitiveType) -> Shape:

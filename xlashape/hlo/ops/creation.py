@@ -45,6 +45,8 @@ def _verify_rng(result: Result) -> str | None:
     for operand in operands:
         if not operand.is_scalar or operand.element_type != shape.element_type:
             return f"its operands must be scalars of its element type, {shape.element_type}, found {operand}"
+    if shape.element_type.is_complex:
+        return f"random numbers must not be complex, found {shape}"
     if result.message.distribution == xla.RNG_NORMAL and not shape.element_type.is_floating:
         return f"normally distributed numbers must be floating, found {shape}"
     return None

@@ -53,6 +53,8 @@ def _infer_reduce_window(given: Given) -> Shape:
     window = Window.of_proto(given.message.window)
     if not inputs or not given.results or len(window.dimensions) != inputs[0].rank:
         raise CannotInfer("its window must have as many dimensions as its operands")
+    if any(each.dimensions != inputs[0].dimensions for each in inputs):
+        raise CannotInfer(f"its inputs must have equal dimensions, found {', '.join(map(str, inputs))}")
     sizes, dynamic = _steps(window, inputs[0]), inputs[0].dynamic_dimensions
     # The values that are combined are those that the initial values begin.
     initial = operands[len(inputs) :]

@@ -131,9 +131,11 @@ def _infer_fft(given: Given) -> Shape:
     # A transform of real numbers is symmetric; half of it is kept.
     half = [*lengths[:-1], lengths[-1] // 2 + 1]
     if message.fft_type == xla.RFFT:
-        types, expected, sizes[-1] = {_P.F32: _P.C64, _P.F64: _P.C128}, lengths, half[-1]
+        types, expected, sizes[-1] = {_P.F32: _P.C64, _P.F64: _P.C128}, lengths, half[-1] if lengths[-1] else 0
     else:
         types, expected, sizes[-1] = {_P.C64: _P.F32, _P.C128: _P.F64}, half, lengths[-1]
+    if not lengths[-1] and not last_sizes[-1]:
+        expected = [*expected[:-1], 0]  # nothing stays nothing, although half of 0 and one more is 1
     if shape.element_type not in types or last_sizes != expected:
         raise CannotInfer(f"the last sizes must be {expected}, found {shape}")
     return Shape(types[shape.element_type], sizes, shape.dynamic_dimensions, shape.layout)
