@@ -96,7 +96,7 @@ def proto_text(report: Report) -> str:
                 f"  {type_text(column)} {column.name} = {offset + 1};",
             ]
         lines.append("}")
-    return "\n".join(lines) + "\n"
+    return "\n".join([_wrapped(line) if line.lstrip().startswith("//") else line for line in lines]) + "\n"
 
 
 def _sections(report: Report) -> str:
@@ -133,13 +133,11 @@ SCHEMA = Path(__file__).parent / "xlashape" / "v1" / "report_service.proto"
 
 def commented(schema: str) -> str:
     """The schema with the comments that the declarations of the registered reports give its messages and fields."""
-    declared = {
-        where: line for name in REPORTS for where, line, _ in _places(proto_text(report_of(name))) if where is not None
-    }
+    declared = {where: comment for name in REPORTS for where, comment, _ in _places(proto_text(report_of(name)))}
     lines: list[str] = []
     for where, comment, line in _places(schema):
         if comment:
-            lines.append(_wrapped(declared[where]) if where in declared else comment)
+            lines.append(comment if where is None else declared.get(where, comment))
         lines.append(line)
     return "\n".join(lines) + "\n"
 
