@@ -24,8 +24,8 @@ from xlashape.symbolic import IndexingMap
 _HEAD: Final = 1 << 16
 """Bytes at the beginning that decide about a large file, and the longest text that is tried as lines of HLO."""
 _MOST_SEARCHED: Final = 4 << 20
-"""Characters at the beginning of a text in which reports, computations and shapes are looked for. That takes a third of
-a second: of 60 million it would take seven, and no other thread runs meanwhile.
+"""Characters at the beginning of a text in which reports, computations and shapes are looked for, which takes a third
+of a second: of 60 million it would take seven, and no other thread runs meanwhile.
 """
 _SPACE: Final = re.compile(r"\s*")
 _MODULE: Final = re.compile(r"(?:HloModule|ENTRY)\b")

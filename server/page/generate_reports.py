@@ -54,9 +54,9 @@ def _report(name: str) -> dict[str, Any]:
 
 def _columns(columns: Sequence[Column]) -> list[dict[str, Any]]:
     return [
-        {"name": each.name, "kind": each.kind, "unit": each.unit, "meaning": each.meaning, "rank": each.rank, "heading": each.heading}
+        {name: getattr(each, name) for name in ("name", "kind", "unit", "meaning", "rank", "heading")}
         for each in columns
-    ]  # fmt: skip
+    ]
 
 
 def _option(option: Option) -> dict[str, Any]:

@@ -6,8 +6,8 @@ the setting every caller may call every RPC.
     sha256 = "9f86d081…"             # of the token: printf %s "$TOKEN" | sha256sum
     access = "write"                 # upload and delete too; "read": all other RPCs
 
-    [proxied]                        # callers whom a proxy of `trusted_proxies` knows, by its header x-xlashape-identity
-    access = "write"                 # the proxy says who of them may write
+    [proxied]                       # callers whom a proxy of `trusted_proxies` knows, by its header x-xlashape-identity
+    access = "write"                # the proxy says who of them may write
 
     [anonymous]                      # all other callers; without this section they are refused
     access = "read"

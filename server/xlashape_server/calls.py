@@ -1,10 +1,10 @@
 """Calls in progress: what a call holds (a place, memory, a turn), how long each of its stages may last, and what ends a
 call that lasts longer.
 
-    stage          the call waits for                                      ends with
-    receiving      the next message of its caller                          receive_seconds, for the first message of a call; its deadline
-    working        a turn, or the library                                  its deadline
-    sending        its caller to read a message of the answer              send_seconds, and a second more for each 8 MiB
+    stage       the call waits for                           ends with
+    receiving   the next message of its caller            receive_seconds, for the first message of a call; its deadline
+    working     a turn, or the library                       its deadline
+    sending     its caller to read a message of the answer   send_seconds, and a second more for each 8 MiB
 
 The `Watch` of a worker looks at all calls several times a second and cuts off those whose stage lasts too long: it ends
 the transport of the call with an error, which the caller gets if the transport has a way past what was not sent or

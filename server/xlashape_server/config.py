@@ -98,7 +98,8 @@ class Config:
 
     auth: str = _setting(
         "",
-        "File in TOML that says who may ask: bearer tokens, those whom a proxy knows, and their quotas. Empty: everybody "
+        "File in TOML that says who may ask: bearer tokens, those whom a proxy knows, and their quotas. "
+        "Empty: everybody "
         "may do everything.",
     )
     trusted_proxies: str = _setting(
@@ -198,7 +199,8 @@ class Config:
     store_age_seconds: float = _setting(24 * 3600.0, "Seconds after its last use that a module is removed.")
     module_cache_bytes: int = _setting(
         1024 * MIB,
-        "Bytes of memory that the modules one worker keeps decoded may take; a module takes 10 to 40 times its size. What "
+        "Bytes of memory that the modules one worker keeps decoded may take; a module takes 10 to 40 times "
+        "its size. What "
         "is larger is read again for each call. Calls that need the memory get it.",
     )
 

@@ -10,7 +10,7 @@ transports call it.
         status = guard.refusal("ShapeService/ByteSize", call, error)         # google.rpc.Status, with details
     finally:
         call.work_ended()
-    call.transport_ended()                                                   # by the transport, at the end or when the caller goes away
+    call.transport_ended()                                   # by the transport, at the end or when the caller goes away
 
 `call.receives()` and `call.received()` surround waiting for a message of the caller; the call has no turn from then
 until it takes one. Streams of answers come from `guard.answers`, streams of requests go through `guard.messages`. The

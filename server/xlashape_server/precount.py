@@ -39,8 +39,8 @@ _FIXED_BYTES = {
 }
 _CONTINUED = bytes(range(128, 256))  # the bytes of a varint but its last
 _ID_BYTES = 80
-"""Bytes that views and answers take for one of the ids and sizes of which an instruction has many, such as its operands;
-besides the characters of the name that may stand for it.
+"""Bytes that views and answers take for one of the ids and sizes of which an instruction has many, such as its
+operands; besides the characters of the name that may stand for it.
 """
 _SIZE_BYTES = (
     100  # that the view of a shape takes for one of its sizes and dimension numbers, where they are more than a few

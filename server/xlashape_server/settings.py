@@ -4,9 +4,9 @@ Options override variables, and variables override the file.
 
 All three have the names of the fields of `Config`, and the same values:
 
-    store_bytes = "2GiB"              in the file: numbers, strings and booleans; bytes and seconds also as strings with units
-    XLASHAPE_STORE_BYTES=2GiB         in the environment
-    --store-bytes 2GiB                on the command line
+    store_bytes = "2GiB"        in the file: numbers, strings and booleans; bytes and seconds also as strings with units
+    XLASHAPE_STORE_BYTES=2GiB   in the environment
+    --store-bytes 2GiB          on the command line
 
 >>> read_value("store_bytes", "2GiB"), read_value("grace_seconds", "1.5m"), read_value("pin", "off")
 (2147483648, 90.0, False)

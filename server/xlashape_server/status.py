@@ -1,15 +1,16 @@
 """Converts an error to the status of a call: a google.rpc.Status with details that any gRPC client understands.
 
-    error of the library       status                google.rpc detail, beside ErrorInfo
-    InvalidArgumentError …     INVALID_ARGUMENT      BadRequest: the field, and a description of the mistake; for text, line and column too
-    NotFoundError              NOT_FOUND             ResourceInfo: kind and name
-    LimitExceededError         RESOURCE_EXHAUSTED    QuotaFailure: the limit's name
-    DeadlineExceededError      DEADLINE_EXCEEDED
-    UnsupportedError           UNIMPLEMENTED
-    UnavailableError           UNAVAILABLE
-    UnauthenticatedError       UNAUTHENTICATED
-    PermissionDeniedError      PERMISSION_DENIED
-    any other XlashapeError    UNKNOWN
+    error of the library      status               google.rpc detail, beside ErrorInfo
+    InvalidArgumentError …    INVALID_ARGUMENT     BadRequest: the field, and a description of the mistake; of text, its
+                                                   line and column
+    NotFoundError             NOT_FOUND            ResourceInfo: kind and name
+    LimitExceededError        RESOURCE_EXHAUSTED   QuotaFailure: the limit's name
+    DeadlineExceededError     DEADLINE_EXCEEDED
+    UnsupportedError          UNIMPLEMENTED
+    UnavailableError          UNAVAILABLE
+    UnauthenticatedError      UNAUTHENTICATED
+    PermissionDeniedError     PERMISSION_DENIED
+    any other XlashapeError   UNKNOWN
 
 ErrorInfo holds the error's code in capitals and its `details()`, so that a client raises the exception that was raised
 here.

@@ -1,17 +1,18 @@
 """Modules by the SHA-256 of their content, in a directory that the workers share, and perhaps in a bucket behind it.
 
-    modules/3f/3fa9…        the file of a module
-    incoming/…              files that are being written, and locked; one without a lock is of a killed process, and removed
-    damaged/3fa9…           files whose content was damaged, kept for diagnosis; they are removed first to make room
+    modules/3f/3fa9…    the file of a module
+    incoming/…          files that are being written, and locked; one without a lock is of a killed process, and removed
+    damaged/3fa9…       files whose content was damaged, kept for diagnosis; they are removed first to make room
 
 A file is written in `incoming` and then renamed, so it is complete or absent. The modification time of a file is the
 time of its last use. A lock on the directory orders what adds files and removes many, but not reads.
 
 The file of a module is its content, then facts about it, then a footer. All that is read of it is checked.
 
-    content       the module as it was uploaded
-    facts         JSON: {"facts": {…}, "created": seconds since 1970, "blocks": the BLAKE2b of each MiB of the content, in hexadecimal}
-    footer        the size of the facts, their SHA-256, and the version of this format
+    content   the module as it was uploaded
+    facts     JSON: {"facts": {…}, "created": seconds since 1970, "blocks": the BLAKE2b of each MiB of the content, in
+              hexadecimal}
+    footer    the size of the facts, their SHA-256, and the version of this format
 
 A part of the content is checked by the digests of its blocks, the whole content by the SHA-256 that is the name of the
 module.

@@ -1,10 +1,10 @@
 """HloModule, HloComputation and HloInstruction: views over an HloModuleProto. Match XLA's classes of the same names.
 
-A module is its bytes until somebody asks for a `proto`, of the module or of a part. From then on it is its
+A module is its bytes until somebody asks for a `proto`, of the module or of a part: from then on it is its
 HloModuleProto, decoded as a whole (`xlashape.hlo.module_proto.compact`). Reading loses nothing:
 `HloModule.from_proto(data).to_proto()` keeps every field, known or not. Views decode lazily and keep what they decoded,
-so a script that changes `module.proto` makes a new view of it afterwards:
-`module = HloModule.from_proto(module.proto)`, which also checks the ids that the script wrote.
+so a script that changes `module.proto` makes a new view of it afterwards: `module =
+HloModule.from_proto(module.proto)`, which also checks the ids that the script wrote.
 
 Code that only reads asks `fields`, which are always there, or `details` and `head`, which are decoded for one
 instruction and for what a module says beside its computations.

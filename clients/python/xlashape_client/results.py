@@ -665,7 +665,7 @@ class InstructionGraph(NamedTuple):
             ),
             tuple(zip(message.edge_sources, message.edge_targets, message.edge_operands, strict=True)),
             tuple(zip(message.control_sources, message.control_targets, strict=True)),
-            tuple((caller, computations[called]) for caller, called in zip(message.callers, message.called, strict=True)),
+            tuple((by, computations[called]) for by, called in zip(message.callers, message.called, strict=True)),
             tuple(root - 1 for root in message.roots if root),
             message.instruction_count,
         )  # fmt: skip

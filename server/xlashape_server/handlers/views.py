@@ -173,7 +173,8 @@ class ViewHandlers:
                     break
                 lines.append(shown)
             response = v1.GetTextResponse(
-                lines=lines, first_line=first, line_count=len(text.lines), found_lines=found[:_MOST_FOUND], found_count=len(found)
+                lines=lines, first_line=first, line_count=len(text.lines), found_lines=found[:_MOST_FOUND],
+                found_count=len(found),
             )  # fmt: skip
             if request.include_definitions:
                 definitions = response.definitions

@@ -1,6 +1,6 @@
 """What calls and handlers know of traces: nothing of OpenTelemetry, and nothing happens where traces are off.
 
-with child("decode module", {"xlashape.module.bytes": 4711}):     # a span below that of the call that this code runs for
+with child("decode module", {"xlashape.module.bytes": 4711}):    # a span below that of the call that this code runs for
     …
 """
 

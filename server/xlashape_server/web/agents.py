@@ -84,7 +84,8 @@ class StoredAgent(Agent):
         if x and not any(character in _TEXT for character in x):
             name = x if len(x) <= 200 else f"{x[:200]}…"
             raise NotFoundError(
-                f"{name!r} is no text of a shape, a map or HLO, and this server opens no files: store the module, such as"
+                f"{name!r} is no text of a shape, a map or HLO, and this server opens no files: store the "
+                "module, such as"
                 " with Client.upload_module of xlashape_client, and pass its name, modules/…",
                 kind="module",
                 name=name,

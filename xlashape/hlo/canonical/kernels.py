@@ -5,7 +5,8 @@ A configuration is JSON, text, or bytes. Of JSON, keys are sorted and what has t
 out, as protobuf's JSON leaves it out: false, 0, "0", "", [], {} and null. Of kernels, directories in the paths of files
 do not count: they say where a library was installed.
 
-    kernel  := MLIR's bytecode, as it is, in base64, or escaped in text as "ML\EFR…"; or MLIR's text, with loc("/…/file.py":…)
+    kernel  := MLIR's bytecode, as it is, in base64, or escaped in text as "ML\EFR…";
+               or MLIR's text, with loc("/…/file.py":…)
 
 The bytecode begins with ML\xefR, a version and the name of the producer, then has sections; the one with number 0 holds
 all strings of the program, and others name them by number. So paths are replaced in that section alone. Source:

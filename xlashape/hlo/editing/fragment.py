@@ -2,8 +2,8 @@
 
 Instructions and computations that are written as HLO text, read as parts of a module.
 
-    line        := 'ROOT'? (name '=')? shape? opcode '(' operands ')' attributes         what a line of HLO text is
-    computation := name '{' line+ '}'                                                    one or several; no ENTRY, no HloModule
+    line        := 'ROOT'? (name '=')? shape? opcode '(' operands ')' attributes   what a line of HLO text is
+    computation := name '{' line+ '}'                                             one or several; no ENTRY, no HloModule
 
 The text is read where it stands by the reader of modules, which is told the instructions and computations that the text
 may name. What it makes gets the ids and names of the module here.

@@ -1,7 +1,7 @@
 """What kind of module some bytes hold, decided by their outermost fields alone.
 
-    HloModuleProto   1 name (string)              3 computations, each an HloComputationProto      and 2, 4, 5, …
-    HloProto         1 hlo_module (a message)     3 buffer_assignment                              2 hlo_ordering, no longer written
+    HloModuleProto   1 name (string)            3 computations, each an HloComputationProto   and 2, 4, 5, …
+    HloProto         1 hlo_module (a message)   3 buffer_assignment                    2 hlo_ordering, no longer written
 
 Fields 1 and 3 are length-delimited in both. An HloProto has no field beyond 3, and its field 1 holds an HloModuleProto,
 whose computations begin with the byte 0x1A (field 3, length-delimited). An HloModuleProto would be mistaken for an

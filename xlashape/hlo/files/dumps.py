@@ -54,8 +54,10 @@ _CONTENTS: Final = (
     ),
     (re.compile(rb"\s*\{\s*lambda\b"), f"a jaxpr, not HLO: {_GET_HLO}"),
     (re.compile(rb"\s*(?:strict\s+)?digraph\b"), f"a drawing of a module for Graphviz; {_OPEN_MODULE}"),
-    (re.compile(rb"\s*(?:; ModuleID|source_filename\s*=|target (?:datalayout|triple)\s*=)"), f"LLVM's code of a module; {_OPEN_MODULE}"),
-    (re.compile(rb"\s*BufferAssignment:|\s*allocation 0: "), f"the buffer assignment of a module as text; {_OPEN_MODULE}"),
+    (re.compile(rb"\s*(?:; ModuleID|source_filename\s*=|target (?:datalayout|triple)\s*=)"),
+     f"LLVM's code of a module; {_OPEN_MODULE}"),
+    (re.compile(rb"\s*BufferAssignment:|\s*allocation 0: "),
+     f"the buffer assignment of a module as text; {_OPEN_MODULE}"),
     (re.compile(rb"\s*(?:Total bytes used|Memory usage report)"), _MEMORY_USAGE),
 )  # fmt: skip
 _SHOWN: Final = 5  # names in an error

@@ -2,15 +2,15 @@
 
 No other library is imported: an object is known by the attributes that it has.
 
-    object                                               known by                          module
-    jaxlib's HloModule and XlaComputation                as_serialized_hlo_module_proto    that module
-    jax.stages.Lowered                                   compiler_ir                       its HLO, before XLA's optimisations
-    jax.stages.Compiled                                  runtime_executable                the module that XLA has optimised
-    jaxlib's executables                                 hlo_modules                       the same
-    jax.stages.Traced, a jitted function                 lower                             that of the Lowered
-    list or tuple of one of these                                                          that module; `HloModule.all_of` takes several
-    bytes, an open file (binary or text), a path                                           what `HloModule.load` reads
-    text                                                                                   the file of that name, else the text itself
+    object                                         known by                         module
+    jaxlib's HloModule and XlaComputation          as_serialized_hlo_module_proto   that module
+    jax.stages.Lowered                             compiler_ir                      its HLO, before XLA's optimisations
+    jax.stages.Compiled                            runtime_executable               the module that XLA has optimised
+    jaxlib's executables                           hlo_modules                      the same
+    jax.stages.Traced, a jitted function           lower                            that of the Lowered
+    list or tuple of one of these                                                   that module
+    bytes, an open file (binary or text), a path                                    what `HloModule.load` reads
+    text                                                                            the file of that name, else the text
 
 What holds no HLO (StableHLO, MLIR bytecode, a jaxpr, a plain function) is refused with what to pass instead.
 """
@@ -29,7 +29,10 @@ from xlashape.hlo.files.convert import Document, decode, modules, read, read_fil
 _T = TypeVar("_T")
 
 _TEXT = re.compile(r"[\n{]| = |HloModule\s")
-_TAKEN = "pass a Lowered or Compiled of JAX, an HloModule or XlaComputation of jaxlib, a message, bytes, HLO text, a path or an open file"
+_TAKEN = (
+    "pass a Lowered or Compiled of JAX, an HloModule or XlaComputation of jaxlib, a message, bytes, HLO text, a "
+    "path or an open file"
+)
 
 
 def document_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Document:
@@ -223,9 +226,15 @@ def _refusal(value: Any) -> str:
     if hasattr(value, "mlir_module_serialized"):
         return f"an {name} holds StableHLO, not HLO: pass jax.jit(exported.call).lower(…)"
     if hasattr(value, "operation") and hasattr(value, "body"):
-        return f"a {name} of MLIR holds StableHLO, not HLO: pass the Lowered that it came from, or lowered.compiler_ir('hlo')"
+        return (
+            f"a {name} of MLIR holds StableHLO, not HLO: pass the Lowered that it came from, or "
+            "lowered.compiler_ir('hlo')"
+        )
     if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
         return f"a {name} is not HLO yet: pass jax.jit(f).lower(…), or what that compiles to"
     if callable(value):
-        return f"a value of type {name} is a function that was not jitted: pass jax.jit(f).lower(…), or jax.jit(f) and its arguments"
+        return (
+            f"a value of type {name} is a function that was not jitted: pass jax.jit(f).lower(…), or jax.jit(f) "
+            "and its arguments"
+        )
     return f"a value of type {name} holds no module: {_TAKEN}"

@@ -1,12 +1,12 @@
 r"""What older versions of XLA wrote and the schema, which is that of jaxlib 0.12, no longer has: all of it is read here
 and nowhere else.
 
-    what                                  who wrote it                          where
-    iota replica groups                   jaxlib 0.4.35–0.8.3, TF 2.19–2.21     CollectiveDeviceListProto, field 2
-    origins as a list of leaves           jaxlib 0.4.35–0.5.3, TF 2.19          OriginalValueProto, field 1 with other contents
-    origins as a shape and its leaves     jaxlib 0.6                            OriginalValueProto, fields 1 and 2 with other contents
-    sparse operands of a dot              jaxlib 0.4.20–0.6, TF 2.16–2.19       HloInstructionProto, field 86
-    the precision PACKED_NIBBLE           jaxlib 0.4.13–0.5.3, TF 2.19          PrecisionConfig.Precision, value 3
+    what                                who wrote it                        where
+    iota replica groups                 jaxlib 0.4.35–0.8.3, TF 2.19–2.21   CollectiveDeviceListProto, field 2
+    origins as a list of leaves         jaxlib 0.4.35–0.5.3, TF 2.19        OriginalValueProto, field 1 otherwise
+    origins as a shape and its leaves   jaxlib 0.6                          OriginalValueProto, fields 1 and 2 otherwise
+    sparse operands of a dot            jaxlib 0.4.20–0.6, TF 2.16–2.19     HloInstructionProto, field 86
+    the precision PACKED_NIBBLE         jaxlib 0.4.13–0.5.3, TF 2.19        PrecisionConfig.Precision, value 3
 
 A message that holds such fields stays as it is: protobuf keeps what the schema does not name, so the module is written
 back byte for byte. Who needs the meaning (the writer of text, the indexing maps) asks the functions below.

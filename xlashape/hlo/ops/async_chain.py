@@ -3,11 +3,12 @@
 The state may go through copies, tuples and loops on the way. XLA looks for the start against the flow of data, depth
 first:
 
-    copy, opt-barrier, async-update     the first operand
-    get-tuple-element                   the tuple; the element's index is kept until a tuple is reached
-    tuple                               the element of the index kept last, or each in turn where none is kept
-    while                               the root of its body, then its operand
-    a parameter of a loop's body        the loop's operand, then the root of the body; only if no other instruction calls the body
+    copy, opt-barrier, async-update   the first operand
+    get-tuple-element                 the tuple; the element's index is kept until a tuple is reached
+    tuple                             the element of the index kept last, or each in turn where none is kept
+    while                             the root of its body, then its operand
+    a parameter of a loop's body      the loop's operand, then the root of the body; only if no other instruction calls
+                                      the body
 
 Any other operation ends that way. Matches what jaxlib 0.12.0.1 prints.
 """

@@ -136,7 +136,10 @@ def _check_update_aliases(result: Result) -> str | None:
     for each in result.message.output_operand_aliasing:
         indices = [*each.output_shape_index[:1], *each.operand_shape_index[:1]]
         if each.operand_index or indices != [2, 2]:
-            return "output_to_operand_aliasing of an async-update must join element {2} of its result with element {2} of operand 0"
+            return (
+                "output_to_operand_aliasing of an async-update must join element {2} of its result with element "
+                "{2} of operand 0"
+            )
     return check_aliasing(result)
 
 

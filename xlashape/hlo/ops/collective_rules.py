@@ -237,7 +237,7 @@ def _is_in_place(result: Result) -> bool:
 
 
 def _check_offsets(operands: Sequence[Shape]) -> str | None:
-    """The input and the output must be arrays, or tuples of as many; each array has an offset, or a tuple of several."""
+    """The input and the output must be arrays, or tuples of as many; each array has an offset or a tuple of several."""
     data, offsets = operands[:2], operands[2:]
     if all(each.is_tuple for each in data):
         counts = [len(each.tuple_shapes) for each in operands]
@@ -264,8 +264,8 @@ def _offset_problem(array: Shape, offset: Shape) -> str | None:
     if not offset.is_tuple:
         return f"an offset must be a tuple of indices, found {offset}"
     for each in _offsets(offset):
-        is_mixed = each is offset and any(part.is_tuple for part in each.tuple_shapes)
-        if is_mixed or len(each.tuple_shapes) != array.rank:
+        is_nested = each is offset and any(part.is_tuple for part in each.tuple_shapes)
+        if len(each.tuple_shapes) != array.rank or is_nested:
             return f"an offset must be a tuple of {array.rank} indices, as {array} has dimensions, found {each}"
     return None
 

@@ -1,11 +1,11 @@
 """Lists of devices that are an iota (0, 1, 2, … reshaped and transposed, then read in row-major order), and meshes of
 devices with named axes.
 
-iota        := '[' INT (',' INT)* ']' ('T(' INT (',' INT)* ')')?        the transposition where there are several dimensions
-mesh        := 'mesh' '[' (string '=' INT (',' …)*)? ']' (',' 'device_ids=' '(' (iota | INT (',' INT)*) ')')?
-axis        := string (':' '(' pre ')' size)?       an axis, or a part of one: an axis of 8 split into 2 x 4 has the parts
-                                                    (1)2 and (2)4, where `pre` is the product of the sizes before the
-                                                    part
+iota    := '[' INT (',' INT)* ']' ('T(' INT (',' INT)* ')')?        the transposition where there are several dimensions
+mesh    := 'mesh' '[' (string '=' INT (',' …)*)? ']' (',' 'device_ids=' '(' (iota | INT (',' INT)*) ')')?
+axis    := string (':' '(' pre ')' size)?       an axis, or a part of one: an axis of 8 split into 2 x 4 has the parts
+                                                (1)2 and (2)4, where `pre` is the product of the sizes before the
+                                                part
 
 `[4,2]T(1,0)` is 0, 2, 4, 6, 1, 3, 5, 7. The canonical form of an iota has the fewest dimensions that give the same
 order. The devices of a mesh are written where they are not 0, 1, 2, …

@@ -4,7 +4,7 @@ of a compare; the options of a triangular solve and of a Cholesky decomposition.
 word        := name of a value | 'unknown_' INT
 direction   := 'EQ' | 'NE' | 'GE' | 'GT' | 'LE' | 'LT'
 order       := 'PARTIAL' | 'TOTAL'
-type        := 'FLOAT' | 'TOTALORDER' | 'SIGNED' | 'UNSIGNED'      instead of an order, in text of jaxlib 0.10.2 and before
+type        := 'FLOAT' | 'TOTALORDER' | 'SIGNED' | 'UNSIGNED'   instead of an order, in text of jaxlib 0.10.2 and before
 
 A number that the schema has no name for, because a newer XLA gave it one, is written as `unknown_77` and read back as
 that number. The fields of a compare are strings: any other string is written as it is, and `order=TOTAL` where the

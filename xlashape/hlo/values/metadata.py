@@ -10,10 +10,10 @@ writes nothing at all of a message that has only lines, columns and profile type
 
 The arrays of the unoptimized program that a value was made from: `origin={({"a"}, {"b" {1}})}`.
 
-origin      := '{' (tree (',' tree)*)? (',' call)? '}' | '{' '[synthetic_call]' '}'     of several trees the last holds
-call        := '[' string ']'                                       the calls of the original program that lead to the value
-tree        := '(' (tree (',' tree)*)? ')' | '{' array? '}'         a tree of the same tuples as the value's shape
-array       := string ints?                                         an instruction, and an index into its shape
+origin   := '{' (tree (',' tree)*)? (',' call)? '}' | '{' '[synthetic_call]' '}'     of several trees the last holds
+call     := '[' string ']'                                      the calls of the original program that lead to the value
+tree     := '(' (tree (',' tree)*)? ')' | '{' array? '}'         a tree of the same tuples as the value's shape
+array    := string ints?                                         an instruction, and an index into its shape
 
 The debug attributes of a module: how values of arrays are logged.
 
@@ -26,7 +26,7 @@ XLA writes no other log modes, and none of the remaining fields of the message.
 
 Numbers that a profiler shows beside an instruction: `statistics={visualizing_index=0,flops=12}`.
 
-statistics  := '{' (name '=' INT (',' name '=' DOUBLE)*)? '}'       the index of the statistic to show, then all statistics
+statistics  := '{' (name '=' INT (',' name '=' DOUBLE)*)? '}'    the index of the statistic to show, then all statistics
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 r"""Shardings over the named axes of a mesh.
 
 named       := mesh ','? (whole | '[' (dim (',' dim)*)? ']' (',' list)*) (',' 'metadata=' metadata)?
-             | ('single_device' | 'maximal_mesh') '[' 'device_id=' INT ']'              maximal_mesh: until jaxlib 0.10.2
-whole       := 'replicated' | 'manual' | 'unreduced' ('=' reduction)? axes?             over all axes of the mesh, or these
+             | ('single_device' | 'maximal_mesh') '[' 'device_id=' INT ']'             maximal_mesh: until jaxlib 0.10.2
+whole       := 'replicated' | 'manual' | 'unreduced' ('=' reduction)? axes?          over all axes of the mesh, or these
 axes        := '{' (axis (',' axis)*)? '}'
 reduction   := 'sum' | 'max' | 'min' | 'unknown_' INT
 dim         := '{' (axis (',' axis)* (',' '?')? | '?')? '}'         '?' where further axes may be added

@@ -1,9 +1,10 @@
 r"""How values are distributed over devices: `sharding={devices=[2,1]<=[2]}`, and the shardings of a domain.
 
-sharding    := '{' (single | '{' single '}' (',' '{' single '}')* | nothing) '}'
-single      := (kind | 'maximal device=' INT | tiled | named) (' shard_as ' INT | ' shard_like ' INT)? (' metadata=' metadata)?
-kind        := 'replicated' | 'manual' | 'unreduced' | 'unknown' | 'unknown_' INT
-domain      := '{' 'kind="sharding"' ',' 'entry=' sharding ',' 'exit=' sharding '}'
+sharding   := '{' (single | '{' single '}' (',' '{' single '}')* | nothing) '}'
+single     := (kind | 'maximal device=' INT | tiled | named) (' shard_as ' INT | ' shard_like ' INT)?
+              (' metadata=' metadata)?
+kind       := 'replicated' | 'manual' | 'unreduced' | 'unknown' | 'unknown_' INT
+domain     := '{' 'kind="sharding"' ',' 'entry=' sharding ',' 'exit=' sharding '}'
 
 The grammars of `tiled` and `named` are in tiled_sharding and named_sharding. A list of shardings is the sharding of a
 tuple; comments number every fifth element: `/*index=5*/`. `Tiles.canonical` makes tiled shardings canonical when they

@@ -1,13 +1,15 @@
 r"""Which operands of a convolution or a dot are sparse, and how, and which operands scale them block by block.
 
-sparsity    := '{' (('lhs' | 'rhs') '=' operand)* '}'
-operand     := '{' ('sparsity=' INT 'x' INT | 'dimension=' INT | 'stride=' INT | 'idx=' INT)* '}'      non-zeros of a block 'x' its size
-scaling     := '{' (('lhs' | 'rhs') '=' '{' (('scale_idx=' | 'zero_idx=') INT | ('strides=' | 'steps=') INT ('x' INT)*)* '}')* '}'
+sparsity   := '{' (('lhs' | 'rhs') '=' operand)* '}'
+operand    := '{' ('sparsity=' INT 'x' INT | 'dimension=' INT | 'stride=' INT | 'idx=' INT)* '}'  non-zeros of a block
+           'x' its size
+scaling    := '{' (('lhs' | 'rhs') '=' '{' (('scale_idx=' | 'zero_idx=') INT | ('strides=' | 'steps=') INT ('x' INT)*)*
+           '}')* '}'
 
 The attribute `sparsity` of a dot is older: XLA has had none since jaxlib 0.7 (xlashape.hlo.module_proto.schema_compat).
 Operands after lhs and rhs say which elements are there.
 
-of a dot    := side '.' INT '@' INT ':' INT ('_' …)*          dimension '@' non-zeros of a block ':' its size; side := 'L' | 'R'
+of a dot   := side '.' INT '@' INT ':' INT ('_' …)*   dimension '@' non-zeros of a block ':' its size; side := 'L' | 'R'
 """
 
 from __future__ import annotations

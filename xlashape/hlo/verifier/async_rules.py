@@ -98,10 +98,16 @@ def _state_uses(step: HloInstruction, states: _States) -> Iterator[str]:
     opcode = step.proto.opcode
     for user in step.users:
         if user.proto.opcode not in _STATE_USERS:
-            yield f"the {opcode} must be ended by async-update or async-done or handed on, found {user.proto.opcode} {user.name!r}"
+            yield (
+                f"the {opcode} must be ended by async-update or async-done or handed on, found "
+                f"{user.proto.opcode} {user.name!r}"
+            )
             return
         if user.proto.opcode in _ENDS[opcode] and step in user.operands[1:]:
-            yield f"the {opcode} must be the first operand of {user.proto.opcode} {user.name!r}, found it as a further one"
+            yield (
+                f"the {opcode} must be the first operand of {user.proto.opcode} {user.name!r}, found it as a "
+                "further one"
+            )
             return
     following = states.following(step)
     if len(following) > 1:

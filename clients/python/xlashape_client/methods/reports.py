@@ -352,7 +352,8 @@ class ReportMethods(Methods):
         """
         return await self._of_module(
             "map", v1.MapRequest, v1.MapResponse, module, sections, timeout, instruction=instruction, operand=operand,
-            output=output, input_to_output=input_to_output, style=style, raw=raw, physical=physical, computation=computation,
+            output=output, input_to_output=input_to_output, style=style, raw=raw, physical=physical,
+            computation=computation,
         )  # fmt: skip
 
     @answer
@@ -381,7 +382,8 @@ class ReportMethods(Methods):
         ('p', '0,1', '3,2')
         """
         return await self._of_module(
-            "tile", v1.TileRequest, v1.TileResponse, module, sections, timeout, instruction=instruction, sizes=_text(sizes),
+            "tile", v1.TileRequest, v1.TileResponse, module, sections, timeout, instruction=instruction,
+            sizes=_text(sizes),
             at=_text(at), strides=_text(strides), output=output, style=style, computation=computation,
         )  # fmt: skip
 

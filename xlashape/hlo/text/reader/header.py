@@ -6,9 +6,11 @@ parents.
 The header of a module's text: its name, its attributes, and the tables that say where instructions came from.
 
     header      := 'HloModule' name ':'? (',' attribute)* tables?
-    attribute   := 'is_scheduled=' bool | 'replica_count=' INT | 'num_partitions=' INT | 'alias_passthrough_params=' bool
-                 | 'allow_spmd_sharding_propagation_to_parameters=' bools | 'allow_spmd_sharding_propagation_to_output=' bools
-                 | 'entry_computation_layout=' '{' '(' (shape (',' shape)* ','?)? ')' '->' shape '}' | 'frontend_attributes=' …
+    attribute  := 'is_scheduled=' bool | 'replica_count=' INT | 'num_partitions=' INT | 'alias_passthrough_params=' bool
+                 | 'allow_spmd_sharding_propagation_to_parameters=' bools
+                 | 'allow_spmd_sharding_propagation_to_output=' bools
+                 | 'entry_computation_layout=' '{' '(' (shape (',' shape)* ','?)? ')' '->' shape '}'
+                 | 'frontend_attributes=' …
                  | 'input_output_alias=' '{' (ints ':' '(' INT ',' ints (',' kind)? ')' (',' …)*)? '}'
                  | 'buffer_donor=' '{' ('(' INT ',' ints ')' (',' …)*)? '}'
                  | 'debug_attributes=' …

@@ -277,8 +277,7 @@ def printed_module(module: ModuleView, style: str | PrintOptions = "default", **
 
 
 def computation_text(module: xla.HloModuleProto, printed: PrintedModule, index: int) -> str:
-    """The text of one computation, from its name, or ENTRY, to its closing brace. `module` is the head of the
-    module."""
+    """The text of one computation, from its name or ENTRY to its closing brace. `module` is the head of the module."""
     computation = printed.computations[index]
     is_entry = computation.id == module.entry_computation_id & LOCAL_ID
     order = _scheduled(computation, _schedules(module).get(computation.id))

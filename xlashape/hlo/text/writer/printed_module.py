@@ -205,7 +205,8 @@ class FrameTables:
         if not self._frames:
             return []
         locations = [
-            f"{{file_name_id={file} function_name_id={function} line={line} end_line={end} column={column} end_column={last}}}"
+            f"{{file_name_id={file} function_name_id={function} line={line} end_line={end} column={column} "
+            f"end_column={last}}}"
             for file, function, line, end, column, last in self._locations
         ]
         frames = [f"{{file_location_id={location} parent_frame_id={parent + 1}}}" for location, parent in self._frames]
