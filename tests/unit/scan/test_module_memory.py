@@ -36,5 +36,6 @@ print(json.dumps(found))
 def test_rows_of_a_large_module_are_made_in_bounded_memory() -> None:
     child = subprocess.run([sys.executable, "-c", _CHILD], capture_output=True, text=True, check=True)
     small, large = json.loads(child.stdout)
-    # 1,700 bytes an instruction; the message of the schema alone would be 1,400 more, the rows of accesses as much again.
+    # 1,700 bytes an instruction; the message of the schema alone would be 1,400 more, the rows of accesses as much
+    # again.
     assert large - small < 2_300 * 20_000
