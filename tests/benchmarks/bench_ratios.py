@@ -4,7 +4,7 @@ modules grow.
     python tests/benchmarks/bench_ratios.py [--write] [MOST]
 
 XLA is jaxlib of this interpreter. Times are those of the processor, the best of some runs in turns. MOST is the most
-instructions of a made-up module (1,000,000, which takes 4 GB).
+instructions of a made-up module (1,000,000, which takes 3 GB).
 """
 
 from __future__ import annotations
