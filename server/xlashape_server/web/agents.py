@@ -119,7 +119,8 @@ class AgentTools:
             if self._running is not None and not self._running.done():
                 return
             started = asyncio.Event()
-            sessions = import_module("mcp.server.streamable_http_manager")  # an extra, and half a second
+            # An extra, and half a second, in which the loop answers others.
+            sessions = await asyncio.to_thread(import_module, "mcp.server.streamable_http_manager")
             server = make_server(self._tools())
             lines = logging.getLogger("mcp")
             lines.handlers[:], lines.propagate = [_Lines(logging.ERROR)], False
