@@ -264,8 +264,8 @@ def _offset_problem(array: Shape, offset: Shape) -> str | None:
     if not offset.is_tuple:
         return f"an offset must be a tuple of indices, found {offset}"
     for each in _offsets(offset):
-        is_nested = each is offset and any(part.is_tuple for part in each.tuple_shapes)
-        if len(each.tuple_shapes) != array.rank or is_nested:
+        is_mixed = each is offset and any(part.is_tuple for part in each.tuple_shapes)
+        if is_mixed or len(each.tuple_shapes) != array.rank:
             return f"an offset must be a tuple of {array.rank} indices, as {array} has dimensions, found {each}"
     return None
 
