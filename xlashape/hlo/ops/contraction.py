@@ -40,7 +40,7 @@ from xlashape.hlo.values.plain import BATCH_GROUP_COUNT, FEATURE_GROUP_COUNT
 from xlashape.hlo.values.precision import DOT_ALGORITHM, OPERAND_PRECISION
 from xlashape.hlo.values.sparsity import BLOCK_SCALING_CONFIG, DOT_SPARSITY, SPARSITY_CONFIG
 from xlashape.hlo.values.window import WINDOW, Window
-from xlashape.math import ceil_div
+from xlashape.math import ceil_div, product
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 
@@ -75,7 +75,8 @@ def _verify_dot(result: Result) -> str | None:
 
 def _further_problem(result: Result) -> str | None:
     """Each operand behind the first two says which elements another one has, or scales it, and is named once."""
-    operands, sparsity, scaling = result.operands, result.message.sparsity_config, result.message.block_scaling_config
+    operands = result.operands
+    sparsity, scaling = result.message.sparsity_config, result.message.block_scaling_config
     sides = ("lhs", "rhs")
     named = [getattr(sparsity, side).idx for side in sides if sparsity.HasField(side)]
     for side in [getattr(scaling, side) for side in sides if scaling.HasField(side)]:
@@ -98,8 +99,13 @@ def _verify_scaled_dot(result: Result) -> str | None:
     for contracted in (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions):
         if len(contracted) != 1:
             return f"scaled-dot contracts one dimension of each operand, found {list(contracted)}"
-    for number, scale in enumerate(result.operands[2:]):
-        operand = result.operands[number]
+    scales = result.operands[2:]
+    if all(scale.is_scalar for scale in scales):
+        return f"one of its operands must have scales, found {scales[0]} and {scales[1]}"
+    contracting = (numbers.lhs_contracting_dimensions[0], numbers.rhs_contracting_dimensions[0])
+    for operand, scale, along in zip(result.operands[:2], scales, contracting, strict=True):
+        if _is_unscaled(operand, scale) and (not scale.rank or along < scale.rank):
+            continue
         if not scale.is_array or scale.rank != operand.rank:
             return f"the scales of {operand} must have as many dimensions as it, found {scale}"
         for dim, (size, blocks) in enumerate(zip(operand.dimensions, scale.dimensions, strict=True)):
@@ -110,6 +116,15 @@ def _verify_scaled_dot(result: Result) -> str | None:
         return check_array(shape, "shape")
     return check_shape(
         shape, _dot_shape(numbers, array(result.operands[0]), array(result.operands[1]), shape.element_type)
+    )
+
+
+def _is_unscaled(operand: Shape, scale: Shape) -> bool:
+    """Whether one bf16 stands in the place of scales of an operand that has none."""
+    return (
+        operand.element_type == scale.element_type == PrimitiveType.BF16
+        and scale.is_array
+        and product(scale.dimensions) == 1
     )
 
 
