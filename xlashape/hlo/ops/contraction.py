@@ -78,7 +78,7 @@ def _further_problem(result: Result) -> str | None:
     operands = result.operands
     sparsity, scaling = result.message.sparsity_config, result.message.block_scaling_config
     sides = ("lhs", "rhs")
-    named = [getattr(sparsity, side).idx for side in sides if sparsity.HasField(side)]
+    named: list[int] = [getattr(sparsity, side).idx for side in sides if sparsity.HasField(side)]
     for side in [getattr(scaling, side) for side in sides if scaling.HasField(side)]:
         named += [side.scale_idx, side.zero_idx] if side.zero_idx else [side.scale_idx]
     for number in named:
