@@ -34,7 +34,7 @@ class Readme(NamedTuple):
     """What a README has."""
 
     setup: dict[str, str]
-    """The first block of each language that is not the program's, such as `sh` and `toml`."""
+    """The first block of each language that is not the program's, such as `sh` and `toml`, and those of the section on traces."""
     parts: list[str]
     """The parts of the program."""
     printed: str
@@ -43,6 +43,7 @@ class Readme(NamedTuple):
 def read(folder: str, language: str) -> Readme:
     text = (ROOT / "clients" / folder / "README.md").read_text().replace("CHECKOUT", str(ROOT))
     blocks: list[tuple[str, str]] = [*_BLOCK.findall(text), ("end", "")]
+    of_traces = _BLOCK.findall(text.partition("\n## Traces\n")[2].partition("\n## ")[0])
     setup: dict[str, str] = {}
     parts: list[str] = []
     printed: list[str] = []
@@ -53,7 +54,8 @@ def read(folder: str, language: str) -> Readme:
             parts.append(content)
             printed.append(re.sub(r"^\$.*\n", "", output, flags=re.MULTILINE))
         elif kind not in ("", language):
-            setup.setdefault(kind, content)
+            if kind not in setup or (kind, content) in of_traces:
+                setup[kind] = setup.get(kind, "") + content
     return Readme(setup, parts, "".join(printed))
 
 
@@ -73,7 +75,9 @@ def go(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
     run("sh", "-c", f"set -e\n{readme.setup['sh']}")
     body = "".join(readme.parts)
     client = "github.com/xlashape/xlashape/clients/go"
-    paths = ["context", "errors", "fmt", "log", "os", client, f"{client}/xlashapev1"]
+    paths = ["context", "errors", "fmt", "log", "os", client, f"{client}/xlashapev1", "google.golang.org/grpc"]
+    paths += ["go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"]
+    paths += [f"go.opentelemetry.io/otel/sdk/trace{folder}" for folder in ("", "/tracetest")]
     used = [
         path
         for path in paths
@@ -103,7 +107,7 @@ def typescript(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
     assert first == 'import { connect } from "@xlashape/client";', first
     imports = f'import {{ connect, {", ".join(names)} }} from "@xlashape/client";\n'
     imports += 'import { createReadStream } from "node:fs";\nimport { readFile } from "node:fs/promises";\n'
-    (folder / "first.mjs").write_text(f"{imports}{body}client.close();\n")
+    (folder / "first.mjs").write_text(f"{imports}{body}client.close();\ntraced.close();\n")
     return run("node", "first.mjs")
 
 
@@ -129,6 +133,14 @@ def java(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
         "java.util.Arrays",
     ]
     used += [f"io.github.xlashape.v1.{name}" for name in ("MapOutput", "MemoryRequest", "MemoryResponse", "MemoryRow")]
+    used += [
+        "io.github.xlashape.ConnectionOptions",
+        "io.opentelemetry.instrumentation.grpc.v1_6.GrpcTelemetry",
+        "io.opentelemetry.sdk.OpenTelemetrySdk",
+        "io.opentelemetry.sdk.testing.exporter.InMemorySpanExporter",
+        "io.opentelemetry.sdk.trace.SdkTracerProvider",
+        "io.opentelemetry.sdk.trace.export.SimpleSpanProcessor",
+    ]
     imports = "".join(f"import {name};\n" for name in used if re.search(rf"\b{name.rpartition('.')[2]}\b", rest))
     program = f"{imports}{first[:end]}{rest}{first[end:]}".replace(
         "main(String[] arguments)", "main(String[] arguments) throws Exception"
@@ -155,7 +167,9 @@ def kotlin(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
     (folder / "pom.xml").write_text(f"{project}{readme.setup['xml']}</dependencies></project>\n")
     sources = folder / "src" / "main" / "kotlin"
     sources.mkdir(parents=True)
-    (sources / "First.kt").write_text("".join(readme.parts))
+    first, rest = readme.parts[0], indented(readme.parts[1:], "        ")
+    end = first.rindex("    }\n}")
+    (sources / "First.kt").write_text(f"import io.github.xlashape.v1.MemoryRequest\n{first[:end]}{rest}{first[end:]}")
     options = ["-Dexec.mainClass=FirstKt", "-Dkotlin.compiler.daemon=false"]
     return run("mvn", "-q", "-B", repository, "compile", "exec:java", *options)
 
