@@ -34,7 +34,7 @@ class Readme(NamedTuple):
     """What a README has."""
 
     setup: dict[str, str]
-    """The first block of each language that is not the program's, such as `sh` and `toml`, and those of the section on traces."""
+    """The first block of each language that is not the program's, such as `sh`, and those of the section on traces."""
     parts: list[str]
     """The parts of the program."""
     printed: str

@@ -204,8 +204,8 @@ class ReportMethods(Methods):
         plain values.
 
         One of `module`, of which `instruction` names one, `shape`, and `text` with shapes in it, such as a report about
-        memory that has run out; a `Shape` needs no name of its argument. `target` is a device such as "tpu". `frames` and `sections` are those of `memory`: "",
-        "causes", "suggestions", "donated", "stated".
+        memory that has run out; a `Shape` needs no name of its argument. `target` is a device such as "tpu". `frames`
+        and `sections` are those of `memory`: "", "causes", "suggestions", "donated", "stated".
 
         >>> report = client.why(shape="f32[3,5]{1,0:T(2,2)}", sections=("", "causes"))
         >>> report[0].bytes, report.causes[0].text
