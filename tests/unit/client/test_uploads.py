@@ -1,4 +1,5 @@
-"""Modules that are uploaded while they are read, by both clients: what is sent and told, and how an upload fails."""
+"""Modules that are uploaded while they are read, by both clients: what is sent, what is told, and how an upload
+fails."""
 
 from __future__ import annotations
 

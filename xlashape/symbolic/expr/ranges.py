@@ -1,5 +1,5 @@
 """Closed integer intervals, and the interval of the values that an expression takes while its variables stay within
-their bounds. Matches `xla::Interval` and `xla::RangeEvaluator`.
+their bounds. Matches `xla::Interval`.
 
 The interval of an expression holds all its values. It is the tightest such interval if no variable occurs twice. Bounds
 are exact Python integers, which do not wrap around; SizeOverflowError beyond 4,096 bits. Text and protos hold int64.
