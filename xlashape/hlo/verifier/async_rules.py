@@ -15,7 +15,6 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Result
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.verifier.module_rules import Problem, with_channel
-from xlashape.proto import xla
 from xlashape.shape.value.shape import compatible_shapes
 
 _MAIN_THREAD: Final = "main"
@@ -343,11 +342,13 @@ def _host_channels(module: HloModule) -> Iterator[Problem]:
             proto = instruction.proto
             if proto.opcode in _TRANSFERS and proto.is_host_transfer and proto.channel_id:
                 other = users.setdefault(proto.channel_id, instruction)
-                if _transfer(other.proto) != _transfer(proto):
+                if _transfer(other) != _transfer(instruction):
                     message = f"uses channel {proto.channel_id} of {other.name!r}"
                     yield Problem(computation.name, instruction.name, message)
 
 
-def _transfer(proto: xla.HloInstructionProto) -> tuple[object, ...]:
+def _transfer(instruction: HloInstruction) -> tuple[object, ...]:
     """What transfers on one channel must have in common."""
-    return proto.opcode, proto.shape, dict(proto.frontend_attributes.map), proto.backend_config
+    proto = instruction.proto
+    taken = [operand.proto.shape for operand in instruction.operands]
+    return proto.opcode, proto.shape, taken, dict(proto.frontend_attributes.map), proto.backend_config
