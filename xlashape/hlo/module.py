@@ -91,7 +91,7 @@ class HloModule(Displayed, Tabular):
     )
 
     held: Held
-    """What it is: bytes or a message."""
+    """How the module is held: as bytes with compact messages, or as the message of the schema."""
     config: ModuleConfig
     """What the module's text said and its proto cannot hold; for a module made from a proto the defaults, `UNSAID`."""
 
