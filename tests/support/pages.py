@@ -21,12 +21,17 @@ WITH_JAX = {
 }
 """The parts of pages that need JAX: a section, or None for the whole page. tests/with_jax runs them."""
 
+_RUN_WITH_ITS_PACKAGES = {"clients/python/README.md": re.compile(r"^## Traces\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)}
+"""Sections whose packages the tests do not install: `tests/conformance/readmes.py` installs and runs them."""
+
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def text_of(page: str, *, with_jax: bool = False) -> str:
     """The text of a page: what needs JAX, or all that does not."""
     text = (ROOT / page).read_text(encoding="utf-8")
+    if page in _RUN_WITH_ITS_PACKAGES:
+        text = _RUN_WITH_ITS_PACKAGES[page].sub("", text)
     if page not in WITH_JAX:
         return "" if with_jax else text
     section = WITH_JAX[page]

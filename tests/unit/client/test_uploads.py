@@ -116,7 +116,9 @@ def test_a_source_that_fails_stores_nothing(make: Make, address: str, caplog: py
             with pytest.raises(NotFoundError):
                 client.get_module(name_of(content))
         assert client.upload_module_from(io.BytesIO(SMALL)).name == name_of(SMALL)
-    assert [record.getMessage() for record in caplog.records] == []
+    # A server of an earlier test may still write lines of its own.
+    written = [record.getMessage() for record in caplog.records if not record.name.startswith("xlashape_server")]
+    assert written == []
 
 
 @BOTH
