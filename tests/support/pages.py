@@ -21,7 +21,9 @@ WITH_JAX = {
 }
 """The parts of pages that need JAX: a section, or None for the whole page. tests/with_jax runs them."""
 
-_RUN_WITH_ITS_PACKAGES = {"clients/python/README.md": re.compile(r"^## Traces\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)}
+_RUN_WITH_ITS_PACKAGES = {
+    "clients/python/README.md": re.compile(r"^## Traces\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+}
 """Sections whose packages the tests do not install: `tests/conformance/readmes.py` installs and runs them."""
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
