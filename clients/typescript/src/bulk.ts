@@ -120,10 +120,6 @@ function joined({ fields }: BulkQuestion, answers: readonly PackedMessage[]): Bu
 /** An error about a part, whose path counts integers from the beginning of the part, as one about all integers. */
 function moved(error: XlashapeError, field: string, by: number): XlashapeError {
   const found = new RegExp(`^${field}\\[(\\d+)\\]`).exec(error.field);
-  if (!found) {
-    return error;
-  }
-  const { code, reason, rawMessage, line, column, details, cause } = error;
-  const path = `${field}[${Number(found[1]) + by}]${error.field.slice(found[0].length)}`;
-  return new XlashapeError({ code, reason, rawMessage, field: path, line, column, details, cause });
+  const path = found && `${field}[${Number(found[1]) + by}]${error.field.slice(found[0].length)}`;
+  return path ? new XlashapeError({ ...error, field: path, cause: error.cause }) : error;
 }

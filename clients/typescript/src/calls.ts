@@ -1,6 +1,7 @@
 /** How calls are made: with a deadline, again while the server is unavailable, to each of several servers in turn, and with this package's errors. */
 
 import type { Transport } from "@connectrpc/connect";
+import { createLinkedAbortController } from "@connectrpc/connect/protocol";
 
 import { Code, errorOf } from "./errors.js";
 
@@ -125,25 +126,16 @@ export function withPolicy(routes: readonly Route[], policy: Policy): Transport 
     stream(method, signal, timeoutMs = policy.streamTimeoutMs, header, input, contextValues) {
       const end = timeoutMs ? Date.now() + timeoutMs : Infinity;
       return attempts(1, signal, timeoutMs, async (leftMs) => {
-        const call = new AbortController(); // leaving the loop over the answers ends the call
-        const abort = () => call.abort(signal?.reason);
-        if (signal?.aborted) {
-          abort();
-        }
-        signal?.addEventListener("abort", abort);
-        const finish = () => {
-          signal?.removeEventListener("abort", abort);
-          call.abort();
-        };
+        const call = createLinkedAbortController(signal); // leaving the loop over the answers ends the call
         try {
           return await servers.call(async (transport) => {
             const response = await transport.stream(method, call.signal, leftMs, header, input, contextValues);
             const messages = response.message[Symbol.asyncIterator]();
             const first = await messages.next();
-            return { ...response, message: received(first, messages, finish, signal, end) } as typeof response;
+            return { ...response, message: received(first, messages, call, signal, end) } as typeof response;
           });
         } catch (error) {
-          finish();
+          call.abort();
           throw error;
         }
       }, end);
@@ -152,7 +144,7 @@ export function withPolicy(routes: readonly Route[], policy: Policy): Transport 
 }
 
 async function* received<T>(
-  first: IteratorResult<T>, messages: AsyncIterator<T>, finish: () => void, signal: AbortSignal | undefined, end: number,
+  first: IteratorResult<T>, messages: AsyncIterator<T>, call: AbortController, signal: AbortSignal | undefined, end: number,
 ): AsyncGenerator<T> {
   try {
     for (let next = first; !next.done; next = await messages.next()) {
@@ -161,7 +153,7 @@ async function* received<T>(
   } catch (cause) {
     throw errorOf(cause, signal, Date.now() >= end);
   } finally {
-    finish();
+    call.abort();
   }
 }
 

@@ -1,7 +1,8 @@
 /** What a call was refused with, or why it did not reach the server. */
 
-import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { Code, ConnectError } from "@connectrpc/connect";
+
+import { ErrorInfoSchema } from "./error-info.js";
 
 export { Code };
 
@@ -85,16 +86,12 @@ export function errorOf(cause: unknown, signal?: AbortSignal, isOver = false): X
     return cause;
   }
   const error = ConnectError.from(cause);
-  for (const detail of error.details) {
-    if ("type" in detail && detail.type === "google.rpc.ErrorInfo") {
-      const info = errorInfo(detail.value);
-      if (info?.domain === DOMAIN) {
-        const { message = error.rawMessage, field = "", line, column, ...details } = info.metadata;
-        return new XlashapeError({
-          code: error.code, reason: info.reason, rawMessage: message, field, line: Number(line ?? 0), column: Number(column ?? 0), details, cause,
-        });
-      }
-    }
+  const info = error.findDetails(ErrorInfoSchema).find(({ domain }) => domain === DOMAIN);
+  if (info) {
+    const { message = error.rawMessage, field = "", line, column, ...details } = info.metadata;
+    return new XlashapeError({
+      code: error.code, reason: info.reason, rawMessage: message, field, line: Number(line ?? 0), column: Number(column ?? 0), details, cause,
+    });
   }
   return new XlashapeError({ code: codeOf(error, signal, isOver), rawMessage: error.rawMessage, cause: signal?.aborted ? signal.reason : cause });
 }
@@ -114,38 +111,4 @@ function codeOf(error: ConnectError, signal: AbortSignal | undefined, isOver: bo
     return Code.Unavailable;
   }
   return error.code === Code.Internal && error.rawMessage.startsWith("serialize ") ? Code.InvalidArgument : error.code;
-}
-
-/** The fields of a serialized google.rpc.ErrorInfo; undefined if the bytes are not such a message. */
-function errorInfo(bytes: Uint8Array): { reason: string; domain: string; metadata: Record<string, string> } | undefined {
-  try {
-    const fields = stringFields(bytes);
-    const metadata: Record<string, string> = {};
-    for (const [, entry] of fields.filter(([number]) => number === 3)) {
-      const pair = new Map(stringFields(entry).map(([number, value]) => [number, text(value)]));
-      metadata[pair.get(1) ?? ""] = pair.get(2) ?? "";
-    }
-    const last = (wanted: number) => text(fields.findLast(([number]) => number === wanted)?.[1]);
-    return { reason: last(1), domain: last(2), metadata };
-  } catch {
-    return undefined;
-  }
-}
-
-function stringFields(bytes: Uint8Array): [number, Uint8Array][] {
-  const reader = new BinaryReader(bytes);
-  const fields: [number, Uint8Array][] = [];
-  while (reader.pos < reader.len) {
-    const [number, type] = reader.tag();
-    if (type === WireType.LengthDelimited) {
-      fields.push([number, reader.bytes()]);
-    } else {
-      reader.skip(type, number);
-    }
-  }
-  return fields;
-}
-
-function text(bytes: Uint8Array | undefined): string {
-  return new TextDecoder().decode(bytes);
 }
