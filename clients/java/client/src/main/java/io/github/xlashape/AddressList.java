@@ -14,7 +14,6 @@ import java.net.UnknownHostException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Executor;
-import org.jspecify.annotations.Nullable;
 
 /** Several addresses as one target of gRPC: {@code xlashape:///HOST:PORT,HOST:PORT}. */
 final class AddressList extends NameResolver {
@@ -26,7 +25,7 @@ final class AddressList extends NameResolver {
 
   private final List<URI> servers;
   private final Executor executor;
-  private @Nullable Listener2 listener;
+  private Listener2 listener;
 
   private AddressList(List<URI> servers, Args args) {
     this.servers = servers;
@@ -60,13 +59,10 @@ final class AddressList extends NameResolver {
 
   @Override
   public void refresh() {
-    Listener2 started = listener;
-    if (started != null) {
-      executor.execute(() -> resolve(started));
-    }
+    executor.execute(this::resolve); // gRPC asks only after the start
   }
 
-  private void resolve(Listener2 listener) {
+  private void resolve() {
     List<EquivalentAddressGroup> groups = new ArrayList<>();
     Status unknown = Status.UNAVAILABLE;
     for (URI server : servers) {

@@ -193,21 +193,22 @@ public final class EvaluableMap {
       throw XlashapeException.mistake("SIZE_OVERFLOW", "points", "the results are " + size + " numbers, more than an array has");
     }
     MapValues values = new MapValues(new long[(int) size], new boolean[count]);
+    boolean isPossible = message.getState() != IndexingMap.State.STATE_KNOWN_EMPTY;
     long[] registers = initial.clone();
     for (int i = 0; i < count; i++) {
       System.arraycopy(points, i * width, registers, 0, width);
-      values.inDomain()[i] = isInBounds(registers) && evaluate(registers, values.results(), i);
+      values.inDomain()[i] = isPossible && contain(bounds, registers) && evaluate(registers, values.results(), i);
     }
     return values;
   }
 
-  private boolean isInBounds(long[] registers) {
-    for (Bounds one : bounds) {
+  private static boolean contain(Bounds[] all, long[] registers) {
+    for (Bounds one : all) {
       if (!one.contain(registers[one.register])) {
         return false;
       }
     }
-    return message.getState() != IndexingMap.State.STATE_KNOWN_EMPTY;
+    return true;
   }
 
   /** Evaluates point number `point`, whose numbers are in the first registers, and writes its results. Whether it is in the domain. */
@@ -219,10 +220,8 @@ public final class EvaluableMap {
     } catch (ArithmeticException e) {
       return evaluateExactly(registers, written, point);
     }
-    for (Bounds constraint : constraints) {
-      if (!constraint.contain(registers[constraint.register])) {
-        return false;
-      }
+    if (!contain(constraints, registers)) {
+      return false;
     }
     for (int i = 0; i < results.length; i++) {
       written[point * results.length + i] = registers[results[i]];

@@ -3,10 +3,12 @@ package io.github.xlashape;
 import com.google.protobuf.Any;
 import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.rpc.ErrorInfo;
-import io.grpc.Metadata;
 import io.grpc.Status;
+import io.grpc.protobuf.StatusProto;
 import java.util.Collections;
+import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
@@ -24,7 +26,6 @@ import org.jspecify.annotations.Nullable;
 public final class XlashapeException extends RuntimeException {
   private static final long serialVersionUID = 1;
   private static final String DOMAIN = "xlashape";
-  private static final Metadata.Key<byte[]> DETAILS = Metadata.Key.of("grpc-status-details-bin", Metadata.BINARY_BYTE_MARSHALLER);
 
   private final Status.Code code;
   private final String reason;
@@ -41,8 +42,7 @@ public final class XlashapeException extends RuntimeException {
     details = new TreeMap<>(metadata);
     String message = details.remove("message");
     this.description = message == null || message.isEmpty() ? description : message;
-    String path = details.remove("field");
-    field = path == null ? "" : path;
+    field = Objects.requireNonNullElse(details.remove("field"), "");
     line = number(details.remove("line"));
     column = number(details.remove("column"));
   }
@@ -77,28 +77,22 @@ public final class XlashapeException extends RuntimeException {
     if (status.getCause() != null && status.getCause().getMessage() != null) {
       message += ": " + status.getCause().getMessage(); // gRPC says "io exception", the cause that nobody listens
     }
-    ErrorInfo info = errorInfo(Status.trailersFromThrowable(error));
+    ErrorInfo info = errorInfo(error);
     if (info == null) {
       return new XlashapeException(status.getCode(), "", message, Map.of(), error);
     }
     return new XlashapeException(status.getCode(), info.getReason(), message, info.getMetadataMap(), error);
   }
 
-  private static @Nullable ErrorInfo errorInfo(@Nullable Metadata trailers) {
-    byte[] data = trailers == null ? null : trailers.get(DETAILS);
-    if (data == null) {
-      return null;
-    }
+  private static @Nullable ErrorInfo errorInfo(Throwable error) {
     try {
-      for (Any detail : com.google.rpc.Status.parseFrom(data).getDetailsList()) {
-        if (detail.is(ErrorInfo.class)) {
-          ErrorInfo info = detail.unpack(ErrorInfo.class);
-          if (info.getDomain().equals(DOMAIN)) {
-            return info;
-          }
+      com.google.rpc.Status status = StatusProto.fromThrowable(error);
+      for (Any detail : status == null ? List.<Any>of() : status.getDetailsList()) {
+        if (detail.is(ErrorInfo.class) && detail.unpack(ErrorInfo.class).getDomain().equals(DOMAIN)) {
+          return detail.unpack(ErrorInfo.class);
         }
       }
-    } catch (InvalidProtocolBufferException e) {
+    } catch (IllegalArgumentException | InvalidProtocolBufferException e) {
       // Not written by a server of xlashape: the status alone counts.
     }
     return null;
