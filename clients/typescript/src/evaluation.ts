@@ -19,7 +19,7 @@ export function evaluateExactly(plan: Plan, point: ArrayLike<bigint>, field: str
   plan.bounds.forEach((_, i) => (registers[i] = point[i]));
   for (const { kind, target, left, right } of plan.steps) {
     const [a, b] = [registers[left], registers[right]];
-    const value = a === undefined || b === undefined ? undefined : exactly(kind, a, b);
+    const value = a === undefined || b === undefined ? undefined : EXACTLY[kind as Operation](a, b);
     registers[target] = value !== undefined && BigInt.asIntN(128, value) === value ? value : undefined;
   }
   const needed = [...plan.results, ...plan.constraints.map(({ register }) => register)];
@@ -40,7 +40,7 @@ export function evaluateExactly(plan: Plan, point: ArrayLike<bigint>, field: str
 
 type Operation = Exclude<Kind, Kind.UNSPECIFIED | Kind.CONSTANT | Kind.DIMENSION | Kind.RANGE | Kind.RUNTIME>;
 
-/** The values of operations. BigInts divide towards zero, and the remainder has the sign of the dividend. */
+/** The values of operations. Divisors are positive. BigInts divide towards zero, and the remainder has the sign of the dividend. */
 const EXACTLY: Record<Operation, (a: bigint, b: bigint) => bigint> = {
   [Kind.ADD]: (a, b) => a + b,
   [Kind.MULTIPLY]: (a, b) => a * b,
@@ -50,11 +50,6 @@ const EXACTLY: Record<Operation, (a: bigint, b: bigint) => bigint> = {
   [Kind.MINIMUM]: (a, b) => (a < b ? a : b),
   [Kind.MAXIMUM]: (a, b) => (a > b ? a : b),
 };
-
-/** The value of an operation. Divisors are positive. */
-export function exactly(kind: Kind, a: bigint, b: bigint): bigint {
-  return EXACTLY[kind as Operation](a, b);
-}
 
 /** Where points are read, and results written. Positions count numbers, not points. */
 export interface Access {

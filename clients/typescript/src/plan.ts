@@ -33,10 +33,8 @@ export interface Step {
 
 const VARIABLES = [Kind.DIMENSION, Kind.RANGE, Kind.RUNTIME];
 
-/** Whether the second operand has to be a positive constant. */
-export function divides(kind: Kind): boolean {
-  return [Kind.FLOOR_DIVIDE, Kind.CEIL_DIVIDE, Kind.MODULO].includes(kind);
-}
+/** The operations whose second operand has to be a positive constant. */
+const DIVISIONS = [Kind.FLOOR_DIVIDE, Kind.CEIL_DIVIDE, Kind.MODULO];
 
 /** Checks a map; the constructor of EvaluableMap says what for. */
 export function planOf({ state, dimensions, ranges, runtime, expressions, results, constraints }: Message): Plan {
@@ -56,6 +54,7 @@ export function planOf({ state, dimensions, ranges, runtime, expressions, result
       }
     };
     const group = VARIABLES.indexOf(kind);
+    const divides = DIVISIONS.includes(kind);
     if (kind === Kind.CONSTANT) {
       found.push(plan.registers.push(value) - 1);
     } else if (group >= 0) {
@@ -63,9 +62,9 @@ export function planOf({ state, dimensions, ranges, runtime, expressions, result
       found.push(groups.slice(0, group).flat().length + Number(value));
     } else {
       check(kind in Kind && kind !== Kind.UNSPECIFIED, "is of an unknown kind");
-      check(divides(kind) ? operands.length === 2 : operands.length >= 2, "has too few operands, or too many");
+      check(divides ? operands.length === 2 : operands.length >= 2, "has too few operands, or too many");
       check(operands.every((operand) => operand < i), "uses itself or a later expression");
-      check(!divides(kind) || (plan.registers[found[operands[1]!]!] ?? 0n) > 0n, "divides by what is not a positive constant");
+      check(!divides || (plan.registers[found[operands[1]!]!] ?? 0n) > 0n, "divides by what is not a positive constant");
       found.push(operands.map((operand) => found[operand]!).reduce((left, right) => {
         const target = plan.registers.push(undefined) - 1;
         plan.steps.push({ kind, target, left, right });
