@@ -56,7 +56,8 @@ impl Client {
     ) -> Result<Upload> {
         let (parts, mut taken) = mpsc::channel::<UploadModuleRequest>(1);
         let end = UploadModuleRequest::default(); // the message that ends the stream
-        let requests = stream::poll_fn(move |context| taken.poll_recv(context).map(|part| part.filter(|part| *part != end)));
+        let requests =
+            stream::poll_fn(move |context| taken.poll_recv(context).map(|part| part.filter(|part| *part != end)));
         let mut failure = None;
         let reading = async {
             let mut sent = 0;

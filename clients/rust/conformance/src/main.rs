@@ -129,7 +129,8 @@ async fn act(
             } else {
                 let fails = upload.reader_fails.then(|| Err(std::io::Error::other("the reader failed")));
                 let pieces: Vec<_> = upload.content.chunks(upload.read_bytes as usize).map(Ok).collect();
-                let from = tokio_util::io::StreamReader::new(futures_util::stream::iter(pieces.into_iter().chain(fails)));
+                let from =
+                    tokio_util::io::StreamReader::new(futures_util::stream::iter(pieces.into_iter().chain(fails)));
                 let progress = &mut response.progress;
                 match client.upload_module_from(from, |sent| progress.push(sent as i64)).await {
                     Err(error) if error.source().is_some_and(|cause| cause.is::<std::io::Error>()) => {
