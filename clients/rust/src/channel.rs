@@ -10,8 +10,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
-use tonic::transport;
-use tower::{Service, ServiceExt};
+use tonic::service::interceptor::InterceptedService;
+use tonic::{transport, Status};
+use tower::{service_fn, Service, ServiceExt};
 
 use crate::v1::shape_service_client::ShapeServiceClient;
 use crate::v1::ByteSizeRequest;
@@ -21,6 +22,9 @@ const FIRST_ANSWER: Duration = Duration::from_secs(5);
 /// How long a dead server is left alone: twice as long each time.
 const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
+/// What a call passes before it is sent.
+pub(crate) type Interceptor = Arc<dyn Fn(tonic::Request<()>) -> Result<tonic::Request<()>, Status> + Send + Sync>;
+
 /// The connection to one server, or to several, each of which gets the next call. A server that does not listen, or does not answer, gets none.
 ///
 /// It is a service of tower, as tonic's channel: layers go around it, and generated clients on top.
@@ -29,6 +33,7 @@ pub struct Channel {
     servers: Arc<[transport::Channel]>,
     states: Arc<watch::Sender<Vec<State>>>,
     calls: Arc<AtomicUsize>,
+    interceptors: Arc<[Interceptor]>,
 }
 
 #[derive(Clone, Copy)]
@@ -47,10 +52,10 @@ enum Standing {
 }
 
 impl Channel {
-    pub(crate) fn new(servers: Vec<transport::Channel>) -> Self {
+    pub(crate) fn new(servers: Vec<transport::Channel>, interceptors: Vec<Interceptor>) -> Self {
         let state = State { standing: Standing::Dead, until: Instant::now(), rest: REST.0 };
         let states = Arc::new(watch::Sender::new(vec![state; servers.len()]));
-        Channel { servers: servers.into(), states, calls: Arc::default() }
+        Channel { servers: servers.into(), states, calls: Arc::default(), interceptors: interceptors.into() }
     }
 
     /// The next server that is alive; if none is, the one whose rest ends first.
@@ -93,6 +98,20 @@ impl Channel {
         }
     }
 
+    async fn send(&self, request: Request<Body>) -> Result<Response<Body>, transport::Error> {
+        let i = self.next().await;
+        let answer = match self.servers[i].clone().ready().await {
+            Ok(server) => server.call(request).await,
+            Err(error) => Err(error),
+        };
+        let is_late =
+            |error: &transport::Error| error.source().is_some_and(|cause| cause.is::<tonic::TimeoutExpired>());
+        if answer.as_ref().is_err_and(|error| !is_late(error)) {
+            self.note(i, false);
+        }
+        answer
+    }
+
     fn note(&self, i: usize, is_alive: bool) {
         self.states.send_modify(|states| {
             let rest = if is_alive { REST.0 } else { states[i].rest };
@@ -118,17 +137,9 @@ impl Service<Request<Body>> for Channel {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let channel = self.clone();
         Box::pin(async move {
-            let i = channel.next().await;
-            let answer = match channel.servers[i].clone().ready().await {
-                Ok(server) => server.call(request).await,
-                Err(error) => Err(error),
-            };
-            let is_late =
-                |error: &transport::Error| error.source().is_some_and(|cause| cause.is::<tonic::TimeoutExpired>());
-            if answer.as_ref().is_err_and(|error| !is_late(error)) {
-                channel.note(i, false);
-            }
-            answer
+            let pass = |request| channel.interceptors.iter().try_fold(request, |request, pass| pass(request));
+            let sent = service_fn(|request| channel.send(request));
+            Ok(InterceptedService::new(sent, pass).call(request).await?.map(Body::new))
         })
     }
 }

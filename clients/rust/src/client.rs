@@ -8,10 +8,11 @@ use rand::Rng;
 use tokio::net::UnixStream;
 use tokio::time::Instant;
 use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
 use tonic::transport::{self, Endpoint};
 use tonic::{Code, Request, Response, Status};
 
-use crate::channel::Channel;
+use crate::channel::{self, Channel};
 use crate::v1::hlo_service_client::HloServiceClient;
 use crate::v1::indexing_service_client::IndexingServiceClient;
 use crate::v1::report_service_client::ReportServiceClient;
@@ -65,6 +66,7 @@ pub struct Builder {
     keepalive: Option<Duration>,
     attempts: u32,
     max_answer: usize,
+    interceptors: Vec<channel::Interceptor>,
     #[cfg(feature = "tls")]
     tls: Option<tonic::transport::ClientTlsConfig>,
 }
@@ -102,6 +104,7 @@ impl Client {
             keepalive: None,
             attempts: 4,
             max_answer: 64 << 20,
+            interceptors: Vec::new(),
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -304,6 +307,13 @@ impl Builder {
         self
     }
 
+    /// Shows every call to an interceptor before it is sent, each attempt and the calls of generated clients too. It may add headers, or refuse the call.
+    /// The `tonic::GrpcMethod` in the extensions says which call it is. Further interceptors come after it.
+    pub fn interceptor(mut self, interceptor: impl Interceptor + Clone + Send + Sync + 'static) -> Self {
+        self.interceptors.push(Arc::new(move |request| interceptor.clone().call(request)));
+        self
+    }
+
     /// Encrypts the connection. The configuration says which certificates are trusted, and with which the client identifies itself.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: tonic::transport::ClientTlsConfig) -> Self {
@@ -332,7 +342,7 @@ impl Builder {
             None => Ok(self.endpoint(address)?.connect_lazy()),
         });
         Ok(Client {
-            channel: Channel::new(servers.collect::<Result<_>>()?),
+            channel: Channel::new(servers.collect::<Result<_>>()?, self.interceptors),
             token: self.token,
             timeout: self.timeout,
             stream_timeout: self.stream_timeout,

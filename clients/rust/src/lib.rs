@@ -28,6 +28,7 @@ pub use client::{Builder, Client};
 pub use error::{Code, Error, Result};
 pub use map::EvaluableMap;
 pub use modules::Upload;
+pub use tonic;
 #[cfg(feature = "tls")]
 pub use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 

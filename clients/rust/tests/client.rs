@@ -175,6 +175,38 @@ async fn a_token_may_change_with_each_call_and_is_never_shown() {
     assert!(seen[1].starts_with(concat!("xlashape-rust/", env!("CARGO_PKG_VERSION"))), "{}", seen[1]);
 }
 
+#[tokio::test]
+async fn interceptors_see_every_attempt_and_may_refuse_it() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let address = serve(move |request| match counted.fetch_add(1, Ordering::SeqCst) {
+        0 => Err(Status::unavailable("restarting")),
+        _ => Ok(request.metadata().get("x-example").map_or(0, |value| value.len() as i64)),
+    })
+    .await;
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = seen.clone();
+    let marked = Client::builder(&address)
+        .interceptor(|mut request: Request<()>| {
+            request.metadata_mut().insert("x-example", "three".parse().unwrap());
+            Ok(request)
+        })
+        .interceptor(move |request: Request<()>| {
+            assert!(request.metadata().contains_key("x-example")); // by the one before
+            noted.lock().unwrap().push(request.extensions().get::<tonic::GrpcMethod>().unwrap().method().to_owned());
+            Ok(request)
+        });
+    let client = marked.connect().unwrap();
+    assert_eq!(client.byte_size("f32[]").await.unwrap().physical_bytes, 5);
+    let answer = client.shapes().byte_size(client.request(ByteSizeRequest::default())).await.unwrap();
+    assert_eq!(answer.into_inner().sizes[0].physical_bytes, 5);
+    assert_eq!(*seen.lock().unwrap(), ["ByteSize"; 3]);
+    let refusing = Client::builder(address).interceptor(|_: Request<()>| Err(Status::permission_denied("not today")));
+    let error = refusing.connect().unwrap().byte_size("f32[]").await.unwrap_err();
+    assert_eq!((error.code(), error.message()), (Code::PermissionDenied, "not today"));
+    assert_eq!(calls.load(Ordering::SeqCst), 3);
+}
+
 #[test]
 fn connecting_outside_of_tokio_is_an_error() {
     assert_eq!(Client::connect("127.0.0.1:1").unwrap_err().field(), "connect");
