@@ -19,6 +19,18 @@ std::string ServiceConfig(int attempts) {
   return R"({"loadBalancingConfig": [{"round_robin": {}}], "methodConfig": [)" + retries + "]}";
 }
 
+/// A factory of interceptors that the channels of several servers share. gRPC wants one for each.
+class SharedFactory : public grpc::experimental::ClientInterceptorFactoryInterface {
+ public:
+  explicit SharedFactory(std::shared_ptr<ClientInterceptorFactoryInterface> shared) : shared_(std::move(shared)) {}
+  grpc::experimental::Interceptor* CreateClientInterceptor(grpc::experimental::ClientRpcInfo* info) override {
+    return shared_->CreateClientInterceptor(info);
+  }
+
+ private:
+  std::shared_ptr<ClientInterceptorFactoryInterface> shared_;
+};
+
 std::shared_ptr<grpc::Channel> Connected(const std::string& address, const Options& options) {
   if (address.empty()) Refuse("INVALID_ARGUMENT", "address", "expected HOST:PORT, unix:PATH or a target of gRPC, found an empty text");
   grpc::ChannelArguments arguments = options.channel_arguments;
@@ -28,10 +40,15 @@ std::shared_ptr<grpc::Channel> Connected(const std::string& address, const Optio
   arguments.SetMaxSendMessageSize(-1);
   if (options.keepalive.count() > 0) arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(options.keepalive.count()));
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 1);  // which is not the default of old versions
-  if (!options.tls) return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-  if (!options.tls->server_name.empty()) arguments.SetSslTargetNameOverride(options.tls->server_name);
-  const Tls& tls = *options.tls;
-  return grpc::CreateCustomChannel(address, grpc::SslCredentials({tls.root_certificates, tls.private_key, tls.certificate_chain}), arguments);
+  auto credentials = grpc::InsecureChannelCredentials();
+  if (options.tls) {
+    const Tls& tls = *options.tls;
+    if (!tls.server_name.empty()) arguments.SetSslTargetNameOverride(tls.server_name);
+    credentials = grpc::SslCredentials({tls.root_certificates, tls.private_key, tls.certificate_chain});
+  }
+  std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
+  for (const auto& factory : options.interceptors) interceptors.push_back(std::make_unique<SharedFactory>(factory));
+  return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, arguments, std::move(interceptors));
 }
 
 }  // namespace

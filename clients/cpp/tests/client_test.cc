@@ -11,6 +11,8 @@
 #include <chrono>
 #include <fstream>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -192,6 +194,59 @@ TEST(Client, AsksForTheTokenOfEachCall) {
   client.ByteSize(std::string_view("f32[]"));
   EXPECT_EQ(seen, (std::vector<std::string>{"Bearer 1", "Bearer 2"}));
   EXPECT_NE(Thrown([] { Client("127.0.0.1:1").WaitUntilReady(milliseconds(200)); }).code(), grpc::StatusCode::OK);
+}
+
+/// Notes the method of each call, and adds a header to it.
+class Noting final : public grpc::experimental::ClientInterceptorFactoryInterface {
+ public:
+  grpc::experimental::Interceptor* CreateClientInterceptor(grpc::experimental::ClientRpcInfo* info) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    methods.insert(info->method());
+    return new Header;
+  }
+
+  std::set<std::string> methods;
+
+ private:
+  class Header final : public grpc::experimental::Interceptor {
+    void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
+      if (batch->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+        batch->GetSendInitialMetadata()->insert({"x-example", "1"});
+      }
+      batch->Proceed();
+    }
+  };
+
+  std::mutex mutex_;
+};
+
+TEST(Client, LetsInterceptorsSeeEachCallToEachServer) {
+  std::atomic<int> marked[2] = {{0}, {0}};
+  const auto counting = [](std::atomic<int>* count) {
+    return [count](grpc::ServerContext* context, const v1::ByteSizeRequest&, v1::ByteSizeResponse* response) {
+      *count += static_cast<int>(context->client_metadata().count("x-example"));
+      return Sized(4, response);
+    };
+  };
+  Shapes first(counting(&marked[0])), second(counting(&marked[1]));
+  Indexing indexing, other;
+  const Running one({&first, &indexing}), another({&second, &other});
+  const auto noting = std::make_shared<Noting>();
+  Options options;
+  options.addresses = {another.address};
+  options.interceptors = {noting};
+  const Client client(one.address, options);
+  // The second server may be connected later than the first.
+  for (int i = 0; i < 1000 && (marked[0] == 0 || marked[1] == 0); ++i) client.ByteSize("f32[]");
+  EXPECT_GT(marked[0], 0);
+  EXPECT_GT(marked[1], 0);
+  v1::IndexingMapsRequest request;
+  request.set_instruction("three");
+  int maps = 0;
+  for ([[maybe_unused]] const auto& map : client.IndexingMaps(request)) ++maps;
+  EXPECT_EQ(maps, 3);
+  EXPECT_EQ(noting->methods,
+            (std::set<std::string>{"/xlashape.v1.ShapeService/ByteSize", "/xlashape.v1.IndexingService/IndexingMaps"}));
 }
 
 TEST(Client, EndsCallsFromAnotherThread) {
