@@ -13,11 +13,6 @@ use tonic::transport::{self, Endpoint};
 use tonic::{Code, Request, Response, Status};
 
 use crate::channel::{self, Channel};
-use crate::v1::hlo_service_client::HloServiceClient;
-use crate::v1::indexing_service_client::IndexingServiceClient;
-use crate::v1::report_service_client::ReportServiceClient;
-use crate::v1::shape_service_client::ShapeServiceClient;
-use crate::v1::view_service_client::ViewServiceClient;
 use crate::v1::ByteSizeRequest;
 use crate::{Error, Result};
 
@@ -28,7 +23,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The answer to a request by a method of a generated client: `ask!(client, shapes.byte_size, request)`.
 macro_rules! ask {
     ($client:expr, $service:ident.$method:ident, $request:expr) => {
-        $client.ask($request, |request| async { $client.$service().$method(request).await }).await
+        $client
+            .ask($client.settings.attempts, $client.deadline(), $request, |request| async {
+                $client.$service().$method(request).await
+            })
+            .await
     };
 }
 pub(crate) use ask;
@@ -36,7 +35,7 @@ pub(crate) use ask;
 /// The same for a call that is sent once, and may take until a time.
 macro_rules! once {
     ($client:expr, $service:ident.$method:ident, $request:expr, $deadline:expr) => {
-        $client.once($deadline, $request, |request| async { $client.$service().$method(request).await }).await
+        $client.ask(1, $deadline, $request, |request| async { $client.$service().$method(request).await }).await
     };
 }
 pub(crate) use once;
@@ -45,11 +44,17 @@ pub(crate) use once;
 #[derive(Clone)]
 pub struct Client {
     channel: Channel,
+    pub(crate) settings: Settings,
+}
+
+/// How a client makes its calls.
+#[derive(Clone)]
+pub(crate) struct Settings {
     token: Option<Token>,
     timeout: Option<Duration>,
     stream_timeout: Option<Duration>,
-    attempts: u32,
-    max_answer: usize,
+    pub(crate) attempts: u32,
+    pub(crate) max_answer: usize,
 }
 
 /// Gives the bearer token of a call.
@@ -60,12 +65,8 @@ type Token = Arc<dyn Fn() -> String + Send + Sync>;
 #[must_use]
 pub struct Builder {
     addresses: Vec<String>,
-    token: Option<Token>,
-    timeout: Option<Duration>,
-    stream_timeout: Option<Duration>,
+    settings: Settings,
     keepalive: Option<Duration>,
-    attempts: u32,
-    max_answer: usize,
     interceptors: Vec<channel::Interceptor>,
     #[cfg(feature = "tls")]
     tls: Option<tonic::transport::ClientTlsConfig>,
@@ -75,8 +76,8 @@ pub struct Builder {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
-            .field("timeout", &self.timeout)
-            .field("attempts", &self.attempts)
+            .field("timeout", &self.settings.timeout)
+            .field("attempts", &self.settings.attempts)
             .finish_non_exhaustive()
     }
 }
@@ -98,12 +99,14 @@ impl Client {
     pub fn builder(address: impl Into<String>) -> Builder {
         Builder {
             addresses: vec![address.into()],
-            token: None,
-            timeout: Some(Duration::from_secs(60)),
-            stream_timeout: None,
+            settings: Settings {
+                token: None,
+                timeout: Some(Duration::from_secs(60)),
+                stream_timeout: None,
+                attempts: 4,
+                max_answer: 64 << 20,
+            },
             keepalive: None,
-            attempts: 4,
-            max_answer: 64 << 20,
             interceptors: Vec::new(),
             #[cfg(feature = "tls")]
             tls: None,
@@ -113,7 +116,8 @@ impl Client {
     /// A client on the same connection whose calls may take as long as this, with streams and without. `None` stands for no bound.
     pub fn with_timeout(&self, timeout: impl Into<Option<Duration>>) -> Client {
         let timeout = timeout.into();
-        Client { timeout, stream_timeout: timeout, ..self.clone() }
+        let settings = Settings { timeout, stream_timeout: timeout, ..self.settings.clone() };
+        Client { settings, ..self.clone() }
     }
 
     /// Returns once the server answers calls, or with the last error after `timeout`. A refusal, such as of a token, ends the wait at once.
@@ -135,31 +139,6 @@ impl Client {
         self.channel.clone()
     }
 
-    /// The generated client, for calls that the methods here do not cover. It sends the token only through [`Client::request`].
-    pub fn shapes(&self) -> ShapeServiceClient<Channel> {
-        ShapeServiceClient::new(self.channel.clone()).max_decoding_message_size(self.max_answer)
-    }
-
-    /// As [`Client::shapes`].
-    pub fn modules(&self) -> HloServiceClient<Channel> {
-        HloServiceClient::new(self.channel.clone()).max_decoding_message_size(self.max_answer)
-    }
-
-    /// As [`Client::shapes`].
-    pub fn indexing(&self) -> IndexingServiceClient<Channel> {
-        IndexingServiceClient::new(self.channel.clone()).max_decoding_message_size(self.max_answer)
-    }
-
-    /// As [`Client::shapes`].
-    pub fn reports(&self) -> ReportServiceClient<Channel> {
-        ReportServiceClient::new(self.channel.clone()).max_decoding_message_size(self.max_answer)
-    }
-
-    /// As [`Client::shapes`].
-    pub fn views(&self) -> ViewServiceClient<Channel> {
-        ViewServiceClient::new(self.channel.clone()).max_decoding_message_size(self.max_answer)
-    }
-
     /// A request of the generated clients with the token and the deadline of this client.
     pub fn request<T>(&self, message: T) -> Request<T> {
         self.request_until(message, self.deadline())
@@ -171,13 +150,13 @@ impl Client {
     }
 
     pub(crate) fn stream_deadline(&self) -> Option<Instant> {
-        self.stream_timeout.map(|timeout| Instant::now() + timeout)
+        self.settings.stream_timeout.map(|timeout| Instant::now() + timeout)
     }
 
     fn request_until<T>(&self, message: T, deadline: Option<Instant>) -> Request<T> {
         let mut request = Request::new(message);
         // A token that cannot be in a header is not sent: the server refuses the call.
-        let token = self.token.as_ref().map(|token| token()).filter(|token| !token.is_empty());
+        let token = self.settings.token.as_ref().map(|token| token()).filter(|token| !token.is_empty());
         if let Some(token) = token.and_then(|token| format!("Bearer {token}").parse::<MetadataValue<Ascii>>().ok()) {
             request.metadata_mut().insert("authorization", token);
         }
@@ -188,33 +167,12 @@ impl Client {
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.timeout.map(|timeout| Instant::now() + timeout)
+        self.settings.timeout.map(|timeout| Instant::now() + timeout)
     }
 
-    /// Makes a call, and makes it again while the server is unavailable.
-    pub(crate) async fn ask<Req, Res, Made>(&self, message: Req, make: impl Fn(Request<Req>) -> Made) -> Result<Res>
-    where
-        Req: Clone,
-        Made: Future<Output = std::result::Result<Response<Res>, Status>>,
-    {
-        self.tried(self.attempts, self.deadline(), message, make).await
-    }
-
-    /// Makes a call once: by its `idempotency_level` a second one may do something else, or its answer is a stream.
-    pub(crate) async fn once<Req, Res, Made>(
-        &self,
-        deadline: Option<Instant>,
-        message: Req,
-        make: impl Fn(Request<Req>) -> Made,
-    ) -> Result<Res>
-    where
-        Req: Clone,
-        Made: Future<Output = std::result::Result<Response<Res>, Status>>,
-    {
-        self.tried(1, deadline, message, make).await
-    }
-
-    async fn tried<Req, Res, Made>(
+    /// Makes a call, and makes it again while the server is unavailable, until it was sent so many times. It is sent once if by its `idempotency_level` a
+    /// second one may do something else, and if its answer is a stream.
+    pub(crate) async fn ask<Req, Res, Made>(
         &self,
         attempts: u32,
         deadline: Option<Instant>,
@@ -271,13 +229,13 @@ impl Builder {
 
     /// Asks for the bearer token of each call, for tokens that change.
     pub fn token_source(mut self, token: impl Fn() -> String + Send + Sync + 'static) -> Self {
-        self.token = Some(Arc::new(token));
+        self.settings.token = Some(Arc::new(token));
         self
     }
 
     /// How long a call with a stream may take. The default is `None`, no bound: a slow reader is not cut off.
     pub fn stream_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
-        self.stream_timeout = timeout.into();
+        self.settings.stream_timeout = timeout.into();
         self
     }
 
@@ -290,20 +248,20 @@ impl Builder {
 
     /// How long a call without a stream may take. The default is one minute; `None` stands for no bound.
     pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
-        self.timeout = timeout.into();
+        self.settings.timeout = timeout.into();
         self
     }
 
     /// How often a call is sent in all while the server is unavailable, from 1 to 5. The default is 4, with growing, random pauses from 100 ms.
     /// Calls with a stream, and those that a second one would change, are sent once.
     pub fn attempts(mut self, attempts: u32) -> Self {
-        self.attempts = attempts;
+        self.settings.attempts = attempts;
         self
     }
 
     /// The bytes that one message from the server may have. The default is 64 MiB.
     pub fn max_answer(mut self, bytes: usize) -> Self {
-        self.max_answer = bytes;
+        self.settings.max_answer = bytes;
         self
     }
 
@@ -323,11 +281,11 @@ impl Builder {
 
     /// The client. The error is of code `InvalidArgument` for an address, a token or a number of attempts that cannot be.
     pub fn connect(self) -> Result<Client> {
-        if !(1..=MAX_ATTEMPTS).contains(&self.attempts) {
-            let message = format!("a call has 1 to {MAX_ATTEMPTS} attempts, not {}", self.attempts);
+        if !(1..=MAX_ATTEMPTS).contains(&self.settings.attempts) {
+            let message = format!("a call has 1 to {MAX_ATTEMPTS} attempts, not {}", self.settings.attempts);
             return Err(Error::mistake("INVALID_ARGUMENT", "attempts", message));
         }
-        if let Some(token) = &self.token {
+        if let Some(token) = &self.settings.token {
             let parsed: std::result::Result<MetadataValue<Ascii>, _> = token().parse();
             parsed.map_err(|_| {
                 Error::mistake("INVALID_ARGUMENT", "token", "a token has visible ASCII characters alone")
@@ -341,14 +299,8 @@ impl Builder {
             Some(path) => self.unix_channel(path.trim_start_matches("//")),
             None => Ok(self.endpoint(address)?.connect_lazy()),
         });
-        Ok(Client {
-            channel: Channel::new(servers.collect::<Result<_>>()?, self.interceptors),
-            token: self.token,
-            timeout: self.timeout,
-            stream_timeout: self.stream_timeout,
-            attempts: self.attempts,
-            max_answer: self.max_answer,
-        })
+        let channel = Channel::new(servers.collect::<Result<_>>()?, self.interceptors);
+        Ok(Client { channel, settings: self.settings })
     }
 
     fn endpoint(&self, address: &str) -> Result<Endpoint> {

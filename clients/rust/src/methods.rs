@@ -5,6 +5,11 @@ use futures_util::Stream;
 use crate::answers::{answers, one, pages, present, same_number};
 use crate::bulk::{in_parts, UNARY_ANSWERS, UNARY_NUMBERS};
 use crate::client::{ask, once};
+use crate::v1::hlo_service_client::HloServiceClient;
+use crate::v1::indexing_service_client::IndexingServiceClient;
+use crate::v1::report_service_client::ReportServiceClient;
+use crate::v1::shape_service_client::ShapeServiceClient;
+use crate::v1::view_service_client::ViewServiceClient;
 use crate::v1::{
     ByteSizeRequest, ByteSizesRequest, ComposeMapsRequest, CopiesRequest, CopiesResponse, CostRequest, CostResponse,
     DeleteModuleRequest, DescribeShapeRequest, DiffRequest, DiffResponse, DrawRequest, DrawResponse,
@@ -17,9 +22,34 @@ use crate::v1::{
     RecognizeRequest, RecognizeResponse, ShapeDescription, ShapeInput, ShapeSize, SimplifyMapRequest, SizeRequest,
     SizeResponse, TileRequest, TileResponse, VerifyRequest, VerifyResponse, WhyRequest, WhyResponse,
 };
-use crate::{Client, Result};
+use crate::{Channel, Client, Result};
 
 impl Client {
+    /// The generated client of ShapeService. It sends the token only through [`Client::request`].
+    pub fn shapes(&self) -> ShapeServiceClient<Channel> {
+        ShapeServiceClient::new(self.channel()).max_decoding_message_size(self.settings.max_answer)
+    }
+
+    /// The generated client of HloService. It sends the token only through [`Client::request`].
+    pub fn modules(&self) -> HloServiceClient<Channel> {
+        HloServiceClient::new(self.channel()).max_decoding_message_size(self.settings.max_answer)
+    }
+
+    /// The generated client of IndexingService. It sends the token only through [`Client::request`].
+    pub fn indexing(&self) -> IndexingServiceClient<Channel> {
+        IndexingServiceClient::new(self.channel()).max_decoding_message_size(self.settings.max_answer)
+    }
+
+    /// The generated client of ReportService. It sends the token only through [`Client::request`].
+    pub fn reports(&self) -> ReportServiceClient<Channel> {
+        ReportServiceClient::new(self.channel()).max_decoding_message_size(self.settings.max_answer)
+    }
+
+    /// The generated client of ViewService. It sends the token only through [`Client::request`].
+    pub fn views(&self) -> ViewServiceClient<Channel> {
+        ViewServiceClient::new(self.channel()).max_decoding_message_size(self.settings.max_answer)
+    }
+
     /// Describes a shape: its canonical text, sizes, layout, and why its buffer is larger than its elements.
     pub async fn describe_shape(&self, shape: impl Into<ShapeInput>) -> Result<ShapeDescription> {
         one(self.describe_shapes([shape]).await?)
