@@ -239,11 +239,14 @@ class Cpp(Emitter):
         told = (
             [f"if (is_first) {first[0]}"] if len(first) == 1 else ["if (is_first) {", *(f"  {x}" for x in first), "}"]
         )
-        input_ = f"{subject.name}.input()" if subject.type in _ANY else subject.name
+        width = f"static_cast<std::size_t>(DescribeShape({subject.name}).rank())"
+        if subject.type == "MapInput":
+            map_ = f"{subject.name}.input()"
+            width = f"Variables({map_}.has_map() ? {map_}.map() : ParseMap({subject.name}).map())"
         lines = [
             f"{_stub(method.rpc)}, {_stub(method.stream)}, {numbers}, {few},",
             "[&] {",
-            f"  const std::size_t width = calls_->Width({input_});",
+            f"  const std::size_t width = {width};",
             f"  return Parts{{{'1' if method.width == '1' else 'width'}, {most}}};",
             "},",
             "[&](auto& request, bool is_first, auto begin, auto end) {",

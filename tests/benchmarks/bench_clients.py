@@ -59,7 +59,7 @@ OF_MAPS = {
     "map.go",
     "map.rs",
     *("EvaluableMap.java", "MapValues.java"),
-    *("map.h", "map.cc", "integers.h"),
+    *("map.h", "map.cc"),
     *("evaluable-map.ts", "evaluation.ts", "integers.ts", "plan.ts"),
 }
 """Those that evaluate maps: a feature of its own. Python's client has it of the library."""

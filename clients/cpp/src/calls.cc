@@ -79,7 +79,7 @@ std::chrono::milliseconds Calls::Left(std::chrono::steady_clock::time_point bega
 }
 
 bool Calls::Pause(int attempt) const {
-  if (attempt >= servers_->attempts || cancellation_.state_->is_cancelled()) return false;
+  if (attempt >= servers_->attempts || cancellation.state_->is_cancelled()) return false;
   thread_local std::minstd_rand random(std::random_device{}());
   std::this_thread::sleep_for(std::chrono::milliseconds(80 + random() % 40) * (1 << (attempt - 1)));
   return true;
@@ -97,7 +97,7 @@ const Server& Calls::Next(std::chrono::system_clock::time_point end) const {
       failed += state == GRPC_CHANNEL_TRANSIENT_FAILURE;
     }
     if (!ready.empty()) return *ready[turn % ready.size()];
-    if (failed == all.size() || cancellation_.state_->is_cancelled() || std::chrono::system_clock::now() >= end) break;
+    if (failed == all.size() || cancellation.state_->is_cancelled() || std::chrono::system_clock::now() >= end) break;
     // gRPC works at a connection while somebody waits for it; otherwise every five seconds.
     for (const Server& one : all) {
       one.channel->WaitForStateChange(one.channel->GetState(true), std::chrono::system_clock::now() + std::chrono::milliseconds(2));
@@ -112,25 +112,6 @@ void Calls::Prepare(grpc::ClientContext* context, std::chrono::milliseconds time
   if (timeout > timeout.zero() && timeout < kYear) context->set_deadline(std::chrono::system_clock::now() + timeout);
   if (!token_) return;
   if (const std::string token = token_(); !token.empty()) context->AddMetadata("authorization", "Bearer " + token);
-}
-
-std::size_t Calls::Width(const v1::ShapeInput& shape) const {
-  v1::DescribeShapeRequest request;
-  *request.add_shapes() = shape;
-  v1::DescribeShapeResponse answer = Ask(&v1::ShapeService::Stub::DescribeShape, request);
-  return static_cast<std::size_t>(One(answer.mutable_descriptions()).rank());
-}
-
-std::size_t Calls::Width(const v1::MapInput& map) const {
-  v1::ParseMapResponse parsed;
-  if (!map.has_map()) {  // the server reads it
-    v1::ParseMapRequest request;
-    *request.add_maps() = map;
-    parsed = Ask(&v1::IndexingService::Stub::ParseMap, request);
-    CheckNumber(static_cast<std::size_t>(parsed.maps_size()), 1);
-  }
-  const v1::IndexingMap& message = map.has_map() ? map.map() : parsed.maps(0).map();
-  return static_cast<std::size_t>(message.dimensions_size() + message.ranges_size() + message.runtime_size());
 }
 
 }  // namespace xlashape

@@ -72,6 +72,11 @@ std::size_t Append(const google::protobuf::RepeatedField<Number>& numbers, std::
   return static_cast<std::size_t>(numbers.size());
 }
 
+/// How many numbers a point of a map has.
+inline std::size_t Variables(const v1::IndexingMap& map) {
+  return static_cast<std::size_t>(map.dimensions_size() + map.ranges_size() + map.runtime_size());
+}
+
 /// A server, over a channel of its own: TLS checks each certificate against the name of its server.
 struct Server {
   std::shared_ptr<grpc::Channel> channel;
@@ -145,7 +150,7 @@ class Calls {
   /// The context of a call, which a Cancellation may end.
   class Context : public grpc::ClientContext {
    public:
-    Context(const Calls& calls, std::chrono::milliseconds timeout) : cancellation_(calls.cancellation_.state_) {
+    Context(const Calls& calls, std::chrono::milliseconds timeout) : cancellation_(calls.cancellation.state_) {
       calls.Prepare(this, timeout);
       cancellation_->Add(this);
     }
@@ -155,19 +160,8 @@ class Calls {
     std::shared_ptr<Cancellation::State> cancellation_;
   };
 
-  /// The same calls, which `cancellation` ends.
-  std::shared_ptr<Calls> With(const Cancellation& cancellation) const {
-    auto calls = std::make_shared<Calls>(*this);
-    calls->cancellation_ = cancellation;
-    return calls;
-  }
-
   /// Gives the context of a call the token, and a deadline.
   void Prepare(grpc::ClientContext* context, std::chrono::milliseconds timeout) const;
-
-  /// How many numbers an index of an array has, or a point of a map.
-  std::size_t Width(const v1::ShapeInput& shape) const;
-  std::size_t Width(const v1::MapInput& map) const;
 
   /// The answer to a request. To a single server gRPC sends it again, as the service config says; to several this does, unless `once` is set.
   template <class Stub, class Request, class Answer>
@@ -258,6 +252,7 @@ class Calls {
 
   std::chrono::milliseconds timeout;
   std::chrono::milliseconds stream_timeout;
+  Cancellation cancellation;
 
  private:
   /// A call that answers with a stream, which is cancelled if it is not read to its end.
@@ -294,7 +289,6 @@ class Calls {
 
   std::shared_ptr<const Servers> servers_;
   std::function<std::string()> token_;
-  Cancellation cancellation_;
 };
 
 }  // namespace xlashape

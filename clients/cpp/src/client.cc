@@ -59,9 +59,7 @@ Client Client::WithTimeout(std::chrono::milliseconds timeout) const {
   const auto calls = std::make_shared<Calls>(*calls_);
   calls->timeout = timeout;
   calls->stream_timeout = timeout;
-  Client client = *this;
-  client.calls_ = calls;
-  return client;
+  return Client(calls);
 }
 
 Cancellation::Cancellation() : state_(std::make_shared<State>()) {}
@@ -69,9 +67,9 @@ Cancellation::Cancellation() : state_(std::make_shared<State>()) {}
 void Cancellation::Cancel() const { state_->Cancel(); }
 
 Client Client::WithCancellation(const Cancellation& cancellation) const {
-  Client client = *this;
-  client.calls_ = calls_->With(cancellation);
-  return client;
+  const auto calls = std::make_shared<Calls>(*calls_);
+  calls->cancellation = cancellation;
+  return Client(calls);
 }
 
 void Client::WaitUntilReady(std::chrono::milliseconds timeout) const {

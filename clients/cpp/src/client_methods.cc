@@ -82,7 +82,7 @@ std::vector<std::int64_t> ClientMethods::LinearIndices(const AnyShape& shape, co
   calls_->Bulk(
       &v1::ShapeService::Stub::LinearIndex, &v1::ShapeService::Stub::LinearIndices, indices, kUnaryNumbers,
       [&] {
-        const std::size_t width = calls_->Width(shape.input());
+        const std::size_t width = static_cast<std::size_t>(DescribeShape(shape).rank());
         return Parts{width, kUnaryNumbers};
       },
       [&](auto& request, bool is_first, auto begin, auto end) {
@@ -110,7 +110,7 @@ Elements ClientMethods::MultiIndices(const AnyShape& shape, const std::vector<st
   calls_->Bulk(
       &v1::ShapeService::Stub::MultiIndex, &v1::ShapeService::Stub::MultiIndices, positions, kUnaryAnswers,
       [&] {
-        const std::size_t width = calls_->Width(shape.input());
+        const std::size_t width = static_cast<std::size_t>(DescribeShape(shape).rank());
         return Parts{1, kUnaryNumbers / (width + 1)};
       },
       [&](auto& request, bool is_first, auto begin, auto end) {
@@ -192,7 +192,7 @@ Values ClientMethods::EvaluateMap(const AnyMap& map, const std::vector<std::int6
   calls_->Bulk(
       &v1::IndexingService::Stub::EvaluateMap, &v1::IndexingService::Stub::EvaluateMapBatch, points, kUnaryAnswers,
       [&] {
-        const std::size_t width = calls_->Width(map.input());
+        const std::size_t width = Variables(map.input().has_map() ? map.input().map() : ParseMap(map).map());
         return Parts{width, kUnaryAnswers * std::max<std::size_t>(width, 1)};
       },
       [&](auto& request, bool is_first, auto begin, auto end) {

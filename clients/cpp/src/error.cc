@@ -18,15 +18,8 @@ std::string Text(const Error::Parts& parts) {
 
 /// Removes an entry of `details`, and returns its value; an empty one if there is none.
 std::string Take(std::map<std::string, std::string>& details, const char* name) {
-  const auto found = details.find(name);
-  if (found == details.end()) return {};
-  std::string value = std::move(found->second);
-  details.erase(found);
-  return value;
-}
-
-bool EndsWith(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+  const auto entry = details.extract(name);
+  return entry.empty() ? std::string() : std::move(entry.mapped());
 }
 
 }  // namespace
@@ -43,7 +36,8 @@ void Check(const grpc::Status& status) {
   if (!sent.ParseFromString(parts.serialized_status)) throw Error(std::move(parts));
   for (const auto& detail : sent.details()) {
     client::details::ErrorInfo info;
-    if (!EndsWith(detail.type_url(), "/google.rpc.ErrorInfo") || !info.ParseFromString(detail.value()) || info.domain() != "xlashape") continue;
+    const std::string& url = detail.type_url();
+    if (url.substr(url.rfind('/') + 1) != "google.rpc.ErrorInfo" || !info.ParseFromString(detail.value()) || info.domain() != "xlashape") continue;
     parts.reason = info.reason();
     parts.details.insert(info.metadata().begin(), info.metadata().end());
     if (std::string message = Take(parts.details, "message"); !message.empty()) parts.message = std::move(message);

@@ -1,14 +1,56 @@
 #include "xlashape/map.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
 
-#include "integers.h"
 #include "mistake.h"
 
 namespace xlashape {
 namespace {
+
+__extension__ typedef __int128 Int128;
+
+/// *out = a operation b; false if that does not fit. Divisors are positive.
+template <class Integer>
+bool Operate(v1::Expression::Kind kind, Integer a, Integer b, Integer* out) {
+  switch (kind) {
+    case v1::Expression::KIND_ADD:
+      return !__builtin_add_overflow(a, b, out);
+    case v1::Expression::KIND_MULTIPLY:
+      return !__builtin_mul_overflow(a, b, out);
+    case v1::Expression::KIND_FLOOR_DIVIDE:
+      *out = a / b - (a % b < 0);
+      return true;
+    case v1::Expression::KIND_CEIL_DIVIDE:
+      *out = a / b + (a % b > 0);
+      return true;
+    case v1::Expression::KIND_MODULO:
+      *out = a % b < 0 ? a % b + b : a % b;
+      return true;
+    case v1::Expression::KIND_MINIMUM:
+      *out = std::min(a, b);
+      return true;
+    default:
+      *out = std::max(a, b);
+      return true;
+  }
+}
+
+/// The decimal digits of a number.
+std::string Text(Int128 value) {
+  std::string digits;
+  const bool is_negative = value < 0;
+  do {
+    const int digit = static_cast<int>(value % 10);
+    digits += static_cast<char>('0' + (digit < 0 ? -digit : digit));
+    value /= 10;
+  } while (value != 0);
+  if (is_negative) digits += '-';
+  std::reverse(digits.begin(), digits.end());
+  return digits;
+}
 
 struct Bounds {
   std::size_t register_;
@@ -98,8 +140,8 @@ class EvaluableMap::Program {
       if (expression.value() < 0 || expression.value() >= ends[group + 1] - ends[group]) invalid("is a variable that the map does not have");
       return static_cast<std::size_t>(ends[group] + expression.value());
     }
-    if (!IsOperation(expression.kind())) invalid("is of an unknown kind");
-    const bool divides = Divides(expression.kind());
+    if (expression.kind() < E::KIND_ADD || expression.kind() > E::KIND_MAXIMUM) invalid("is of an unknown kind");
+    const bool divides = expression.kind() >= E::KIND_FLOOR_DIVIDE && expression.kind() <= E::KIND_MODULO;
     if (expression.operands_size() < 2 || (divides && expression.operands_size() > 2)) invalid("has too few operands, or too many");
     for (const std::uint32_t operand : expression.operands()) {
       if (operand >= registers.size()) invalid("uses itself or a later expression");

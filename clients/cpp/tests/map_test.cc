@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "integers.h"
 #include "xlashape/error.h"
 
 namespace xlashape {
 namespace {
 
+__extension__ typedef __int128 Int128;
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kGreatest = std::numeric_limits<std::int64_t>::max();
 

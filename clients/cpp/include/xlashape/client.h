@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "xlashape/client_methods.h"
@@ -151,6 +152,9 @@ class Client : public ClientMethods {
   void Prepare(grpc::ClientContext* context) const;
 
   /// @}
+
+ private:
+  explicit Client(std::shared_ptr<const Calls> calls) : ClientMethods(std::move(calls)) {}
 };
 
 }  // namespace xlashape
