@@ -170,8 +170,8 @@ impl Client {
         self.settings.timeout.map(|timeout| Instant::now() + timeout)
     }
 
-    /// Makes a call, and makes it again while the server is unavailable, until it was sent so many times. It is sent once if by its `idempotency_level` a
-    /// second one may do something else, and if its answer is a stream.
+    /// Makes a call, and makes it again while the server is unavailable, until it was sent `attempts` times. That is once
+    /// if by its `idempotency_level` a second one may do something else, and if its answer is a stream.
     pub(crate) async fn ask<Req, Res, Made>(
         &self,
         attempts: u32,
@@ -265,8 +265,9 @@ impl Builder {
         self
     }
 
-    /// Shows every call to an interceptor before it is sent, each attempt and the calls of generated clients too. It may add headers, or refuse the call.
-    /// The `tonic::GrpcMethod` in the extensions says which call it is. Further interceptors come after it.
+    /// Shows every call to an interceptor before it is sent, each attempt and the calls of generated clients too. It may
+    /// add headers, or refuse the call. The `tonic::GrpcMethod` in the extensions says which call it is. Further
+    /// interceptors come after it.
     pub fn interceptor(mut self, interceptor: impl Interceptor + Clone + Send + Sync + 'static) -> Self {
         self.interceptors.push(Arc::new(move |request| interceptor.clone().call(request)));
         self

@@ -66,8 +66,8 @@ struct Options {
   std::vector<std::string> addresses;
   /// The bytes that one message from the server may have.
   int max_answer_bytes = 64 << 20;
-  /// See every call to the server, those of generated stubs too, and may add headers to it. The first one is nearest to the caller. A call that is sent
-  /// again to another server is seen again.
+  /// They see every call to the server, those of generated stubs too, and may add headers. The first one sees it first.
+  /// A call that is sent again to another server is seen again.
   std::vector<std::shared_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
   /// Further settings of gRPC's.
   grpc::ChannelArguments channel_arguments;
