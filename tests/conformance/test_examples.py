@@ -99,9 +99,11 @@ def test_the_examples_of_scripts_in_docs(path: Path):
 
 @pytest.mark.parametrize("page", pages.PAGES)
 def test_every_session_of_a_page_is_in_a_block_that_is_run(page: str):
-    """test_readme.py runs the blocks of the kind pycon, and tests/with_jax those that need JAX."""
+    """test_readme.py runs the blocks of the kind pycon, tests/with_jax those that need JAX, and readmes.py those that
+    need packages of their own."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    run = [pages.python_session(pages.text_of(page, with_jax=with_jax)) for with_jax in (False, True)]
+    parts = [pages.text_of(page), pages.text_of(page, with_jax=True), pages.text_with_its_packages(page)]
+    run = [pages.python_session(part) for part in parts]
     assert sum([len(_PROMPT.findall(session)) for session in run]) == len(_PROMPT.findall(text))
     assert text.count("\n$ xlashape ") == len(list(pages.console_sessions(page)))
 

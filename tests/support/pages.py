@@ -7,7 +7,16 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["PAGES", "ROOT", "WITH_JAX", "blocks", "console_sessions", "python_session", "text_of"]
+__all__ = [
+    "PAGES",
+    "ROOT",
+    "WITH_JAX",
+    "blocks",
+    "console_sessions",
+    "python_session",
+    "text_of",
+    "text_with_its_packages",
+]
 
 ROOT = Path(__file__).resolve().parents[2]
 _OTHERS = [ROOT / "README.md", ROOT / "clients" / "python" / "README.md"]
@@ -42,6 +51,12 @@ def text_of(page: str, *, with_jax: bool = False) -> str:
     found = section.search(text)
     assert found is not None, f"{page} has no section that needs JAX"
     return found[0] if with_jax else text.replace(found[0], "")
+
+
+def text_with_its_packages(page: str) -> str:
+    """The sections of a page whose packages the tests do not install."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return "".join(_RUN_WITH_ITS_PACKAGES[page].findall(text)) if page in _RUN_WITH_ITS_PACKAGES else ""
 
 
 def blocks(text: str) -> list[tuple[str, str]]:

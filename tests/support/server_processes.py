@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import queue
+import signal
 import subprocess
 import threading
 import time
@@ -85,7 +87,7 @@ class ServerProcess:
 
     def __exit__(self, *exception: object) -> None:
         if self.process.poll() is None:
-            self.process.kill()
+            os.killpg(self.process.pid, signal.SIGKILL)  # the workers too, which may write files until they end
         self.process.wait(20)
 
 
