@@ -130,27 +130,6 @@ def source_of(instruction: HloInstruction, index: tuple[int, ...]) -> tuple[HloI
             return instruction, index
 
 
-_ENDS: Final = frozenset(
-    [
-        Opcode.COPY_DONE,
-        Opcode.ALL_REDUCE_DONE,
-        Opcode.ALL_GATHER_DONE,
-        Opcode.COLLECTIVE_PERMUTE_DONE,
-        Opcode.SEND_DONE,
-        Opcode.RECV_DONE,
-    ]
-)
-"""Ends of asynchronous operations: their result is the buffer that the start made."""
-
-_REPEATED_OPERANDS: Final = {
-    Opcode.COPY_START: (1,),
-    Opcode.ALL_GATHER_START: (0,),
-    Opcode.COLLECTIVE_PERMUTE_START: (0,),
-    Opcode.SEND: (0,),
-}
-"""The elements of a start's result that are its operands again."""
-
-
 class InstructionBuffer(NamedTuple):
     """One array of an instruction's result that has memory of its own."""
 
@@ -208,7 +187,7 @@ def instruction_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer,
 
 def _own_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
     operation = operation_of(instruction.fields.opcode)
-    if operation.moves_no_data or operation.runs_called_instructions or operation.opcode in _ENDS:
+    if operation.moves_no_data or operation.runs_called_instructions or operation.ends_a_start:
         return ()
     if operation.opcode == Opcode.PARAMETER and instruction.computation is not instruction.computation.module.entry:
         return ()
@@ -217,14 +196,13 @@ def _own_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
         return () if instruction.output_operand_aliasing else (InstructionBuffer(instruction, ShapeIndex(), shape),)
     if not shape.is_tuple:
         return ()
-    repeated = _REPEATED_OPERANDS.get(operation.opcode, ()) if isinstance(operation.opcode, Opcode) else ()
     aliased = {tuple(alias.output_shape_index) for alias in instruction.output_operand_aliasing}
     return tuple(
         [
             InstructionBuffer(instruction, leaf.index, leaf.shape)
             for leaf in get_leaf_shapes(shape)
             if (leaf.shape.is_array or leaf.shape.is_buffer)
-            and leaf.index[0] not in repeated
+            and leaf.index[0] != operation.repeated_operand
             and not any(leaf.index[: len(index)] == index for index in aliased)
         ]
     )

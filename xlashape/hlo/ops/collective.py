@@ -71,8 +71,15 @@ _ALL_REDUCE = (*_GROUPS_AND_LAYOUT, optional(USE_GLOBAL_DEVICE_IDS), optional(MO
 _PERMUTE = (optional(CHANNEL_ID), required(SOURCE_TARGET_PAIRS), optional(PERMUTE_SLICE_SIZES))
 
 
-def _all_gather(opcode: Opcode, verify: Verify) -> Operation:
-    return Operation(opcode, operands=_ANY_COUNT, attributes=_ALL_GATHER, verify=verify, exchanges_with_replicas=True)
+def _all_gather(opcode: Opcode, verify: Verify, repeated_operand: int | None = None) -> Operation:
+    return Operation(
+        opcode,
+        operands=_ANY_COUNT,
+        attributes=_ALL_GATHER,
+        verify=verify,
+        exchanges_with_replicas=True,
+        repeated_operand=repeated_operand,
+    )
 
 
 def _all_reduce(opcode: Opcode, verify: Verify) -> Operation:
@@ -87,7 +94,7 @@ def _all_reduce(opcode: Opcode, verify: Verify) -> Operation:
     )
 
 
-def _collective_permute(opcode: Opcode, verify: Verify) -> Operation:
+def _collective_permute(opcode: Opcode, verify: Verify, repeated_operand: int | None = None) -> Operation:
     return Operation(
         opcode,
         operands=_ANY_COUNT,
@@ -95,6 +102,7 @@ def _collective_permute(opcode: Opcode, verify: Verify) -> Operation:
         check=_check_permute,
         verify=verify,
         exchanges_with_replicas=True,
+        repeated_operand=repeated_operand,
         text_depends_on_operands=True,  # a list of slice sizes has the rank of what is sent
     )
 
@@ -119,7 +127,7 @@ def _groups_only(
 
 OPERATIONS: Final = (
     _all_gather(Opcode.ALL_GATHER, check_all_gather),
-    _all_gather(Opcode.ALL_GATHER_START, check_all_gather_start),
+    _all_gather(Opcode.ALL_GATHER_START, check_all_gather_start, repeated_operand=0),
     _all_reduce(Opcode.ALL_REDUCE, check_all_reduce),
     _all_reduce(Opcode.ALL_REDUCE_START, check_all_reduce),
     Operation(
@@ -162,7 +170,12 @@ OPERATIONS: Final = (
         exchanges_with_replicas=True,
     ),
     _collective_permute(Opcode.COLLECTIVE_PERMUTE, check_permute),
-    _collective_permute(Opcode.COLLECTIVE_PERMUTE_START, check_permute_start),
-    *rows((Opcode.ALL_GATHER_DONE, Opcode.COLLECTIVE_PERMUTE_DONE), operands=exactly(1), verify=check_second_element),
-    Operation(Opcode.ALL_REDUCE_DONE, operands=exactly(1), verify=check_first_operand),
+    _collective_permute(Opcode.COLLECTIVE_PERMUTE_START, check_permute_start, repeated_operand=0),
+    *rows(
+        (Opcode.ALL_GATHER_DONE, Opcode.COLLECTIVE_PERMUTE_DONE),
+        operands=exactly(1),
+        verify=check_second_element,
+        ends_a_start=True,
+    ),
+    Operation(Opcode.ALL_REDUCE_DONE, operands=exactly(1), verify=check_first_operand, ends_a_start=True),
 )

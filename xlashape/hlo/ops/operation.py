@@ -163,6 +163,10 @@ class Operation:
 
     async_step: AsyncStep | None = None
     """Set for async-start, async-update and async-done. They are written as the operation that they wrap."""
+    repeated_operand: int | None = None
+    """The element of the result that is the operand again, as the start of an asynchronous operation has it."""
+    ends_a_start: bool = False
+    """The result is what the start of an asynchronous operation has made; no array is read."""
     passes_first_operand_through: bool = False
     """The result is the first operand, unchanged."""
     moves_no_data: bool = False

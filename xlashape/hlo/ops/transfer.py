@@ -94,8 +94,15 @@ OPERATIONS: Final = (
         fixed_shape=token_shape,
         verify=_verify_outfeed,
     ),
-    Operation(Opcode.SEND, operands=exactly(2), attributes=_CHANNEL, fixed_shape=_sent, verify=_verify_send),
-    Operation(Opcode.SEND_DONE, operands=exactly(1), attributes=_CHANNEL, fixed_shape=token_shape),
+    Operation(
+        Opcode.SEND,
+        operands=exactly(2),
+        attributes=_CHANNEL,
+        fixed_shape=_sent,
+        verify=_verify_send,
+        repeated_operand=0,
+    ),
+    Operation(Opcode.SEND_DONE, operands=exactly(1), attributes=_CHANNEL, fixed_shape=token_shape, ends_a_start=True),
     Operation(Opcode.RECV, operands=exactly(1), attributes=_CHANNEL, fixed_shape=_being_received, verify=_verify_recv),
-    Operation(Opcode.RECV_DONE, operands=exactly(1), attributes=_CHANNEL, fixed_shape=_received),
+    Operation(Opcode.RECV_DONE, operands=exactly(1), attributes=_CHANNEL, fixed_shape=_received, ends_a_start=True),
 )

@@ -100,12 +100,11 @@ def instruction_reads(
     segment_bytes: int = 128,
     analysis: Analysis | None = None,
 ) -> Iterator[InstructionReads]:
-    """`operand_reads` of one output, or of every output that is an array. `analysis` serves several instructions of one
+    """`operand_reads` of one output, or of all `computed_outputs`. `analysis` serves several instructions of one
     module.
     """
     analysis = analysis or Analysis()
-    arrays = [number for number, leaf in enumerate(leaves(instruction.shape)) if leaf.is_array or leaf.is_buffer]
-    for number in arrays if output is None else (output,):
+    for number in computed_outputs(instruction) if output is None else (output,):
         with errors_name_instruction(instruction):
             operands = _reads(analysis, instruction, number, warp, segment_bytes)
         yield InstructionReads(instruction, number, operands)
@@ -152,8 +151,8 @@ def executed_readers(module: HloModule) -> list[HloInstruction]:
 
     These are instructions of the entry computation and of the computations that it executes instruction by instruction:
     bodies of loops, branches, calls. Instructions that are fused or applied to elements have no arrays in memory.
-    Instructions that move no data read nothing: tuples and their elements, bitcasts, barriers, and the loops, branches
-    and calls themselves.
+    Instructions that move no data read nothing: tuples and their elements, bitcasts, barriers, the ends of asynchronous
+    operations, and the loops, branches and calls themselves.
     """
     check_module(module)
     return [
@@ -166,7 +165,22 @@ def executed_readers(module: HloModule) -> list[HloInstruction]:
 
 def _reads_arrays(instruction: HloInstruction) -> bool:
     operation = operation_of(instruction.fields.opcode)
-    return not (operation.moves_no_data or operation.runs_called_instructions)
+    return not (operation.moves_no_data or operation.runs_called_instructions or operation.ends_a_start)
+
+
+def computed_outputs(instruction: HloInstruction) -> list[int]:
+    """The outputs that are arrays which the instruction computes: not the operand that the start of an asynchronous
+    operation repeats in its result."""
+    shape, skipped = instruction.shape, range(0)
+    repeated = operation_of(instruction.fields.opcode).repeated_operand
+    if repeated is not None and shape.is_tuple and repeated < len(shape.tuple_shapes):
+        first = sum([len(leaves(each)) for each in shape.tuple_shapes[:repeated]])
+        skipped = range(first, first + len(leaves(shape.tuple_shapes[repeated])))
+    return [
+        number
+        for number, leaf in enumerate(leaves(shape))
+        if (leaf.is_array or leaf.is_buffer) and number not in skipped
+    ]
 
 
 def _reads(

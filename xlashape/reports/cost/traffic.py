@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from xlashape.hlo import HloInstruction, Opcode
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
 from xlashape.math import ceil_div
 from xlashape.reports.cost.arithmetic import elements
@@ -38,7 +39,6 @@ _NOTHING: Final = frozenset(
         "send-done tuple while"
     ).split()
 )
-_STARTS: Final = frozenset((Opcode.ALL_GATHER_START, Opcode.COLLECTIVE_PERMUTE_START, Opcode.COPY_START))
 _MOVES: Final = frozenset((Opcode.BITCAST, Opcode.COPY, Opcode.RESHAPE, Opcode.REVERSE, Opcode.TRANSPOSE))
 """Operations whose result has each element of the operand exactly once."""
 _PARTIAL: Final = frozenset((Opcode.SLICE, Opcode.DYNAMIC_SLICE, Opcode.GATHER))
@@ -133,12 +133,13 @@ def _accesses(instruction: HloInstruction) -> Iterable[_Access]:
         return [*_whole(others), _Access(result, elements(shapes[1]), True)]
     if opcode == Opcode.SCATTER:
         return _scatter(shapes, [leaf for leaf in result.leaves() if leaf.is_array])
-    if opcode in _STARTS and result.is_tuple:
-        # The operands are elements of the result again: (operand, result, …), each an array or a tuple.
-        results = [result.tuple_shapes[1]] if len(result.tuple_shapes) > 1 else []
-        return [*_whole(shapes), *_written(results)]
     if opcode in (Opcode.SEND, Opcode.OUTFEED):
         return _whole(shapes[:1])
+    repeated = operation_of(opcode).repeated_operand
+    if repeated is not None and result.is_tuple:
+        # (operand, result, …) or (result, operand, …), each an array or a tuple.
+        results = [result.tuple_shapes[1 - repeated]] if len(result.tuple_shapes) > 1 else []
+        return [*_whole(shapes), *_written(results)]
     if opcode == Opcode.RECV:
         return _written(result.tuple_shapes[:1])
     return [*_whole([operand.shape for operand in dict.fromkeys(instruction.operands)]), *_written([result])]

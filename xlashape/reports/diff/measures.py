@@ -25,18 +25,6 @@ from xlashape.reports.cost.program import flops_of
 from xlashape.shape import Shape, shape_util, tiling
 from xlashape.shape.tiling.padding import physical_bytes
 
-_ENDS: Final = frozenset(
-    (
-        Opcode.COPY_DONE,
-        Opcode.ALL_REDUCE_DONE,
-        Opcode.ALL_GATHER_DONE,
-        Opcode.COLLECTIVE_PERMUTE_DONE,
-        Opcode.SEND_DONE,
-        Opcode.RECV_DONE,
-    )
-)
-_REPEATS_OPERANDS: Final = {Opcode.ALL_GATHER_START: 0, Opcode.COLLECTIVE_PERMUTE_START: 0, Opcode.COPY_START: 1}
-"""The element of the result of a start that is the operand again."""
 _NOT_READ: Final = frozenset(
     (Opcode.PARAMETER, Opcode.CONSTANT, Opcode.AFTER_ALL, Opcode.PARTITION_ID, Opcode.REPLICA_ID)
 )
@@ -171,7 +159,7 @@ class ModuleMeasures:
         opcode = row.opcode
         fusions = int(opcode == Opcode.FUSION)
         collectives = collective_bytes = 0
-        if row.exchanges_with_replicas and opcode not in _ENDS and row.async_step in (None, AsyncStep.START):
+        if row.exchanges_with_replicas and row.async_step in (None, AsyncStep.START):
             collectives, collective_bytes = 1, self._result_bytes(instruction)
         if not is_executed:
             return Measures(1, fusions, 0, 0, collectives, collective_bytes)
@@ -181,7 +169,7 @@ class ModuleMeasures:
             size += own
             padding += rest
         read = written = 0
-        moves = not (row.moves_no_data or row.runs_called_instructions or opcode in _ENDS or opcode in _NOT_READ)
+        moves = not (row.moves_no_data or row.runs_called_instructions or row.ends_a_start or opcode in _NOT_READ)
         if moves and row.async_step in (None, AsyncStep.START):
             read = sum(self._operand_bytes(instruction))
             written = self._result_bytes(instruction)
@@ -189,7 +177,7 @@ class ModuleMeasures:
 
     def _result_bytes(self, instruction: HloInstruction) -> int:
         shape = instruction.shape
-        repeated = _REPEATS_OPERANDS.get(instruction.opcode) if isinstance(instruction.opcode, Opcode) else None
+        repeated = operation_of(instruction.opcode).repeated_operand
         if repeated is not None and shape.is_tuple and len(shape.tuple_shapes) > 1:
             # (operand, result, contexts…), in a copy-start (result, operand, context).
             return self._sizes.of(shape.tuple_shapes[1 - repeated])[0]

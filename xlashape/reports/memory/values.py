@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.limits import spend
 from xlashape.reports.memory.schedule import RUNS_CALLED, FlatSchedule, array_bytes
 from xlashape.reports.why.causes import on_target
@@ -41,14 +42,10 @@ _ELEMENT_OF_START: Final[dict[str, int]] = {
     Opcode.RECV_DONE: 0,
 }
 """Their result is, or begins with, this element of what the start gave."""
-_REPEATED: Final[dict[str, tuple[int, ...]]] = {
-    Opcode.COPY_START: (1,),
-    Opcode.ALL_GATHER_START: (0,),
-    Opcode.COLLECTIVE_PERMUTE_START: (0,),
-    Opcode.SEND: (0,),
-    Opcode.ASYNC_START: (0,),
+_REPEATED: Final[dict[str, int]] = {
+    row.opcode: row.repeated_operand for row in OPERATIONS.values() if row.repeated_operand is not None
 }
-"""The elements of a start's result that are its operands again."""
+"""The element of a start's result that is its operand again."""
 _GIVES_ON: Final = _PASSES.union(
     _ELEMENT_OF_START,
     [Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.PARAMETER, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL],
@@ -338,8 +335,8 @@ class _Values:
                 if before < len(started):
                     found.append(started[before])
                     continue
-            if index and index[0] in repeated and given:
-                before = sum([each.shape_index[0] in repeated for each in leaves[:number]])
+            if index and index[0] == repeated and given:
+                before = sum([each.shape_index[0] == repeated for each in leaves[:number]])
                 found.append(given[min(before, len(given) - 1)])
             else:
                 found += self._new(start, (leaf,), time)

@@ -17,7 +17,7 @@ from xlashape.indexing.queries import errors_name_instruction, is_of_budget
 from xlashape.indexing.reports.coalescing import Sample, check_warp, positions_read, sampled
 from xlashape.indexing.reports.counting import fixed_runtime
 from xlashape.indexing.reports.physical import physical_of_operand
-from xlashape.indexing.reports.reads import executed_readers
+from xlashape.indexing.reports.reads import computed_outputs, executed_readers
 from xlashape.indexing.reports.utilisation import OperandUtilisation, point_count_of, utilisation_of_operand
 from xlashape.indexing.walk.analysis import Analysis
 from xlashape.limits import INT64_MAX, spend
@@ -212,7 +212,7 @@ class _Finder:
         return str(placed), total, total - elements
 
     def _reads_of(self, instruction: HloInstruction) -> Iterator[tuple[Read, Ways]]:
-        arrays = [number for number, leaf in enumerate(leaves(instruction.shape)) if leaf.is_array or leaf.is_buffer]
+        arrays = computed_outputs(instruction)
         if self._output is not None:
             if not self._is_one and self._output not in arrays:
                 return

@@ -321,6 +321,12 @@ def test_bytes_of_fusions(inner: str, result: str, read: int, written: int):
     assert (counted.bytes_read, counted.bytes_written) == (read, written)
 
 
+def test_an_asynchronous_copy_writes_into_the_memory_space_of_its_result():
+    text = """HloModule m ENTRY e { a = f32[4,6] parameter(0)
+      s = (f32[4,6]{1,0:S(1)}, f32[4,6], u32[]{:S(2)}) copy-start(a) ROOT d = f32[4,6]{1,0:S(1)} copy-done(s) }"""
+    assert [tuple(space) for space in cost(text).spaces] == [(0, 96, 0, 96), (1, 0, 96, 96)]
+
+
 def test_padding_and_memory_spaces():
     text = """HloModule m ENTRY e { a = f32[4,6]{1,0:T(8,128)} parameter(0)
       n = f32[4,6]{1,0:T(8,128)S(1)} negate(a) ROOT r = f32[4,6]{1,0:T(8,128)} negate(n) }"""

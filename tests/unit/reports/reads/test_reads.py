@@ -57,6 +57,22 @@ def first(body: str, operand: int = 0, **options: object):
     return row
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "go = (f32[9]{0:S(1)}, f32[9], u32[]{:S(2)}) copy-start(p) ROOT d = f32[9]{0:S(1)} copy-done(go)",
+        "go = (f32[9], f32[9], u32[], u32[]) collective-permute-start(p), source_target_pairs={{0,1}} "
+        "ROOT d = f32[9] collective-permute-done(go)",
+        "go = (f32[9], f32[18]) all-gather-start(p), dimensions={0}, replica_groups={{0,1}} "
+        "ROOT d = f32[18] all-gather-done(go)",
+        "go = f32[9] all-reduce-start(p), to_apply=add ROOT d = f32[9] all-reduce-done(go)",
+    ],
+)
+def test_an_asynchronous_operation_reads_its_operand_once(body: str):
+    rows = [row for row in of(f"p = f32[9] parameter(0) {body}") if row.part_read]
+    assert [(row.instruction, row.operand_name, row.bytes) for row in rows] == [("go", "p", 36)]
+
+
 # -- what a consumer does
 # ----------------------------------------------------------------------------------------------------
 
