@@ -9,6 +9,9 @@ it. Then the traces of the heap simulator are replayed in their order, with one 
     FREE a          one user fewer of the value whose memory a takes; the last one subtracts its size
 
 A value that is freed and allocated again lives twice. All memory spaces are added up, as XLA does.
+
+One case counts less than by XLA's formula: in memory whose places a pass before the heap simulator has chosen, as on
+TPUs, no event says that a value takes the memory of one that lives. Of values of one size at one place it counts one.
 """
 
 from __future__ import annotations
@@ -254,9 +257,11 @@ class _Reader:
         was_free = True
         instruction = last = -1
         underlying: dict[int, int] = {}
+        live_at: dict[tuple[int, int, int], int] = {}
         walked = 0
         number_of, logical = self._number_of.get, self._logical
         for trace in self._proto.heap_simulator_traces:
+            is_placed = not trace.whole_module_simulation
             for position, event in enumerate(trace.events):
                 if not position & 0xFFF:
                     spend(0x1000)
@@ -274,6 +279,7 @@ class _Reader:
                         del underlying[number]
                     users[root] -= 1
                     if users[root] == 0:
+                        live_at.pop((self._allocation_of[root], self._offsets[root], sizes[root]), None)
                         total -= sizes[root]
                         flat_total -= flat[root]
                         ends[life_of.pop(root)] = step
@@ -306,6 +312,11 @@ class _Reader:
                         )
                     underlying[number] = root
                     check("steps through values that share memory", walked, _MOST_WALKED)
+                elif is_placed and self._allocation_of[number] >= 0:
+                    where = self._allocation_of[number], self._offsets[number], sizes[number]
+                    root = live_at.setdefault(where, number)
+                    if root != number:
+                        underlying[number] = root
                 users[root] += 1
                 if users[root] == 1:
                     total += sizes[root]

@@ -190,24 +190,28 @@ class _Estimate:
     def plan(self) -> Plan:
         spans_of, kinds = self._spans, self._kinds
         slots = _Slots(len(self._schedule.instructions), len(spans_of))
+        slots_of_space: dict[int, int] = {}
         slot_of = slots.slot_of
         neighbours, starts = self._neighbours()
         temporary: list[int] = []
         for number in self._in_order():
             spend()
             spans = spans_of[number]
+            space = self._ranges.leaves[self._values[number][0]].space
+            in_space = slots_of_space.get(space, 0)
             if kinds[number] != TEMPORARY:
                 if number in self._live_out:
-                    slots.add(number, spans)
+                    slots_of_space[space] = in_space | 1 << slots.add(number, spans)
                 continue
-            left = free = slots.free(spans)
+            free = slots.free(spans)
+            left = free & in_space
             # By slot, what is in it and begins or ends where this does: with that it may share memory.
             near: dict[int, list[int]] = {}
             for span in spans:
                 for time in span:
                     for other in neighbours[starts[time] : starts[time + 1]]:
                         slot = slot_of[other]
-                        if slot >= 0:
+                        if slot >= 0 and in_space >> slot & 1:
                             near.setdefault(slot, []).append(other)
                             left |= 1 << slot
             while left:
@@ -467,10 +471,11 @@ class _Slots:
         self.slot_of = [-1] * (buffers + 1)
         """By buffer, the slot that it is in, or -1; so for -1, which is no buffer."""
 
-    def add(self, number: int, spans: Sequence[tuple[int, int]]) -> None:
-        """A slot that has a buffer in it."""
+    def add(self, number: int, spans: Sequence[tuple[int, int]]) -> int:
+        """Makes a slot that has a buffer in it, and returns it."""
         self._count += 1
         self.put(self._count - 1, number, spans)
+        return self._count - 1
 
     def put(self, slot: int, number: int, spans: Sequence[tuple[int, int]]) -> None:
         """Puts a buffer into a slot."""

@@ -60,11 +60,13 @@ def share_of(part: int, whole: int) -> float:
 def on_target(shape: Shape, target: Target | None) -> Shape:
     """The array with the layout it has on the target: on a TPU the default one, if the array's layout has no tiles.
 
-    A scalar without tiles in another than the main memory stays as it is: the compiler has chosen that.
+    A scalar without tiles in another than the main memory stays as it is, and so do semaphores: the compiler has chosen
+    that.
     """
     if target is None or not target.is_tpu:
         return shape
-    if shape.is_scalar and shape.layout is not None and shape.layout.memory_space:
+    space = shape.layout.memory_space if shape.layout is not None else 0
+    if space and (shape.is_scalar or space in target.semaphore_spaces):
         return shape
     return tpu_layout.default_shape(shape, target)
 

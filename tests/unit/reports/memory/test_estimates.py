@@ -10,6 +10,7 @@ import pytest
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloModule
 from xlashape.reports.memory import memory
+from xlashape.shape import shape_util
 from xlashape.shape.parts.target import TARGETS
 
 VECTORS = Path(__file__).parents[3] / "vectors" / "memory"
@@ -21,6 +22,7 @@ SHARED = sorted(VECTORS.glob("*.hlo.pb"))
 with gzip.open(VECTORS.parent / "costs" / "tpu_programs.jsonl.gz", "rt") as _lines:
     TPU_PROGRAMS = [json.loads(line) for line in _lines]
 OTHERS = sorted((VECTORS / "programs").glob("*.hlo.pb.gz"))
+ON_TPU = sorted((VECTORS / "tpu").glob("*.hlo.pb"))
 
 
 def estimate_of(path: Path):
@@ -70,6 +72,45 @@ def test_totals_of_programs_on_a_tpu(row):
     answer = memory(row["hlo"], target="tpu-v5e")
     assert [answer.argument_bytes, answer.output_bytes, answer.alias_bytes] == row["memory"]
     assert answer.target is TARGETS["tpu-v5e"] and "on tpu-v5e" in answer.headline()
+
+
+@pytest.mark.parametrize("path", ON_TPU, ids=lambda path: path.name.partition(".")[0])
+def test_sizes_of_the_buffers_of_a_tpu(path: Path):
+    module = HloModule.load(path)
+    instructions = {each.id: each for computation in module.computations for each in computation.instructions}
+    differ = []
+    for logical in module.hlo_proto.buffer_assignment.logical_buffers:
+        shape = instructions[logical.defined_at.instruction_id].shape
+        for number in logical.defined_at.shape_index:
+            shape = shape.tuple_shapes[number]
+        size = shape_util.byte_size_of(shape, target=generation_of(path))
+        if size != logical.size:
+            differ.append((str(shape), size, logical.size))
+    assert not differ
+
+
+def generation_of(path: Path) -> str:
+    return "tpu-" + path.name.removesuffix(".hlo.pb").rpartition("_")[2]
+
+
+def test_estimates_of_memory_spaces_of_a_tpu():
+    main: list[float] = []
+    for path in ON_TPU:
+        module = HloModule.load(path)
+        exact = {space.space: space for space in memory(module).spaces}
+        for space in exact.values():
+            # Nothing but the places of values tells that they share memory in VMEM.
+            assert space.peak_bytes <= space.total_allocation_bytes
+        estimate = memory(HloModule.from_proto(module.proto), target=generation_of(path))
+        estimated = {space.space: space.peak_bytes for space in estimate.spaces}
+        for each in {*estimated, *exact} - {0}:
+            assert estimated.get(each, 0) == exact[each].peak_bytes
+        main.append(abs(estimated[0] / exact[0].peak_bytes - 1))
+    assert len(main) == 25
+    main.sort()
+    assert median(main) < 0.001
+    # The worst is the sort for v5p, whose 84,000 bytes are estimated 20,480 too low.
+    assert main[-2] < 0.04
 
 
 def test_a_target_gives_layouts_without_tiles_its_own():
