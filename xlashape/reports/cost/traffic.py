@@ -39,6 +39,8 @@ _NOTHING: Final = frozenset(
         "send-done tuple while"
     ).split()
 )
+_IN_PLACE: Final = frozenset((ALLOCATION, "ConcatBitcast"))
+"""Targets of custom calls that move no data. ConcatBitcast names the memory into which parts of an array were put."""
 _MOVES: Final = frozenset((Opcode.BITCAST, Opcode.COPY, Opcode.RESHAPE, Opcode.REVERSE, Opcode.TRANSPOSE))
 """Operations whose result has each element of the operand exactly once."""
 _PARTIAL: Final = frozenset((Opcode.SLICE, Opcode.DYNAMIC_SLICE, Opcode.GATHER))
@@ -119,7 +121,7 @@ def bytes_of(array: Shape, count: int) -> tuple[int, int]:
 
 def _accesses(instruction: HloInstruction) -> Iterable[_Access]:
     opcode = instruction.opcode
-    if opcode in _NOTHING or (opcode == Opcode.CUSTOM_CALL and instruction.details.custom_call_target == ALLOCATION):
+    if opcode in _NOTHING or (opcode == Opcode.CUSTOM_CALL and instruction.details.custom_call_target in _IN_PLACE):
         return []
     if opcode == Opcode.FUSION:
         return _fusion(instruction)

@@ -277,6 +277,7 @@ def test_calls_are_counted_where_they_lead():
         ("ROOT r = f32[8,6] copy(a)", 192, 192),
         ("ROOT r = f32[8,6] iota(), iota_dimension=0", 0, 192),
         ("ROOT r = f32[8,6]{1,0} custom-call(a), custom_call_target=\"x\"", 192, 192),
+        ("ROOT r = f32[8,6]{1,0} custom-call(a), custom_call_target=\"ConcatBitcast\"", 0, 0),
     ],
 )  # fmt: skip
 def test_bytes_of_operations(body: str, read: int, written: int):
