@@ -45,6 +45,12 @@ _ELEMENT_OF_START: Final = {Opcode.COPY_DONE: 0, Opcode.ALL_GATHER_DONE: 1, Opco
 """Their result is this element of what the start gave."""
 
 
+def joins_parts(instruction: HloInstruction) -> bool:
+    """Whether an instruction gives arrays that lie side by side, its operands, the name of one array: the custom call
+    by which TPU compilers end a copy that was made in parts. It moves no data."""
+    return instruction.opcode == Opcode.CUSTOM_CALL and instruction.details.custom_call_target == "ConcatBitcast"
+
+
 class DonatedBuffer(NamedTuple):
     """An output that takes over the buffer of a parameter."""
 
@@ -188,6 +194,8 @@ def instruction_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer,
 def _own_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
     operation = operation_of(instruction.fields.opcode)
     if operation.moves_no_data or operation.runs_called_instructions or operation.ends_a_start:
+        return ()
+    if joins_parts(instruction):
         return ()
     if operation.opcode == Opcode.PARAMETER and instruction.computation is not instruction.computation.module.entry:
         return ()

@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from xlashape.hlo import HloInstruction, Opcode
+from xlashape.hlo.analysis.buffers import joins_parts
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
 from xlashape.math import ceil_div
@@ -39,8 +40,6 @@ _NOTHING: Final = frozenset(
         "send-done tuple while"
     ).split()
 )
-_IN_PLACE: Final = frozenset((ALLOCATION, "ConcatBitcast"))
-"""Targets of custom calls that move no data. ConcatBitcast names the memory into which parts of an array were put."""
 _MOVES: Final = frozenset((Opcode.BITCAST, Opcode.COPY, Opcode.RESHAPE, Opcode.REVERSE, Opcode.TRANSPOSE))
 """Operations whose result has each element of the operand exactly once."""
 _PARTIAL: Final = frozenset((Opcode.SLICE, Opcode.DYNAMIC_SLICE, Opcode.GATHER))
@@ -121,7 +120,9 @@ def bytes_of(array: Shape, count: int) -> tuple[int, int]:
 
 def _accesses(instruction: HloInstruction) -> Iterable[_Access]:
     opcode = instruction.opcode
-    if opcode in _NOTHING or (opcode == Opcode.CUSTOM_CALL and instruction.details.custom_call_target in _IN_PLACE):
+    if opcode in _NOTHING or joins_parts(instruction):
+        return []
+    if opcode == Opcode.CUSTOM_CALL and instruction.details.custom_call_target == ALLOCATION:
         return []
     if opcode == Opcode.FUSION:
         return _fusion(instruction)

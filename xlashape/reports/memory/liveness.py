@@ -18,6 +18,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
+from xlashape.hlo.analysis.buffers import joins_parts
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.elementwise import OPERATIONS
 from xlashape.hlo.ops.opcode import Opcode
@@ -191,6 +192,7 @@ class _Estimate:
         spans_of, kinds = self._spans, self._kinds
         slots = _Slots(len(self._schedule.instructions), len(spans_of))
         slots_of_space: dict[int, int] = {}
+        is_tpu = self._target is not None and self._target.is_tpu  # libtpu keeps temporaries out of results
         slot_of = slots.slot_of
         neighbours, starts = self._neighbours()
         temporary: list[int] = []
@@ -200,7 +202,7 @@ class _Estimate:
             space = self._ranges.leaves[self._values[number][0]].space
             in_space = slots_of_space.get(space, 0)
             if kinds[number] != TEMPORARY:
-                if number in self._live_out:
+                if number in self._live_out and not is_tpu:
                     slots_of_space[space] = in_space | 1 << slots.add(number, spans)
                 continue
             free = slots.free(spans)
@@ -414,10 +416,16 @@ class _Estimate:
         sizes, spans, values = self._sizes, self._spans, self._values
         for number in temporary:
             for time, _ in spans[number]:
+                later = [value for value in values[number] if begins[value] == time]
+                joined = any(joins_parts(self._ranges.instructions[value]) for value in later)
                 for other in dying.get(time, ()):
-                    if sizes[other] != sizes[number] or spans[other][0][0] >= time or (other, time) in found:
+                    if spans[other][0][0] >= time or (other, time) in found:
                         continue
-                    later = [value for value in values[number] if begins[value] == time]
+                    if joined:
+                        found.add((other, time))
+                        continue
+                    if sizes[other] != sizes[number]:
+                        continue
                     earlier = [value for value in values[other] if ends[value] == time]
                     if other != number and any(self._takes_over(x, y) for x in later for y in earlier):
                         found.add((other, time))

@@ -94,7 +94,7 @@ def generation_of(path: Path) -> str:
 
 
 def test_estimates_of_memory_spaces_of_a_tpu():
-    main: list[float] = []
+    assert len(ON_TPU) == 25
     for path in ON_TPU:
         module = HloModule.load(path)
         exact = {space.space: space for space in memory(module).spaces}
@@ -102,15 +102,8 @@ def test_estimates_of_memory_spaces_of_a_tpu():
             # Nothing but the places of values tells that they share memory in VMEM.
             assert space.peak_bytes <= space.total_allocation_bytes
         estimate = memory(HloModule.from_proto(module.proto), target=generation_of(path))
-        estimated = {space.space: space.peak_bytes for space in estimate.spaces}
-        for each in {*estimated, *exact} - {0}:
-            assert estimated.get(each, 0) == exact[each].peak_bytes
-        main.append(abs(estimated[0] / exact[0].peak_bytes - 1))
-    assert len(main) == 25
-    main.sort()
-    assert median(main) < 0.001
-    # The worst is the sort for v5p, whose 84,000 bytes are estimated 20,480 too low.
-    assert main[-2] < 0.04
+        estimated = {space.space: space.peak_bytes for space in estimate.spaces if space.peak_bytes}
+        assert estimated == {each: space.peak_bytes for each, space in exact.items() if space.peak_bytes}, path.name
 
 
 def test_a_target_gives_layouts_without_tiles_its_own():
