@@ -15,7 +15,7 @@ from xlashape.display import shown
 from xlashape.errors import XlashapeError
 from xlashape.frozen import Frozen, set_field
 from xlashape.hlo import HloInstruction, HloModule
-from xlashape.hlo.analysis.buffers import executed_computations
+from xlashape.hlo.analysis.buffers import executed_computations, joins_parts
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.leaves import leaves
 from xlashape.indexing.queries import check_module, checked_number, errors_name_instruction, is_of_budget
@@ -165,7 +165,9 @@ def executed_readers(module: HloModule) -> list[HloInstruction]:
 
 def _reads_arrays(instruction: HloInstruction) -> bool:
     operation = operation_of(instruction.fields.opcode)
-    return not (operation.moves_no_data or operation.runs_called_instructions or operation.ends_a_start)
+    if operation.moves_no_data or operation.runs_called_instructions or operation.ends_a_start:
+        return False
+    return not joins_parts(instruction)
 
 
 def computed_outputs(instruction: HloInstruction) -> list[int]:

@@ -66,6 +66,7 @@ def first(body: str, operand: int = 0, **options: object):
         "go = (f32[9], f32[18]) all-gather-start(p), dimensions={0}, replica_groups={{0,1}} "
         "ROOT d = f32[18] all-gather-done(go)",
         "go = f32[9] all-reduce-start(p), to_apply=add ROOT d = f32[9] all-reduce-done(go)",
+        'go = f32[9] copy(p) ROOT d = f32[9]{0} custom-call(go), custom_call_target="ConcatBitcast"',
     ],
 )
 def test_an_asynchronous_operation_reads_its_operand_once(body: str):
