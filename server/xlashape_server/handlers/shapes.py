@@ -20,7 +20,7 @@ from xlashape.proto.packed import head
 from xlashape.proto.wire import Fields
 from xlashape.shape import Layout, Shape, shape_util, tiling
 from xlashape.shape.arguments import array_of
-from xlashape.shape.text.layout import layout_text
+from xlashape.shape.text import layout_text
 from xlashape.shape.tiling.batches import write_linear_indices, write_multi_indices
 from xlashape.shape.tiling.floor_sums import index_sums, position_sums
 from xlashape.shape.tiling.padding import PaddingReport, padding_report

@@ -6,7 +6,7 @@ import pytest
 
 from xlashape.errors import InvalidArgumentError, ParseError
 from xlashape.shape import COMBINE, UNBOUNDED_SIZE, Layout, PrimitiveType, Shape, SplitConfig, Tile
-from xlashape.shape.text.shape import shape_text
+from xlashape.shape.text import shape_text
 from xlashape.shape.value.shape import parse_layout, parse_shape
 from xlashape.text import Cursor
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xlashape.proto import xla
 from xlashape.shape import Shape, index_util, layout_util, shape_util
-from xlashape.shape.text.shape import shape_text
+from xlashape.shape.text import shape_text
 
 ROWS = [json.loads(line) for line in (Path(__file__).parents[2] / "vectors" / "shapes.jsonl").read_text().splitlines()]
 

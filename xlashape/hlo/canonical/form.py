@@ -35,7 +35,7 @@ from xlashape.limits import spend
 from xlashape.math import product
 from xlashape.proto import xla
 from xlashape.shape import Shape
-from xlashape.shape.text.shape import shape_text
+from xlashape.shape.text import shape_text
 from xlashape.similar import did_you_mean
 
 VERSION: Final = "1"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from xlashape.errors import InvalidShapeError
 from xlashape.frozen import FrozenValue, set_field
 from xlashape.shape.parts.checks import bytes_of, entries_of, instance_of
-from xlashape.shape.text.shape import shape_text
+from xlashape.shape.text import shape_text
 from xlashape.shape.value.shape import Layout, Shape, parse_shape
 from xlashape.text import Cursor
 

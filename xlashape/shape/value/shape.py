@@ -19,8 +19,7 @@ from xlashape.shape.parts import checks, fields
 from xlashape.shape.parts.fields import shape_bytes
 from xlashape.shape.parts.primitive_type import ElementTypeLike, PrimitiveType
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile
-from xlashape.shape.text.layout import layout_text
-from xlashape.shape.text.shape import ShapeParser, shape_text
+from xlashape.shape.text import ShapeParser, layout_text, shape_text
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -341,7 +340,7 @@ class Shape(FrozenValue, Displayed):
         """The shape XLA writes `text`; the same text gives the same object as long as it is in the cache.
 
         An array without a layout gets the default one, as in XLA. ParseError with line and column for a mistake; the
-        grammar is in `xlashape.shape.text.shape`.
+        grammar is in `xlashape.shape.text`.
 
         >>> Shape.parse("(f32[2,3], s32[])")
         Shape('(f32[2,3]{1,0}, s32[])')

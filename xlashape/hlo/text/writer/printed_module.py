@@ -33,7 +33,7 @@ from xlashape.hlo.values.attribute import ABSENT
 from xlashape.hlo.values.metadata import metadata_text
 from xlashape.proto import parse, xla
 from xlashape.shape import Shape
-from xlashape.shape.text.shape import shape_text
+from xlashape.shape.text import shape_text
 
 
 class PrintOptions(NamedTuple):

@@ -19,7 +19,7 @@ from xlashape.shape.arguments import not_a_shape
 from xlashape.shape.parts.checks import brief
 from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile
-from xlashape.shape.text.shape import shape_text
+from xlashape.shape.text import shape_text
 from xlashape.shape.value.program_shape import ProgramShape, program_shape_text
 from xlashape.shape.value.shape import Layout, Shape
 from xlashape.shape.xla_util.layout_util import validate_layout_in_shape
