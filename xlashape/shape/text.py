@@ -40,7 +40,7 @@ from xlashape.caches import BoundedCache
 from xlashape.errors import FieldPath, InvalidArgumentError, ParseError
 from xlashape.limits import INT64_MAX
 from xlashape.shape.parts.checks import with_article
-from xlashape.shape.parts.fields import LayoutFields, ShapeFields, parsed_bytes
+from xlashape.shape.parts.fields import LayoutFields, ShapeFields
 from xlashape.shape.parts.primitive_type import PrimitiveType, type_spelled, unknown_type_message
 from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, SplitConfig, Tile
 from xlashape.text import Cursor
@@ -65,6 +65,15 @@ _LEVEL = re.compile(r"[DCSH]\+?~?")
 _TYPE = re.compile(r"unknown_-?[0-9]+|[A-Za-z_][A-Za-z0-9_]*")
 _PARTS = ("D", "T", "L", "#", "*", "E", "S", "SC", "P", "M")
 _INVALID = PrimitiveType.PRIMITIVE_TYPE_INVALID
+
+
+def parsed_bytes(text: str) -> int:
+    """The bytes of a text and of the shape or layout that was parsed from it, with the text it prints.
+
+    A number takes up to 60 bytes in its tuples, a shape, layout, tile or split 250; both follow from the punctuation.
+    """
+    parts = text.count("[") + text.count("(") + 2 * text.count("_")  # '_' is in the names of unknown types alone
+    return 350 + 2 * len(text) + 60 * text.count(",") + 250 * parts
 
 
 # -- reading shapes ----------------------------------------------------------------------------

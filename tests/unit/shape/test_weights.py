@@ -11,7 +11,8 @@ import pytest
 
 from xlashape import caches
 from xlashape.shape import Shape, tiling
-from xlashape.shape.parts.fields import parsed_bytes, shape_bytes
+from xlashape.shape.text import parsed_bytes
+from xlashape.shape.value.shape import shape_bytes
 
 TEXTS: dict[str, Callable[[int], str]] = {
     "plain": lambda i: f"f32[{1000 + i},256]{{1,0}}",

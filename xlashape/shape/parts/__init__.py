@@ -3,6 +3,6 @@
 - `primitive_type`: element types, and how floats lie in bits
 - `tile`: tiles and split configs
 - `target`: kinds of devices, as far as the sizes of buffers depend on them
-- `fields`: the attributes of shapes and layouts, for code that only reads them; what constructors check of them
+- `fields`: the attributes of shapes and layouts, for code that cannot import the classes
 - `checks`: checks of what constructors and functions are given, and how error messages show it
 """

@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 
 from xlashape.caches import BoundedCache
 from xlashape.limits import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
-from xlashape.shape.parts.fields import shape_bytes
 from xlashape.shape.tiling.formula import Geometry, geometry, logical_index, physical_position
-from xlashape.shape.value.shape import Shape
+from xlashape.shape.value.shape import Shape, shape_bytes
 
 Terms = tuple[tuple[int, int], ...]
 """(register, coefficient) …: a sum of products."""

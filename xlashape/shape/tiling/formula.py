@@ -24,9 +24,8 @@ from xlashape.errors import InvalidShapeError
 from xlashape.math import ceil_div, checked_product, product, round_up
 from xlashape.shape.arguments import array_of, guarded
 from xlashape.shape.parts.checks import brief
-from xlashape.shape.parts.fields import shape_bytes
 from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, Tile
-from xlashape.shape.value.shape import Layout, Shape
+from xlashape.shape.value.shape import Layout, Shape, shape_bytes
 
 MAX_TILED_DIMENSIONS = 1 << 17
 """The most dimensions that the tiles of one layout may make together. Each tile makes as many more as it has sizes."""

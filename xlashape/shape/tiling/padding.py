@@ -23,10 +23,9 @@ from xlashape.limits import INT64_MAX
 from xlashape.math import byte_text, ceil_div, factor_text, product, round_up
 from xlashape.shape.arguments import array_of, guarded, not_a_shape
 from xlashape.shape.parts.checks import brief
-from xlashape.shape.parts.fields import shape_bytes
 from xlashape.shape.parts.tile import Tile
 from xlashape.shape.tiling.formula import TileStep, geometry, tile_steps
-from xlashape.shape.value.shape import Layout, Shape
+from xlashape.shape.value.shape import Layout, Shape, shape_bytes
 
 
 def physical_dimensions(shape: Shape) -> tuple[int, ...]:

@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xlashape.caches import cached
-from xlashape.shape.parts.fields import shape_bytes
 from xlashape.shape.parts.tile import Tile
 from xlashape.shape.tiling.floor_sums import position_sums
 from xlashape.shape.tiling.formula import geometry
-from xlashape.shape.value.shape import Layout, Shape
+from xlashape.shape.value.shape import Layout, Shape, shape_bytes
 
 _Array = NDArray[Any]
 

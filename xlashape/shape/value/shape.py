@@ -1,5 +1,5 @@
-"""Shapes and layouts: XLA's `Shape` and `Layout`, as frozen values, and when two are equal or compatible to XLA. XLA's
-equality does not compare dynamic metadata and unknown fields, as `==` does.
+"""Shapes and layouts: XLA's `Shape` and `Layout` as frozen values, what their constructors check, and when two are equal
+or compatible to XLA. XLA's equality does not compare dynamic metadata and unknown fields, as `==` does.
 
 Both classes stand in one file because each can contain the other: a shape has a layout, and the layout of a sparse
 array has a physical shape. Their text and their protos are read and written by modules that this file imports,
@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from xlashape import limits
 from xlashape.caches import BoundedCache
 from xlashape.display import Displayed
-from xlashape.errors import InvalidArgumentError, InvalidShapeError
+from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError
 from xlashape.frozen import FrozenValue, set_field
-from xlashape.shape.parts import checks, fields
-from xlashape.shape.parts.fields import shape_bytes
+from xlashape.shape.parts import checks
 from xlashape.shape.parts.primitive_type import ElementTypeLike, PrimitiveType
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile
 from xlashape.shape.text import ShapeParser, layout_text, shape_text
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from xlashape.proto import xla
 
 
+_INVALID, _OPAQUE = PrimitiveType.PRIMITIVE_TYPE_INVALID, PrimitiveType.OPAQUE_TYPE
+_TUPLE, _TOKEN, _BUFFER = PrimitiveType.TUPLE, PrimitiveType.TOKEN, PrimitiveType.BUFFER
+# Shape.tuple hides the built-in inside the class body.
+_Ints: TypeAlias = tuple[int, ...]
+_Bools: TypeAlias = tuple[bool, ...]
+_Shapes: TypeAlias = "tuple[Shape, ...]"
 _PLAIN_FIELDS = (
     "tail_padding_alignment_in_elements",
     "index_primitive_type",
@@ -119,15 +125,110 @@ def ignored_fields(names: Iterable[str]) -> frozenset[str]:
     return frozenset(fields)
 
 
+# -- what constructors check -------------------------------------------------------------------
+
+
+def tiles_of(tiles: Iterable[Tile | Iterable[int]]) -> tuple[Tile, ...]:
+    """`tiles` as a tuple of tiles."""
+    try:
+        entries = tuple(tiles)
+    except TypeError:
+        raise InvalidShapeError(f"tiles takes a sequence, not {type(tiles).__name__}", field="tiles") from None
+    return tuple([_tile(tile, i) for i, tile in enumerate(entries)])
+
+
+def _tile(tile: Tile | Iterable[int], i: int) -> Tile:
+    if isinstance(tile, Tile):
+        return tile
+    try:
+        return Tile(tile)
+    except InvalidShapeError as error:
+        raise error.within("tiles", i) from None
+
+
+def _integer_type(value: PrimitiveType | str | int, field: str) -> PrimitiveType:
+    """An integer type, an unknown type, or PRIMITIVE_TYPE_INVALID."""
+    kind = PrimitiveType.of(value, field)
+    if kind is not _INVALID and kind.is_known and not kind.is_integral:
+        raise InvalidShapeError(f"{field} is an integer type, not {kind.text}", field=field)
+    return kind
+
+
+def _splits_of(split_configs: Iterable[SplitConfig], rank: int) -> tuple[SplitConfig, ...]:
+    """`split_configs` as a tuple, each of one of the dimensions."""
+    splits = checks.entries_of(split_configs, SplitConfig, "split_configs")
+    for i, split in enumerate(splits):
+        if split.dimension >= rank:
+            raise InvalidShapeError(
+                f"dimension {split.dimension} of a split is not one of the layout's {rank}",
+                field=("split_configs", i, "dimension"),
+            )
+    return splits
+
+
+def _dynamic_flags(sizes: tuple[int, ...], dynamic_dimensions: Iterable[bool] | None) -> tuple[bool, ...]:
+    """An array's flags, filled in. InvalidShapeError or SizeOverflowError for sizes or flags that cannot be,
+    LimitExceededError for too many.
+    """
+    if len(sizes) > limits.MAX_RANK:
+        limits.check("dimensions", len(sizes), limits.MAX_RANK, field="dimensions")
+    for i, size in enumerate(sizes):
+        if size < 0 and size != UNBOUNDED_SIZE:
+            raise InvalidShapeError(f"a dimension's size is 0 or more, not {size}", field=("dimensions", i))
+    checks.check_element_count(sizes)
+    if dynamic_dimensions is None:
+        return tuple([size == UNBOUNDED_SIZE for size in sizes])
+    dynamic = checks.flags(dynamic_dimensions, "dynamic_dimensions")
+    if len(dynamic) != len(sizes):
+        raise InvalidShapeError(f"{len(dynamic)} dynamic flags for {len(sizes)} dimensions", field="dynamic_dimensions")
+    for i, size in enumerate(sizes):
+        if size == UNBOUNDED_SIZE and not dynamic[i]:
+            raise InvalidShapeError("an unbounded dimension is dynamic", field=("dynamic_dimensions", i))
+    return dynamic
+
+
+def _check_no_array(
+    kind: PrimitiveType,
+    sizes: tuple[int, ...],
+    dynamic: Iterable[bool] | None,
+    layout: Layout | None,
+    inner: _Shapes,
+) -> None:
+    """InvalidShapeError if a tuple, buffer, token or opaque cannot have these parts."""
+    if kind is _INVALID:
+        raise InvalidShapeError("a shape has an element type", field="element_type")
+    if sizes or (dynamic is not None and checks.flags(dynamic, "dynamic_dimensions")):
+        raise InvalidShapeError(f"{checks.with_article(kind.text)} has no dimensions", field="dimensions")
+    if layout is not None:
+        raise InvalidShapeError(f"{checks.with_article(kind.text)} has no layout", field="layout")
+    if kind is _BUFFER and not (len(inner) == 1 and inner[0].is_array):
+        raise InvalidShapeError("a buffer holds one array", field="tuple_shapes")
+    if inner and kind is not _TUPLE and kind is not _BUFFER:
+        raise InvalidShapeError(f"{checks.with_article(kind.text)} has no tuple_shapes", field="tuple_shapes")
+
+
+def check_layout_fits(sizes: tuple[int, ...], layout: Layout) -> None:
+    """A layout of an array of these sizes has as many dimensions."""
+    if len(layout.minor_to_major) != len(sizes):
+        raise InvalidShapeError(
+            f"the layout is of {len(layout.minor_to_major)} dimensions, the array has {len(sizes)}",
+            field=("layout", "minor_to_major"),
+        )
+
+
+def _check_depth(depth: int) -> None:
+    """LimitExceededError beyond `limits.MAX_SHAPE_DEPTH` levels of tuples."""
+    if depth > limits.MAX_SHAPE_DEPTH:
+        raise LimitExceededError(
+            f"tuples are nested more than {limits.MAX_SHAPE_DEPTH} deep",
+            limit="shape_depth",
+            maximum=limits.MAX_SHAPE_DEPTH,
+            value=depth,
+            field="tuple_shapes",
+        )
+
+
 # -- values ------------------------------------------------------------------------------------
-
-
-_INVALID, _OPAQUE = PrimitiveType.PRIMITIVE_TYPE_INVALID, PrimitiveType.OPAQUE_TYPE
-_TUPLE, _TOKEN, _BUFFER = PrimitiveType.TUPLE, PrimitiveType.TOKEN, PrimitiveType.BUFFER
-# Shape.tuple hides the built-in inside the class body.
-_Ints: TypeAlias = tuple[int, ...]
-_Bools: TypeAlias = tuple[bool, ...]
-_Shapes: TypeAlias = "tuple[Shape, ...]"
 
 
 class Layout(FrozenValue, Displayed):
@@ -196,13 +297,13 @@ class Layout(FrozenValue, Displayed):
     ) -> None:
         values = (
             order := checks.permutation(minor_to_major),
-            fields.tiles_of(tiles),
+            tiles_of(tiles),
             checks.at_least(1, tail_padding_alignment_in_elements, "tail_padding_alignment_in_elements"),
-            fields.integer_type(index_primitive_type, "index_primitive_type"),
-            fields.integer_type(pointer_primitive_type, "pointer_primitive_type"),
+            _integer_type(index_primitive_type, "index_primitive_type"),
+            _integer_type(pointer_primitive_type, "pointer_primitive_type"),
             checks.at_least(0, element_size_in_bits, "element_size_in_bits"),
             checks.int64(memory_space, "memory_space"),
-            fields.splits_of(split_configs, len(order)),
+            _splits_of(split_configs, len(order)),
             physical_shape if physical_shape is None else checks.instance_of(physical_shape, Shape, "physical_shape"),
             checks.at_least(0, dynamic_shape_metadata_prefix_bytes, "dynamic_shape_metadata_prefix_bytes"),
             checks.bytes_of(unknown_fields, "unknown_fields"),
@@ -317,16 +418,16 @@ class Shape(FrozenValue, Displayed):
         sizes = checks.int64s(dimensions, "dimensions")
         inner = checks.entries_of(tuple_shapes, Shape, "tuple_shapes")
         if kind.is_array_type:
-            dynamic = fields.dynamic_flags(sizes, dynamic_dimensions)
+            dynamic = _dynamic_flags(sizes, dynamic_dimensions)
             if inner and kind.is_known:
                 raise InvalidShapeError(f"an array of {kind.text} has no tuple_shapes", field="tuple_shapes")
             if layout is not None:
-                fields.check_layout_fits(sizes, checks.instance_of(layout, Layout, "layout"))
+                check_layout_fits(sizes, checks.instance_of(layout, Layout, "layout"))
         else:
             dynamic = ()
-            fields.check_no_array(kind, sizes, dynamic_dimensions, layout, inner)
+            _check_no_array(kind, sizes, dynamic_dimensions, layout, inner)
         depth = 1 + max([shape._depth for shape in inner], default=0) if inner or kind is _TUPLE else 0
-        fields.check_depth(depth)
+        _check_depth(depth)
         set_field(self, "element_type", kind)
         set_field(self, "dimensions", sizes)
         set_field(self, "dynamic_dimensions", dynamic)
@@ -549,6 +650,36 @@ def _known_array(
     if text is not None:
         set_field(shape, "_text", text)
     return shape
+
+
+# -- memory ------------------------------------------------------------------------------------
+
+
+def shape_bytes(shape: Shape) -> int:
+    """The bytes of a shape with all that it holds, the text it prints included. Equal inner shapes that are one object
+    count once.
+    """
+    size = 250 + 60 * len(shape.dimensions) + len(shape.unknown_fields)
+    if shape.layout is not None:
+        size += layout_bytes(shape.layout)
+    if not shape.element_type.is_known:
+        size += 500
+    if shape.tuple_shapes:
+        distinct = {id(inner): inner for inner in shape.tuple_shapes}
+        size += 60 * len(shape.tuple_shapes) + sum([shape_bytes(inner) for inner in distinct.values()])
+    return size
+
+
+def layout_bytes(layout: Layout) -> int:
+    """The bytes of a layout with all that it holds, the text it prints included."""
+    size = 350 + 50 * len(layout.minor_to_major) + len(layout.unknown_fields)
+    for tile in layout.tiles:
+        size += 200 + 50 * len(tile.dimensions) + len(tile.unknown_fields)
+    for split in layout.split_configs:
+        size += 250 + 50 * len(split.split_indices) + len(split.unknown_fields)
+    if layout.physical_shape is not None:
+        size += shape_bytes(layout.physical_shape)
+    return size
 
 
 _by_proto: BoundedCache[bytes, Shape] = BoundedCache(

@@ -18,14 +18,12 @@ from xlashape.errors import InvalidArgumentError, InvalidIndexError, InvalidShap
 from xlashape.math import ceil_div, checked_product
 from xlashape.shape import tiling
 from xlashape.shape.arguments import array_of, dimension_number, guard_all
-from xlashape.shape.parts import fields
 from xlashape.shape.parts.checks import brief, int64s, shown
-from xlashape.shape.parts.fields import check_layout_fits
 from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile
 from xlashape.shape.tiling.untiled import moves_nothing
 from xlashape.shape.value.program_shape import ProgramShape
-from xlashape.shape.value.shape import Layout, Shape, equal_layouts, ignored_fields
+from xlashape.shape.value.shape import Layout, Shape, check_layout_fits, equal_layouts, ignored_fields, tiles_of
 
 __all__ = [
     "are_dimensions_consecutive",
@@ -278,7 +276,7 @@ def is_untiled_layout(tiles: Layout | Iterable[Tile | Iterable[int]], sizes: Ite
     >>> is_untiled_layout(Layout.parse("{1,0}")), is_untiled_layout(Layout.parse("{1,0:T(8,128)}"))
     (True, False)
     """
-    applied = tiles.tiles if isinstance(tiles, Layout) else fields.tiles_of(tiles)
+    applied = tiles.tiles if isinstance(tiles, Layout) else tiles_of(tiles)
     if sizes is None:
         return not applied
     numbers = int64s(sizes, "sizes")
