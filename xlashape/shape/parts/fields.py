@@ -1,5 +1,5 @@
-"""The names and types of the fields of shapes, layouts and programs, for code that cannot import the classes: what reads
-and writes their text and their protos.
+"""The names and types of the fields of shapes, layouts and programs, for code that cannot import the classes: what
+reads and writes their text and their protos.
 """
 
 from __future__ import annotations

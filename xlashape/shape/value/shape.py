@@ -1,5 +1,5 @@
-"""Shapes and layouts: XLA's `Shape` and `Layout` as frozen values, what their constructors check, and when two are equal
-or compatible to XLA. XLA's equality does not compare dynamic metadata and unknown fields, as `==` does.
+"""Shapes and layouts: XLA's `Shape` and `Layout` as frozen values, what their constructors check, and when two are
+equal or compatible to XLA. XLA's equality does not compare dynamic metadata and unknown fields, as `==` does.
 
 Both classes stand in one file because each can contain the other: a shape has a layout, and the layout of a sparse
 array has a physical shape. Their text and their protos are read and written by modules that this file imports,
