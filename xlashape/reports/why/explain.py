@@ -115,26 +115,29 @@ def _text(text: str, device: Target | None, *, is_content: bool = False) -> Memo
             return _file(Path(text), device)
     if _MODULE.match(text):
         return module_memory(HloModule.parse(text), device)
+    try:
+        shape = Shape.parse(text.strip())
+    except ParseError as error:
+        no_shape = error
+    else:
+        return shape_memory(shape, device)
     if is_assignment_text(text[:200].encode("utf-8", "replace")):
         raise _no_module("this text")
     if is_report(text):
         return report_memory(text, device)
-    try:
-        return shape_memory(Shape.parse(text.strip()), device)
-    except ParseError as error:
-        arrays = shapes_memory(text, device)
-        if arrays.arrays and not _is_one_shape(text):
-            return arrays
-        if read_totals(clean(text)) is not None:
-            return report_memory(text, device)
-        if not is_content and "\n" not in text and "[" not in text and ("/" in text or "." in text):
-            raise NotFoundError(f"there is no file {text[:200]!r}", kind="file", name=text[:200], field="x") from None
-        if "\n" in text and "{" in text:  # the error for other programs, such as MLIR, says what to pass instead
-            return module_memory(HloModule.of(text.encode()), device)
-        if len(text.split()) > _MOST_WORDS_OF_A_SHAPE and "[" not in text:
-            message = "found no shape, no allocation of a report and no module in this text"
-            raise ParseError(message, source_line=text.strip().split("\n", 1)[0][:100], expected=_UNKNOWN) from None
-        raise error
+    arrays = shapes_memory(text, device)
+    if arrays.arrays and not _is_one_shape(text):
+        return arrays
+    if read_totals(clean(text)) is not None:
+        return report_memory(text, device)
+    if not is_content and "\n" not in text and "[" not in text and ("/" in text or "." in text):
+        raise NotFoundError(f"there is no file {text[:200]!r}", kind="file", name=text[:200], field="x")
+    if "\n" in text and "{" in text:  # the error for other programs, such as MLIR, says what to pass instead
+        return module_memory(HloModule.of(text.encode()), device)
+    if len(text.split()) > _MOST_WORDS_OF_A_SHAPE and "[" not in text:
+        message = "found no shape, no allocation of a report and no module in this text"
+        raise ParseError(message, source_line=text.strip().split("\n", 1)[0][:100], expected=_UNKNOWN)
+    raise no_shape
 
 
 def _exists(name: str) -> bool:
