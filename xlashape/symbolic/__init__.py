@@ -25,14 +25,18 @@ from xlashape.symbolic.expr.expression import (
     Mul,
     Variable,
     VariableKind,
+    ceil_div,
     const,
     dim,
+    floor_div,
+    maximum,
+    minimum,
+    modulo,
+    replace,
     rng,
     rt,
 )
-from xlashape.symbolic.expr.folding import ceil_div, floor_div, maximum, minimum, modulo
 from xlashape.symbolic.expr.ranges import Interval
-from xlashape.symbolic.expr.substitute import replace
 from xlashape.symbolic.map.indexing_map import IndexingMap, WithoutUnused, parse_with_producers
 from xlashape.symbolic.map.parts import MapParts, Producer, Var
 from xlashape.symbolic.map.transforms import (

@@ -31,7 +31,7 @@ from xlashape.symbolic import (
     rng,
     rt,
 )
-from xlashape.symbolic.expr import expression
+from xlashape.symbolic.expr import interning
 from xlashape.symbolic.expr.expression import order_key, postorder, sum_terms
 
 
@@ -45,10 +45,10 @@ def test_equal_expressions_are_the_same_object():
 
 def test_references_go_away_with_their_last_user():
     expr = dim(91) * 12345 + 67890
-    before = len(expression.references)
+    before = len(interning.references)
     del expr
     gc.collect()
-    assert len(expression.references) < before
+    assert len(interning.references) < before
 
 
 def test_references_are_frozen():
@@ -188,8 +188,8 @@ def test_operators_with_a_number_on_the_left():
 def test_the_table_of_nodes_is_in_the_register_of_caches():
     """It says what it holds, and clearing all caches takes no node from those who use it."""
     kept = dim(77) * 4 + 1
-    (usage,) = [usage for usage in caches.report() if usage.owner == "xlashape.symbolic.expr.expression"]
-    assert usage.entries == len(expression.references) and usage.bytes == usage.max_bytes > 100 * usage.entries
+    (usage,) = [usage for usage in caches.report() if usage.owner == "xlashape.symbolic.expr.interning"]
+    assert usage.entries == len(interning.references) and usage.bytes == usage.max_bytes > 100 * usage.entries
     caches.clear()
     assert dim(77) * 4 + 1 is kept
 

@@ -21,7 +21,7 @@ from xlashape.frozen import FrozenValue, set_field
 from xlashape.hlo import HloInstruction, Opcode
 from xlashape.indexing.answers.leaves import scalar_value
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, VariableKind
-from xlashape.symbolic.expr.substitute import substitute, substitute_in_map, variables_of
+from xlashape.symbolic.expr.expression import substitute, substitute_in_map, variables_of
 
 
 class RuntimeVariable(FrozenValue):

@@ -46,7 +46,7 @@ from xlashape.indexing.ops.windows import (
 )
 from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, const, dim, rng
-from xlashape.symbolic.expr.substitute import substitute
+from xlashape.symbolic.expr.expression import substitute
 
 
 class _Dot:

@@ -15,7 +15,7 @@ from xlashape.indexing.answers.leaves import WITHOUT_BOUND
 from xlashape.indexing.ops.op import Malformed, fields, keyed_by, make_map, require
 from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, dim, rng
-from xlashape.symbolic.expr.substitute import substitute_in_map
+from xlashape.symbolic.expr.expression import substitute_in_map
 from xlashape.symbolic.simplify.rules.rule import expression_of
 
 Conditions = list[tuple[Expr, Interval]]

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from xlashape.limits import spend
 from xlashape.math import product
 from xlashape.symbolic import Constant, Expr, IndexingMap, Interval, Mul, Var, Variable, VariableKind
-from xlashape.symbolic.expr.expression import sum_terms
-from xlashape.symbolic.expr.substitute import substitute_in_map, variables_of
+from xlashape.symbolic.expr.expression import substitute_in_map, sum_terms, variables_of
 from xlashape.symbolic.map.parts import variable_bounds
 
 if TYPE_CHECKING:

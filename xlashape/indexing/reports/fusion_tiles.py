@@ -39,7 +39,7 @@ from xlashape.symbolic import (
     ranges_to_dims,
     symbolic_tile,
 )
-from xlashape.symbolic.expr.substitute import variables_of
+from xlashape.symbolic.expr.expression import variables_of
 from xlashape.symbolic.tile.constraints import Condition
 from xlashape.symbolic.tile.symbolic_tile import integers
 

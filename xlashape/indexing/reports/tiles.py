@@ -38,7 +38,7 @@ from xlashape.symbolic import (
     dim,
     symbolic_tile,
 )
-from xlashape.symbolic.expr.substitute import substitute_in_map
+from xlashape.symbolic.expr.expression import substitute_in_map
 from xlashape.symbolic.map.indexing_map import checked_map
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from xlashape.indexing.walk.dependencies import KnownContents, dependencies
 from xlashape.limits import spend
 from xlashape.shape import Shape
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, VariableKind, const, maximum, minimum, rt
-from xlashape.symbolic.expr.substitute import substitute_in_map
+from xlashape.symbolic.expr.expression import substitute_in_map
 
 # Estimates. Of large models, the bytes that tracemalloc measures are a third to all of what these give.
 SET_BYTES = 1600

@@ -10,7 +10,7 @@ from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing
 from xlashape.indexing.reports.utilisation import has_offset_of_elements
 from xlashape.symbolic import VariableKind
-from xlashape.symbolic.expr.substitute import variables_of
+from xlashape.symbolic.expr.expression import variables_of
 
 KINDS: Final = {
     "streamed": "each element is read for one element of the output",

@@ -2,92 +2,27 @@
 Matches `xla::SymbolicExpr`.
 
 Nodes are frozen and interned: two equal expressions are the same object, so equality and hashing go by identity, and
-shared parts are stored once. A table finds a node by its class and its parts. It refers to its nodes weakly: a node
-leaves it when nothing else uses that node. (A plain dictionary of weak references takes a quarter of the memory of a
-`WeakValueDictionary`.)
+shared parts are stored once.
 
 Division rounds towards −∞ (`CeilDiv`: towards +∞); the value of a mod is in [0, modulus). Calling a class builds the
-node as given; Python's operators (`dim(0) + 1`) fold constants, with the functions of `folding`. Constants are exact
-integers of any size up to 4,096 bits. Code that writes them to text, a proto or an array checks that they fit int64.
+node as given. The functions `add`, `multiply`, …, which Python's operators call (`dim(0) + 1`), fold: an operation on
+constants is a constant, and other constants move to the right. Constants are exact integers of any size up to 4,096
+bits. Code that writes them to text, a proto or an array checks that they fit int64. Nothing here recurses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from enum import IntEnum
-from threading import RLock
-from typing import Any, ClassVar, NoReturn, TypeAlias, Union
-from weakref import ref
+from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, Union, cast
 
-from xlashape.caches import CacheUsage, register
 from xlashape.errors import InvalidMapError, SizeOverflowError
 from xlashape.frozen import Frozen, set_field
-from xlashape.limits import MAX_EXPRESSION_DEPTH, check
+from xlashape.limits import MAX_EXPRESSION_DEPTH, check, spend
+from xlashape.symbolic.expr.interning import intern, references
 
-_NODE_BYTES = 400
-"""Bytes of a node with its key, weak reference, table slot and sort key, measured over sums and constants (240 to 480).
-"""
-
-
-class _Reference(ref[Any]):
-    __slots__ = ("key",)
-    key: tuple[Any, ...]
-
-
-references: dict[tuple[Any, ...], _Reference] = {}
-"""The nodes that are alive, by class and parts."""
-
-# reentrant: garbage collection can start while the lock is held, and calls `_forget` when it frees a node
-_lock = RLock()
-
-
-def intern(key: tuple[Any, ...], node: Any) -> Any:
-    """Puts `node` into the table under `key` and returns it. If another thread has put an equal node there first,
-    returns that one.
-    """
-    reference = _Reference(node, _forget)
-    reference.key = key
-    with _lock:
-        existing = references.get(key)
-        other = None if existing is None else existing()
-        if other is not None:
-            return other
-        references[key] = reference
-        return node
-
-
-# Nodes may outlive the names of this module, which are None while a program ends: the defaults are not.
-def _forget(
-    reference: _Reference,
-    lock: AbstractContextManager[bool] = _lock,
-    table: dict[tuple[Any, ...], _Reference] = references,
-) -> None:
-    with lock:
-        if table.get(reference.key) is reference:  # otherwise an equal, newer node has this key
-            del table[reference.key]
-
-
-class _InternedNodes:
-    """The table in the register of caches.
-
-    It keeps no node alive, so `clear` has nothing to forget, and its bound is what it holds: the nodes that maps, other
-    caches and callers use.
-    """
-
-    def usage(self) -> CacheUsage:
-        entries = len(references)
-        return CacheUsage("xlashape.symbolic.expr.expression", entries, entries * _NODE_BYTES, entries * _NODE_BYTES)
-
-    def clear(self) -> None:
-        """Does nothing: nodes leave the table when nothing uses them."""
-
-
-register(_InternedNodes())
-
-
-# -- expressions -------------------------------------------------------------------------------
-
+_T = TypeVar("_T")
+_Part = TypeVar("_Part", bound="Expr")
 
 MAX_EXPRESSION_NODES = 1 << 20
 """The largest number of nodes of one expression written out as a tree: a shared part counts each time it is used."""
@@ -124,21 +59,6 @@ class VariableKind(IntEnum):
 Operand: TypeAlias = Union["Expr", int]
 
 
-class Methods:
-    """The functions behind those methods of `Expr` that need every node class: Python's operators, and `repr`.
-
-    Python looks these methods up on the class, but folding and printing tell the node classes apart and so are defined
-    in files above this one. `folding` and `text` store their functions here when they are imported. Nothing else in the
-    library is filled in from above.
-    """
-
-    fold: ClassVar[dict[type[Expr], Callable[[Operand, Operand], Expr]]] = {}
-    """For every operator the function that builds it with constants folded. Stored by `folding`."""
-
-    to_text: ClassVar[Callable[[Expr], str]]
-    """The text of an expression. Stored by `text`."""
-
-
 class Expr(Frozen):
     """An expression. `depth` counts levels of operators (a sum of any length is one level), `size` the nodes of the
     tree.
@@ -151,51 +71,56 @@ class Expr(Frozen):
     variable, constant.
     """
 
+    to_text: ClassVar[Callable[[Expr], str]]
+    """The text of an expression, for `repr`. The file `text`, which stands above this one, stores it here when it is
+    imported. Nothing else in the library is filled in from above.
+    """
+
     depth: int
     size: int
     cached_order_key: tuple[int, ...] | None  # `order_key` fills it in
 
     def __add__(self, other: Operand) -> Expr:
-        return Methods.fold[Add](self, other)
+        return add(self, other)
 
     def __radd__(self, other: Operand) -> Expr:
-        return Methods.fold[Add](as_expr(other), self)
+        return add(as_expr(other), self)
 
     def __sub__(self, other: Operand) -> Expr:
-        return Methods.fold[Add](self, -other)
+        return add(self, -other)
 
     def __rsub__(self, other: Operand) -> Expr:
-        return Methods.fold[Add](as_expr(other), -self)
+        return add(as_expr(other), -self)
 
     def __neg__(self) -> Expr:
-        return Methods.fold[Mul](self, -1)
+        return multiply(self, -1)
 
     def __pos__(self) -> Expr:
         return self
 
     def __mul__(self, other: Operand) -> Expr:
-        return Methods.fold[Mul](self, other)
+        return multiply(self, other)
 
     def __rmul__(self, other: Operand) -> Expr:
-        return Methods.fold[Mul](as_expr(other), self)
+        return multiply(as_expr(other), self)
 
     def __floordiv__(self, other: Operand) -> Expr:
-        return Methods.fold[FloorDiv](self, other)
+        return floor_div(self, other)
 
     def __rfloordiv__(self, other: Operand) -> Expr:
-        return Methods.fold[FloorDiv](as_expr(other), self)
+        return floor_div(as_expr(other), self)
 
     def __mod__(self, other: Operand) -> Expr:
-        return Methods.fold[Mod](self, other)
+        return modulo(self, other)
 
     def __rmod__(self, other: Operand) -> Expr:
-        return Methods.fold[Mod](as_expr(other), self)
+        return modulo(as_expr(other), self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (_flatten(self),))
 
     def __repr__(self) -> str:
-        return Methods.to_text(self)
+        return Expr.to_text(self)
 
 
 class Constant(Expr):
@@ -384,6 +309,172 @@ def rt(index: int) -> Variable:
     return Variable(VariableKind.RUNTIME, index)
 
 
+# -- folding of constants ----------------------------------------------------------------------
+
+
+def add(lhs: Operand, rhs: Operand) -> Expr:
+    """lhs + rhs. Constants fold and move to the right; 0 is dropped.
+
+    >>> 2 + dim(0), dim(0) + 0, const(2) + 3
+    (d0 + 2, d0, 5)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(a, Constant):
+        if isinstance(b, Constant):
+            return Constant(a.value + b.value)
+        a, b = b, a
+    if isinstance(b, Constant) and b.value == 0:
+        return a
+    return Add(a, b)
+
+
+def multiply(lhs: Operand, rhs: Operand) -> Expr:
+    """lhs * rhs. Constants fold and move to the right; constant factors merge; -1 is multiplied into the terms of a
+    sum. A product with 0 stays where the other factor may have more than 128 bits, which is an error of its points.
+
+    >>> 2 * dim(0) * 3, dim(0) * 0, -(dim(0) - 1)
+    (d0 * 6, 0, -d0 + 1)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(a, Constant):
+        if isinstance(b, Constant):
+            return Constant(a.value * b.value)
+        a, b = b, a
+    if isinstance(b, Constant):
+        if b.value == 0:
+            return b if _fits(a) else Mul(a, b)
+        if b.value == 1:
+            return a
+        if isinstance(a, Mul) and isinstance(a.rhs, Constant):
+            return multiply(a.lhs, a.rhs.value * b.value)
+        if isinstance(a, Add) and b.value == -1:
+            terms = [multiply(term, b) for term in sum_terms(a)]
+            result = terms[0]
+            for term in terms[1:]:
+                result = add(result, term)
+            return result
+    return Mul(a, b)
+
+
+def _fits(expr: Expr) -> bool:
+    """Whether no value on the way to that of `expr` has more than 128 bits, whatever int64 its variables are."""
+    if isinstance(expr, Variable):
+        return True
+    order = postorder(expr)
+    spend(len(order))
+    greatest: dict[Expr, int] = {}  # of the absolute values
+    for node in order:
+        if not isinstance(node, Binary):
+            value = abs(node.value) if isinstance(node, Constant) else 1 << 63
+        else:
+            a, b = greatest[node.lhs], greatest[node.rhs]
+            if isinstance(node, Mod):
+                value = b
+            elif isinstance(node, FloorDiv | CeilDiv):
+                value = a
+            else:
+                value = a + b if isinstance(node, Add) else a * b if isinstance(node, Mul) else max(a, b)
+        if value >= 1 << 127:
+            return False
+        greatest[node] = value
+    return True
+
+
+def floor_div(lhs: Operand, rhs: Operand) -> Expr:
+    """lhs / rhs rounded towards −∞; constants fold, and a / 1 is a. A negative divisor negates the dividend: a / -3 is
+    (-a) / 3.
+
+    >>> dim(0) // 8, const(-7) // 2, dim(0) // -3
+    (d0 / 8, -4, -d0 / 3)
+    >>> dim(0) // 1, dim(0) // -1
+    (d0, -d0)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(b, Constant) and b.value != 0:
+        if isinstance(a, Constant):
+            return Constant(a.value // b.value)
+        if b.value < 0:
+            a, b = multiply(a, -1), Constant(-b.value)
+        if b.value == 1:
+            return a
+    return FloorDiv(a, b)
+
+
+def ceil_div(lhs: Operand, rhs: Operand) -> Expr:
+    """lhs / rhs rounded towards +∞; constants fold, and the quotient by 1 is the dividend. A negative divisor negates
+    the dividend.
+
+    >>> ceil_div(dim(0), 8), ceil_div(const(-7), 2)
+    (d0 ceildiv 8, -3)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(b, Constant) and b.value != 0:
+        if isinstance(a, Constant):
+            return Constant(-(-a.value // b.value))
+        if b.value < 0:
+            a, b = multiply(a, -1), Constant(-b.value)
+        if b.value == 1:
+            return a
+    return CeilDiv(a, b)
+
+
+def modulo(lhs: Operand, rhs: Operand) -> Expr:
+    """lhs mod rhs, in [0, rhs); constants fold, and a mod 1 is 0 unless a may have more than 128 bits. The modulus is
+    positive.
+
+    >>> dim(0) % 8, const(-7) % 4, dim(0) % 1
+    (d0 mod 8, 1, 0)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(a, Constant) and isinstance(b, Constant) and b.value > 0:
+        return Constant(a.value % b.value)
+    if isinstance(b, Constant) and b.value == 1 and _fits(a):
+        return Constant(0)
+    return Mod(a, b)
+
+
+def minimum(lhs: Operand, rhs: Operand) -> Expr:
+    """The smaller of both; constants fold and move to the right.
+
+    >>> minimum(4, dim(0))
+    min(d0, 4)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(a, Constant):
+        if isinstance(b, Constant):
+            return a if a.value <= b.value else b
+        a, b = b, a
+    return Min(a, b)
+
+
+def maximum(lhs: Operand, rhs: Operand) -> Expr:
+    """The larger of both; constants fold and move to the right.
+
+    >>> maximum(dim(0), 4)
+    max(d0, 4)
+    """
+    a, b = as_expr(lhs), as_expr(rhs)
+    if isinstance(a, Constant):
+        if isinstance(b, Constant):
+            return a if a.value >= b.value else b
+        a, b = b, a
+    return Max(a, b)
+
+
+_FOLDING: dict[type[Expr], Callable[[Operand, Operand], Expr]] = {
+    Add: add,
+    Mul: multiply,
+    Mod: modulo,
+    FloorDiv: floor_div,
+    CeilDiv: ceil_div,
+    Max: maximum,
+    Min: minimum,
+}
+
+
+# -- walking over expressions ------------------------------------------------------------------
+
+
 def sum_terms(expr: Expr) -> list[Expr]:
     """The terms of a sum from left to right; the expression itself if it is not a sum.
 
@@ -503,3 +594,73 @@ def order_key(expr: Expr) -> tuple[int, ...]:
         if len(key) <= 64:
             set_field(expr, "cached_order_key", key)
     return key
+
+
+# -- replacing ---------------------------------------------------------------------------------
+
+
+def replace(expr: Expr, replaced: Mapping[Expr, Operand]) -> Expr:
+    """The expression with every part that is a key of `replaced` replaced by its value; constants fold. What replaces a
+    part is left as it is.
+
+    >>> replace(dim(0) * 2 + dim(1) % 4, {dim(0): dim(1), dim(1) % 4: 3})
+    d1 * 2 + 3
+    """
+    return substitute((expr,), {part: as_expr(value) for part, value in replaced.items()})[0]
+
+
+def substitute(exprs: tuple[Expr, ...], replaced: Mapping[_Part, Expr]) -> tuple[Expr, ...]:
+    """`replace` in several expressions. Shared parts are visited once.
+
+    >>> substitute((dim(0) * 2 + dim(1),), {dim(1): const(3)})
+    (d0 * 2 + 3,)
+    """
+    if not replaced:
+        return exprs
+    values = cast("Mapping[Expr, Expr]", replaced)
+    done: dict[Expr, Expr] = {}
+    order = postorder(exprs)
+    spend(len(order))
+    for node in order:
+        value = values.get(node)
+        if value is None:
+            value = node
+            if isinstance(node, Binary):
+                lhs, rhs = done[node.lhs], done[node.rhs]
+                if lhs is not node.lhs or rhs is not node.rhs:
+                    value = _FOLDING[node.__class__](lhs, rhs)
+        done[node] = value
+    return tuple([done[expr] for expr in exprs])
+
+
+def substitute_in_map(
+    results: Sequence[Expr], constraints: Sequence[tuple[Expr, _T]], replaced: Mapping[_Part, Expr]
+) -> tuple[tuple[Expr, ...], tuple[tuple[Expr, _T], ...]]:
+    """`substitute` in the results of a map and in its constraints, whose intervals stay.
+
+    >>> substitute_in_map([dim(0)], [(dim(0) % 4, "interval")], {dim(0): dim(1)})
+    ((d1,), ((d1 mod 4, 'interval'),))
+    """
+    exprs = substitute((*results, *[expr for expr, _ in constraints]), replaced)
+    count = len(results)
+    return exprs[:count], tuple(zip(exprs[count:], [interval for _, interval in constraints], strict=True))
+
+
+def variables_of(exprs: Iterable[Expr]) -> set[Variable]:
+    """The variables that occur in the expressions.
+
+    >>> variables_of([dim(0) + 1, dim(2) % 4]) == {dim(0), dim(2)}
+    True
+    """
+    variables: set[Variable] = set()
+    seen: set[Expr] = set()
+    stack = [*exprs]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Variable):
+            variables.add(node)
+        elif isinstance(node, Binary) and node not in seen:
+            seen.add(node)
+            stack.append(node.lhs)
+            stack.append(node.rhs)
+    return variables

@@ -25,15 +25,20 @@ from xlashape.symbolic.expr.expression import (
     Expr,
     FloorDiv,
     Max,
-    Methods,
     Min,
     Mod,
     Mul,
     Variable,
     VariableKind,
+    add,
+    ceil_div,
+    floor_div,
+    maximum,
+    minimum,
+    modulo,
+    multiply,
     sum_terms,
 )
-from xlashape.symbolic.expr.folding import add, ceil_div, floor_div, maximum, minimum, modulo, multiply
 from xlashape.text import Source
 
 
@@ -123,7 +128,7 @@ def expression_text(expr: Expr, names: Mapping[Variable, str] | None = None, sty
     return "".join(out)
 
 
-Methods.to_text = expression_text
+Expr.to_text = expression_text
 
 
 def _sum_parts(node: Expr) -> list[Expr | str]:

@@ -9,9 +9,17 @@ from typing import TypeAlias
 
 from xlashape.errors import SizeOverflowError
 from xlashape.symbolic.expr.evaluate import CompiledExpressions
-from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Variable, VariableKind, const
+from xlashape.symbolic.expr.expression import (
+    Constant,
+    Expr,
+    Mod,
+    Variable,
+    VariableKind,
+    const,
+    substitute_in_map,
+    variables_of,
+)
 from xlashape.symbolic.expr.ranges import Bounds, Interval
-from xlashape.symbolic.expr.substitute import substitute_in_map, variables_of
 from xlashape.symbolic.map.parts import MapParts, Var, distinct_names, variable_bounds
 from xlashape.symbolic.simplify.domain import Constraint, simplify_parts
 

@@ -19,9 +19,8 @@ from xlashape.display import Displayed
 from xlashape.errors import InvalidMapError, is_a
 from xlashape.frozen import Frozen, set_field
 from xlashape.symbolic.expr.evaluate import CompiledExpressions
-from xlashape.symbolic.expr.expression import Expr, Operand, Variable, VariableKind, const, dim
+from xlashape.symbolic.expr.expression import Expr, Operand, Variable, VariableKind, const, dim, variables_of
 from xlashape.symbolic.expr.ranges import Interval
-from xlashape.symbolic.expr.substitute import variables_of
 from xlashape.symbolic.map.algebra import (
     Flags,
     composed,

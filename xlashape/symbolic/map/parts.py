@@ -25,9 +25,19 @@ from typing import Literal, NamedTuple, TypeVar
 
 from xlashape.errors import InvalidMapError
 from xlashape.math import checked_int64
-from xlashape.symbolic.expr.expression import Constant, Expr, Operand, Variable, VariableKind, as_expr, const, order_key
+from xlashape.symbolic.expr.expression import (
+    Constant,
+    Expr,
+    Operand,
+    Variable,
+    VariableKind,
+    as_expr,
+    const,
+    order_key,
+    substitute_in_map,
+    variables_of,
+)
 from xlashape.symbolic.expr.ranges import Interval
-from xlashape.symbolic.expr.substitute import substitute_in_map, variables_of
 from xlashape.symbolic.expr.text import (
     END,
     RESERVED,

@@ -21,9 +21,19 @@ from typing import TYPE_CHECKING
 from xlashape.errors import InvalidMapError, UnsupportedError
 from xlashape.limits import INT64_MAX, check, spend
 from xlashape.math import ceil_div, product
-from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Variable, VariableKind, const, dim, rng
+from xlashape.symbolic.expr.expression import (
+    Constant,
+    Expr,
+    Mod,
+    Variable,
+    VariableKind,
+    const,
+    dim,
+    rng,
+    substitute_in_map,
+    variables_of,
+)
 from xlashape.symbolic.expr.ranges import Interval, Ranges
-from xlashape.symbolic.expr.substitute import substitute_in_map, variables_of
 from xlashape.symbolic.map.indexing_map import IndexingMap, checked_map
 from xlashape.symbolic.map.parts import Var, checked_integers, variable_bounds
 from xlashape.symbolic.simplify.domain import Constraint, joined_digits

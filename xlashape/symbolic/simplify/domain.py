@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from xlashape.limits import INT64_MAX, spend
 from xlashape.math import ceil_div
-from xlashape.symbolic.expr.expression import Add, Binary, Constant, Expr, FloorDiv, Mod, Variable
+from xlashape.symbolic.expr.expression import Add, Binary, Constant, Expr, FloorDiv, Mod, Variable, variables_of
 from xlashape.symbolic.expr.ranges import Bounds, Interval
-from xlashape.symbolic.expr.substitute import variables_of
 from xlashape.symbolic.simplify.constrained import ConstrainedSimplifier
 from xlashape.symbolic.simplify.rules import sum as sum_rules
 from xlashape.symbolic.simplify.rules.floordiv import splits

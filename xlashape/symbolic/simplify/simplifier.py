@@ -25,10 +25,10 @@ from xlashape.symbolic.expr.expression import (
     Mul,
     Variable,
     VariableKind,
+    substitute,
     sum_terms,
 )
 from xlashape.symbolic.expr.ranges import Bounds, Ranges
-from xlashape.symbolic.expr.substitute import substitute
 from xlashape.symbolic.simplify.canonicalizer import Canonicalizer
 from xlashape.symbolic.simplify.rules import floordiv as floordiv_rules
 from xlashape.symbolic.simplify.rules import mod as mod_rules

@@ -16,9 +16,8 @@ from typing import NamedTuple, TypeAlias
 
 from xlashape.caches import cached
 from xlashape.limits import check, spend
-from xlashape.symbolic.expr.expression import Expr, Variable
+from xlashape.symbolic.expr.expression import Expr, Variable, substitute
 from xlashape.symbolic.expr.ranges import Interval
-from xlashape.symbolic.expr.substitute import substitute
 from xlashape.symbolic.expr.text import expression_text
 
 MOST_ALTERNATIVES = 1 << 12

@@ -49,10 +49,11 @@ from xlashape.symbolic.expr.expression import (
     dim,
     order_key,
     postorder,
+    substitute,
     sum_terms,
+    variables_of,
 )
 from xlashape.symbolic.expr.ranges import Interval, Ranges
-from xlashape.symbolic.expr.substitute import substitute, variables_of
 from xlashape.symbolic.map.indexing_map import IndexingMap
 from xlashape.symbolic.map.parts import Var
 from xlashape.symbolic.simplify.rules import floordiv as floordiv_rules

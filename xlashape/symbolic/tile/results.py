@@ -10,9 +10,19 @@ from typing import NamedTuple, TypeAlias
 
 from xlashape.limits import spend
 from xlashape.math import ceil_div, product
-from xlashape.symbolic.expr.expression import Add, Constant, Expr, Mod, Mul, Variable, VariableKind, const
+from xlashape.symbolic.expr.expression import (
+    Add,
+    Constant,
+    Expr,
+    Mod,
+    Mul,
+    Variable,
+    VariableKind,
+    const,
+    substitute,
+    variables_of,
+)
 from xlashape.symbolic.expr.ranges import Bounds, Interval
-from xlashape.symbolic.expr.substitute import substitute, variables_of
 from xlashape.symbolic.simplify.domain import Constraint
 from xlashape.symbolic.simplify.rules.rule import Terms
 from xlashape.symbolic.simplify.simplifier import Simplifier

@@ -18,9 +18,8 @@ from xlashape.caches import cached
 from xlashape.errors import InvalidArgumentError, InvalidMapError
 from xlashape.frozen import FrozenValue, set_field
 from xlashape.math import ceil_div
-from xlashape.symbolic.expr.expression import Expr, Variable, VariableKind, const, dim
+from xlashape.symbolic.expr.expression import Expr, Variable, VariableKind, const, dim, substitute, variables_of
 from xlashape.symbolic.expr.ranges import Interval, Ranges
-from xlashape.symbolic.expr.substitute import substitute, variables_of
 from xlashape.symbolic.expr.text import expression_text
 from xlashape.symbolic.map.indexing_map import IndexingMap, checked_map
 from xlashape.symbolic.map.parts import Var

@@ -45,8 +45,7 @@ from xlashape.indexing.walk.coroutines import Coroutine
 from xlashape.indexing.walk.dependencies import origin
 from xlashape.limits import spend
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, const, rng, rt
-from xlashape.symbolic.expr.expression import sum_terms
-from xlashape.symbolic.expr.substitute import substitute_in_map, variables_of
+from xlashape.symbolic.expr.expression import substitute_in_map, sum_terms, variables_of
 
 _COMPARED = frozenset(
     {

@@ -51,7 +51,7 @@ from xlashape.indexing.walk.repeated.iterations import (
     start_at,
 )
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, VariableKind, const, dim, rng
-from xlashape.symbolic.expr.substitute import substitute_in_map
+from xlashape.symbolic.expr.expression import substitute_in_map
 
 
 class _Lags(NamedTuple):

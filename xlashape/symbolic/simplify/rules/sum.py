@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xlashape.limits import spend
-from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Max, Min, Mod, Mul, order_key
-from xlashape.symbolic.expr.folding import maximum, minimum
+from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Max, Min, Mod, Mul, maximum, minimum, order_key
 from xlashape.symbolic.simplify.rules.rule import Context, Form, Terms, expression_of, law
 
 
