@@ -1,5 +1,5 @@
-"""The parts of an indexing map as plain tuples, which text, protos and the algebra of maps take and return, and their
-text. Matches `xla::ParseIndexingMap` and `xla::ToString`; also reads older spellings.
+"""The parts of an indexing map as plain tuples, of which maps are made and which text and protos take and return, and
+their text. Matches `xla::ParseIndexingMap` and `xla::ToString`; also reads older spellings.
 
 In their normal form, variables have bounds and distinct names, and an expression has one constraint; constraints are
 sorted.
