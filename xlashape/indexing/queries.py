@@ -28,9 +28,9 @@ from xlashape.indexing.answers.leaves import leaf_count
 from xlashape.indexing.answers.operand_indexing import NOT_ACCESSED, Answer, OperandIndexingSet
 from xlashape.indexing.ops import OUTPUT_TO_INPUT
 from xlashape.indexing.walk.analysis import Analysis
-from xlashape.indexing.walk.asynchronous import calls_computation
 from xlashape.indexing.walk.instruction_answers import (
     answer_of_signature,
+    calls_computation,
     has_no_arrays,
     signature,
     unknown_from_output,

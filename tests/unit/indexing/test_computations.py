@@ -12,7 +12,7 @@ from hlo_builder import Builder, fused
 from xlashape import indexing
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloInstruction, HloModule, verifier
-from xlashape.indexing.walk import coroutines
+from xlashape.indexing.walk import analysis
 from xlashape.limits import budget
 from xlashape.symbolic import IndexingMap
 
@@ -83,7 +83,7 @@ def test_a_long_chain() -> None:
 
 def test_too_many_different_accesses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Halves of halves: 2^k different maps after k steps."""
-    monkeypatch.setattr(coroutines, "MAX_ACCESSES", 20)
+    monkeypatch.setattr(analysis, "MAX_ACCESSES", 20)
     inner = Builder("f")
     size = 64
     at = inner.parameter(f"f32[{size}]")

@@ -13,7 +13,7 @@ from while_loops import COUNTS, Parts, below, check, counted, counter_below, dra
 from xlashape import indexing
 from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloModule
-from xlashape.indexing.walk import coroutines
+from xlashape.indexing.walk import analysis
 from xlashape.indexing.walk.repeated import iterations, while_loop
 from xlashape.indexing.walk.repeated.while_loop import trip_count
 from xlashape.limits import budget
@@ -258,7 +258,7 @@ def test_a_body_too_large_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     b.builder.op("tuple", shape_of(parts), [counted(b), b.at[1], total, b.at[4], b.at[4], b.at[5]])
     expected = {0: {0, 1}, 1: {1}, 2: {0, 1, 2, 3, 4}, 3: {0, 1, 3, 4}, 4: {4}, 5: {5}}
     mixed = [(i, o) for i in range(2, 5) for o in range(2, 4)]
-    for where, name, value in ((while_loop, "MAX_INSTRUCTIONS", 3), (coroutines, "MAX_ACCESSES", 0)):
+    for where, name, value in ((while_loop, "MAX_INSTRUCTIONS", 3), (analysis, "MAX_ACCESSES", 0)):
         with monkeypatch.context() as patch:
             patch.setattr(where, name, value)
             root = loop(b.builder, below(parts), parts)

@@ -13,7 +13,7 @@ from xlashape import indexing
 from xlashape.errors import LimitExceededError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing import Knowledge
-from xlashape.indexing.walk import coroutines
+from xlashape.indexing.walk import analysis
 
 SIZE = 64
 
@@ -50,9 +50,9 @@ def called(body: Builder, opcode: str, shape: str = f"f32[{SIZE}]") -> HloInstru
 
 @pytest.mark.parametrize("opcode", ["conditional", "call"])
 def test_few_ways_are_exact(opcode: str) -> None:
-    root = called(sum_of_shifts(coroutines.MAX_WAYS), opcode)
+    root = called(sum_of_shifts(analysis.MAX_WAYS), opcode)
     reads = indexing.output_to_input(root)[-1]
-    assert (len(reads), reads.knowledge) == (coroutines.MAX_WAYS, Knowledge.EXACT)
+    assert (len(reads), reads.knowledge) == (analysis.MAX_WAYS, Knowledge.EXACT)
 
 
 @pytest.mark.parametrize("opcode", ["conditional", "call"])
@@ -82,7 +82,7 @@ def test_a_fusion_stays_exact() -> None:
 def test_a_fusion_in_a_branch(opcode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fusion of too many maps ends with an error by itself, and is named in every element in a branch or called
     computation."""
-    monkeypatch.setattr(coroutines, "MAX_ACCESSES", 39)
+    monkeypatch.setattr(analysis, "MAX_ACCESSES", 39)
     with pytest.raises(LimitExceededError, match="more than 39 different ways"):
         indexing.output_to_input(called(sum_of_shifts(40), "fusion"))
     branch = Builder("branch")

@@ -14,7 +14,7 @@ from numpy_interpreter import result
 from xlashape import indexing
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo import HloInstruction
-from xlashape.indexing.walk import coroutines
+from xlashape.indexing.walk import analysis
 from xlashape.indexing.walk.repeated import iterations
 
 
@@ -216,7 +216,7 @@ def test_a_computation_too_large_to_follow(monkeypatch: pytest.MonkeyPatch) -> N
     check(root)
     assert indexing.output_to_input(root)[0].knowledge is indexing.Knowledge.EVERY_ELEMENT
     monkeypatch.undo()
-    monkeypatch.setattr(coroutines, "MAX_ACCESSES", 0)
+    monkeypatch.setattr(analysis, "MAX_ACCESSES", 0)
     check(expected)
     assert indexing.output_to_input(expected, 1)[0].knowledge is indexing.Knowledge.EVERY_ELEMENT
 

@@ -11,9 +11,16 @@ The walk through one computation (`_walk_back`, `_walk_forward`), in plain words
   one member of a set.
 - *End*: every instruction has been visited once. The sets at the parameters (forward: at the result) are the answer.
 
-Because equal maps are one, 2ⁿ paths through n diamonds cost n steps. What is given up where a leaf is reached by many
-different maps, `coroutines` says: a walk through a fusion ends with a LimitExceededError (a loop or scan catches that
-error and gives a coarser answer), one through a branch or called computation goes on with "every element".
+Because equal maps are one, 2ⁿ paths through n diamonds cost n steps. A walk through a fusion keeps up to `MAX_ACCESSES`
+different maps to one leaf. Beyond, it ends with a LimitExceededError, and a loop or scan that waits for it gives a
+coarser answer. A branch of a conditional, or a called computation, may be a whole model with hundreds of results, each
+of which reads hundreds of arrays along many paths. A walk through it gives up exactness instead, one leaf at a time:
+
+- a leaf that more than `MAX_WAYS` different maps lead to is reached in every element, as in loops
+  (`repeated.iterations`);
+- a fusion within it that ends with that error is walked through once more, giving up exactness, too;
+- after so many compositions of maps (`MAX_COMPOSITIONS` for all results of the computation together) so is any leaf
+  that two different maps lead to.
 
     f { p0 = f32[8,8]  t = f32[8,8] transpose(p0)  ROOT r = f32[8,8] add(p0, t) }
 
@@ -31,19 +38,20 @@ from typing import TypeAlias
 
 from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
+from xlashape.hlo.ops.calls import Arguments
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.leaves import dims_of, is_unbounded, leaf_count, leaf_sizes, leaves
 from xlashape.indexing.answers.operand_indexing import NOT_ACCESSED, Answer, OperandIndexing, OperandIndexingSet, set_of
 from xlashape.indexing.ops import INPUT_TO_OUTPUT, OUTPUT_TO_INPUT
 from xlashape.indexing.ops.op import everything, identity, to_scalar
-from xlashape.indexing.walk.asynchronous import async_from_operand, async_from_output, calls_computation
+from xlashape.indexing.walk.asynchronous import async_from_operand, async_from_output
 from xlashape.indexing.walk.coroutines import (
     ACCESSES,
     FROM_RESULT,
     ComputationMaps,
     ComputationRequest,
     MapsCoroutine,
-    PathLimits,
-    with_call_arguments,
+    seen_from_caller,
 )
 from xlashape.indexing.walk.dependencies import KnownContents, dependencies, operands_first
 from xlashape.indexing.walk.instruction_answers import (
@@ -51,6 +59,7 @@ from xlashape.indexing.walk.instruction_answers import (
     answer_from_operand,
     answer_from_output,
     answer_of_signature,
+    calls_computation,
     check_operand,
     check_output,
     has_no_arrays,
@@ -66,13 +75,86 @@ from xlashape.indexing.walk.repeated.while_loop import WhileLoop
 from xlashape.limits import spend
 from xlashape.shape import Shape
 
-MAX_COMPOSITIONS = 1 << 16
+_KEPT_COMPOSITIONS = 1 << 16
 """Compositions that one analysis keeps. When there are more, all are forgotten."""
 
 Accesses: TypeAlias = dict[OperandIndexing, None]
 """A set that keeps its order."""
 Reached: TypeAlias = dict[HloInstruction, dict[int, Accesses]]
 """The maps that lead to each leaf of each instruction."""
+
+
+# -- limits ------------------------------------------------------------------------------------
+
+
+MAX_ACCESSES = 1 << 10
+"""Different maps to one leaf of an instruction in a walk that does not give up exactness."""
+
+MAX_WAYS = 32
+"""Different maps to one leaf of an instruction in a walk that gives up exactness, before they become "every element".
+"""
+
+MAX_COMPOSITIONS = 1 << 14
+"""Compositions of maps in the walks from all results of one computation, or from all its parameters, before they keep
+only one map to each leaf.
+"""
+
+MIN_COMPOSITIONS = 1 << 6
+"""Compositions that each of these walks may make however many there are."""
+
+
+class PathLimits:
+    """The limits of one walk, and what it has used of them."""
+
+    def __init__(self, compositions: int | None) -> None:
+        self._left = compositions
+        self.given_up: set[tuple[HloInstruction, int]] = set()
+        """The leaves that have become "every element"."""
+
+    @classmethod
+    def exact(cls) -> PathLimits:
+        """Of a walk that raises a LimitExceededError where a leaf has too many maps."""
+        return cls(None)
+
+    @classmethod
+    def giving_up(cls, computation: HloComputation) -> PathLimits:
+        """Of a walk that names every element of a leaf that has too many maps.
+
+        Each walk has its share of the compositions, so that an answer does not depend on the questions before it.
+        """
+        walks = leaf_count(computation.root.shape) + sum([leaf_count(p.shape) for p in computation.parameters])
+        return cls(max(MIN_COMPOSITIONS, MAX_COMPOSITIONS // max(1, walks)))
+
+    @property
+    def are_exact(self) -> bool:
+        """Whether the walk keeps every map, and ends with an error where there are too many."""
+        return self._left is None
+
+    def spend(self, compositions: int) -> None:
+        """Counts compositions of maps."""
+        if self._left is not None:
+            self._left -= compositions
+
+    def gives_up(self, instruction: HloInstruction, leaf: int, ways: int) -> bool:
+        """Whether so many maps to a leaf become "every element", from now on. LimitExceededError for too many where
+        that is not allowed.
+        """
+        if self._left is not None:
+            if ways <= (MAX_WAYS if self._left >= 0 else 1):
+                return False
+            self.given_up.add((instruction, leaf))
+            return True
+        if ways > MAX_ACCESSES:
+            raise LimitExceededError(
+                f"instruction {instruction.name!r} is accessed in more than {MAX_ACCESSES} different ways",
+                limit=ACCESSES,
+                maximum=MAX_ACCESSES,
+                value=ways,
+            )
+        return False
+
+
+# -- the analysis ------------------------------------------------------------------------------
 
 
 class Analysis:
@@ -195,7 +277,7 @@ class Analysis:
         key = (first, second)
         composed = self._compositions.get(key)
         if composed is None:
-            if len(self._compositions) >= MAX_COMPOSITIONS:
+            if len(self._compositions) >= _KEPT_COMPOSITIONS:
                 self._compositions.clear()
             composed = self._compositions[key] = first.compose(second)
         return composed
@@ -342,7 +424,7 @@ class Analysis:
             for leaf, accesses in list(by_leaf.items()):
                 spend(1)
                 if calls:
-                    answer = with_call_arguments(
+                    answer = _with_call_arguments(
                         instruction, (yield from self._call_from_output(instruction, leaf, limits))
                     )
                 else:
@@ -366,7 +448,7 @@ class Analysis:
                 for operand_leaf, accesses in list(reached.get(operand, {}).items()):
                     spend(1)
                     if calls:
-                        answer = with_call_arguments(
+                        answer = _with_call_arguments(
                             instruction, (yield from self._call_from_operand(instruction, number, operand_leaf, limits))
                         )
                     else:
@@ -414,6 +496,19 @@ class Analysis:
         if order is None:
             order = self._orders[computation] = operands_first(computation)
         return order
+
+
+def _with_call_arguments(instruction: HloInstruction, answer: Answer) -> Answer:
+    """The maps of a call, with its arguments as producers in place of the parameters that take them; any other answer
+    as it is.
+    """
+    if operation_of(instruction.fields.opcode).calls.arguments is not Arguments.OPERANDS:
+        return answer
+    called = instruction.called_computations
+    if len(called) != 1:  # a while loop, whose offsets differ from iteration to iteration
+        return answer
+    # A fusion may have more operands than parameters.
+    return seen_from_caller(answer, dict(zip(called[0].parameters, instruction.operands, strict=False)))
 
 
 def _maps_of_call(instruction: HloInstruction, request: ComputationRequest, limits: PathLimits | None) -> MapsCoroutine:

@@ -27,27 +27,10 @@ from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.hlo.ops.async_chain import find_origin
 from xlashape.indexing.answers.leaves import dims_of, first_leaves, leaf_count, leaf_sizes, leaves
 from xlashape.indexing.answers.operand_indexing import NOT_ACCESSED, OperandIndexing, OperandIndexingSet, set_of
-from xlashape.indexing.ops import CALLS
 from xlashape.indexing.ops.op import identity
 from xlashape.indexing.walk.coroutines import FROM_RESULT, ComputationRequest, MapsCoroutine, seen_from_caller
 from xlashape.indexing.walk.instruction_answers import unknown_from_operand, unknown_from_output
 from xlashape.shape import Shape
-
-
-def calls_computation(instruction: HloInstruction) -> bool:
-    """Whether the maps of an instruction come from a computation: those of an async-update or async-done do if it adds
-    to the state.
-    """
-    opcode = instruction.fields.opcode
-    if opcode not in (Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE):
-        return opcode in CALLS
-    operands = instruction.operands
-    if not operands or len(operands[0].shape.tuple_shapes) < 2:
-        return False
-    state = operands[0].shape
-    if opcode == Opcode.ASYNC_DONE:
-        return leaf_count(state.tuple_shapes[1]) != leaf_count(instruction.shape)
-    return len(operands) > 1 or leaf_count(state) != leaf_count(instruction.shape)
 
 
 def async_from_output(instruction: HloInstruction, output: int) -> MapsCoroutine:

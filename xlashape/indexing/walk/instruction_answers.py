@@ -33,7 +33,7 @@ from xlashape.indexing.answers.operand_indexing import (
     ReplicaIndexing,
     RuntimeVariable,
 )
-from xlashape.indexing.ops.op import WITHOUT_BOUNDS, Access, Malformed, Op, Registered, Row, Rows, SparseRows
+from xlashape.indexing.ops.op import CALLS, WITHOUT_BOUNDS, Access, Malformed, Op, Registered, Row, Rows, SparseRows
 from xlashape.indexing.ops.reduction import SORT_INPUT_TO_OUTPUT, SORT_OUTPUT_TO_INPUT
 from xlashape.indexing.walk.dependencies import KnownContents, dependencies
 from xlashape.limits import spend
@@ -281,6 +281,22 @@ def _new_signature(instruction: HloInstruction, registered: Registered, key: tup
     made = Signature(registered, key[1], key[3:], attributes)
     answers.add(key, made)
     return made
+
+
+def calls_computation(instruction: HloInstruction) -> bool:
+    """Whether the maps of an instruction come from a computation: those of an async-update or async-done do if it adds
+    to the state.
+    """
+    opcode = instruction.fields.opcode
+    if opcode not in (Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE):
+        return opcode in CALLS
+    operands = instruction.operands
+    if not operands or len(operands[0].shape.tuple_shapes) < 2:
+        return False
+    state = operands[0].shape
+    if opcode == Opcode.ASYNC_DONE:
+        return leaf_count(state.tuple_shapes[1]) != leaf_count(instruction.shape)
+    return len(operands) > 1 or leaf_count(state) != leaf_count(instruction.shape)
 
 
 def has_no_arrays(instruction: HloInstruction, output: int) -> bool:
