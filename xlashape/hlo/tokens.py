@@ -8,6 +8,7 @@ escape     := C's:  \n \r \t \\ \" \' \? \a \b \f \v  \ooo  \xhh
 bool       := 'true' | 'false'
 double     := INT | DECIMAL | 'inf' | '-inf' | 'nan'
 integers   := '{' (INT (',' INT)*)? '}'
+shape      := as `xlashape.shape.text` says
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from xlashape.errors import ParseError, XlashapeError
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
-from xlashape.shape import PrimitiveType
+from xlashape.shape import PrimitiveType, Shape
+from xlashape.shape.value.shape import parse_shape
 from xlashape.text import Cursor
 
 _T = TypeVar("_T")
@@ -59,6 +62,11 @@ _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b", b"f
 }
 
 
+def _is_sparse(shape: Shape) -> bool:
+    layout = shape.buffer_shape.layout if shape.is_buffer else shape.layout
+    return layout is not None and bool(layout.index_primitive_type or layout.pointer_primitive_type)
+
+
 class HloCursor(Cursor):
     """A cursor that knows HLO's tokens."""
 
@@ -76,6 +84,25 @@ class HloCursor(Cursor):
         if not percent and text.startswith(":", self.at):
             self.at += 1
         return match.group()
+
+    def parse_shape(self) -> Shape:
+        """A shape. Any error about it is a ParseError with its position in the text.
+
+        As in XLA, the layout of an array in a tuple has no type of indices or pointers: only sparse arrays would have
+        one.
+        """
+        self.skip_space()
+        at = self.at
+        try:
+            shape = parse_shape(self)
+        except ParseError:
+            raise
+        except XlashapeError as error:
+            raise self.error(str(error), at=at, expected="a shape") from error
+        if shape.is_tuple and any(map(_is_sparse, shape.leaves())):
+            what = "the layout of an array in a tuple has no type of indices or pointers"
+            raise self.error(what, at=at, expected="a tuple of dense arrays")
+        return shape
 
     def parse_optional_attribute_name(self) -> str | None:
         """The name before a '=', both consumed; None if none comes next."""

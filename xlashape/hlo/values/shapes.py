@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from xlashape.errors import ParseError, XlashapeError
 from xlashape.hlo.literal import parse_literal
 from xlashape.hlo.literal.data import literal_text
 from xlashape.hlo.tokens import HloCursor
@@ -18,42 +17,12 @@ from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Codec, Cont
 from xlashape.limits import MAX_SHAPE_DEPTH, check
 from xlashape.proto import xla
 from xlashape.shape import Shape
-from xlashape.shape.value.shape import parse_shape
 
 _MAX_LITERAL_DEPTH = 60
 
 
-def read_shape(cursor: HloCursor) -> Shape:
-    """The shape at the cursor. Any error about it is a ParseError with its position in the text.
-
-    As in XLA, the layout of an array in a tuple has no type of indices or pointers: only sparse arrays would have one.
-    """
-    cursor.skip_space()
-    at = cursor.at
-    try:
-        shape = parse_shape(cursor)
-    except ParseError:
-        raise
-    except XlashapeError as error:
-        raise cursor.error(str(error), at=at, expected="a shape") from error
-    if shape.is_tuple and any(map(_is_sparse, shape.leaves())):
-        what = "the layout of an array in a tuple has no type of indices or pointers"
-        raise cursor.error(what, at=at, expected="a tuple of dense arrays")
-    return shape
-
-
-def _is_sparse(shape: Shape) -> bool:
-    layout = shape.buffer_shape.layout if shape.is_buffer else shape.layout
-    return layout is not None and bool(layout.index_primitive_type or layout.pointer_primitive_type)
-
-
-def parse_shape_proto(cursor: HloCursor) -> xla.ShapeProto:
-    """The shape at the cursor as its message; errors as of `read_shape`."""
-    return read_shape(cursor).to_proto()
-
-
 def _read_outfeed_shape(cursor: HloCursor) -> bytes:
-    return FIELDS.message("outfeed_shape", parse_shape_proto(cursor))
+    return FIELDS.message("outfeed_shape", cursor.parse_shape().to_proto())
 
 
 def _write_outfeed_shape(message: Any, context: Context) -> str:
@@ -62,7 +31,7 @@ def _write_outfeed_shape(message: Any, context: Context) -> str:
 
 
 def _read_constraints(cursor: HloCursor) -> bytes:
-    shapes = cursor.parse_list(lambda: FIELDS.message("operand_shapes_with_layout", parse_shape_proto(cursor)))
+    shapes = cursor.parse_list(lambda: FIELDS.message("operand_shapes_with_layout", cursor.parse_shape().to_proto()))
     return b"".join(shapes) + FIELDS.integer("constrain_layout", 1)
 
 
@@ -150,7 +119,7 @@ def _parse_literal(cursor: HloCursor, depth: int) -> xla.LiteralProto:
     if depth > _MAX_LITERAL_DEPTH:
         raise cursor.error(f"literals nest deeper than {_MAX_LITERAL_DEPTH} levels")
     if not cursor.looking_at("("):
-        shape = parse_shape_proto(cursor)
+        shape = cursor.parse_shape().to_proto()
         literal, cursor.at = parse_literal(cursor.source, cursor.at, shape)
         return literal
     parts = cursor.parse_list(lambda: _parse_literal(cursor, depth + 1), "(", ")")

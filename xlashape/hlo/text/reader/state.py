@@ -14,7 +14,6 @@ from xlashape.errors import ParseError
 from xlashape.hlo.literal import Elided
 from xlashape.hlo.tokens import HloCursor
 from xlashape.hlo.values.attribute import Attribute
-from xlashape.hlo.values.shapes import read_shape
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
@@ -286,7 +285,7 @@ class State:
         cursor = self.cursor
         cursor.skip_space()
         at = cursor.at
-        found = ParsedShape(read_shape(cursor))
+        found = ParsedShape(cursor.parse_shape())
         self._shapes_kept += cursor.at - at
         if self._shapes_kept > _SHAPES_KEPT:
             self._shapes_kept = 0
