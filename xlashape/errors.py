@@ -31,7 +31,7 @@ The place of a mistake is a path: names of fields and numbers of their elements,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 __all__ = [
@@ -335,11 +335,8 @@ def from_details(code: str, message: str, details: Mapping[str, str]) -> Xlashap
     return _CLASSES.get(code, XlashapeError).rebuild(message, details)
 
 
-def is_a(value: object, kinds: type[Any] | tuple[type[Any], ...]) -> bool:
-    """`isinstance`, where the type of an argument says so already: a caller whose code has no types may pass
-    anything.
-    """
-    return isinstance(value, kinds)
+is_a: Callable[[object, type[Any] | tuple[type[Any], ...]], bool] = isinstance
+"""`isinstance`, where the type of an argument says so already: a caller whose code has no types may pass anything."""
 
 
 def path_text(path: FieldPath) -> str:
