@@ -12,7 +12,7 @@ Values are what users, rules and the editor hold: numbers, texts and tuples, and
 structure of its own, such as `Window`. Such a type has four methods side by side: `read` from a cursor and `write` to
 text, `of_proto` and `to_proto`.
 
-The constructors below make the attributes that are plain numbers, flags, strings or lists of numbers, and those of such
+The constructors below make the attributes that are plain numbers, flags, words or lists of numbers, and those of such
 a type.
 """
 
@@ -23,11 +23,13 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
+from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.tokens import HloCursor, ints
 from xlashape.limits import INT32_MAX, INT32_MIN
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
+from xlashape.similar import did_you_mean
 
 _T = TypeVar("_T")
 _P = TypeVar("_P", bound="InProto")
@@ -308,6 +310,27 @@ def flag(name: str, *, write_false: bool = False) -> Attribute:
         return f", {name}=false" if write_false else ""
 
     return Attribute(name, read, write, scalar_value(name, "True or False"))
+
+
+def word_attribute(
+    name: str, field: str, words: Sequence[str], what: str, write: Callable[[Any, Context], str]
+) -> Attribute:
+    """An attribute that is one of some words, in a string field. Instructions may have another word, which is kept."""
+    known = {word: word for word in words}
+
+    def read(cursor: HloCursor) -> bytes:
+        return FIELDS.string(field, cursor.parse_word_of(known, what))
+
+    def get(instruction: xla.HloInstructionProto) -> str | None:
+        return getattr(instruction, field) or None
+
+    def put(instruction: xla.HloInstructionProto, value: Any) -> None:
+        if value is not None and value not in known:
+            hint = did_you_mean(value, words) if isinstance(value, str) else ""
+            raise InvalidArgumentError(f"expected {what}: {', '.join(words)}; found {value!r}{hint}")
+        setattr(instruction, field, value or "")
+
+    return Attribute(name, read, write, Codec(get, put, what))
 
 
 def integers(name: str, field: str = "", *, write_empty: bool = True) -> Attribute:

@@ -15,7 +15,7 @@ where they are true.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from google.protobuf.message import Message
@@ -31,6 +31,7 @@ from xlashape.hlo.values.attribute import (
     not_written,
     scalar_value,
     submessage,
+    word_attribute,
 )
 from xlashape.limits import INT32_MAX, INT32_MIN
 from xlashape.proto import xla
@@ -129,27 +130,6 @@ def enum_value(field: str, words: EnumWords, *, absent: tuple[int, ...] = (), ow
             number.put(instruction, None)
 
     return Codec(get, put, words.what)
-
-
-def word_attribute(
-    name: str, field: str, words: Sequence[str], what: str, write: Callable[[Any, Context], str]
-) -> Attribute:
-    """An attribute that is one of some words, in a string field. Instructions may have another word, which is kept."""
-    known = {word: word for word in words}
-
-    def read(cursor: HloCursor) -> bytes:
-        return FIELDS.string(field, cursor.parse_word_of(known, what))
-
-    def get(instruction: xla.HloInstructionProto) -> str | None:
-        return getattr(instruction, field) or None
-
-    def put(instruction: xla.HloInstructionProto, value: Any) -> None:
-        if value is not None and value not in known:
-            hint = did_you_mean(value, words) if isinstance(value, str) else ""
-            raise InvalidArgumentError(f"expected {what}: {', '.join(words)}; found {value!r}{hint}")
-        setattr(instruction, field, value or "")
-
-    return Attribute(name, read, write, Codec(get, put, what))
 
 
 def enum_attribute(name: str, field: str, words: EnumWords, *, unwritten: tuple[int, ...] = ()) -> Attribute:

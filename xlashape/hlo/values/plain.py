@@ -30,8 +30,8 @@ from xlashape.hlo.values.attribute import (
     list_value,
     not_written,
     scalar_value,
+    word_attribute,
 )
-from xlashape.hlo.values.enums import word_attribute
 from xlashape.hlo.values.metadata import payload_bytes
 from xlashape.limits import INT32_MAX, INT32_MIN
 from xlashape.proto import xla
