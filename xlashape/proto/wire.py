@@ -190,8 +190,10 @@ _BLOCK: Final = 1024  # numbers in an entry of the cache below
 def _low_digits(block: int) -> tuple[bytes, ...]:
     """The four low base-128 digits, each marked as followed by more, of the numbers from `block * _BLOCK` on."""
     return tuple(
-        bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14 & 0x7F | 0x80, number >> 21 | 0x80))
-        for number in range(block * _BLOCK, (block + 1) * _BLOCK)
+        [
+            bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14 & 0x7F | 0x80, number >> 21 | 0x80))
+            for number in range(block * _BLOCK, (block + 1) * _BLOCK)
+        ]
     )
 
 
