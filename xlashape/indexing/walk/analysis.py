@@ -11,6 +11,11 @@ The walk through one computation (`_walk_back`, `_walk_forward`), in plain words
   one member of a set.
 - *End*: every instruction has been visited once. The sets at the parameters (forward: at the result) are the answer.
 
+    f { p0 = f32[8,8]  t = f32[8,8] transpose(p0)  ROOT r = f32[8,8] add(p0, t) }
+
+From the result of f: at r the identity; at p0 the identity and, through t, (d0, d1) -> (d1, d0); so p0 has a set of two
+maps.
+
 Because equal maps are one, 2ⁿ paths through n diamonds cost n steps. A walk through a fusion keeps up to `MAX_ACCESSES`
 different maps to one leaf. Beyond, it ends with a LimitExceededError, and a loop or scan that waits for it gives a
 coarser answer. A branch of a conditional, or a called computation, may be a whole model with hundreds of results, each
@@ -21,11 +26,6 @@ of which reads hundreds of arrays along many paths. A walk through it gives up e
 - a fusion within it that ends with that error is walked through once more, giving up exactness, too;
 - after so many compositions of maps (`MAX_COMPOSITIONS` for all results of the computation together) so is any leaf
   that two different maps lead to.
-
-    f { p0 = f32[8,8]  t = f32[8,8] transpose(p0)  ROOT r = f32[8,8] add(p0, t) }
-
-From the result of f: at r the identity; at p0 the identity and, through t, (d0, d1) -> (d1, d0); so p0 has a set of two
-maps.
 
 A call within a computation is answered by a walk through the called computation, which is kept for the next call of the
 same computation. Matches XLA's ComputeGroupedOutputToInputIndexing and its maps of fusions.
