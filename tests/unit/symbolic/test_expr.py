@@ -188,7 +188,7 @@ def test_operators_with_a_number_on_the_left():
 def test_the_table_of_nodes_is_in_the_register_of_caches():
     """It says what it holds, and clearing all caches takes no node from those who use it."""
     kept = dim(77) * 4 + 1
-    (usage,) = [usage for usage in caches.report() if usage.owner == "xlashape.symbolic.expr.interning"]
+    (usage,) = [usage for usage in caches.report() if usage.owner == "xlashape.symbolic.expr.expression"]
     assert usage.entries == len(interning.references) and usage.bytes == usage.max_bytes > 100 * usage.entries
     caches.clear()
     assert dim(77) * 4 + 1 is kept

@@ -65,7 +65,7 @@ class _InternedNodes:
 
     def usage(self) -> CacheUsage:
         entries = len(references)
-        return CacheUsage("xlashape.symbolic.expr.interning", entries, entries * _NODE_BYTES, entries * _NODE_BYTES)
+        return CacheUsage("xlashape.symbolic.expr.expression", entries, entries * _NODE_BYTES, entries * _NODE_BYTES)
 
     def clear(self) -> None:
         """Does nothing: nodes leave the table when nothing uses them."""
