@@ -85,6 +85,14 @@ class HloCursor(Cursor):
             self.at += 1
         return match.group()
 
+    def accept_word(self, word: str) -> bool:
+        """Consumes `word` if it is the word that comes next, as a whole."""
+        at = self.at
+        if self.parse_optional_word() == word:
+            return True
+        self.at = at
+        return False
+
     def parse_shape(self) -> Shape:
         """A shape. Any error about it is a ParseError with its position in the text.
 

@@ -218,17 +218,9 @@ def parse_header(state: State) -> Header:
                 f"a module has no attribute {name}; it may have {known}", at=at, expected="an attribute", found=name
             )
         read(state, header)
-    if _accept_word(cursor, "FileNames"):
+    if cursor.accept_word("FileNames"):
         _tables(cursor, header)
     return header
-
-
-def _accept_word(cursor: HloCursor, word: str) -> bool:
-    at = cursor.at
-    if cursor.parse_optional_word() == word:
-        return True
-    cursor.at = at
-    return False
 
 
 # -- attributes -----------------------------------------------------------------------------
@@ -378,7 +370,7 @@ def _has_entry(cursor: HloCursor) -> bool:
 
 
 def _strings(cursor: HloCursor, table: str) -> list[str]:
-    if table != "FileNames" and not _accept_word(cursor, table):
+    if table != "FileNames" and not cursor.accept_word(table):
         cursor.fail(f"the table {table}")
     entries: list[str] = []
     while _has_entry(cursor):
@@ -387,7 +379,7 @@ def _strings(cursor: HloCursor, table: str) -> list[str]:
 
 
 def _records(cursor: HloCursor, table: str, fields: tuple[str, ...]) -> list[tuple[int, ...]]:
-    if not _accept_word(cursor, table):
+    if not cursor.accept_word(table):
         cursor.fail(f"the table {table}")
     entries: list[tuple[int, ...]] = []
     while _has_entry(cursor):

@@ -310,7 +310,7 @@ def _parse(source: Source, *, is_recovery_module: bool, elided_values: bool) -> 
     cursor = state.cursor
     cursor.skip_space()
     header: Header | None = None
-    if _accept_keyword(state, "HloModule"):
+    if cursor.accept_word("HloModule"):
         header = parse_header(state)
         entry = parse_computations(state)
     elif _begins_computation(state):
@@ -331,15 +331,6 @@ def _parse(source: Source, *, is_recovery_module: bool, elided_values: bool) -> 
     return b"".join((data[:at], computations, data[at:])), config
 
 
-def _accept_keyword(state: State, word: str) -> bool:
-    cursor = state.cursor
-    at = cursor.at
-    if cursor.parse_optional_word() == word:
-        return True
-    cursor.at = at
-    return False
-
-
 _BUFFERED = re.compile(rf"[ \t\r\n]*\([ \t\r\n]*{NAME}[ \t\r\n]*\[")
 """What follows the `b` of a buffer. The parameters of a computation of this name have names before their shapes."""
 
@@ -349,7 +340,7 @@ def _begins_computation(state: State) -> bool:
     '='."""
     cursor = state.cursor
     start = cursor.at
-    if _accept_keyword(state, "ENTRY"):
+    if cursor.accept_word("ENTRY"):
         begins = True
     else:
         try:
@@ -369,7 +360,7 @@ def parse_computations(state: State) -> int:
     while True:
         cursor.skip_space()
         at = cursor.at
-        is_entry = _accept_keyword(state, "ENTRY")
+        is_entry = cursor.accept_word("ENTRY")
         if is_entry and entry is not None:
             raise cursor.error("a module has only one ENTRY", at=at, expected="no second ENTRY")
         index = _computation(state)
