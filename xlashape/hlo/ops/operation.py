@@ -16,20 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.frozen import set_field
 from xlashape.hlo.ops.attributes import COMMON, Fill, Presence, Use, Written
 from xlashape.hlo.ops.calls import CALLED, NO_CALLS, Calls
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
-from xlashape.hlo.values.attribute import Attribute
+from xlashape.hlo.values.attribute import FIELDS, Attribute
 from xlashape.proto import xla
-from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
-
-FIELDS: Final = Fields(xla.HloInstructionProto)
-"""Encodes fields of an instruction, by name."""
 
 # Fields that XLA writes for every instruction, empty or not.
 _ALWAYS = b"".join(FIELDS.message(name, b"") for name in ("metadata", "frontend_attributes", "statistics_viz"))

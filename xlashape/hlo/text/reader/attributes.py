@@ -39,7 +39,7 @@ from xlashape.hlo.tokens import NAME, HloCursor
 from xlashape.hlo.values.attribute import Attribute
 from xlashape.hlo.values.metadata import parse_metadata
 from xlashape.proto import xla
-from xlashape.proto.wire import Fields, sized
+from xlashape.proto.wire import sized
 from xlashape.shape import Shape
 
 _STEPS = {
@@ -93,7 +93,7 @@ def form_of(opcode: str) -> tuple[Operation, Form, str] | None:
     return row, form, wrapped
 
 
-_METADATA_TAG = Fields(xla.HloInstructionProto).tag("metadata")
+_METADATA_TAG = FIELDS.tag("metadata")
 _SPACE = r"[ \t\r\n]*"
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*){0,100}"'
 

@@ -38,6 +38,7 @@ from xlashape.hlo.text.reader.header import Header, StackFrames, parse_header
 from xlashape.hlo.text.reader.instruction import parse_body, parse_instruction_text
 from xlashape.hlo.text.reader.state import MAIN_THREAD, ParsedComputation, ParsedInstruction, ParsedShape, State
 from xlashape.hlo.tokens import KEYWORDS, NAME, RESERVED, SHAPE
+from xlashape.hlo.values.attribute import FIELDS
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
 from xlashape.proto import coerce, parse, xla
 from xlashape.proto.wire import VARINT, Fields, fields, numbered_ids, sized, tag, varint
@@ -88,15 +89,14 @@ class UniqueNames:
 
 _MODULE = Fields(xla.HloModuleProto)
 _COMPUTATION = Fields(xla.HloComputationProto)
-_INSTRUCTION = Fields(xla.HloInstructionProto)
 _METADATA = Fields(xla.OpMetadata)
 _PROGRAM_SHAPE = Fields(xla.ProgramShapeProto)
 _COMPUTATIONS = _MODULE.tag("computations")
 _COMPUTATIONS_NUMBER = xla.HloModuleProto.COMPUTATIONS_FIELD_NUMBER
 _INSTRUCTIONS = _COMPUTATION.tag("instructions")
 _PARAMETER_NAMES = _PROGRAM_SHAPE.tag("parameter_names")
-_NAME = _INSTRUCTION.tag("name")
-_OPERAND_IDS = _INSTRUCTION.tag("operand_ids")
+_NAME = FIELDS.tag("name")
+_OPERAND_IDS = FIELDS.tag("operand_ids")
 _ID = tag(xla.HloInstructionProto.DESCRIPTOR.fields_by_name["id"].number, VARINT)
 _BLOCK = 1 << 16
 """Bytes of instructions that protobuf brings into its form at once."""
@@ -245,19 +245,19 @@ def _references(instruction: ParsedInstruction, first_id: int, tables: _Tables) 
     parts: list[bytes] = []
     if instruction.calls:
         called_ids = [tables.computation_ids[index] for index in instruction.calls]
-        parts.append(_INSTRUCTION.integers("called_computation_ids", called_ids))
+        parts.append(FIELDS.integers("called_computation_ids", called_ids))
     if instruction.control:
         predecessor_ids = [first_id | index for index in instruction.control]
-        parts.append(_INSTRUCTION.integers("control_predecessor_ids", predecessor_ids))
+        parts.append(FIELDS.integers("control_predecessor_ids", predecessor_ids))
     if instruction.frame:
         frame = tables.frames.number(instruction.frame)
-        parts.append(_INSTRUCTION.message("metadata", _METADATA.integer("stack_frame_id", frame)))
+        parts.append(FIELDS.message("metadata", _METADATA.integer("stack_frame_id", frame)))
     if instruction.payload is not None:
         number = tables.payloads.setdefault(instruction.payload, len(tables.payloads))
         metadata = xla.OpMetadata(metadata_payload=xla.Payload(id=number))
-        parts.append(_INSTRUCTION.message("metadata", metadata))
+        parts.append(FIELDS.message("metadata", metadata))
     if instruction.thread != MAIN_THREAD:
-        parts.append(_INSTRUCTION.string("async_execution_thread", instruction.thread))
+        parts.append(FIELDS.string("async_execution_thread", instruction.thread))
     return b"".join(parts)
 
 

@@ -13,13 +13,11 @@ from typing import Any
 from xlashape.errors import ParseError
 from xlashape.hlo.literal import Elided
 from xlashape.hlo.tokens import HloCursor
-from xlashape.hlo.values.attribute import Attribute
+from xlashape.hlo.values.attribute import FIELDS, Attribute
 from xlashape.proto import xla
-from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
 from xlashape.text import Source
 
-_FIELDS = Fields(xla.HloInstructionProto)
 MAX_DEPTH = 100
 """Levels of operations within operands, and of computations within instructions."""
 
@@ -39,7 +37,7 @@ class ParsedShape:
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.data = shape.to_proto().SerializeToString()
-        self.field = _FIELDS.message("shape", self.data)
+        self.field = FIELDS.message("shape", self.data)
         self._bare: Shape | None = None
         self._of_literal: ParsedShape | None = None
 
