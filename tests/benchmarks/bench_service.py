@@ -2,6 +2,7 @@
 
     python tests/benchmarks/bench_service.py [--seconds 2] [--auth] [--metrics]     # what callers wait: the median of a call
     python tests/benchmarks/bench_service.py --processor [--auth] [--metrics]       # time of the processor, for a machine that does other things too
+    python tests/benchmarks/bench_service.py --processor --clients 8                # the same, of so many calls at a time
 
 The echo server is a worker like ours (the same options and core), whose handler returns as many bytes as the answer
 has, in a plain grpc.server with a ThreadPoolExecutor. Both are asked in turns, so that what else the machine does meets
@@ -281,19 +282,29 @@ def processor_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)
 
 
-def processor(case: Case, sides: tuple[Side, Side]) -> None:
-    """Prints the time of the processor of one call of one client."""
-    count, blocks = (1, 15) if case.is_bulk else (BLOCK_CALLS, BLOCKS)
+def processor(case: Case, sides: tuple[Side, Side], clients: int) -> None:
+    """Prints the time of the processor of one call, where so many clients, each with a connection and a thread, ask."""
+    each, blocks = (1, 15) if case.is_bulk else (-(-BLOCK_CALLS // clients), BLOCKS)
+    count = each * clients
     with contextlib.ExitStack() as stack:
-        calls = [
-            asking(stack.enter_context(grpc.insecure_channel(side.address, OPTIONS)), side, case) for side in sides
-        ]
+        threads = stack.enter_context(ThreadPoolExecutor(clients))
+
+        def connected(side: Side) -> Callable[[], object]:
+            return asking(stack.enter_context(grpc.insecure_channel(side.address, OPTIONS)), side, case)
+
+        def ask(call: Callable[[], object]) -> None:
+            for _ in range(each):
+                call()
+
+        calls = [[connected(side) for _ in range(clients)] for side in sides]
         found: list[list[tuple[float, float]]] = [[], []]
         for block in range(-2, blocks):
             for which in (0, 1) if block % 2 else (1, 0):
                 server, client = processor_seconds(sides[which].pid), time.process_time()
-                for _ in range(count):
-                    calls[which]()
+                if clients == 1:
+                    ask(calls[which][0])
+                else:
+                    list(threads.map(ask, calls[which]))
                 if block >= 0:
                     ended = processor_seconds(sides[which].pid), time.process_time()
                     found[which].append(((ended[0] - server) / count, (ended[1] - client) / count))
@@ -343,7 +354,7 @@ def main(arguments: argparse.Namespace) -> bool:
             print(f"{'':32}{'clients':>8}{'echo ms':>10}{'ours ms':>10}{'ratio':>8}{'allowed':>9}")
         for case, sides in zip(asked, zip(theirs, ours, strict=True), strict=True):
             if arguments.processor:
-                processor(case, sides)
+                processor(case, sides, arguments.clients)
             else:
                 good = waits(pool, case, sides, arguments.seconds) and good
         peer.stdin.close()
@@ -384,6 +395,7 @@ if __name__ == "__main__":
         parser = argparse.ArgumentParser()
         parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
         parser.add_argument("--processor", action="store_true", help="measure time of the processor")
+        parser.add_argument("--clients", type=int, default=1, help="with --processor: how many ask at a time")
         parser.add_argument("--auth", action="store_true", help="with tokens")
         parser.add_argument("--metrics", action="store_true", help="with metrics")
         parser.add_argument("--only", default="", help="cases whose names begin so")

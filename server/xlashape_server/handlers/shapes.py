@@ -11,7 +11,7 @@ from io import BytesIO
 import numpy as np
 from numpy.typing import NDArray
 
-from xlashape.caches import cached
+from xlashape.caches import BoundedCache, cached
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.limits import INT64_MAX, budget, spend
 from xlashape.math import checked_int64
@@ -73,17 +73,24 @@ class ShapeHandlers:
         deadline: float | None,
     ) -> bytes:
         """The response to a request about shapes: what is made of each of them."""
-        if len(data) <= _SMALL_BYTES:
-            return self._parts(kind, made, data)
-        with budget(deadline=deadline, subject="shapes"):
-            return self._parts(kind, made, data)
+        if len(data) > _SMALL_BYTES:
+            with budget(deadline=deadline, subject="shapes"):
+                return b"".join(self._parts(kind, made, data))
+        key = made, data
+        answer = _answers.get(key)
+        if answer is None:
+            parts = self._parts(kind, made, data)
+            answer = b"".join(parts)
+            if len(parts) == 1:
+                _answers.put(key, answer)
+        return answer
 
     def _parts(
         self,
         kind: type[v1.DescribeShapeRequest] | type[v1.ByteSizeRequest],
         made: Callable[[Shape, int], bytes],
         data: bytes,
-    ) -> bytes:
+    ) -> list[bytes]:
         request = decoded(kind, data)
         shapes = request.shapes
         pointer_size = _pointer_size(request.pointer_size)
@@ -97,7 +104,7 @@ class ShapeHandlers:
                 parts.append(made(shape, pointer_size))
             except XlashapeError as error:
                 raise placed(error, ("shapes", i)) from None
-        return b"".join(parts)
+        return parts
 
     def linear_index(self, data: bytes, deadline: float | None = None) -> bytes:
         """LinearIndex."""
@@ -255,6 +262,12 @@ def _positions(
 _DESCRIPTIONS = Fields(v1.DescribeShapeResponse)
 _SIZES = Fields(v1.ByteSizeResponse)
 _POSITIONS = Fields(v1.LinearIndexResponse)
+_answers: BoundedCache[tuple[Callable[[Shape, int], bytes], bytes], bytes] = BoundedCache(
+    "xlashape_server: answers about one shape", 8 << 20, lambda key, answer: 400 + len(key[1]) + len(answer)
+)
+"""Answers to small requests about one shape, by what is made of it and the bytes of the request. No setting bounds such
+requests. To decode one and to look its shape up takes 2.5 µs, and 16 in a server, whose caches are cold.
+"""
 
 
 # 33 µs for an array, and 100 in a server, whose caches are cold: a third of what the call takes.
