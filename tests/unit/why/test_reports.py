@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from optional import shared
 
 import xlashape as xs
+from xlashape.errors import LimitExceededError
+from xlashape.limits import budget
 from xlashape.reports.why import ReportMemory
-from xlashape.reports.why.oom import size_text
+from xlashape.reports.why.oom import report_memory, size_text
 from xlashape.reports.why.oom_text import agrees, clean, is_report, parse_size, read_report, read_shapes, read_totals
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "memory_reports.jsonl"
@@ -545,3 +547,20 @@ def test_published_reports_of_every_form() -> None:
             assert leaked not in told
         if isinstance(found, ReportMemory):
             assert found.allocations or found.stated or found.reported
+
+
+def test_a_long_report_counts_steps_until_its_headline_is_there() -> None:
+    """Each part of the work looks for the deadline: to read, to explain, and to look for smaller forms."""
+    text = "".join(
+        f"{i}. Size: 1.00M Shape: f32[{i},4,3]{{2,1,0:T(8,128)}} Allocation type: HLO temp\n" for i in range(1, 200)
+    )
+    for work, least in (
+        (lambda: clean(text), 150),
+        (lambda: read_report(text), 1_000),
+        (lambda: report_memory(text), 10_000),
+    ):
+        with budget(steps=least), pytest.raises(LimitExceededError):
+            work()
+    found = report_memory(text)
+    with budget(steps=10_000), pytest.raises(LimitExceededError):
+        found.headline()

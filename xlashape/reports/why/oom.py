@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.frozen import set_field
+from xlashape.limits import spend
 from xlashape.math import byte_text
 from xlashape.reports.text import cut_middle
 from xlashape.reports.why.causes import array_bytes
@@ -189,7 +190,11 @@ class ReportMemory(MemoryAnswer):
     @property
     def buffers(self) -> tuple[Buffer, ...]:
         """The allocations, in the order of the report."""
-        return tuple([one.buffer for one in self.allocations])
+        found: list[Buffer] = []
+        for one in self.allocations:
+            spend(4)
+            found.append(one.buffer)
+        return tuple(found)
 
     @property
     def element_bytes(self) -> int:
@@ -327,6 +332,7 @@ def report_memory(text: str, target: Target | None = None) -> ReportMemory:
     is_tpu = is_tpu or (totals is not None and totals.memory_space in ("hbm", "vmem", "smem", "cmem"))
     found: list[AllocationMemory] = []
     for one in reported:
+        spend(64)
         try:
             # A tuple's allocation is its table, or one of its elements: the report does not say which.
             is_array = one.shape is not None and one.shape.is_array
@@ -358,6 +364,7 @@ def shapes_memory(text: str, target: Target | None = None) -> ShapesMemory:
     """
     found: list[ArrayMemory] = []
     for shape in list(dict.fromkeys(read_shapes(clean(text))))[:_MOST_SHAPES]:
+        spend(64)
         try:
             found.append(array_memory(shape, target))
         except XlashapeError:

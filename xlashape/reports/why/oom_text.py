@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.hlo.module_proto.stack_frames import Frame
-from xlashape.limits import MAX_TEXT_CHARACTERS, check
+from xlashape.limits import MAX_TEXT_CHARACTERS, check, spend
 from xlashape.shape import PrimitiveType, Shape
 
 # Where logs are pasted, the escape character before a colour is often lost.
@@ -190,6 +190,7 @@ def clean(text: str) -> str:
 
 
 def _without_prefixes(line: str) -> str:
+    spend()
     # Quotes and log prefixes may be nested in any order.
     for _ in range(_MOST_PREFIXES):
         before = line
@@ -211,10 +212,19 @@ def is_report(text: str) -> bool:
     (True, True, False)
     """
     cleaned = clean(text)
-    names = {match.lastgroup for match in _FIELD.finditer(cleaned)}
+    names = {match.lastgroup for match in _fields(cleaned)}
     if "size" in names and names & {"shape", "unpadded", "kind", "label", "label2", "operator"}:
         return True
     return bool(_SAYS_AMOUNTS.search(cleaned) and _read_amounts(cleaned, most=1)[0])
+
+
+def _fields(cleaned: str) -> list[re.Match[str]]:
+    """The beginnings of fields in a cleaned text."""
+    found: list[re.Match[str]] = []
+    for match in _FIELD.finditer(cleaned):
+        spend()
+        found.append(match)
+    return found
 
 
 def parse_size(text: str) -> int | None:
@@ -265,7 +275,7 @@ def read_report(cleaned: str) -> ReportText:
 
 def _read_allocations(cleaned: str) -> tuple[list[ReportedAllocation], list[tuple[int, int]]]:
     """The allocations, and where in the text their fields are."""
-    matches = list(_FIELD.finditer(cleaned))
+    matches = _fields(cleaned)
     found: list[ReportedAllocation] = []
     spans: list[tuple[int, int]] = []
     fields: dict[str, str] = {}
@@ -276,6 +286,7 @@ def _read_allocations(cleaned: str) -> tuple[list[ReportedAllocation], list[tupl
             found.append(_allocation(number, fields))
 
     for at, match in enumerate(matches):
+        spend(4)
         is_last = at + 1 == len(matches)
         end = len(cleaned) if is_last else matches[at + 1].start()
         value = cleaned[match.end() : end]
@@ -348,6 +359,7 @@ def read_shapes(text: str, limit: int | None = None) -> list[Shape]:
         start = _SHAPE_START.search(text, at)
         if start is None:
             break
+        spend(4)
         dimensions = _DIMENSIONS.match(text, start.end())
         if dimensions is None:
             at = start.end()
@@ -420,6 +432,7 @@ def _read_amounts(cleaned: str, most: int | None = None) -> tuple[list[ReportedA
     group = ""
     at = 0
     for whole in cleaned.split("\n"):
+        spend()
         line, start = whole.strip(), at
         at += len(whole) + 1
         if not line or not (group or _BEGINS_AMOUNTS.search(line)):
@@ -472,6 +485,7 @@ def _unread_lines(cleaned: str, spans: list[tuple[int, int]]) -> list[str]:
     at = number = 0
     reached = -1
     for line in cleaned.split("\n"):
+        spend()
         end = at + len(line)
         while number < len(spans) and spans[number][0] <= end:
             reached = max(reached, spans[number][1])

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from xlashape.errors import XlashapeError
+from xlashape.limits import spend
 from xlashape.math import byte_text, product, round_up
 from xlashape.reports.why.causes import array_bytes
 from xlashape.shape import Layout, PrimitiveType, Shape, Target, tpu_layout
@@ -148,6 +149,7 @@ def suggestions_for(shape: Shape, target: Target | None = None, types: Iterable[
     now = array_bytes(array, target)
     best: dict[Shape, Suggestion] = {}
     for change in _candidates(array, target, types):
+        spend(32)
         try:
             size = array_bytes(change.shape, target)
         except XlashapeError:  # the size of a changed array may exceed int64
