@@ -2,7 +2,9 @@
 
 Protobuf spends hundreds of bytes on a submessage that takes two on the wire: 2 MB of empty instructions decode into 645
 MB. Answers about a module have a name where the module has an id of one or two bytes: 1 MB with one long name and 1,500
-uses of it was a text of 1.5 GB. The walk needs no memory of its own and stops at the first limit that is passed.
+uses of it was a text of 1.5 GB. And lists that answers sort as a whole have so many entries at most: Python sorts a
+million of them for a second, in which no other thread runs. The walk needs no memory of its own and stops at the first
+limit that is passed.
 """
 
 from __future__ import annotations
@@ -47,6 +49,9 @@ _SIZE_BYTES = (
 )
 _FEW = 64
 _CHARACTER_BYTES = 100  # that printing takes for a character of a name, which is not a usual one
+_MOST_ENTRIES = 100_000  # of a map, or another of the lists that answers sort, in one message
+_ENTRIES = ("xla.HloInputOutputAliasProto.AliasEntryProto", "xla.HloBufferDonorProto.BufferDonorEntryProto")
+"""The entries of such lists that are not maps."""
 _SHAPES = (xla.ShapeProto.DESCRIPTOR, xla.LayoutProto.DESCRIPTOR, xla.TileProto.DESCRIPTOR)
 _NAMES = frozenset(
     {
@@ -73,10 +78,12 @@ class Count(NamedTuple):
 class _MessageType:
     """Facts about one message type that the walk needs."""
 
-    __slots__ = ("facts", "many", "memory", "name", "names", "packed", "submessages")
+    __slots__ = ("facts", "is_entry", "many", "memory", "name", "names", "packed", "submessages")
 
-    def __init__(self, name: str, memory: int, *, is_shape: bool) -> None:
+    def __init__(self, name: str, memory: int, *, is_shape: bool, is_entry: bool) -> None:
         self.name = name
+        self.is_entry = is_entry
+        """Whether it is an entry of a list with `_MOST_ENTRIES` at most."""
         self.memory = memory
         """Bytes that a message takes before its fields have any content."""
         self.submessages: dict[int, _MessageType] = {}
@@ -105,7 +112,12 @@ def _type_of(descriptor: Descriptor) -> _MessageType:
     memory = 32 + sum(
         16 if field.cpp_type == FieldDescriptor.CPPTYPE_STRING and not is_repeated(field) else 8 for field in fields
     )
-    made = _types[descriptor.full_name] = _MessageType(descriptor.full_name, memory, is_shape=descriptor in _SHAPES)
+    made = _types[descriptor.full_name] = _MessageType(
+        descriptor.full_name,
+        memory,
+        is_shape=descriptor in _SHAPES,
+        is_entry=descriptor.GetOptions().map_entry or descriptor.full_name in _ENTRIES,
+    )
     for field in fields:
         tag = field.number << 3 | BYTES
         if field.message_type is not None:
@@ -136,12 +148,14 @@ def count(
     """Walks `data`, a serialized message of `descriptor`, and counts the submessages whose full name is `counted`.
 
     Raises LimitExceededError: `limit` as soon as there are more than `max_counted` of them, `memory_limit` as soon as
-    the message takes more than `max_memory` bytes in memory. Raises DecodeError if the wire format is broken. Errors
-    call `data` by `subject`, and what is counted by `plural`.
+    the message takes more than `max_memory` bytes in memory, "entries" for a list of more than `_MOST_ENTRIES`. Raises
+    DecodeError if the wire format is broken. Errors call `data` by `subject`, and what is counted by `plural`.
     """
     current = _type_of(descriptor)
     submessages, packed, many, names, single = current.facts
-    enclosing: list[tuple[int, _MessageType]] = []  # ends and types of the messages around the current one
+    # Of the messages around the current one: where each ends, its type, and its entries until here.
+    enclosing: list[tuple[int, _MessageType, int]] = []
+    entries = 0  # of the current one
     at, end = 0, len(data)
     memory, found, messages = current.memory + len(data), 0, 0
     ids = longest = 0
@@ -155,7 +169,7 @@ def count(
                     if memory > max_memory:
                         raise _too_much(subject, memory_limit, max_memory)
                     return Count(found, memory, messages)
-                end, current = enclosing.pop()
+                end, current, entries = enclosing.pop()
                 submessages, packed, many, names, single = current.facts
             if at > end:
                 broken_at = end
@@ -187,6 +201,14 @@ def count(
                         raise LimitExceededError(
                             f"{subject} has more than {max_counted} {plural}", limit=limit, maximum=max_counted
                         )
+                elif child.is_entry:
+                    entries += 1
+                    if entries > _MOST_ENTRIES:
+                        raise LimitExceededError(
+                            f"{subject} has a list of more than {_MOST_ENTRIES} entries in {current.name}",
+                            limit="entries",
+                            maximum=_MOST_ENTRIES,
+                        )
                 if memory > max_memory:
                     raise _too_much(subject, memory_limit, max_memory)
                 messages += 1
@@ -196,8 +218,8 @@ def count(
                     if at + size > end or len(enclosing) >= _MAX_DEPTH:
                         broken_at = at
                         break
-                    enclosing.append((end, current))
-                    current, end = child, at + size
+                    enclosing.append((end, current, entries))
+                    current, end, entries = child, at + size, 0
                     submessages, packed, many, names, single = current.facts
             elif wire_type == VARINT:
                 memory += single

@@ -173,3 +173,25 @@ def test_2_mb_of_empty_messages_are_refused_in_well_under_100_mb(filler: str) ->
     assert answer["limit"] == ("module_memory" if filler == "nested" else "module_instructions")
     assert answer["field"] == "module.serialized"
     assert answer["kib"] < 40 * 1024
+
+
+@pytest.mark.parametrize("where", ["module", "instruction", "aliases", "donors"])
+def test_lists_that_are_sorted_have_a_bounded_number_of_entries(where: str) -> None:
+    made = module(1)
+
+    def add(number: int) -> None:
+        if where == "module":
+            made.frontend_attributes.map[str(number)] = ""
+        elif where == "instruction":
+            made.computations[0].instructions[0].frontend_attributes.map[str(number)] = ""
+        else:
+            (made.input_output_alias if where == "aliases" else made.buffer_donor).entries.add(parameter_number=number)
+
+    for number in range(100_000):
+        add(number)
+    made.cross_program_prefetches.add()
+    assert counted(made.SerializeToString()).messages > 100_000
+    add(100_000)
+    with pytest.raises(LimitExceededError, match="the module has a list of more than 100000 entries in xla") as caught:
+        counted(made.SerializeToString())
+    assert (caught.value.limit, caught.value.maximum) == ("entries", 100_000)
