@@ -101,6 +101,16 @@ def check_text(text: str, maximum: int) -> None:
         reserve(_TEXT_FACTOR * size)
 
 
+class _Packed(BytesIO):
+    """Compressed data that counts what is read of it: gzip goes on reading until it has some content, and a member that
+    has none takes 20 bytes.
+    """
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        spend(64)
+        return super().read(size)
+
+
 def unpacked(data: bytes, name: str, check_size: Callable[[int, FieldPath], None], factor: int) -> bytes:
     """The content of the field `name`, decompressed if it is gzip data. `check_size` bounds it, and `factor` is the
     memory that each of its bytes takes, which is reserved. DecodeError for gzip data that is broken.
@@ -109,12 +119,14 @@ def unpacked(data: bytes, name: str, check_size: Callable[[int, FieldPath], None
         return data
     made = bytearray()
     try:
-        with gzip.open(BytesIO(data)) as file:
+        with gzip.open(_Packed(data)) as file:
             while chunk := file.read(1 << 20):
                 spend(1 + len(chunk) // 1024)
                 check_size(len(made) + len(chunk), (name,))
                 reserve(factor * len(chunk))
                 made += chunk
+    except XlashapeError:  # some are OSErrors too: that the deadline has passed is a TimeoutError
+        raise
     except (OSError, EOFError, zlib.error) as error:
         raise DecodeError(f"the {name} cannot be decompressed: {error}", field=name) from None
     return bytes(made)
