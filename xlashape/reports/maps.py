@@ -19,6 +19,7 @@ from xlashape.hlo import HloInstruction, HloModule
 from xlashape.indexing import OperandIndexing, OperandIndexingSet, output_to_input_physical
 from xlashape.indexing.answers.leaves import leaf_count, leaves
 from xlashape.indexing.walk.analysis import Analysis
+from xlashape.limits import spend
 from xlashape.reports.report import Answer, Option, Report
 from xlashape.tables import Column, Kind
 
@@ -151,13 +152,15 @@ def maps(
             _check_number("operand", operand, len(each.operands), each)
             _check_number("output", output, leaf_count(each.shape), each)
         about = (each.name, each.computation.name, str(each.opcode), direction)
+        found: list[MapRow] = []
         try:
-            found = [
-                MapRow(*about, row_output, number, each.operands[number].name, access.leaf if leaf is None else leaf,
-                       access.knowledge.value, access.map.to_text(style), _runtime(access))
-                for row_output, number, leaf, accesses in _asked(analysis, each, direction, operand, output, physical)
-                for access in (accesses if raw or physical else accesses.simplify())
-            ]  # fmt: skip
+            for row_output, number, leaf, accesses in _asked(analysis, each, direction, operand, output, physical):
+                for access in accesses if raw or physical else accesses.simplify():
+                    spend(4)
+                    found.append(MapRow(
+                        *about, row_output, number, each.operands[number].name, access.leaf if leaf is None else leaf,
+                        access.knowledge.value, access.map.to_text(style), _runtime(access),
+                    ))  # fmt: skip
         except XlashapeError as error:
             if instruction or ends_all(error):
                 raise

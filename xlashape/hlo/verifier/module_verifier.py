@@ -42,6 +42,7 @@ from xlashape.hlo.verifier.module_rules import (
     sharding_problem,
     with_channel,
 )
+from xlashape.limits import spend
 from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.value.shape import compatible_shapes
@@ -169,6 +170,7 @@ def _problems(module: HloModule, rules: _Rules) -> Iterator[Problem]:
         if not computation.name:
             yield Problem("", "", f"computation {index} has no name")
         for instruction in computation.instructions:
+            spend(4 + len(instruction.fields.operand_ids))
             where = instruction.name or f"of id {instruction.id}"
             for message in _instruction(instruction, index, rules):
                 yield Problem(computation.name, where, message)

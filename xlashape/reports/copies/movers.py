@@ -200,6 +200,7 @@ def _fused_movers(computation: HloComputation) -> tuple[HloInstruction, ...]:
 
 def bytes_of(shape: Shape) -> int | None:
     """The bytes of all arrays of a shape with the padding of tiles; None where a size is not known."""
+    spend()
     try:
         leaves = [array_or_none(leaf) for leaf in shape.leaves()] if shape.is_tuple else [array_or_none(shape)]
         return sum([physical_bytes(leaf) for leaf in leaves if leaf is not None])

@@ -10,6 +10,7 @@ from xlashape.frozen import Frozen, set_field
 from xlashape.hlo import HloModule
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.reports.coalescing import Sample
+from xlashape.limits import spend
 from xlashape.math import byte_text
 from xlashape.reports.reads.consumers import CACHED, KINDS, UNKNOWN, Consumer
 from xlashape.reports.reads.devices import Device
@@ -274,6 +275,7 @@ def _order(read: Read) -> tuple[int, int, int]:
     """The most wasted bytes of a run of the program first, then the most bytes that a stream fetches again, then the
     largest.
     """
+    spend()
     again = 0
     if read.least_bytes is not None and read.most_bytes is not None and CACHED.isdisjoint(read.access):
         again = read.most_bytes - read.least_bytes if UNKNOWN.isdisjoint(read.access) else 0
