@@ -109,6 +109,18 @@ class ModuleCache(_Kept[str, HloModule]):
         super().__init__(max_bytes)
         self._reports: dict[str, dict[bytes, object]] = {}
         self._sizes: dict[tuple[str, bytes], int] = {}
+        self._answers: dict[str, int] = {}
+
+    def put(self, key: str, size: int, value: HloModule, answers: int = 0) -> None:
+        """Keeps a module, an answer about which may take so many bytes beside it."""
+        super().put(key, size, value)
+        with self._lock:
+            if key in self._values:
+                self._answers[key] = answers
+
+    def answer_bytes(self, key: str) -> int:
+        """The memory that an answer about a kept module may take beside it."""
+        return self._answers.get(key, 0)
 
     def report(self, module: HloModule, question: bytes) -> object:
         """The report about a module that was kept for a question, or None: its further pages are not computed again."""
@@ -153,12 +165,15 @@ class ModuleCache(_Kept[str, HloModule]):
         return next((key for key, (_, value) in self._values.items() if value is module), None)
 
     def _was_dropped(self, key: str) -> None:
+        if key not in self._values:
+            self._answers.pop(key, None)
         for question in self._reports.pop(key, {}):
             self._sizes.pop((key, question), None)
 
     def _was_cleared(self) -> None:
         self._reports.clear()
         self._sizes.clear()
+        self._answers.clear()
 
 
 class AnswerCache(_Kept[bytes, bytes]):
@@ -182,6 +197,8 @@ _PART_OF_ANSWERS = 16  # answers take so small a part of the memory that decoded
 _TYPE_OF_RESULT = re.compile(rb"=\s*(?:\w+\[|\(|/[*/])")
 # Measured on whole models with all views decoded: 800 to 1,050 bytes for each instruction, in addition to the messages.
 _VIEW_BYTES = 1400
+# Measured with Diff, Tile, Verify and GetText: 1,700 to 3,000 bytes for each instruction, in addition to the module.
+_WORK_BYTES = 3000
 # Upper bounds of the memory that reading text takes: bytes for each byte, for each "[" (most belong to shapes) and for
 # each instruction. Measured with the smallest instructions, the longest tuples and constants, and models of many sizes.
 _TEXT_FACTOR = 16
@@ -223,7 +240,7 @@ class Modules:
                 stored = self.store.find(value.name, field=path)
             is_text = stored.facts.get("format") == TEXT
             key = _key(stored.sha256, is_text)
-            module = self.cache.get(key)
+            module = self._kept(key)
             if module is not None:
                 return module
             with child("read module", {"xlashape.bytes": stored.size_bytes}):
@@ -243,8 +260,14 @@ class Modules:
         if is_text is None:
             is_text = holds_text(data)
         key = _key(sha256 or hashlib.sha256(data).hexdigest(), is_text)
+        return self._kept(key) or self._decoded(data, path, key, is_text=is_text)
+
+    def _kept(self, key: str) -> HloModule | None:
+        """The module that the cache has, with memory reserved for an answer about it."""
         module = self.cache.get(key)
-        return module or self._decoded(data, path, key, is_text=is_text)
+        if module is not None:
+            reserve(self.cache.answer_bytes(key))
+        return module
 
     def _decoded(self, data: bytes, path: FieldPath, key: str, *, is_text: bool) -> HloModule:
         """The module in `data`, which the cache keeps under `key`."""
@@ -260,13 +283,14 @@ class Modules:
                 # MB.
                 module = HloModule.parse(decode_text(data), elided_values=False)
                 counted = self._precount(module.to_bytes(), is_module=True)
+                reserve(counted.answers)
             else:
                 counted = self._precount(data)
                 reserve(_weight(counted))
                 module = HloModule.from_proto(data)
         except XlashapeError as error:
             raise error.within(*path) from None
-        self.cache.put(key, _weight(counted), module)
+        self.cache.put(key, _weight(counted), module, counted.answers)
         return module
 
     def check_size(self, size: int, path: FieldPath) -> None:
@@ -345,6 +369,11 @@ def _weight(counted: Count) -> int:
     of it keeps.
     """
     return counted.memory + _VIEW_BYTES * counted.counted
+
+
+def reserve_work(module: HloModule) -> None:
+    """Reserves the memory that a report about a whole module, or its text, takes until it is made."""
+    reserve(_WORK_BYTES * sum([len(computation.fields.instructions) for computation in module.computations]))
 
 
 def format_of(data: bytes) -> str:

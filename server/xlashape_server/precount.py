@@ -67,12 +67,13 @@ _NAMES = frozenset(
 
 class Count(NamedTuple):
     """The number of messages of the counted type, an upper bound of the bytes that the whole message takes in memory,
-    and the number of messages of any type.
+    the number of messages of any type, and the part of the memory that an answer takes which has all ids and names.
     """
 
     counted: int
     memory: int
     messages: int = 0
+    answers: int = 0
 
 
 class _MessageType:
@@ -165,10 +166,11 @@ def count(
         while True:
             while at == end:
                 if not enclosing:
-                    memory += longest * (found + ids + _CHARACTER_BYTES) + _ID_BYTES * ids
+                    answers = longest * (found + ids + _CHARACTER_BYTES) + _ID_BYTES * ids
+                    memory += answers
                     if memory > max_memory:
                         raise _too_much(subject, memory_limit, max_memory)
-                    return Count(found, memory, messages)
+                    return Count(found, memory, messages, answers)
                 end, current, entries = enclosing.pop()
                 submessages, packed, many, names, single = current.facts
             if at > end:

@@ -7,13 +7,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from xlashape.errors import LimitExceededError
 from xlashape.hlo import HloModule
 from xlashape.proto import v1
 from xlashape_server.config import Config
-from xlashape_server.handlers import HloHandlers
+from xlashape_server.handlers import HloHandlers, rpcs
+from xlashape_server.memory import Lease, Memory, set_lease
 from xlashape_server.modules import Modules
 from xlashape_server.store import Store
 
@@ -107,3 +110,42 @@ def test_many_modules_do_not_take_more_than_the_cache_may(wide: Callable[[int], 
         few.decode(wide(count), ("module",))
         assert few.cache.usage().bytes <= 4 * MIB
     assert 2 <= few.cache.usage().entries < 40
+
+
+LONG_NAME = f"n{'a' * 100_000}"
+NAMED = "\n".join([
+    "HloModule m", "", "ENTRY e {", f"  {LONG_NAME} = f32[2] parameter(0)",
+    *[f"  x.{i} = f32[2] negate({LONG_NAME})" for i in range(300)], "  ROOT r = f32[2] negate(x.0)", "}", "",
+])  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["ListInstructions", "GetText", "Verify"])
+def test_an_answer_about_a_kept_module_reserves_what_repeated_names_take(name: str, tmp_path: Path) -> None:
+    """A module of 130 kB has a text of 30 MB, as its one long name is written 300 times."""
+    config = Config(store_directory=str(tmp_path))
+    kept = Modules(config, Store.of(config, ""))
+    content = HloModule.parse(NAMED).to_bytes()
+    kept.decode(content, ("module",))
+    [handler] = [rpc.handler for rpc in rpcs(config, kept) if rpc.method.name == name]
+    request = getattr(v1, f"{name}Request")(module=v1.ModuleInput(serialized=content)).SerializeToString()
+    lease = Lease(Memory(1 << 40))
+    set_lease(lease)
+    try:
+        handler(request, 1e12)
+    finally:
+        set_lease(None)
+    assert lease.size > 300 * len(LONG_NAME)
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"), [("list_instructions", v1.ListInstructionsRequest), ("byte_sizes", v1.ByteSizesRequest)]
+)
+def test_a_page_of_long_names_is_refused(method: str, kind: Any, modules: Modules) -> None:
+    handlers = HloHandlers(Config(max_request_bytes=1 << 20), modules)
+    text = NAMED if method == "list_instructions" else NAMED.replace("ENTRY e", f"ENTRY {LONG_NAME}")
+    request = kind(module=v1.ModuleInput(text=text))
+    with pytest.raises(LimitExceededError, match="allowed") as caught:
+        getattr(handlers, method)(request.SerializeToString(), 1e12)
+    assert (caught.value.limit, caught.value.field) == ("response_bytes", "page_size")
+    request.page_size = 2
+    getattr(handlers, method)(request.SerializeToString(), 1e12)

@@ -19,7 +19,7 @@ from xlashape.proto import v1
 from xlashape.shape import Shape
 from xlashape_server.accounts import Ledger
 from xlashape_server.config import Config
-from xlashape_server.handlers.inputs import choice, decoded, placed
+from xlashape_server.handlers.inputs import choice, decoded, placed, response_size
 from xlashape_server.handlers.shapes import size_of
 from xlashape_server.modules import HLO_MODULE_PROTO, HLO_PROTO, TEXT, Modules, format_of
 from xlashape_server.store import Stored, Upload
@@ -47,6 +47,7 @@ class HloHandlers:
         self._ledger = Ledger(config.store_directory)
         self._is_shared = bool(config.store)
         self._max_page_size = config.max_page_size
+        self._max_answer = config.max_request_bytes
         # Half of the 4 MiB that a gRPC client accepts by default, which leaves room for the rest of the message.
         self._max_content = min(config.max_request_bytes, 2 << 20)
 
@@ -149,9 +150,13 @@ class HloHandlers:
             found = list(selected(module, request.computation, request.opcode))
             items, next_token = page(request, found, self._max_page_size)
             response = v1.ListInstructionsResponse(next_page_token=next_token, total_size=len(found))
+            size = 0
             for instruction in items:
                 spend(16)
-                response.instructions.append(_instruction_message(instruction))
+                message = _instruction_message(instruction)
+                size += message.ByteSize()
+                response_size(size, self._max_answer, ("page_size",), reserved=True)
+                response.instructions.append(message)
         return response.SerializeToString()
 
     def byte_sizes(self, data: bytes, deadline: float) -> bytes:
@@ -181,6 +186,7 @@ class HloHandlers:
             response = v1.ByteSizesResponse(
                 next_page_token=next_token, total_size=len(found), totals=_totals(found, shared, fused)
             )
+            answered = 0
             for instruction, size in items:
                 row = response.instructions.add(
                     instruction=instruction.name,
@@ -193,6 +199,8 @@ class HloHandlers:
                     row.logical_bytes = size.logical_bytes
                     row.physical_bytes = size.physical_bytes
                     row.padding_bytes = _bytes_of(size, "padding_bytes")
+                answered += row.ByteSize()
+                response_size(answered, self._max_answer, ("page_size",), reserved=True)
         return response.SerializeToString()
 
     def _module_message(self, stored: Stored) -> v1.Module:

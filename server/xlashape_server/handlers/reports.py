@@ -19,7 +19,7 @@ from xlashape.tables import Kind
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import check_text, decoded, placed, shape_of, unpacked
 from xlashape_server.memory import reserve
-from xlashape_server.modules import Modules
+from xlashape_server.modules import Modules, reserve_work
 
 _ROW_BYTES = 1_500
 """Measured: a row of an answer with its texts takes 0.4 to 1.2 kB."""
@@ -95,6 +95,9 @@ class ReportHandlers:
             message_ = f"expected one of {', '.join(inputs)}, {found}" if len(inputs) > 1 else f"{inputs[0]} is missing"
             raise InvalidArgumentError(message_, field=given[-1] if given else inputs[0])
         values = [self._input(message, name) for name in given]
+        for value in values:
+            if isinstance(value, HloModule):
+                reserve_work(value)
         options = {each.name: _value(each, message) for each in remote_options(report) if _is_set(each, message)}
         try:
             return report.run(*values, **options)

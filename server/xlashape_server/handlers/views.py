@@ -22,7 +22,7 @@ from xlashape_server.handlers.hlo import instruction_of
 from xlashape_server.handlers.inputs import decoded, map_of, placed, response_size, shape_of, unpacked
 from xlashape_server.handlers.reports import kept_answer
 from xlashape_server.memory import reserve
-from xlashape_server.modules import Modules
+from xlashape_server.modules import Modules, reserve_work
 
 K = TypeVar("K")
 
@@ -192,7 +192,11 @@ class ViewHandlers:
         def weigh(text: TextLines) -> int:
             return _TEXT_FACTOR * sum(map(len, text.lines)) + _LINE_BYTES * count
 
-        return self._modules.cache.report_or(module, b"text", lambda: TextLines.of(module), weigh)
+        def made() -> TextLines:
+            reserve_work(module)
+            return TextLines.of(module)
+
+        return self._modules.cache.report_or(module, b"text", made, weigh)
 
     def graph(self, data: bytes, deadline: float) -> bytes:
         """Graph."""
