@@ -54,12 +54,10 @@ func (c *Client) sendParts(
 	var sent int64
 	for {
 		if part.Data, err = io.ReadAll(io.LimitReader(from, partBytes)); err != nil {
-			// The server refuses this. A call that is canceled can look to it like one whose module is complete.
-			_ = stream.Send(&xlashapev1.UploadModuleRequest{SizeBytes: -1})
-			_, _ = stream.CloseAndRecv()
-			return nil, err
+			return nil, err // without its last message the stream is refused
 		}
-		if len(part.Data) == 0 || stream.Send(part) != nil {
+		part.MoreFollows = len(part.Data) > 0
+		if stream.Send(part) != nil || !part.MoreFollows {
 			break // CloseAndRecv gives the module, or the reason
 		}
 		sent += int64(len(part.Data))

@@ -257,6 +257,17 @@ def test_only_the_first_message_announces_digest_and_size(ask: Any, module: xla.
         ask("HloService/UploadModule", messages)
 
 
+def test_a_stream_that_ends_where_more_should_follow_is_refused(ask: Any, module: xla.HloModuleProto) -> None:
+    messages = pieces(module.SerializeToString())
+    for message in messages:
+        message.more_follows = True
+    said = "more_follows: expected another message, as the last one said, found the end of the stream"
+    with pytest.raises(grpc.RpcError, match=said):
+        ask("HloService/UploadModule", messages)
+    uploaded = ask("HloService/UploadModule", [*messages, v1.UploadModuleRequest()])
+    assert uploaded.module.size_bytes == module.ByteSize()
+
+
 def test_an_upload_without_messages_is_refused(ask: Any) -> None:
     with pytest.raises(grpc.RpcError, match="the module is empty"):
         ask("HloService/UploadModule", [])

@@ -27,20 +27,18 @@ Uploaded Send(const Calls& calls, v1::UploadModuleRequest part, const Progress& 
   std::int64_t sent = 0;
   try {
     for (read(part.mutable_data()); !part.data().empty(); read(part.mutable_data())) {
+      part.set_more_follows(true);
       if (!stream->Write(part)) break;  // Finish gives the reason
       sent += static_cast<std::int64_t>(part.data().size());
       if (progress) progress(sent);
       part.Clear();
     }
   } catch (...) {
-    // The server refuses this. A call that is cancelled can look to it like one whose module is complete.
-    part.Clear();
-    part.set_size_bytes(-1);
-    stream->WriteLast(part, grpc::WriteOptions());
+    context.TryCancel();  // without its last message the stream is refused
     stream->Finish();
     throw;
   }
-  stream->WritesDone();
+  stream->WriteLast(part, grpc::WriteOptions());
   Check(stream->Finish());
   return {std::move(*answer.mutable_module()), true};
 }

@@ -69,10 +69,10 @@ class Modules final : public v1::HloService::Service {
     std::string digest;
     content.clear();
     while (reader->Read(&part)) {
-      if (part.size_bytes() < 0) return {grpc::StatusCode::INVALID_ARGUMENT, "expected 0 or more"};
       if (content.empty()) digest = part.sha256();
       content += part.data();
     }
+    if (part.more_follows()) return {grpc::StatusCode::INVALID_ARGUMENT, "cut off"};
     if (!digest.empty() && digest != Sha256(content)) return {grpc::StatusCode::INVALID_ARGUMENT, "another digest"};
     response->mutable_module()->set_name("modules/" + Sha256(content));
     return grpc::Status::OK;

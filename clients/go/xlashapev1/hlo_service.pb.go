@@ -146,7 +146,11 @@ type UploadModuleRequest struct {
 	// First message only, optional: the SHA-256 of the complete content in hexadecimal. The upload is refused if the content has another digest.
 	Sha256 string `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	// First message only, optional: the size of the complete content in bytes. If it is given, a module that is too large is refused before it is sent.
-	SizeBytes     int64 `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	SizeBytes int64 `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// Whether more of the content follows. A stream that ends with such a message was cut off, and is refused. A client
+	// that does not know digest and size sets it in every message but the last, which may have no data: if the program
+	// ends within the upload, what it has sent is not stored.
+	MoreFollows   bool `protobuf:"varint,4,opt,name=more_follows,json=moreFollows,proto3" json:"more_follows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -200,6 +204,13 @@ func (x *UploadModuleRequest) GetSizeBytes() int64 {
 		return x.SizeBytes
 	}
 	return 0
+}
+
+func (x *UploadModuleRequest) GetMoreFollows() bool {
+	if x != nil {
+		return x.MoreFollows
+	}
+	return false
 }
 
 // The module that was uploaded.
@@ -1343,12 +1354,13 @@ var File_xlashape_v1_hlo_service_proto protoreflect.FileDescriptor
 
 const file_xlashape_v1_hlo_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dxlashape/v1/hlo_service.proto\x12\vxlashape.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17xlashape/v1/types.proto\"`\n" +
+	"\x1dxlashape/v1/hlo_service.proto\x12\vxlashape.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17xlashape/v1/types.proto\"\x83\x01\n" +
 	"\x13UploadModuleRequest\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
 	"\x06sha256\x18\x02 \x01(\tR\x06sha256\x12\x1d\n" +
 	"\n" +
-	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\"l\n" +
+	"size_bytes\x18\x03 \x01(\x03R\tsizeBytes\x12!\n" +
+	"\fmore_follows\x18\x04 \x01(\bR\vmoreFollows\"l\n" +
 	"\x14UploadModuleResponse\x12+\n" +
 	"\x06module\x18\x01 \x01(\v2\x13.xlashape.v1.ModuleR\x06module\x12'\n" +
 	"\x0falready_present\x18\x02 \x01(\bR\x0ealreadyPresent\">\n" +

@@ -103,14 +103,13 @@ class Transport(ABC):
             sent = 0
             try:
                 async for part in self._parts(source):
-                    yield v1.UploadModuleRequest(data=part).SerializeToString()
+                    yield v1.UploadModuleRequest(data=part, more_follows=True).SerializeToString()
                     sent += len(part)
                     if progress is not None:
                         progress(sent)
-            except Exception as error:
+                yield v1.UploadModuleRequest().SerializeToString()
+            except Exception as error:  # the stream ends without its last message, and is refused
                 failures.append(error)
-                # The server refuses this. A call that is cancelled can look to it like one whose module is complete.
-                yield v1.UploadModuleRequest(size_bytes=-1).SerializeToString()
 
         try:
             response = await self.send_parts("UploadModule", requests(), timeout)

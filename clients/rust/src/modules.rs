@@ -55,26 +55,16 @@ impl Client {
         mut progress: impl FnMut(u64),
     ) -> Result<Upload> {
         let (parts, mut taken) = mpsc::channel::<UploadModuleRequest>(1);
-        let end = UploadModuleRequest::default(); // the message that ends the stream
-        let requests =
-            stream::poll_fn(move |context| taken.poll_recv(context).map(|part| part.filter(|part| *part != end)));
-        let mut failure = None;
-        let reading = async {
+        let requests = stream::poll_fn(move |context| taken.poll_recv(context));
+        let reading = async move {
             let mut sent = 0;
             loop {
                 let mut data = Vec::with_capacity(PART_BYTES);
-                if let Err(error) = (&mut from).take(PART_BYTES as u64).read_to_end(&mut data).await {
-                    failure = Some(Error::of_reader(error));
-                    // The server refuses this. A call that is dropped can look to it like one whose module is complete.
-                    let refused = UploadModuleRequest { size_bytes: -1, ..Default::default() };
-                    for last in [refused, UploadModuleRequest::default()] {
-                        let _ = parts.send(last).await;
-                    }
-                    return Ok(());
-                }
+                let read = (&mut from).take(PART_BYTES as u64).read_to_end(&mut data).await;
+                read.map_err(Error::of_reader)?; // without its last message the stream is refused
                 let count = data.len() as u64;
-                let is_taken = parts.send(UploadModuleRequest { data, ..Default::default() }).await.is_ok();
-                if !is_taken || count == 0 {
+                let part = UploadModuleRequest { data, more_follows: count > 0, ..Default::default() };
+                if parts.send(part).await.is_err() || count == 0 {
                     return Ok::<_, Error>(()); // the outcome of the call says why it takes no more
                 }
                 sent += count;
@@ -84,11 +74,8 @@ impl Client {
         let deadline = self.stream_deadline();
         let request = self.stream_request(requests);
         let call = async { Ok(within(deadline, async { self.modules().upload_module(request).await }).await?) };
-        let outcome = future::try_join(call, reading).await;
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        Ok(Upload { module: present(outcome?.0.into_inner().module)?, sent: true })
+        let (answer, ()) = future::try_join(call, reading).await?;
+        Ok(Upload { module: present(answer.into_inner().module)?, sent: true })
     }
 
     /// The content of a stored module, as it was uploaded.

@@ -1,11 +1,12 @@
 /** A client of one server, or of several that hold the same modules. */
 
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Transport } from "@connectrpc/connect";
 
 import { present } from "./answers.js";
 import { type CallOptions, pause } from "./calls.js";
 import { Code, mistake, XlashapeError } from "./errors.js";
-import type { Module } from "./gen/xlashape/v1/hlo_service_pb.js";
+import type { Module, UploadModuleRequestSchema } from "./gen/xlashape/v1/hlo_service_pb.js";
 import { ClientMethods } from "./methods.js";
 
 /** The bytes of a part of a module that is sent in several messages. */
@@ -96,7 +97,7 @@ export class Client extends ClientMethods {
     }
     const isInParts = this.hasRequestStreams && data.length > PART_BYTES;
     const { module } = isInParts
-      ? await this.modules.uploadModule(messages([data], { sha256, sizeBytes: BigInt(data.length) }), options)
+      ? await this.modules.uploadModule(messages(parts([data]), { sha256, sizeBytes: BigInt(data.length) }), options)
       : await this.modules.putModule({ data, sha256 }, options);
     return { module: present(module), sent: true };
   }
@@ -116,21 +117,15 @@ export class Client extends ClientMethods {
       return { module: present(module), sent: true };
     }
     let failure: { error: unknown } | undefined;
-    const parts = messages(chunks(source), {}, onProgress);
-    const next = () => parts.next().catch((error: unknown) => {
-      failure = { error };
-      return { done: false, value: { sizeBytes: -1n } }; // the server refuses this; a call that is aborted can look to it like one whose module is complete
-    });
     const watched = async function* () {
       try {
-        for (let part = await next(); !part.done; part = await next()) {
-          yield part.value; // where the transport throws the error of a call that has ended
-        }
-      } finally {
-        await parts.return(undefined);
+        yield* parts(chunks(source), onProgress);
+      } catch (error) {
+        failure = { error };
+        throw error; // without its last message the stream is refused
       }
     };
-    const request = watched();
+    const request = messages(watched());
     try {
       const { module } = await this.modules.uploadModule(request, options);
       return { module: present(module), sent: true };
@@ -165,13 +160,25 @@ export class Client extends ClientMethods {
 
 /** The messages of an upload. `first` is what else the first one says. */
 async function* messages(
-  content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, first: { sha256?: string; sizeBytes?: bigint }, onProgress?: (sent: number) => void,
-): AsyncGenerator<{ data: Uint8Array; sha256?: string; sizeBytes?: bigint }> {
+  content: AsyncIterable<Uint8Array>, first: MessageInitShape<typeof UploadModuleRequestSchema> = {},
+): AsyncGenerator<MessageInitShape<typeof UploadModuleRequestSchema>> {
+  let others = first;
+  for await (const data of content) {
+    yield { ...others, data, moreFollows: true };
+    others = {};
+  }
+  yield others;
+}
+
+/** Content in parts of at most 1 MiB. `onProgress` is told how much was taken, when the next part is asked for. */
+async function* parts(
+  content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, onProgress?: (sent: number) => void,
+): AsyncGenerator<Uint8Array> {
   let sent = 0;
   for await (const chunk of content) {
     for (let start = 0; start < chunk.length; start += PART_BYTES) {
       const data = chunk.subarray(start, start + PART_BYTES);
-      yield sent === 0 ? { ...first, data } : { data };
+      yield data;
       sent += data.length;
       onProgress?.(sent);
     }

@@ -53,7 +53,7 @@ class HloHandlers:
 
     def upload_module(self, requests: Iterator[bytes], deadline: float) -> bytes:
         """UploadModule."""
-        sha256, size = "", 0
+        sha256, size, more_follows = "", 0, False
         with self._modules.store.upload() as upload, budget(deadline=deadline, subject="an upload"):
             for number, data in enumerate(requests):
                 request = decoded(v1.UploadModuleRequest, data)
@@ -73,6 +73,11 @@ class HloHandlers:
                         f"expected {size} bytes, as the first message said, found more", field="data"
                     )
                 upload.write(request.data)
+                more_follows = request.more_follows
+            if more_follows:  # a call that is cancelled can look like one whose messages are complete
+                raise InvalidArgumentError(
+                    "expected another message, as the last one said, found the end of the stream", field="more_follows"
+                )
             if size and upload.size_bytes != size:
                 raise InvalidArgumentError(
                     f"expected {size} bytes, as the first message said, found {upload.size_bytes}", field="size_bytes"

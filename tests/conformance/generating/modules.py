@@ -20,6 +20,7 @@ def modules() -> Cases:
     cases.call("upload/nothing", upload, stored=[])
     cases.call("upload/announced_wrongly", upload, {"data": "$fused", "sizeBytes": "3"}, stored=[])
     cases.call("upload/announced_later", upload, {"data": "$fused"}, {"sha256": "0" * 64}, stored=[])
+    cases.call("upload/cut_off", upload, {"data": "$fused", "moreFollows": True}, stored=[])
     cases.call("upload/other_digest", upload, {"data": "$fused", "sha256": "0" * 64}, stored=[])
     cases.call("put/no_digest", put, {"data": "$fused", "sha256": "abc"}, stored=[])
     cases.call("put/other_digest", put, {"data": "$fused", "sha256": "0" * 64}, stored=[])

@@ -7,6 +7,9 @@ import asyncio
 import hashlib
 import io
 import logging
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -21,6 +24,17 @@ from xlashape_server import Config, Server
 PART = 1 << 20
 SMALL = b"HloModule tiny\n\nENTRY main {\n  ROOT p = f32[3,5] parameter(0)\n}\n"
 LARGE = SMALL + b"//" + b"x" * (3 * PART + 12345)
+DIES_WITHIN_AN_UPLOAD = """
+import os, signal, sys, time
+from xlashape_client import Client
+
+def parts():
+    yield sys.stdin.buffer.read()
+    time.sleep(0.1)  # the part is with the server
+    os.kill(os.getpid(), signal.SIGKILL)
+
+Client(sys.argv[1]).upload_module_from(parts())
+"""
 PROGRESS = [PART, 2 * PART, 3 * PART, len(LARGE)]
 BOTH = pytest.mark.parametrize("make", [Client, AwaitedClient])
 Make = Callable[..., Any]
@@ -119,6 +133,18 @@ def test_a_source_that_fails_stores_nothing(make: Make, address: str, caplog: py
     # A server of an earlier test may still write lines of its own.
     written = [record.getMessage() for record in caplog.records if not record.name.startswith("xlashape_server")]
     assert written == []
+
+
+def test_a_program_that_dies_within_an_upload_stores_nothing(address: str) -> None:
+    with Client(address) as client:
+        sent = [(SMALL + b"//%d" % i).ljust(PART) for i in range(5)]  # each of these parts is a module by itself
+        for part in sent:
+            died = subprocess.run([sys.executable, "-c", DIES_WITHIN_AN_UPLOAD, address], input=part, check=False)
+            assert died.returncode == -signal.SIGKILL
+        time.sleep(0.5)
+        for part in sent:
+            with pytest.raises(NotFoundError):
+                client.get_module(name_of(part))
 
 
 @BOTH

@@ -14,10 +14,10 @@ import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
-import java.util.Iterator;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongConsumer;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -57,41 +57,29 @@ public final class AsyncXlashapeClient extends AsyncClientMethods {
   }
 
   private CompletableFuture<Upload> send(InputStream from, UploadModuleRequest first, LongConsumer progress) {
-    AtomicReference<@Nullable Throwable> failure = new AtomicReference<>();
-    Iterator<UploadModuleRequest> parts = new Iterator<>() {
-      private final UploadModuleRequest.Builder part = first.toBuilder();
-      private long sent;
-
-      @Override
-      public boolean hasNext() {
-        if (failure.get() != null) {
-          return false;
-        }
-        try {
-          part.setData(UnsafeByteOperations.unsafeWrap(from.readNBytes(PART_BYTES)));
-          sent += part.getData().size();
-          if (!part.getData().isEmpty()) {
-            progress.accept(sent);
-          }
-          return !part.getData().isEmpty();
-        } catch (IOException | RuntimeException | Error e) {
-          failure.set(e instanceof IOException reading ? new UncheckedIOException(reading) : e);
-          part.setSizeBytes(-1); // the server refuses this; a call that is cancelled can look to it like one whose module is complete
-          return true;
-        }
+    UploadModuleRequest.Builder part = first.toBuilder().setMoreFollows(true);
+    AtomicLong sent = new AtomicLong();
+    Supplier<@Nullable UploadModuleRequest> parts = () -> {
+      if (!part.getMoreFollows()) {
+        return null;
       }
-
-      @Override
-      public UploadModuleRequest next() {
-        UploadModuleRequest request = part.build();
-        part.clear();
-        return request;
+      try {
+        part.setData(UnsafeByteOperations.unsafeWrap(from.readNBytes(PART_BYTES)));
+      } catch (IOException e) {
+        throw new UncheckedIOException(e); // without its last message the stream is refused
       }
+      part.setMoreFollows(!part.getData().isEmpty());
+      if (part.getMoreFollows()) {
+        progress.accept(sent.addAndGet(part.getData().size()));
+      }
+      UploadModuleRequest request = part.build();
+      part.clearSha256().clearSizeBytes();
+      return request;
     };
-    return Calls.chain(
-        calls.exchange(HloServiceGrpc.getUploadModuleMethod(), parts, answers -> new Upload(Calls.only(answers).getModule(), true)),
-        CompletableFuture::completedFuture,
-        error -> CompletableFuture.failedFuture(failure.get() == null ? error : XlashapeException.of(failure.get())));
+    return calls.exchange(
+        HloServiceGrpc.getUploadModuleMethod(),
+        Calls.streamOf(parts).iterator(),
+        answers -> new Upload(Calls.only(answers).getModule(), true));
   }
 
   /**

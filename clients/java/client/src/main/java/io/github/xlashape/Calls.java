@@ -141,7 +141,7 @@ record Calls(Channel channel, Duration timeout, Duration streamTimeout) {
   }
 
   /** What `next` gives, until it gives null. */
-  private static <T> Stream<T> streamOf(Supplier<? extends @Nullable T> next) {
+  static <T> Stream<T> streamOf(Supplier<? extends @Nullable T> next) {
     return StreamSupport.stream(new AbstractSpliterator<T>(Long.MAX_VALUE, Spliterator.ORDERED | Spliterator.NONNULL) {
       @Override
       public boolean tryAdvance(Consumer<? super T> read) {
