@@ -31,26 +31,22 @@ type Client struct {
 }
 
 // An Option changes how Connect connects.
-type Option func(*settings)
+type Option func(*options)
 
 // Version is the version of this package, which calls tell the server as xlashape-go/VERSION.
 const Version = "0.1.0"
 
-type settings struct {
+type options struct {
+	settings
 	tls       *tls.Config
 	token     func(context.Context) (string, error)
-	timeout   time.Duration
-	streaming time.Duration
-	keepalive time.Duration
-	attempts  int
 	addresses []string
-	receive   int
 	dial      []grpc.DialOption
 }
 
 // WithTLS encrypts the connection. The configuration says which certificates are trusted, and with which the client identifies itself; an empty one
 // trusts those of the system.
-func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
+func WithTLS(config *tls.Config) Option { return func(o *options) { o.tls = config } }
 
 // WithToken sends a bearer token with each call; an empty one stands for none. Without TLS it travels readably.
 func WithToken(token string) Option {
@@ -59,73 +55,52 @@ func WithToken(token string) Option {
 
 // WithTokenSource asks for the bearer token of each call, for tokens that change. An error of it ends the call as UNAUTHENTICATED.
 func WithTokenSource(token func(context.Context) (string, error)) Option {
-	return func(s *settings) { s.token = token }
+	return func(o *options) { o.token = token }
 }
-
-// WithTimeout bounds each call whose context has no deadline of its own, but for those with a stream. The default is one minute; 0 stands for no bound.
-func WithTimeout(timeout time.Duration) Option { return func(s *settings) { s.timeout = timeout } }
-
-// WithStreamTimeout bounds calls with a stream whose context has no deadline of its own. The default is 0: a slow reader is not cut off.
-func WithStreamTimeout(timeout time.Duration) Option {
-	return func(s *settings) { s.streaming = timeout }
-}
-
-// WithKeepalive asks the server for a sign of life each time that a call has been silent for so long, at least ten seconds. Without an answer within 20
-// seconds calls end as UNAVAILABLE.
-func WithKeepalive(interval time.Duration) Option {
-	return func(s *settings) { s.keepalive = interval }
-}
-
-// WithAttempts sets how often a call is sent in all while the server is unavailable, from 1 to 5. The default is 4, with growing, random pauses from
-// 100 ms. Calls with a stream, and those that a second one would change, are sent once.
-func WithAttempts(attempts int) Option { return func(s *settings) { s.attempts = attempts } }
 
 // WithAddresses spreads calls over further servers, one after the other.
 func WithAddresses(addresses ...string) Option {
-	return func(s *settings) { s.addresses = append(s.addresses, addresses...) }
+	return func(o *options) { o.addresses = append(o.addresses, addresses...) }
 }
 
-// WithMaxAnswer sets the bytes that one message from the server may have. The default is 64 MiB.
-func WithMaxAnswer(bytes int) Option { return func(s *settings) { s.receive = bytes } }
-
 // WithDialOptions passes further options to gRPC, such as interceptors, which see *Error values.
-func WithDialOptions(options ...grpc.DialOption) Option {
-	return func(s *settings) { s.dial = append(s.dial, options...) }
+func WithDialOptions(dial ...grpc.DialOption) Option {
+	return func(o *options) { o.dial = append(o.dial, dial...) }
 }
 
 // Connect makes a client of the server at an address: HOST:PORT, unix:PATH, or any other target of gRPC such as dns:///HOST:PORT, which spreads calls
 // over all addresses of the name. The connection is made by the first call, and again whenever it breaks.
-func Connect(address string, options ...Option) (*Client, error) {
-	s := settings{timeout: time.Minute, attempts: 4, receive: 64 << 20}
-	for _, option := range options {
-		option(&s)
+func Connect(address string, given ...Option) (*Client, error) {
+	o := options{settings: defaultSettings()}
+	for _, option := range given {
+		option(&o)
 	}
-	if s.attempts < 1 || s.attempts > 5 {
-		return nil, mistake("INVALID_ARGUMENT", "attempts", "a call has 1 to 5 attempts, not %d", s.attempts)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	transport := insecure.NewCredentials()
-	if s.tls != nil {
-		transport = credentials.NewTLS(s.tls)
+	if o.tls != nil {
+		transport = credentials.NewTLS(o.tls)
 	}
 	dial := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
-		grpc.WithDefaultServiceConfig(serviceConfig(s.attempts)),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(s.receive)),
-		grpc.WithChainUnaryInterceptor(s.unary),
-		grpc.WithChainStreamInterceptor(s.stream),
+		grpc.WithDefaultServiceConfig(serviceConfig(o.attempts)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(o.maxAnswer)),
+		grpc.WithChainUnaryInterceptor(o.unary),
+		grpc.WithChainStreamInterceptor(o.stream),
 		grpc.WithUserAgent("xlashape-go/" + Version),
 	}
-	if s.token != nil {
-		dial = append(dial, grpc.WithPerRPCCredentials(bearer{s.token, s.tls != nil}))
+	if o.token != nil {
+		dial = append(dial, grpc.WithPerRPCCredentials(bearer{o.token, o.tls != nil}))
 	}
-	if s.keepalive > 0 {
-		dial = append(dial, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: s.keepalive}))
+	if o.keepalive > 0 {
+		dial = append(dial, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: o.keepalive}))
 	}
 	target := address
-	if len(s.addresses) > 0 {
+	if len(o.addresses) > 0 {
 		servers := manual.NewBuilderWithScheme("xlashape")
 		var state resolver.State
-		for _, one := range append([]string{address}, s.addresses...) {
+		for _, one := range append([]string{address}, o.addresses...) {
 			// TLS checks the certificate of each server against the server's own name.
 			state.Addresses = append(state.Addresses, resolver.Address{Addr: one, ServerName: one})
 		}
@@ -133,7 +108,7 @@ func Connect(address string, options ...Option) (*Client, error) {
 		target = servers.Scheme() + ":///" + address
 		dial = append(dial, grpc.WithResolvers(servers))
 	}
-	connection, err := grpc.NewClient(target, append(dial, s.dial...)...)
+	connection, err := grpc.NewClient(target, append(dial, o.dial...)...)
 	if err != nil {
 		return nil, &Error{Code: codes.InvalidArgument, Reason: "INVALID_ARGUMENT", Field: "address", Message: err.Error(), cause: err}
 	}
@@ -201,16 +176,16 @@ func deadline(ctx context.Context, timeout time.Duration) (context.Context, cont
 	return context.WithTimeout(ctx, timeout)
 }
 
-func (s *settings) unary(ctx context.Context, method string, request, answer any, connection *grpc.ClientConn,
+func (o *options) unary(ctx context.Context, method string, request, answer any, connection *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
-	ctx, cancel := deadline(ctx, s.timeout)
+	ctx, cancel := deadline(ctx, o.timeout)
 	defer cancel()
 	return errorOf(invoke(ctx, method, request, answer, connection, options...))
 }
 
-func (s *settings) stream(ctx context.Context, description *grpc.StreamDesc, connection *grpc.ClientConn, method string,
+func (o *options) stream(ctx context.Context, description *grpc.StreamDesc, connection *grpc.ClientConn, method string,
 	start grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
-	ctx, cancel := deadline(ctx, s.streaming)
+	ctx, cancel := deadline(ctx, o.streamTimeout)
 	stream, err := start(ctx, description, connection, method, append(options, grpc.OnFinish(func(error) { cancel() }))...)
 	if err != nil {
 		cancel()

@@ -7,6 +7,7 @@ comments.
     model.py      what the methods are, the same in all languages: a dataclass for each kind of method
     overrides.py  what the descriptors do not say
     reasons.py    the reasons of errors as constants
+    options.py    the options of the clients
     emitter.py    what the languages have in common: names, comments, files
     go.py …       a language each: the text of a method of each kind
     languages.py  all of them

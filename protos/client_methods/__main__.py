@@ -16,6 +16,7 @@ from google.protobuf.compiler.plugin_pb2 import CodeGeneratorRequest, CodeGenera
 
 from client_methods.languages import LANGUAGES, texts  # noqa: E402
 from client_methods.model import SchemaError  # noqa: E402
+from client_methods.options import with_table  # noqa: E402
 
 
 def answer(request: CodeGeneratorRequest) -> CodeGeneratorResponse:
@@ -30,11 +31,13 @@ def answer(request: CodeGeneratorRequest) -> CodeGeneratorResponse:
 
 
 def main(chosen: list[str]) -> None:
-    """Writes the files of the chosen languages, or of all."""
+    """Writes the files of the chosen languages, or of all, and the table of options in docs/clients.md."""
     import schema_compiler
 
     for path, text in texts(schema_compiler.compile_files(PROTOS).file, chosen or LANGUAGES).items():
         (PROTOS.parent / path).write_text(text)
+    document = PROTOS.parent / "docs" / "clients.md"
+    document.write_text(with_table(document.read_text()))
 
 
 if __name__ == "__main__":

@@ -67,16 +67,23 @@ class Java(Emitter):
     def _class(self, name: str, comment: str) -> str:
         lines = [line for method in self.methods for line in self.lines(method)]
         if not self.is_async:
-            paths = ",\n      ".join(f'"{rpc.path}"' for rpc in self.retried)
+            names = ",\n      ".join(
+                f'Map.of("service", "{rpc.path.partition("/")[0]}", "method", "{rpc.name}")' for rpc in self.retried
+            )
             table = [
-                "  /** The RPCs that are sent again while the server is unavailable, by their {@code idempotency_level}. */",
-                f"  static final List<String> RETRIED = List.of(\n      {paths});",
+                "  /**",
+                "   * The RPCs that are sent again while the server is unavailable, by their {@code idempotency_level}, as gRPC's",
+                "   * service config names them.",
+                "   */",
+                f"  static final List<Map<String, String>> RETRIED = List.of(\n      {names});",
             ]
             lines += ["", *table, "", "  abstract AsyncClientMethods async();"]
         body = "".join(f"\n{line}" for line in lines)
         imports = [
+            "com.google.common.primitives.Longs",
             "com.google.protobuf.ByteString",
             "java.util.List",
+            "java.util.Map",
             "java.util.concurrent.CompletableFuture",
             "java.util.stream.Stream",
             "org.jspecify.annotations.Nullable",
@@ -239,7 +246,7 @@ class Java(Emitter):
         if method.has_count:
             values.append(("count", "1"))
         added = "addAll" if is_wide else "add"
-        numbers = f".{added}{pascal(method.numbers.name)}({f'Bulk.list({number})' if is_wide else number})"
+        numbers = f".{added}{pascal(method.numbers.name)}({f'Longs.asList({number})' if is_wide else number})"
         answers = f"answer.{_get(method.answers)}()"
         told = _ONE.get(method.number, f"the {method.number}")
         result, returned = "long[]", f"the {method.answers.name}"
@@ -288,7 +295,7 @@ class Java(Emitter):
         body = [
             f"if ({numbers}.length <= {few}) {{",
             f"  {method.rpc.request.name} request = "
-            f"{_made(method.rpc.request.name, values, f'{add}(Bulk.list({numbers}))')};",
+            f"{_made(method.rpc.request.name, values, f'{add}(Longs.asList({numbers}))')};",
             *(
                 f"  {line}"
                 for line in _broken(

@@ -13,10 +13,10 @@ use tonic::transport::{self, Endpoint};
 use tonic::{Code, Request, Response, Status};
 
 use crate::channel::{self, Channel};
+use crate::settings::Settings;
 use crate::v1::ByteSizeRequest;
 use crate::{Error, Result};
 
-const MAX_ATTEMPTS: u32 = 5;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -45,16 +45,7 @@ pub(crate) use once;
 pub struct Client {
     channel: Channel,
     pub(crate) settings: Settings,
-}
-
-/// How a client makes its calls.
-#[derive(Clone)]
-pub(crate) struct Settings {
     token: Option<Token>,
-    timeout: Option<Duration>,
-    stream_timeout: Option<Duration>,
-    pub(crate) attempts: u32,
-    pub(crate) max_answer: usize,
 }
 
 /// Gives the bearer token of a call.
@@ -65,8 +56,8 @@ type Token = Arc<dyn Fn() -> String + Send + Sync>;
 #[must_use]
 pub struct Builder {
     addresses: Vec<String>,
-    settings: Settings,
-    keepalive: Option<Duration>,
+    pub(crate) settings: Settings,
+    token: Option<Token>,
     interceptors: Vec<channel::Interceptor>,
     #[cfg(feature = "tls")]
     tls: Option<tonic::transport::ClientTlsConfig>,
@@ -99,14 +90,8 @@ impl Client {
     pub fn builder(address: impl Into<String>) -> Builder {
         Builder {
             addresses: vec![address.into()],
-            settings: Settings {
-                token: None,
-                timeout: Some(Duration::from_secs(60)),
-                stream_timeout: None,
-                attempts: 4,
-                max_answer: 64 << 20,
-            },
-            keepalive: None,
+            settings: Settings::default(),
+            token: None,
             interceptors: Vec::new(),
             #[cfg(feature = "tls")]
             tls: None,
@@ -156,7 +141,7 @@ impl Client {
     fn request_until<T>(&self, message: T, deadline: Option<Instant>) -> Request<T> {
         let mut request = Request::new(message);
         // A token that cannot be in a header is not sent: the server refuses the call.
-        let token = self.settings.token.as_ref().map(|token| token()).filter(|token| !token.is_empty());
+        let token = self.token.as_ref().map(|token| token()).filter(|token| !token.is_empty());
         if let Some(token) = token.and_then(|token| format!("Bearer {token}").parse::<MetadataValue<Ascii>>().ok()) {
             request.metadata_mut().insert("authorization", token);
         }
@@ -229,39 +214,7 @@ impl Builder {
 
     /// Asks for the bearer token of each call, for tokens that change.
     pub fn token_source(mut self, token: impl Fn() -> String + Send + Sync + 'static) -> Self {
-        self.settings.token = Some(Arc::new(token));
-        self
-    }
-
-    /// How long a call with a stream may take. The default is `None`, no bound: a slow reader is not cut off.
-    pub fn stream_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
-        self.settings.stream_timeout = timeout.into();
-        self
-    }
-
-    /// Asks the server for a sign of life each time that a call has been silent for so long, at least ten seconds. Without an answer within 20 seconds
-    /// calls end as `Unavailable`.
-    pub fn keepalive(mut self, interval: Duration) -> Self {
-        self.keepalive = Some(interval);
-        self
-    }
-
-    /// How long a call without a stream may take. The default is one minute; `None` stands for no bound.
-    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
-        self.settings.timeout = timeout.into();
-        self
-    }
-
-    /// How often a call is sent in all while the server is unavailable, from 1 to 5. The default is 4, with growing, random pauses from 100 ms.
-    /// Calls with a stream, and those that a second one would change, are sent once.
-    pub fn attempts(mut self, attempts: u32) -> Self {
-        self.settings.attempts = attempts;
-        self
-    }
-
-    /// The bytes that one message from the server may have. The default is 64 MiB.
-    pub fn max_answer(mut self, bytes: usize) -> Self {
-        self.settings.max_answer = bytes;
+        self.token = Some(Arc::new(token));
         self
     }
 
@@ -282,11 +235,8 @@ impl Builder {
 
     /// The client. The error is of code `InvalidArgument` for an address, a token or a number of attempts that cannot be.
     pub fn connect(self) -> Result<Client> {
-        if !(1..=MAX_ATTEMPTS).contains(&self.settings.attempts) {
-            let message = format!("a call has 1 to {MAX_ATTEMPTS} attempts, not {}", self.settings.attempts);
-            return Err(Error::mistake("INVALID_ARGUMENT", "attempts", message));
-        }
-        if let Some(token) = &self.settings.token {
+        self.settings.check()?;
+        if let Some(token) = &self.token {
             let parsed: std::result::Result<MetadataValue<Ascii>, _> = token().parse();
             parsed.map_err(|_| {
                 Error::mistake("INVALID_ARGUMENT", "token", "a token has visible ASCII characters alone")
@@ -301,7 +251,7 @@ impl Builder {
             None => Ok(self.endpoint(address)?.connect_lazy()),
         });
         let channel = Channel::new(servers.collect::<Result<_>>()?, self.interceptors);
-        Ok(Client { channel, settings: self.settings })
+        Ok(Client { channel, settings: self.settings, token: self.token })
     }
 
     fn endpoint(&self, address: &str) -> Result<Endpoint> {
@@ -320,7 +270,7 @@ impl Builder {
         let agent = concat!("xlashape-rust/", env!("CARGO_PKG_VERSION"));
         let endpoint = endpoint.user_agent(agent).map_err(|error| Error::new(Code::Internal, "", error.to_string()))?;
         let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT);
-        Ok(match self.keepalive {
+        Ok(match self.settings.keepalive {
             Some(interval) => endpoint.http2_keep_alive_interval(interval),
             None => endpoint,
         })

@@ -22,6 +22,7 @@ mod map;
 mod methods;
 mod modules;
 pub mod reason;
+mod settings;
 
 pub use channel::Channel;
 pub use client::{Builder, Client};

@@ -4,6 +4,7 @@ import type { Transport } from "@connectrpc/connect";
 import { createLinkedAbortController } from "@connectrpc/connect/protocol";
 
 import { Code, errorOf } from "./errors.js";
+import type { Settings } from "./settings.js";
 
 /** What holds for one call. */
 export interface CallOptions {
@@ -11,16 +12,6 @@ export interface CallOptions {
   signal?: AbortSignal;
   /** Milliseconds that the call may take, all attempts included, instead of the client's `timeoutMs`. 0: as long as it takes. */
   timeoutMs?: number;
-}
-
-/** What holds for all calls of a client. */
-export interface Policy {
-  /** Milliseconds that a call may take, with all its attempts. 0: as long as it takes. */
-  timeoutMs: number;
-  /** The same for calls with a stream. */
-  streamTimeoutMs: number;
-  /** How often a call is sent in all. */
-  attempts: number;
 }
 
 /** The pause before the second attempt is random, up to this number of milliseconds; before each later one up to twice as long. */
@@ -96,7 +87,7 @@ class Servers {
  * A transport that sends each call to the next server. A call with one request and one answer is sent again while the server is unavailable, if the
  * `idempotency_level` of its RPC allows it. All errors are {@link XlashapeError}s.
  */
-export function withPolicy(routes: readonly Route[], policy: Policy): Transport {
+export function withPolicy(routes: readonly Route[], settings: Required<Settings>): Transport {
   const servers = new Servers(routes);
 
   async function attempts<T>(
@@ -117,13 +108,13 @@ export function withPolicy(routes: readonly Route[], policy: Policy): Transport 
   }
 
   return {
-    unary(method, signal, timeoutMs = policy.timeoutMs, header, input, contextValues) {
+    unary(method, signal, timeoutMs = settings.timeoutMs, header, input, contextValues) {
       const end = timeoutMs ? Date.now() + timeoutMs : Infinity;
-      const most = method.idempotency ? policy.attempts : 1;
+      const most = method.idempotency ? settings.attempts : 1;
       const once = (leftMs: number) => servers.call((transport) => transport.unary(method, signal, leftMs, header, input, contextValues));
       return attempts(most, signal, timeoutMs, once, end);
     },
-    stream(method, signal, timeoutMs = policy.streamTimeoutMs, header, input, contextValues) {
+    stream(method, signal, timeoutMs = settings.streamTimeoutMs, header, input, contextValues) {
       const end = timeoutMs ? Date.now() + timeoutMs : Infinity;
       return attempts(1, signal, timeoutMs, async (leftMs) => {
         const call = createLinkedAbortController(signal); // leaving the loop over the answers ends the call

@@ -80,6 +80,17 @@ export function mistake(reason: string, field: string, rawMessage: string, code 
   return new XlashapeError({ code, reason, field, rawMessage });
 }
 
+/** An integer that is given, or otherwise `fallback`. It has to be between `least` and `most`. */
+export function checkedInteger(
+  field: string, value: number | undefined, fallback: number, least: number, most: number,
+): number {
+  const given = value ?? fallback;
+  if (!Number.isInteger(given) || given < least || given > most) {
+    throw mistake("INVALID_ARGUMENT", field, `expected an integer from ${least} to ${most}, found ${String(given)}`);
+  }
+  return given;
+}
+
 /** The error of a call. `signal` is the caller's own; `isOver` says whether the time of the call has passed. */
 export function errorOf(cause: unknown, signal?: AbortSignal, isOver = false): XlashapeError {
   if (cause instanceof XlashapeError) {

@@ -44,7 +44,7 @@ const WINDOW_BYTES = 4 << 20;
 const HANDSHAKE_MS = 20_000;
 const READY_MS = 5000;
 
-function openHttp2({ baseUrl, socket }: Target, { interceptors, readMaxBytes, tls, keepaliveMs }: TransportOptions): Connection {
+function openHttp2({ baseUrl, socket }: Target, { interceptors, settings, tls }: TransportOptions): Connection {
   const { protocol, hostname, port } = new URL(baseUrl);
   const host = hostname.replace(/^\[|\]$/g, "");
   const isPlain = protocol === "http:";
@@ -56,8 +56,8 @@ function openHttp2({ baseUrl, socket }: Target, { interceptors, readMaxBytes, tl
     return (last = made);
   };
   const nodeOptions: ClientSessionOptions = { settings: { initialWindowSize: WINDOW_BYTES }, createConnection };
-  const sessionManager = new Http2SessionManager(baseUrl, keepaliveMs > 0 ? { pingIntervalMs: keepaliveMs } : {}, nodeOptions);
-  const transport = createGrpcTransport({ baseUrl, interceptors, readMaxBytes, sessionManager });
+  const sessionManager = new Http2SessionManager(baseUrl, settings.keepaliveMs > 0 ? { pingIntervalMs: settings.keepaliveMs } : {}, nodeOptions);
+  const transport = createGrpcTransport({ baseUrl, interceptors, readMaxBytes: settings.maxAnswerBytes, sessionManager });
   const isReady = async () => {
     const end = Date.now() + READY_MS;
     const isConnected = (await sessionManager.connect()) !== "error";
@@ -69,11 +69,13 @@ function openHttp2({ baseUrl, socket }: Target, { interceptors, readMaxBytes, tl
   return { transport, isReady, close: () => sessionManager.abort() };
 }
 
-function openHttp1({ baseUrl, socket }: Target, { name, interceptors, readMaxBytes, tls }: TransportOptions): Connection {
+function openHttp1({ baseUrl, socket }: Target, { name, interceptors, settings, tls }: TransportOptions): Connection {
   const agent = new (baseUrl.startsWith("https:") ? HttpsAgent : HttpAgent)({ keepAlive: true });
   const nodeOptions: RequestOptions = { agent, ...certificates(tls), ...(socket === undefined ? {} : { socketPath: socket }) };
   const make = name === "connect" ? createConnectTransport : createGrpcWebTransport;
-  const transport = make({ httpVersion: "1.1", baseUrl, interceptors, readMaxBytes, nodeOptions });
+  const transport = make({
+    httpVersion: "1.1", baseUrl, interceptors, readMaxBytes: settings.maxAnswerBytes, nodeOptions,
+  });
   return { transport, close: () => agent.destroy() };
 }
 

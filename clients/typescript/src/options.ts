@@ -2,9 +2,10 @@
 
 import type { Interceptor } from "@connectrpc/connect";
 
-import { type Policy, type Route, withPolicy } from "./calls.js";
+import { type Route, withPolicy } from "./calls.js";
 import { Client } from "./client.js";
 import { mistake } from "./errors.js";
+import { type Settings, settingsOf } from "./settings.js";
 
 /** The version of this package. */
 export const VERSION = "0.1.0";
@@ -13,7 +14,7 @@ export const VERSION = "0.1.0";
 export type TransportName = "grpc" | "connect" | "grpc-web";
 
 /** What `connect` is told. Exactly one of `address` and `baseUrl` is given; in a browser none of them stands for the server of the page. */
-export interface ConnectOptions {
+export interface ConnectOptions extends Settings {
   /** HOST:PORT; in Node also unix:PATH. Several servers, which have the same modules, get calls in turn. */
   address?: string | readonly string[];
   /** The URL of the server, such as `https://example.com/xlashape`: what comes before the names of services. Several are allowed too. */
@@ -24,19 +25,6 @@ export interface ConnectOptions {
   tls?: boolean | TlsOptions;
   /** Is sent with each call as a bearer token: a text, or a function that is asked for each call. Without TLS it travels readably. */
   token?: string | (() => string | Promise<string>);
-  /** Milliseconds that a call may take, all attempts included, but for those with a stream. Default: 60,000. 0: as long as it takes. */
-  timeoutMs?: number;
-  /** Milliseconds that a call with a stream may take. Default: 0, as long as it takes: a slow reader is not cut off. */
-  streamTimeoutMs?: number;
-  /** Milliseconds of silence after which the server is asked for a sign of life, at least 10,000. Default: 0, never. gRPC in Node alone. */
-  keepaliveMs?: number;
-  /**
-   * How often a call is sent in all while the server is unavailable, from 1 to 5, with growing, random pauses. Default: 4. Calls with a stream, and those
-   * that a second one would change, are sent once.
-   */
-  attempts?: number;
-  /** The bytes that one message from the server may have; browsers do not bound them. Default: 64 MiB. */
-  maxAnswerBytes?: number;
   /** Of Connect: see https://connectrpc.com/docs/node/interceptors. They see each attempt. */
   interceptors?: readonly Interceptor[];
 }
@@ -62,9 +50,8 @@ export interface Target {
 export interface TransportOptions {
   name: TransportName;
   interceptors: Interceptor[];
-  readMaxBytes: number;
+  settings: Required<Settings>;
   tls: TlsOptions;
-  keepaliveMs: number;
 }
 
 /** A transport to one server, and how its connection is closed. */
@@ -73,17 +60,14 @@ export interface Connection extends Route {
 }
 
 /** Checks options, and makes a client with a connection to each server. */
-export function clientOf(options: ConnectOptions, fallback: TransportName, open: (target: Target, options: TransportOptions) => Connection): Client {
-  const { transport = fallback, timeoutMs = 60_000, streamTimeoutMs = 0, attempts = 4, maxAnswerBytes = 64 << 20, tls = false, token, interceptors = [] } = options;
-  const { keepaliveMs = 0 } = options;
+export function clientOf(
+  options: ConnectOptions, fallback: TransportName, open: (target: Target, options: TransportOptions) => Connection,
+): Client {
+  const { transport = fallback, tls = false, token, interceptors = [] } = options;
+  const settings = settingsOf(options);
   if (!["grpc", "connect", "grpc-web"].includes(transport)) {
     throw mistake("INVALID_ARGUMENT", "transport", `expected grpc, connect or grpc-web, found '${String(transport)}'`);
   }
-  checkInteger("attempts", attempts, 1, 5);
-  checkInteger("timeoutMs", timeoutMs, 0, 2 ** 31 - 1);
-  checkInteger("streamTimeoutMs", streamTimeoutMs, 0, 2 ** 31 - 1);
-  checkInteger("keepaliveMs", keepaliveMs, 0, 2 ** 31 - 1);
-  checkInteger("maxAnswerBytes", maxAnswerBytes, 1, 2 ** 32 - 1);
   const tell: Interceptor = (next) => async (request) => {
     const given = typeof token === "function" ? await token() : token;
     if (given) {
@@ -95,21 +79,13 @@ export function clientOf(options: ConnectOptions, fallback: TransportName, open:
   const made: TransportOptions = {
     name: transport,
     interceptors: [tell, ...interceptors],
-    readMaxBytes: maxAnswerBytes,
+    settings,
     tls: typeof tls === "object" ? tls : {},
-    keepaliveMs,
   };
   const connections = targetsOf(options).map((target) => open(target, made));
-  const policy: Policy = { timeoutMs, streamTimeoutMs, attempts };
-  return new Client(withPolicy(connections, policy), transport === "grpc", () => {
+  return new Client(withPolicy(connections, settings), transport === "grpc", () => {
     connections.forEach((connection) => connection.close());
   });
-}
-
-function checkInteger(name: string, value: number, least: number, most: number): void {
-  if (!Number.isInteger(value) || value < least || value > most) {
-    throw mistake("INVALID_ARGUMENT", name, `expected an integer from ${least} to ${most}, found ${String(value)}`);
-  }
 }
 
 function targetsOf({ address, baseUrl, tls }: ConnectOptions): Target[] {

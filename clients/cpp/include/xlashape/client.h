@@ -53,7 +53,7 @@ struct Options {
   /// Gives the bearer token of each call instead, for tokens that change. Several threads may call it at once.
   std::function<std::string()> token_source;
   /// How long each call without a stream may take. 0: as long as it takes.
-  std::chrono::milliseconds timeout = std::chrono::minutes(1);
+  std::chrono::milliseconds timeout = std::chrono::seconds(60);
   /// How long each call with a stream may take. 0: as long as it takes, so that a slow reader is not cut off.
   std::chrono::milliseconds stream_timeout{0};
   /// The silence of a call after which the server is asked for a sign of life, at least ten seconds. 0: never.

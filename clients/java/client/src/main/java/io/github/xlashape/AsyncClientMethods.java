@@ -2,6 +2,7 @@
 
 package io.github.xlashape;
 
+import com.google.common.primitives.Longs;
 import io.github.xlashape.v1.ByteSizeRequest;
 import io.github.xlashape.v1.ComposeMapsRequest;
 import io.github.xlashape.v1.CopiesRequest;
@@ -129,7 +130,7 @@ abstract class AsyncClientMethods {
    * @return the position
    */
   public CompletableFuture<Long> linearIndex(ShapeInput shape, long... index) {
-    LinearIndexRequest request = LinearIndexRequest.newBuilder().setShape(shape).setCount(1).addAllIndices(Bulk.list(index)).build();
+    LinearIndexRequest request = LinearIndexRequest.newBuilder().setShape(shape).setCount(1).addAllIndices(Longs.asList(index)).build();
     return calls.askAsync(ShapeServiceGrpc.getLinearIndexMethod(), request, answer -> Calls.only(answer.getPositionsList()));
   }
 
@@ -144,7 +145,7 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<long[]> linearIndices(ShapeInput shape, LinearOrder order, long[] indices) {
     if (indices.length <= Bulk.UNARY_NUMBERS) {
-      LinearIndexRequest request = LinearIndexRequest.newBuilder().setShape(shape).setOrder(order).addAllIndices(Bulk.list(indices)).build();
+      LinearIndexRequest request = LinearIndexRequest.newBuilder().setShape(shape).setOrder(order).addAllIndices(Longs.asList(indices)).build();
       return calls.askAsync(ShapeServiceGrpc.getLinearIndexMethod(), request, answer -> Bulk.longs(answer.getPositionsList()));
     }
     LinearIndicesRequest.Builder first = LinearIndicesRequest.newBuilder().setShape(shape).setOrder(order);
@@ -179,7 +180,7 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<ElementIndices> multiIndices(ShapeInput shape, LinearOrder order, long[] positions) {
     if (positions.length <= Bulk.UNARY_ANSWERS) {
-      MultiIndexRequest request = MultiIndexRequest.newBuilder().setShape(shape).setOrder(order).addAllPositions(Bulk.list(positions)).build();
+      MultiIndexRequest request = MultiIndexRequest.newBuilder().setShape(shape).setOrder(order).addAllPositions(Longs.asList(positions)).build();
       return calls.askAsync(
           ShapeServiceGrpc.getMultiIndexMethod(), request,
           answer -> new ElementIndices(Bulk.longs(answer.getIndicesList()), Bulk.booleans(answer.getIsElementList())));
@@ -280,7 +281,7 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<MapValues> evaluateMap(MapInput map, long[] points) {
     if (points.length <= Bulk.UNARY_ANSWERS) {
-      EvaluateMapRequest request = EvaluateMapRequest.newBuilder().setMap(map).addAllPoints(Bulk.list(points)).build();
+      EvaluateMapRequest request = EvaluateMapRequest.newBuilder().setMap(map).addAllPoints(Longs.asList(points)).build();
       return calls.askAsync(
           IndexingServiceGrpc.getEvaluateMapMethod(), request,
           answer -> new MapValues(Bulk.longs(answer.getResultsList()), Bulk.booleans(answer.getInDomainList())));

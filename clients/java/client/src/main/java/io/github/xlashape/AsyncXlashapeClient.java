@@ -1,5 +1,6 @@
 package io.github.xlashape;
 
+import com.google.common.hash.Hashing;
 import com.google.protobuf.UnsafeByteOperations;
 import io.github.xlashape.v1.GetModuleRequest;
 import io.github.xlashape.v1.HloServiceGrpc;
@@ -11,9 +12,6 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
-import java.util.HexFormat;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongConsumer;
@@ -39,7 +37,7 @@ public final class AsyncXlashapeClient extends AsyncClientMethods {
    * @return the module, and whether it was sent
    */
   public CompletableFuture<Upload> uploadModule(byte[] content) {
-    String digest = sha256(content);
+    String digest = Hashing.sha256().hashBytes(content).toString();
     GetModuleRequest known = GetModuleRequest.newBuilder().setName("modules/" + digest).build();
     return Calls.chain(
         calls.askAsync(HloServiceGrpc.getGetModuleMethod(), known, answer -> new Upload(answer.getModule(), false)),
@@ -91,14 +89,6 @@ public final class AsyncXlashapeClient extends AsyncClientMethods {
    */
   public CompletableFuture<Upload> uploadModule(InputStream from, LongConsumer progress) {
     return send(from, UploadModuleRequest.getDefaultInstance(), progress);
-  }
-
-  private static String sha256(byte[] content) {
-    try {
-      return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(content));
-    } catch (NoSuchAlgorithmException e) {
-      throw new IllegalStateException("every Java has SHA-256", e);
-    }
   }
 
   /**

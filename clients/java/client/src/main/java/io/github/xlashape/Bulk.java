@@ -1,5 +1,6 @@
 package io.github.xlashape;
 
+import com.google.common.primitives.Longs;
 import com.google.protobuf.Message;
 import io.github.xlashape.v1.DescribeShapeRequest;
 import io.github.xlashape.v1.IndexingMap;
@@ -8,7 +9,6 @@ import io.github.xlashape.v1.MapInput;
 import io.github.xlashape.v1.ParseMapRequest;
 import io.github.xlashape.v1.ShapeInput;
 import io.github.xlashape.v1.ShapeServiceGrpc;
-import java.util.AbstractList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -50,24 +50,10 @@ final class Bulk {
     int row = Math.max(width, 1);
     int size = (int) Math.min(Math.max(most / row, 1) * row, numbers.length);
     return IntStream.rangeClosed(0, (numbers.length - 1) / size).map(i -> i * size).mapToObj(start -> {
-      Q part = fill.apply(first, list(numbers).subList(start, start + Math.min(size, numbers.length - start)));
+      Q part = fill.apply(first, Longs.asList(numbers).subList(start, start + Math.min(size, numbers.length - start)));
       first.clear();
       return part;
     }).iterator();
-  }
-
-  static List<Long> list(long[] numbers) {
-    return new AbstractList<>() {
-      @Override
-      public Long get(int i) {
-        return numbers[i];
-      }
-
-      @Override
-      public int size() {
-        return numbers.length;
-      }
-    };
   }
 
   static long[] longs(List<Long> numbers) {

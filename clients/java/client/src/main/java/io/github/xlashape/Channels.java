@@ -27,15 +27,15 @@ final class Channels {
     try {
       String target = options.addresses.size() == 1 ? options.addresses.get(0) : AddressList.target(options.addresses);
       ManagedChannelBuilder<?> builder = Grpc.newChannelBuilder(target, options.credentials)
-          .defaultServiceConfig(serviceConfig(options.attempts))
+          .defaultServiceConfig(serviceConfig(options.settings.attempts()))
           .enableRetry()
           .userAgent("xlashape-java/" + XlashapeClient.VERSION)
-          .maxInboundMessageSize(options.maxAnswerBytes);
+          .maxInboundMessageSize(options.settings.maxAnswerBytes());
       if (options.token != null) {
         builder.intercept(authorizing(options.token));
       }
-      if (options.keepalive != null) {
-        builder.keepAliveTime(options.keepalive.toMillis(), TimeUnit.MILLISECONDS);
+      if (!options.settings.keepalive().isZero()) {
+        builder.keepAliveTime(options.settings.keepalive().toMillis(), TimeUnit.MILLISECONDS);
       }
       options.channelOptions.accept(builder);
       return builder.build();
@@ -76,10 +76,7 @@ final class Channels {
         "maxBackoff", "2s",
         "backoffMultiplier", 2.0,
         "retryableStatusCodes", List.of("UNAVAILABLE"));
-    List<Map<String, String>> names = ClientMethods.RETRIED.stream()
-        .map(path -> path.split("/"))
-        .map(parts -> Map.of("service", parts[0], "method", parts[1]))
-        .toList();
-    return Map.of("loadBalancingConfig", balancing, "methodConfig", List.of(Map.of("name", names, "retryPolicy", policy)));
+    Map<String, ?> retried = Map.of("name", ClientMethods.RETRIED, "retryPolicy", policy);
+    return Map.of("loadBalancingConfig", balancing, "methodConfig", List.of(retried));
   }
 }

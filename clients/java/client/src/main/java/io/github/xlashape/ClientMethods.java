@@ -2,6 +2,7 @@
 
 package io.github.xlashape;
 
+import com.google.common.primitives.Longs;
 import io.github.xlashape.v1.ByteSizeRequest;
 import io.github.xlashape.v1.ByteSizesRequest;
 import io.github.xlashape.v1.ByteSizesResponse;
@@ -70,6 +71,7 @@ import io.github.xlashape.v1.ViewServiceGrpc;
 import io.github.xlashape.v1.WhyRequest;
 import io.github.xlashape.v1.WhyResponse;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -138,7 +140,7 @@ abstract class ClientMethods {
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public long linearIndex(ShapeInput shape, long... index) {
-    LinearIndexRequest request = LinearIndexRequest.newBuilder().setShape(shape).setCount(1).addAllIndices(Bulk.list(index)).build();
+    LinearIndexRequest request = LinearIndexRequest.newBuilder().setShape(shape).setCount(1).addAllIndices(Longs.asList(index)).build();
     return calls.ask(ShapeServiceGrpc.getLinearIndexMethod(), request, answer -> Calls.only(answer.getPositionsList()));
   }
 
@@ -501,37 +503,40 @@ abstract class ClientMethods {
     return calls.ask(ViewServiceGrpc.getGraphMethod(), request, answer -> answer);
   }
 
-  /** The RPCs that are sent again while the server is unavailable, by their {@code idempotency_level}. */
-  static final List<String> RETRIED = List.of(
-      "xlashape.v1.ShapeService/DescribeShape",
-      "xlashape.v1.ShapeService/ByteSize",
-      "xlashape.v1.ShapeService/LinearIndex",
-      "xlashape.v1.ShapeService/MultiIndex",
-      "xlashape.v1.HloService/PutModule",
-      "xlashape.v1.HloService/GetModule",
-      "xlashape.v1.HloService/ListInstructions",
-      "xlashape.v1.HloService/ByteSizes",
-      "xlashape.v1.IndexingService/InstructionMaps",
-      "xlashape.v1.IndexingService/OperandTiles",
-      "xlashape.v1.IndexingService/ParseMap",
-      "xlashape.v1.IndexingService/SimplifyMap",
-      "xlashape.v1.IndexingService/ComposeMaps",
-      "xlashape.v1.IndexingService/EvaluateMap",
-      "xlashape.v1.ReportService/Why",
-      "xlashape.v1.ReportService/Size",
-      "xlashape.v1.ReportService/Memory",
-      "xlashape.v1.ReportService/Copies",
-      "xlashape.v1.ReportService/Cost",
-      "xlashape.v1.ReportService/Reads",
-      "xlashape.v1.ReportService/Profile",
-      "xlashape.v1.ReportService/Diff",
-      "xlashape.v1.ReportService/Map",
-      "xlashape.v1.ReportService/Tile",
-      "xlashape.v1.ReportService/Verify",
-      "xlashape.v1.ViewService/Recognize",
-      "xlashape.v1.ViewService/Draw",
-      "xlashape.v1.ViewService/GetText",
-      "xlashape.v1.ViewService/Graph");
+  /**
+   * The RPCs that are sent again while the server is unavailable, by their {@code idempotency_level}, as gRPC's
+   * service config names them.
+   */
+  static final List<Map<String, String>> RETRIED = List.of(
+      Map.of("service", "xlashape.v1.ShapeService", "method", "DescribeShape"),
+      Map.of("service", "xlashape.v1.ShapeService", "method", "ByteSize"),
+      Map.of("service", "xlashape.v1.ShapeService", "method", "LinearIndex"),
+      Map.of("service", "xlashape.v1.ShapeService", "method", "MultiIndex"),
+      Map.of("service", "xlashape.v1.HloService", "method", "PutModule"),
+      Map.of("service", "xlashape.v1.HloService", "method", "GetModule"),
+      Map.of("service", "xlashape.v1.HloService", "method", "ListInstructions"),
+      Map.of("service", "xlashape.v1.HloService", "method", "ByteSizes"),
+      Map.of("service", "xlashape.v1.IndexingService", "method", "InstructionMaps"),
+      Map.of("service", "xlashape.v1.IndexingService", "method", "OperandTiles"),
+      Map.of("service", "xlashape.v1.IndexingService", "method", "ParseMap"),
+      Map.of("service", "xlashape.v1.IndexingService", "method", "SimplifyMap"),
+      Map.of("service", "xlashape.v1.IndexingService", "method", "ComposeMaps"),
+      Map.of("service", "xlashape.v1.IndexingService", "method", "EvaluateMap"),
+      Map.of("service", "xlashape.v1.ReportService", "method", "Why"),
+      Map.of("service", "xlashape.v1.ReportService", "method", "Size"),
+      Map.of("service", "xlashape.v1.ReportService", "method", "Memory"),
+      Map.of("service", "xlashape.v1.ReportService", "method", "Copies"),
+      Map.of("service", "xlashape.v1.ReportService", "method", "Cost"),
+      Map.of("service", "xlashape.v1.ReportService", "method", "Reads"),
+      Map.of("service", "xlashape.v1.ReportService", "method", "Profile"),
+      Map.of("service", "xlashape.v1.ReportService", "method", "Diff"),
+      Map.of("service", "xlashape.v1.ReportService", "method", "Map"),
+      Map.of("service", "xlashape.v1.ReportService", "method", "Tile"),
+      Map.of("service", "xlashape.v1.ReportService", "method", "Verify"),
+      Map.of("service", "xlashape.v1.ViewService", "method", "Recognize"),
+      Map.of("service", "xlashape.v1.ViewService", "method", "Draw"),
+      Map.of("service", "xlashape.v1.ViewService", "method", "GetText"),
+      Map.of("service", "xlashape.v1.ViewService", "method", "Graph"));
 
   abstract AsyncClientMethods async();
 }

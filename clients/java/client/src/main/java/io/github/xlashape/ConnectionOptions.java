@@ -7,7 +7,6 @@ import io.grpc.TlsChannelCredentials;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -30,22 +29,14 @@ public final class ConnectionOptions {
   final List<String> addresses;
   final ChannelCredentials credentials;
   final @Nullable Supplier<String> token;
-  final Duration timeout;
-  final Duration streamTimeout;
-  final @Nullable Duration keepalive;
-  final int attempts;
-  final int maxAnswerBytes;
+  final Settings settings;
   final Consumer<? super ManagedChannelBuilder<?>> channelOptions;
 
   private ConnectionOptions(Builder builder) {
     addresses = List.copyOf(builder.addresses);
     credentials = builder.tls == null ? InsecureChannelCredentials.create() : builder.tls.build();
     token = builder.token;
-    timeout = builder.timeout;
-    streamTimeout = builder.streamTimeout;
-    keepalive = builder.keepalive;
-    attempts = builder.attempts;
-    maxAnswerBytes = builder.maxAnswerBytes;
+    settings = builder.settings();
     channelOptions = builder.channelOptions;
   }
 
@@ -66,19 +57,19 @@ public final class ConnectionOptions {
   }
 
   /** Builds {@link ConnectionOptions}. A builder is for one thread; what it has built does not change. */
-  public static final class Builder {
+  public static final class Builder extends Settings.Builder {
     private final List<String> addresses = new ArrayList<>();
     private TlsChannelCredentials.@Nullable Builder tls;
     private @Nullable Supplier<String> token;
-    private Duration timeout = Duration.ofMinutes(1);
-    private Duration streamTimeout = Duration.ZERO;
-    private @Nullable Duration keepalive;
-    private int attempts = 4;
-    private int maxAnswerBytes = 64 << 20;
     private Consumer<? super ManagedChannelBuilder<?>> channelOptions = builder -> {};
 
     private Builder(String address) {
       addAddress(address);
+    }
+
+    @Override
+    Builder self() {
+      return this;
     }
 
     /**
@@ -144,7 +135,8 @@ public final class ConnectionOptions {
      * @throws XlashapeException if the token has characters other than those of ASCII that can be printed; the reason is INVALID_ARGUMENT
      */
     public Builder token(@Nullable String token) {
-      check(token == null || token.chars().allMatch(c -> c >= ' ' && c <= '~'), "token", "a token has printable characters of ASCII");
+      boolean isPrintable = token == null || token.chars().allMatch(c -> c >= ' ' && c <= '~');
+      XlashapeException.check(isPrintable, "INVALID_ARGUMENT", "token", "a token has printable characters of ASCII");
       this.token = token == null || token.isEmpty() ? null : () -> token;
       return this;
     }
@@ -161,73 +153,6 @@ public final class ConnectionOptions {
     }
 
     /**
-     * Bounds the time of each call without a stream. {@link XlashapeClient#withTimeout} changes it for some calls.
-     *
-     * @param timeout the time; zero for no bound. The default is one minute
-     * @return this builder
-     * @throws XlashapeException if the time is negative; the reason is INVALID_ARGUMENT
-     */
-    public Builder timeout(Duration timeout) {
-      this.timeout = checked(timeout);
-      return this;
-    }
-
-    /**
-     * Bounds the time of each call with a stream.
-     *
-     * @param timeout the time; zero for no bound, which is the default: a slow reader is not cut off
-     * @return this builder
-     * @throws XlashapeException if the time is negative; the reason is INVALID_ARGUMENT
-     */
-    public Builder streamTimeout(Duration timeout) {
-      streamTimeout = checked(timeout);
-      return this;
-    }
-
-    /**
-     * Asks the server for a sign of life while a call is silent. Without an answer within 20 seconds calls end as UNAVAILABLE.
-     *
-     * @param interval the time of silence, at least ten seconds. The default is never to ask
-     * @return this builder
-     */
-    public Builder keepalive(Duration interval) {
-      keepalive = Objects.requireNonNull(interval, "interval");
-      return this;
-    }
-
-    static Duration checked(Duration timeout) {
-      check(!timeout.isNegative(), "timeout", "a call cannot take " + timeout);
-      return timeout;
-    }
-
-    /**
-     * Sets how often a call is sent in all while the server is unavailable. Pauses between attempts grow from about 100 ms, and are random. Calls
-     * with a stream, and those that a second one would change, are sent once.
-     *
-     * @param attempts from 1 to 5. The default is 4
-     * @return this builder
-     * @throws XlashapeException if it is another number; the reason is INVALID_ARGUMENT
-     */
-    public Builder attempts(int attempts) {
-      check(attempts >= 1 && attempts <= 5, "attempts", "a call has 1 to 5 attempts, not " + attempts);
-      this.attempts = attempts;
-      return this;
-    }
-
-    /**
-     * Bounds the size of one message from the server.
-     *
-     * @param bytes the bytes, 0 or more. The default is 64 MiB
-     * @return this builder
-     * @throws XlashapeException if the number is negative; the reason is INVALID_ARGUMENT
-     */
-    public Builder maxAnswerBytes(int bytes) {
-      check(bytes >= 0, "max_answer_bytes", "a message cannot have " + bytes + " bytes");
-      maxAnswerBytes = bytes;
-      return this;
-    }
-
-    /**
      * Passes further options to gRPC, after all others.
      *
      * @param options what to do with gRPC's own builder
@@ -236,12 +161,6 @@ public final class ConnectionOptions {
     public Builder channelOptions(Consumer<? super ManagedChannelBuilder<?>> options) {
       channelOptions = Objects.requireNonNull(options, "options");
       return this;
-    }
-
-    private static void check(boolean holds, String field, String what) {
-      if (!holds) {
-        throw XlashapeException.mistake("INVALID_ARGUMENT", field, what);
-      }
     }
 
     /**

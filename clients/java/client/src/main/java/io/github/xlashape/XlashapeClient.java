@@ -55,7 +55,7 @@ public final class XlashapeClient extends ClientMethods implements AutoCloseable
    * @throws XlashapeException if an address is not valid, or a certificate or key cannot be read; the reason is INVALID_ARGUMENT
    */
   public static XlashapeClient connect(ConnectionOptions options) {
-    return new XlashapeClient(Channels.open(options), options.timeout, options.streamTimeout);
+    return new XlashapeClient(Channels.open(options), options.settings.timeout(), options.settings.streamTimeout());
   }
 
   /**
@@ -66,7 +66,8 @@ public final class XlashapeClient extends ClientMethods implements AutoCloseable
    * @throws XlashapeException if the time is negative; the reason is INVALID_ARGUMENT
    */
   public XlashapeClient withTimeout(Duration timeout) {
-    return new XlashapeClient(channel, ConnectionOptions.Builder.checked(timeout), timeout);
+    XlashapeException.check(!timeout.isNegative(), "INVALID_ARGUMENT", "timeout", "a call cannot take " + timeout);
+    return new XlashapeClient(channel, timeout, timeout);
   }
 
   /**

@@ -8,7 +8,7 @@ import io.grpc.protobuf.StatusProto;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
+import java.util.Set;
 import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
@@ -30,34 +30,30 @@ public final class XlashapeException extends RuntimeException {
   private final Status.Code code;
   private final String reason;
   private final String description;
-  private final String field;
-  private final int line;
-  private final int column;
-  private final TreeMap<String, String> details;
+  private final TreeMap<String, String> metadata;
 
   XlashapeException(Status.Code code, String reason, String description, Map<String, String> metadata, @Nullable Throwable cause) {
     super(null, cause);
     this.code = code;
     this.reason = reason;
-    details = new TreeMap<>(metadata);
-    String message = details.remove("message");
-    this.description = message == null || message.isEmpty() ? description : message;
-    field = Objects.requireNonNullElse(details.remove("field"), "");
-    line = number(details.remove("line"));
-    column = number(details.remove("column"));
+    this.metadata = new TreeMap<>(metadata);
+    this.description = metadata.getOrDefault("message", description);
   }
 
-  private static int number(@Nullable String text) {
-    try {
-      return text == null ? 0 : Integer.parseInt(text);
-    } catch (NumberFormatException e) {
-      return 0;
-    }
+  private int number(String name) {
+    String text = metadata.getOrDefault(name, "");
+    return text.matches("\\d{1,9}") ? Integer.parseInt(text) : 0;
   }
 
   /** An error that this package finds by itself. */
   static XlashapeException mistake(String reason, String field, String message) {
     return new XlashapeException(Status.Code.INVALID_ARGUMENT, reason, message, Map.of("field", field), null);
+  }
+
+  static void check(boolean holds, String reason, String field, String message) {
+    if (!holds) {
+      throw mistake(reason, field, message);
+    }
   }
 
   /**
@@ -124,14 +120,9 @@ public final class XlashapeException extends RuntimeException {
    */
   @Override
   public String getMessage() {
-    StringBuilder text = new StringBuilder();
-    if (!field.isEmpty()) {
-      text.append(field).append(": ");
-    }
-    if (line > 0) {
-      text.append("line ").append(line).append(", column ").append(column).append(": ");
-    }
-    return text.append(description).append(" (").append(reason.isEmpty() ? code.name() : reason).append(')').toString();
+    String place = getLine() > 0 ? "line " + getLine() + ", column " + getColumn() + ": " : "";
+    String where = getField().isEmpty() ? place : getField() + ": " + place;
+    return where + description + " (" + (reason.isEmpty() ? code.name() : reason) + ")";
   }
 
   /**
@@ -149,7 +140,7 @@ public final class XlashapeException extends RuntimeException {
    * @return such as {@code shapes[3].text}; empty if no field is to blame
    */
   public String getField() {
-    return field;
+    return metadata.getOrDefault("field", "");
   }
 
   /**
@@ -158,7 +149,7 @@ public final class XlashapeException extends RuntimeException {
    * @return the line from 1; 0 if the mistake is not in text
    */
   public int getLine() {
-    return line;
+    return number("line");
   }
 
   /**
@@ -167,7 +158,7 @@ public final class XlashapeException extends RuntimeException {
    * @return the column from 1, in characters; 0 if the mistake is not in text
    */
   public int getColumn() {
-    return column;
+    return number("column");
   }
 
   /**
@@ -177,6 +168,8 @@ public final class XlashapeException extends RuntimeException {
    *     cannot be changed
    */
   public Map<String, String> getDetails() {
+    Map<String, String> details = new TreeMap<>(metadata);
+    details.keySet().removeAll(Set.of("message", "field", "line", "column"));
     return Collections.unmodifiableMap(details);
   }
 }
