@@ -13,24 +13,16 @@ import java.net.URI;
 import java.net.UnknownHostException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.Executor;
+import java.util.stream.Stream;
 
 /** Several addresses as one target of gRPC: {@code xlashape:///HOST:PORT,HOST:PORT}. */
-final class AddressList extends NameResolver {
+final class AddressList extends NameResolverProvider {
   private static final String SCHEME = "xlashape";
 
   static {
-    NameResolverRegistry.getDefaultRegistry().register(new Provider());
-  }
-
-  private final List<URI> servers;
-  private final Executor executor;
-  private Listener2 listener;
-
-  private AddressList(List<URI> servers, Args args) {
-    this.servers = servers;
-    Executor offload = args.getOffloadExecutor();
-    executor = offload == null ? Runnable::run : offload;
+    NameResolverRegistry.getDefaultRegistry().register(new AddressList());
   }
 
   static String target(List<String> addresses) {
@@ -47,27 +39,41 @@ final class AddressList extends NameResolver {
   }
 
   @Override
-  public String getServiceAuthority() {
-    return servers.get(0).getAuthority();
+  public NameResolver newNameResolver(URI target, NameResolver.Args args) {
+    List<URI> servers = Stream.of(target.getPath().substring(1).split(",")).map(AddressList::server).toList();
+    Executor executor = Objects.requireNonNullElse(args.getOffloadExecutor(), Runnable::run);
+    return new NameResolver() {
+      private Listener2 listener;
+
+      @Override
+      public String getServiceAuthority() {
+        return servers.get(0).getAuthority();
+      }
+
+      @Override
+      public void start(Listener2 listener) {
+        this.listener = listener;
+        refresh();
+      }
+
+      @Override
+      public void refresh() {
+        executor.execute(() -> resolve(servers, listener)); // gRPC asks only after the start
+      }
+
+      @Override
+      public void shutdown() {}
+    };
   }
 
-  @Override
-  public void start(Listener2 listener) {
-    this.listener = listener;
-    refresh();
-  }
-
-  @Override
-  public void refresh() {
-    executor.execute(this::resolve); // gRPC asks only after the start
-  }
-
-  private void resolve() {
+  private static void resolve(List<URI> servers, NameResolver.Listener2 listener) {
     List<EquivalentAddressGroup> groups = new ArrayList<>();
     Status unknown = Status.UNAVAILABLE;
     for (URI server : servers) {
       // TLS checks the certificate of each server against the server's own name.
-      Attributes attributes = Attributes.newBuilder().set(EquivalentAddressGroup.ATTR_AUTHORITY_OVERRIDE, server.getAuthority()).build();
+      Attributes attributes = Attributes.newBuilder()
+          .set(EquivalentAddressGroup.ATTR_AUTHORITY_OVERRIDE, server.getAuthority())
+          .build();
       try {
         for (InetAddress address : InetAddress.getAllByName(server.getHost())) {
           groups.add(new EquivalentAddressGroup(new InetSocketAddress(address, server.getPort()), attributes));
@@ -76,39 +82,22 @@ final class AddressList extends NameResolver {
         unknown = Status.UNAVAILABLE.withDescription("unknown host " + server.getHost()).withCause(e);
       }
     }
-    if (groups.isEmpty()) {
-      listener.onError(unknown);
-    } else {
-      listener.onResult(ResolutionResult.newBuilder().setAddressesOrError(StatusOr.fromValue(groups)).build());
-    }
+    StatusOr<List<EquivalentAddressGroup>> found = groups.isEmpty() ? StatusOr.fromStatus(unknown) : StatusOr.fromValue(groups);
+    listener.onResult(NameResolver.ResolutionResult.newBuilder().setAddressesOrError(found).build());
   }
 
   @Override
-  public void shutdown() {}
+  protected boolean isAvailable() {
+    return true;
+  }
 
-  private static final class Provider extends NameResolverProvider {
-    @Override
-    protected boolean isAvailable() {
-      return true;
-    }
+  @Override
+  protected int priority() {
+    return 0; // of targets without a scheme gRPC asks the resolver of the highest priority: DNS, of 5
+  }
 
-    @Override
-    protected int priority() {
-      return 0; // of targets without a scheme gRPC asks the resolver of the highest priority: DNS, of 5
-    }
-
-    @Override
-    public String getDefaultScheme() {
-      return SCHEME;
-    }
-
-    @Override
-    public NameResolver newNameResolver(URI target, Args args) {
-      List<URI> servers = new ArrayList<>();
-      for (String address : target.getPath().substring(1).split(",")) {
-        servers.add(server(address));
-      }
-      return new AddressList(servers, args);
-    }
+  @Override
+  public String getDefaultScheme() {
+    return SCHEME;
   }
 }
