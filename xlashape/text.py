@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import NoReturn
 
 from xlashape import limits
@@ -146,6 +147,24 @@ class Cursor:
         """Consumes `token`. Raises ParseError if it does not come next."""
         if not self.accept(token):
             self.fail(f"'{token}'")
+
+    def items(self, closing: str, whole: str = "") -> Iterator[int]:
+        """The offset at which each item of a list begins; commas separate the items, and `closing` ends the list. The
+        caller reads the item. ParseError where neither follows; `whole` names the list in the error.
+
+        >>> cursor = Cursor("1, 2)")
+        >>> [(at, cursor.parse_int()) for at in cursor.items(")")]
+        [(0, 1), (3, 2)]
+        """
+        if self.accept(closing):
+            return
+        while True:
+            self.skip_space()
+            yield self.at
+            if self.accept(closing):
+                return
+            if not self.accept(","):
+                self.fail(f"',' or '{closing}' of {whole}" if whole else f"',' or '{closing}'")
 
     def expect_end(self) -> None:
         """Raises ParseError if anything but spaces and comments is left."""

@@ -261,15 +261,10 @@ class HloCursor(Cursor):
         """A list between `opening` and `closing`: `parse` reads each element, and commas separate them."""
         self.expect(opening)
         elements: list[_T] = []
-        if self.accept(closing):
-            return elements
-        while True:
+        for _ in self.items(closing):
             elements.append(parse())
             spend()
-            if self.accept(closing):
-                return elements
-            if not self.accept(","):
-                self.fail(f"',' or '{closing}'")
+        return elements
 
     def parse_word_of(self, words: dict[str, _T], what: str, *, any_case: bool = False) -> _T:
         """The value of the next word, which must be in `words`. With `any_case`, `words` are in lower case and the

@@ -230,15 +230,10 @@ class ShapeParser(Generic[_Shape, _Layout]):
             raise cursor.error(f"tuples are nested more than {limits.MAX_SHAPE_DEPTH} deep")
         cursor.at += 1
         shapes: list[_Shape] = []
-        if not cursor.accept(")"):
-            while True:
-                cursor.skip_space()
-                shapes.append(self._shape(cursor, depth + 1))
-                if cursor.accept(")"):
-                    break
-                if not cursor.accept(","):
-                    _refuse_brace(cursor, shapes[-1])
-                    cursor.fail("',' or ')' of the tuple")
+        for _ in cursor.items(")", "the tuple"):
+            shapes.append(self._shape(cursor, depth + 1))
+            if not cursor.text.startswith((",", ")"), cursor.at):
+                _refuse_brace(cursor, shapes[-1])
         return shapes
 
     def _array(self, cursor: Cursor, depth: int, *, buffers: bool) -> _Shape:
@@ -259,22 +254,16 @@ class ShapeParser(Generic[_Shape, _Layout]):
         positions: dict[FieldPath, int] = {("dimensions",): cursor.at - 1}
         sizes: list[int] = []
         dynamic: list[bool] = []
-        if not cursor.accept("]"):
-            while True:
-                cursor.skip_space()
-                positions["dimensions", len(sizes)] = cursor.at
-                if cursor.accept("?"):
-                    sizes.append(UNBOUNDED_SIZE)
-                    dynamic.append(True)
-                else:
-                    dynamic.append(cursor.accept("<="))
-                    sizes.append(_parse_size(cursor))
-                if cursor.accept("]"):
-                    break
-                if not cursor.accept(","):
-                    cursor.fail("',' or ']' of the dimensions")
-                if len(sizes) == limits.MAX_RANK:
-                    raise cursor.error(f"an array has more than {limits.MAX_RANK} dimensions")
+        for at in cursor.items("]", "the dimensions"):
+            if len(sizes) == limits.MAX_RANK:
+                raise cursor.error(f"an array has more than {limits.MAX_RANK} dimensions")
+            positions["dimensions", len(sizes)] = at
+            if cursor.accept("?"):
+                sizes.append(UNBOUNDED_SIZE)
+                dynamic.append(True)
+            else:
+                dynamic.append(cursor.accept("<="))
+                sizes.append(_parse_size(cursor))
         layout = None
         if kind.is_array_type and _layout_follows(cursor):
             positions["layout",] = cursor.at
@@ -409,15 +398,9 @@ class _Parts:
         sizes: list[int] = []
         positions: dict[FieldPath, int] = {}
         start = cursor.at - 1
-        if not cursor.accept(")"):
-            while True:
-                cursor.skip_space()
-                positions["dimensions", len(sizes)] = cursor.at
-                sizes.append(COMBINE if cursor.accept("*") else cursor.parse_int("a tile size or '*'"))
-                if cursor.accept(")"):
-                    break
-                if not cursor.accept(","):
-                    cursor.fail("',' or ')' of the tile")
+        for at in cursor.items(")", "the tile"):
+            positions["dimensions", len(sizes)] = at
+            sizes.append(COMBINE if cursor.accept("*") else cursor.parse_int("a tile size or '*'"))
         try:
             self.tiles.append(Tile(sizes))
         except InvalidArgumentError as error:
@@ -432,15 +415,9 @@ class _Parts:
         dimension = cursor.parse_int("a dimension number")
         cursor.expect(":")
         indices: list[int] = []
-        if not cursor.accept(")"):
-            while True:
-                cursor.skip_space()
-                positions["split_indices", len(indices)] = cursor.at
-                indices.append(cursor.parse_int("a split index"))
-                if cursor.accept(")"):
-                    break
-                if not cursor.accept(","):
-                    cursor.fail("',' or ')' of the split")
+        for at in cursor.items(")", "the split"):
+            positions["split_indices", len(indices)] = at
+            indices.append(cursor.parse_int("a split index"))
         try:
             self.splits.append(SplitConfig(dimension, indices))
         except InvalidArgumentError as error:

@@ -70,15 +70,10 @@ class ProgramShape(FrozenValue):
         cursor.expect("(")
         names: list[str] = []
         shapes: list[Shape] = []
-        if not cursor.accept(")"):
-            while True:
-                names.append(_parse_name(cursor))
-                cursor.expect(":")
-                shapes.append(parse_shape(cursor))
-                if cursor.accept(")"):
-                    break
-                if not cursor.accept(","):
-                    cursor.fail("',' or ')' of the parameters")
+        for _ in cursor.items(")", "the parameters"):
+            names.append(_parse_name(cursor))
+            cursor.expect(":")
+            shapes.append(parse_shape(cursor))
         cursor.expect("->")
         result = parse_shape(cursor)
         cursor.expect_end()

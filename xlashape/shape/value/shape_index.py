@@ -43,18 +43,11 @@ class ShapeIndex(tuple[int, ...]):
         cursor = Cursor(text)
         cursor.expect("{")
         numbers: list[int] = []
-        if not cursor.accept("}"):
-            while True:
-                cursor.skip_space()
-                at = cursor.at
-                number = cursor.parse_int("a number of the index")
-                if number < 0:
-                    raise cursor.error(f"a shape index has numbers from 0, not {number}", at=at)
-                numbers.append(number)
-                if cursor.accept("}"):
-                    break
-                if not cursor.accept(","):
-                    cursor.fail("',' or '}' of the index")
+        for at in cursor.items("}", "the index"):
+            number = cursor.parse_int("a number of the index")
+            if number < 0:
+                raise cursor.error(f"a shape index has numbers from 0, not {number}", at=at)
+            numbers.append(number)
         cursor.expect_end()
         return cls(numbers)
 
