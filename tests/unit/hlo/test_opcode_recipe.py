@@ -10,9 +10,10 @@ from xlashape.hlo import HloModule, Opcode, UnknownOpcode, verify
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.calls import TO_APPLY
 from xlashape.hlo.ops.inference import array
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Operation, exactly
+from xlashape.hlo.ops.operation import CannotInfer, Given, Operation, exactly
 from xlashape.hlo.ops.registry import OPERATIONS, operation_of, register, unregister
 from xlashape.hlo.ops.verification import check_one_call
+from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.plain import DIMENSIONS, LARGEST
 from xlashape.indexing.reports.reads import executed_readers
 from xlashape.indexing.walk.dependencies import dependencies, origin

@@ -22,7 +22,8 @@ from xlashape.hlo.ops.collective_rules import (
 )
 from xlashape.hlo.ops.inference import exactly_one_dimension
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, Operation, Verify, at_least, exactly, rows
+from xlashape.hlo.ops.operation import Operation, Verify, at_least, exactly, rows
+from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.enums import MODE
 from xlashape.hlo.values.plain import (
     CHANNEL_ID,

@@ -17,8 +17,9 @@ from xlashape.hlo.ops.inference import (
     window_steps,
 )
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Operation, Result, at_least, exactly
+from xlashape.hlo.ops.operation import CannotInfer, Given, Operation, Result, at_least, exactly
 from xlashape.hlo.ops.verification import check_array, check_shape
+from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.dimension_numbers import (
     DIM_LABELS,
     LHS_BATCH_DIMS,

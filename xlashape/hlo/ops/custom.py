@@ -12,9 +12,10 @@ from xlashape.hlo.ops.inference import (
     precision_of_each_operand,
 )
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, Operation, Result, at_least
+from xlashape.hlo.ops.operation import Operation, Result, at_least
 from xlashape.hlo.ops.verification import check_aliasing, check_shape
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
+from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.dimension_numbers import DIM_LABELS_IF_ANY
 from xlashape.hlo.values.enums import API_VERSION, CUSTOM_CALL_SCHEDULE, PADDING_TYPE
 from xlashape.hlo.values.plain import (

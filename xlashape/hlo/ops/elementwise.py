@@ -11,8 +11,9 @@ from typing import Final
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.inference import array, is_floating, is_number, wider_type
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Infer, Operation, Result, exactly, rows
+from xlashape.hlo.ops.operation import CannotInfer, Given, Infer, Operation, Result, exactly, rows
 from xlashape.hlo.ops.verification import check_arrays, check_shape, same_type_or_both_floating
+from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.enums import (
     COMPARISON_ORDER,
     COMPARISON_TYPE,

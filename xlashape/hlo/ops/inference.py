@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from xlashape.hlo.ops.attributes import CannotComplete, Written
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given
+from xlashape.hlo.ops.operation import CannotInfer, Given
+from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.window import WindowDimension
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape

@@ -20,7 +20,7 @@ from xlashape.hlo.ops.inference import (
     window_steps,
 )
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Operation, Result, at_least, exactly
+from xlashape.hlo.ops.operation import CannotInfer, Given, Operation, Result, at_least, exactly
 from xlashape.hlo.ops.verification import (
     check_one_call,
     check_parameters,
@@ -29,6 +29,7 @@ from xlashape.hlo.ops.verification import (
     check_reduction,
     same_type_or_both_floating,
 )
+from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.enums import IS_ASSOCIATIVE
 from xlashape.hlo.values.plain import DIMENSIONS, EPSILON, FEATURE_INDEX, IS_REVERSE, NUM_CARRIES, SCAN_DIMENSION
 from xlashape.hlo.values.window import WINDOW, Window

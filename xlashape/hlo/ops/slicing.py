@@ -14,7 +14,7 @@ from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, requi
 from xlashape.hlo.ops.calls import TO_APPLY
 from xlashape.hlo.ops.inference import array
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Operation, Result, at_least, exactly
+from xlashape.hlo.ops.operation import CannotInfer, Given, Operation, Result, at_least, exactly
 from xlashape.hlo.ops.verification import (
     check_array,
     check_arrays,
@@ -25,6 +25,7 @@ from xlashape.hlo.ops.verification import (
     held_array,
     same_type_or_both_floating,
 )
+from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.dimension_numbers import (
     COLLAPSED_SLICE_DIMS,
     GATHER_INDEX_VECTOR_DIM,

@@ -13,7 +13,7 @@ from xlashape.hlo.ops.attributes import optional, required
 from xlashape.hlo.ops.calls import TO_APPLY, TO_APPLY_WRITTEN_ONLY
 from xlashape.hlo.ops.inference import array, exactly_one_dimension, is_floating
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Given, Operation, Result, at_least, exactly
+from xlashape.hlo.ops.operation import CannotInfer, Given, Operation, Result, at_least, exactly
 from xlashape.hlo.ops.verification import (
     check_one_call,
     check_parameters,
@@ -21,6 +21,7 @@ from xlashape.hlo.ops.verification import (
     check_shape,
     same_type_or_both_floating,
 )
+from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.enums import CHOLESKY_LOWER, FFT_TYPE, LEFT_SIDE, TRANSPOSE_A, TRIANGULAR_LOWER, UNIT_DIAGONAL
 from xlashape.hlo.values.plain import DIMENSIONS, FFT_LENGTH, IS_STABLE, LARGEST, TOPK_IS_STABLE, K
 from xlashape.proto import xla

@@ -8,8 +8,9 @@ from typing import Final
 from xlashape.hlo.ops.attributes import Written, optional
 from xlashape.hlo.ops.inference import token_shape
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, CannotInfer, Operation, Result, exactly
+from xlashape.hlo.ops.operation import CannotInfer, Operation, Result, exactly
 from xlashape.hlo.ops.verification import check_shape, check_token
+from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.plain import CHANNEL_ID, INFEED_CONFIG, IS_HOST_TRANSFER, OUTFEED_CONFIG
 from xlashape.hlo.values.shapes import OUTFEED_SHAPE
 from xlashape.shape import Shape

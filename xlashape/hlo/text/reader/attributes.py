@@ -23,7 +23,7 @@ from xlashape.errors import ParseError
 from xlashape.hlo.ops.attributes import COMMON, CONTROL_PREDECESSORS, METADATA, CannotComplete
 from xlashape.hlo.ops.calls import CALLED, LISTS, Arguments
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
-from xlashape.hlo.ops.operation import FIELDS, AsyncStep, CannotInfer, Count, Given, Operation, at_least
+from xlashape.hlo.ops.operation import AsyncStep, CannotInfer, Count, Given, Operation, at_least
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.ops.verification import check_reduction, reduction_problem
 from xlashape.hlo.text.reader.state import (
@@ -36,7 +36,7 @@ from xlashape.hlo.text.reader.state import (
     State,
 )
 from xlashape.hlo.tokens import NAME, HloCursor
-from xlashape.hlo.values.attribute import Attribute
+from xlashape.hlo.values.attribute import FIELDS, Attribute
 from xlashape.hlo.values.metadata import parse_metadata
 from xlashape.proto import xla
 from xlashape.proto.wire import sized

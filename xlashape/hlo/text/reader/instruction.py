@@ -18,7 +18,7 @@ import re
 from xlashape.errors import ParseError
 from xlashape.hlo.literal import parse_literal
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS, AsyncStep, Contents
+from xlashape.hlo.ops.operation import AsyncStep, Contents
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.text.reader.asynchronous import complete_step, complete_wrapped_start
 from xlashape.hlo.text.reader.attributes import (
@@ -32,6 +32,7 @@ from xlashape.hlo.text.reader.attributes import (
 )
 from xlashape.hlo.text.reader.state import MAX_DEPTH, Body, ParsedComputation, ParsedShape, State
 from xlashape.hlo.tokens import KEYWORDS, NAME, RESERVED, SHAPE, HloCursor
+from xlashape.hlo.values.attribute import FIELDS
 from xlashape.limits import spend
 
 MAX_PARAMETER = 1 << 24

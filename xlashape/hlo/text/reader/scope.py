@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import FIELDS
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.hlo.text.reader.attributes import complete_parameter
 from xlashape.hlo.text.reader.instruction import begins_instruction, parse_body, parse_right
 from xlashape.hlo.text.reader.module import emit_computations, parse_computations
 from xlashape.hlo.text.reader.state import Body, ParsedComputation, ParsedInstruction, ParsedShape, State
+from xlashape.hlo.values.attribute import FIELDS
 from xlashape.proto import coerce, xla
 from xlashape.shape import Shape
 from xlashape.text import Source
