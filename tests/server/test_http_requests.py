@@ -70,7 +70,11 @@ def test_a_length_and_an_encoding_are_not_both_taken(server: Server) -> None:
     assert status == 400
     assert json.loads(body)["message"] == "content-length and transfer-encoding: expected one of them"
     assert headers[b"connection"] == b"close"
-    assert told(server, post(b"transfer-encoding: chunked", body=chunked, length=False))[0] == 200
+    request = post(b"transfer-encoding: chunked", body=chunked, length=False)
+    assert told(server, request)[0] == 200
+    status, headers, body = told(server, request.replace(b"HTTP/1.1", b"HTTP/1.0"))
+    assert (status, headers[b"connection"]) == (400, b"close")
+    assert json.loads(body)["message"] == "transfer-encoding: not known in HTTP/1.0"
 
 
 @pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])

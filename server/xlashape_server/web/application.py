@@ -73,7 +73,7 @@ class Application:
 
     async def _answer(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        mistake = mistake_of(scope["headers"], scope["query_string"])
+        mistake = mistake_of(scope["headers"], scope["query_string"], scope["http_version"])
         if mistake:
             await _refuse(send, 400, "invalid_argument", mistake, [(b"connection", b"close")])
             return

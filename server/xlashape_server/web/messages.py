@@ -60,13 +60,13 @@ def timeout_of(headers: dict[str, str]) -> float | None:
     return None
 
 
-def mistake_of(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> str:
-    r"""What is wrong with the headers and the query of any request; empty if nothing is.
+def mistake_of(headers: Iterable[tuple[bytes, bytes]], query: bytes, version: str) -> str:
+    r"""What is wrong with the headers and the query of any request of a version of HTTP; empty if nothing is.
 
     A request with a length and an encoding of its body ends at different places for different readers, such as a proxy
-    and this server.
+    and this server. So does one of HTTP/1.0 with an encoding, which that version does not know (RFC 9112, section 6.1).
 
-    >>> mistake_of([(b"x-name", b"caf\xe9")], b"")
+    >>> mistake_of([(b"x-name", b"caf\xe9")], b"", "1.1")
     'header x-name: expected ASCII, found the byte 0xe9'
     """
     names: set[bytes] = set()
@@ -80,6 +80,8 @@ def mistake_of(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> str:
         return "query: expected ASCII, with other characters as %XX"
     if {b"content-length", b"transfer-encoding"} <= names:
         return "content-length and transfer-encoding: expected one of them"
+    if version == "1.0" and b"transfer-encoding" in names:
+        return "transfer-encoding: not known in HTTP/1.0"
     return ""
 
 
