@@ -11,7 +11,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from threading import Lock
-from typing import Generic, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from xlashape.caches import CacheUsage
 from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, XlashapeError
@@ -79,20 +79,12 @@ class _Kept(Generic[K, V]):
             key = next(key for key in self._values if key != spared)
             self._bytes -= self._values.pop(key)[0]
             self.evictions += 1
-            self._was_dropped(key)
-
-    def _was_dropped(self, key: K) -> None:
-        """Called where a value has made room for others, under the lock."""
-
-    def _was_cleared(self) -> None:
-        """Called where all values are forgotten, under the lock."""
 
     def clear(self) -> None:
         """Forgets all values."""
         with self._lock:
             self._values.clear()
             self._bytes = 0
-            self._was_cleared()
 
     def usage(self) -> CacheUsage:
         """Size and maximum of the cache."""
@@ -100,33 +92,30 @@ class _Kept(Generic[K, V]):
             return CacheUsage(f"xlashape_server: {self.what}", len(self._values), self._bytes, self._max_bytes)
 
 
-class ModuleCache(_Kept[str, HloModule]):
+class _KeptModule(NamedTuple):
+    """A module, the memory that an answer about it may take, and by their questions the reports about it with their
+    sizes.
+    """
+
+    module: HloModule
+    answers: int
+    reports: dict[bytes, tuple[int, object]]
+
+
+class ModuleCache(_Kept[str, _KeptModule]):
     """Modules, which count with all of their views, and with the reports about them that are kept."""
 
     what = "decoded modules"
 
-    def __init__(self, max_bytes: int) -> None:
-        super().__init__(max_bytes)
-        self._reports: dict[str, dict[bytes, object]] = {}
-        self._sizes: dict[tuple[str, bytes], int] = {}
-        self._answers: dict[str, int] = {}
-
-    def put(self, key: str, size: int, value: HloModule, answers: int = 0) -> None:
+    def keep(self, key: str, size: int, module: HloModule, answers: int = 0) -> None:
         """Keeps a module, an answer about which may take so many bytes beside it."""
-        super().put(key, size, value)
-        with self._lock:
-            if key in self._values:
-                self._answers[key] = answers
-
-    def answer_bytes(self, key: str) -> int:
-        """The memory that an answer about a kept module may take beside it."""
-        return self._answers.get(key, 0)
+        self.put(key, size, _KeptModule(module, answers, {}))
 
     def report(self, module: HloModule, question: bytes) -> object:
         """The report about a module that was kept for a question, or None: its further pages are not computed again."""
         with self._lock:
-            key = self._key_of(module)
-            return None if key is None else self._reports.get(key, {}).get(question)
+            _, _, reports = self._entry_of(module)
+            return reports[question][1] if question in reports else None
 
     def report_or(self, module: HloModule, question: bytes, make: Callable[[], A], weigh: Callable[[A], int]) -> A:
         """The report that was kept, or that `make` makes: it is kept, and counts as many bytes as `weigh` says."""
@@ -141,39 +130,25 @@ class ModuleCache(_Kept[str, HloModule]):
         about the module make room first, then the modules that were used least recently.
         """
         with self._lock:
-            key = self._key_of(module)
-            if key is None or question in self._reports.get(key, {}):
-                return
-            weight, value = self._values[key]
-            others = self._reports.get(key, {})
-            freed = sum([self._sizes[key, each] for each in others])
-            if weight - freed + size > self._max_bytes:
+            key, weight, reports = self._entry_of(module)
+            freed = sum([each for each, _ in reports.values()])
+            if key is None or question in reports or weight - freed + size > self._max_bytes:
                 return
             if size > self._max_bytes - self._bytes:
-                # Other reports follow from the module again.
-                self._was_dropped(key)
+                reports.clear()  # they follow from the module again
                 weight -= freed
                 self._bytes -= freed
-                self._values[key] = weight, value
             self._make_room(size, spared=key)
-            self._reports.setdefault(key, {})[question] = answer
-            self._sizes[key, question] = size
-            self._values[key] = weight + size, value
+            reports[question] = size, answer
+            self._values[key] = weight + size, self._values[key][1]
             self._bytes += size
 
-    def _key_of(self, module: HloModule) -> str | None:
-        return next((key for key, (_, value) in self._values.items() if value is module), None)
-
-    def _was_dropped(self, key: str) -> None:
-        if key not in self._values:
-            self._answers.pop(key, None)
-        for question in self._reports.pop(key, {}):
-            self._sizes.pop((key, question), None)
-
-    def _was_cleared(self) -> None:
-        self._reports.clear()
-        self._sizes.clear()
-        self._answers.clear()
+    def _entry_of(self, module: HloModule) -> tuple[str | None, int, dict[bytes, tuple[int, object]]]:
+        """The key of a module, its size and its reports; no key if it is not kept. Under the lock."""
+        for key, (size, kept) in self._values.items():
+            if kept.module is module:
+                return key, size, kept.reports
+        return None, 0, {}
 
 
 class AnswerCache(_Kept[bytes, bytes]):
@@ -264,10 +239,11 @@ class Modules:
 
     def _kept(self, key: str) -> HloModule | None:
         """The module that the cache has, with memory reserved for an answer about it."""
-        module = self.cache.get(key)
-        if module is not None:
-            reserve(self.cache.answer_bytes(key))
-        return module
+        kept = self.cache.get(key)
+        if kept is None:
+            return None
+        reserve(kept.answers)
+        return kept.module
 
     def _decoded(self, data: bytes, path: FieldPath, key: str, *, is_text: bool) -> HloModule:
         """The module in `data`, which the cache keeps under `key`."""
@@ -290,7 +266,7 @@ class Modules:
                 module = HloModule.from_proto(data)
         except XlashapeError as error:
             raise error.within(*path) from None
-        self.cache.put(key, _weight(counted), module, counted.answers)
+        self.cache.keep(key, _weight(counted), module, counted.answers)
         return module
 
     def check_size(self, size: int, path: FieldPath) -> None:

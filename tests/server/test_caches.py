@@ -28,12 +28,14 @@ MODULE = HloModule.parse("HloModule m\n\nENTRY e { ROOT x = f32[2] parameter(0) 
 def test_the_least_recently_used_modules_go_first() -> None:
     cache = ModuleCache(100)
     for key in "abc":
-        cache.put(key, 30, MODULE)
-    assert cache.get("a") is MODULE
-    cache.put("d", 30, MODULE)
+        cache.keep(key, 30, MODULE)
+    kept = cache.get("a")
+    assert kept is not None
+    assert kept.module is MODULE
+    cache.keep("d", 30, MODULE)
     assert [key for key in "abcd" if cache.get(key) is not None] == ["a", "c", "d"]
     assert cache.usage()[1:] == (3, 90, 100)
-    cache.put("e", 101, MODULE)
+    cache.keep("e", 101, MODULE)
     assert cache.get("e") is None
     cache.clear()
     assert cache.usage()[1:] == (0, 0, 100)
@@ -43,7 +45,7 @@ def test_the_least_recently_used_modules_go_first() -> None:
 def test_reports_are_kept_with_their_modules() -> None:
     other = HloModule.parse("HloModule n\n\nENTRY e { ROOT x = f32[2] parameter(0) }\n")
     cache = ModuleCache(100)
-    cache.put("a", 30, MODULE)
+    cache.keep("a", 30, MODULE)
     answer, second = memory(MODULE), memory(MODULE)
     cache.put_report(MODULE, b"memory", 20, answer)
     cache.put_report(other, b"memory", 20, second)  # of a module that is not kept
@@ -55,7 +57,7 @@ def test_reports_are_kept_with_their_modules() -> None:
     assert cache.usage()[1:] == (1, 50, 100)
     cache.put_report(MODULE, b"why", 70, second)
     assert cache.usage()[1:] == (1, 100, 100)
-    cache.put("b", 40, other)  # the module goes with what is kept of it
+    cache.keep("b", 40, other)  # the module goes with what is kept of it
     assert cache.report(MODULE, b"why") is None
     assert cache.usage()[1:] == (1, 40, 100)
     cache.clear()
@@ -65,7 +67,7 @@ def test_reports_are_kept_with_their_modules() -> None:
 def test_a_report_makes_other_modules_leave_that_were_used_less_recently() -> None:
     cache, first, last = ModuleCache(100), copy.copy(MODULE), copy.copy(MODULE)
     for name, module in (("first", first), ("asked", MODULE), ("last", last)):
-        cache.put(name, 30, module)
+        cache.keep(name, 30, module)
     cache.put_report(first, b"memory", 10, "kept with its module")
     cache.put_report(MODULE, b"memory", 30, "answer")
     assert cache.report(MODULE, b"memory") == "answer"
