@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.ended_work import looks as looks
 from xlashape.errors import DeadlineExceededError
-from xlashape.limits import budget
+from xlashape.limits import budget, set_checkpoint
 from xlashape.symbolic import IndexingMap
 
 MIB = 1 << 20
@@ -57,3 +57,16 @@ def test_evaluating_a_wide_map_takes_little_memory() -> None:
     assert inside.all()
     for point in (0, 1, 699, 700, 16_383, 16_384, 19_999):
         assert given.evaluate((point,)) == tuple(results[point])
+
+
+def test_operators_that_are_applied_together_count_steps() -> None:
+    """Signs wait until their operand has come, and are then applied without a further token."""
+    looks: list[None] = []
+    set_checkpoint(lambda: looks.append(None))
+    try:
+        with budget():
+            IndexingMap.parse(f"(d0) -> ({'-' * 20_000}d0), domain: d0 in [0, 3]")
+    finally:
+        set_checkpoint(None)
+    # A step for each to make tokens, two to read them, and two to apply them.
+    assert len(looks) > 4.5 * 20_000 / 256

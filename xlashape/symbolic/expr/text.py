@@ -307,6 +307,8 @@ class ExpressionReader:
                 operator = _OPERATORS.get(token)
                 precedence = 0 if operator is None else operator.precedence
                 while waiting and waiting[-1][0] >= max(precedence, 1):
+                    if not len(waiting) % _TOKENS_AT_ONCE:
+                        spend(_READING_STEPS * _TOKENS_AT_ONCE)
                     self._apply(waiting.pop(), operands)
                 if operator is not None:
                     waiting.append((precedence, token, self.at))
