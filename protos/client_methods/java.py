@@ -248,16 +248,17 @@ class Java(Emitter):
         added = "addAll" if is_wide else "add"
         numbers = f".{added}{pascal(method.numbers.name)}({f'Longs.asList({number})' if is_wide else number})"
         answers = f"answer.{_get(method.answers)}()"
+        longs = f"Bulk.longs(List.of(answer), {method.rpc.answer.name}::{_get(method.answers)})"
         told = _ONE.get(method.number, f"the {method.number}")
         result, returned = "long[]", f"the {method.answers.name}"
         if method.flags:
             result = "long @Nullable []"
-            read = f"Calls.only(answer.{_get(method.flags)}()) ? Bulk.longs({answers}) : null"
+            read = f"Calls.only(answer.{_get(method.flags)}()) ? {longs} : null"
             returned = "one number for every dimension; null if there is none"
         elif method.answer_width == "1":
             result, read, returned = "long", f"Calls.only({answers})", f"the {method.answers.name.removesuffix('s')}"
         else:
-            read = f"Bulk.longs({answers})"
+            read = longs
         return self._call(
             method,
             result,
@@ -296,13 +297,8 @@ class Java(Emitter):
             f"if ({numbers}.length <= {few}) {{",
             f"  {method.rpc.request.name} request = "
             f"{_made(method.rpc.request.name, values, f'{add}(Longs.asList({numbers}))')};",
-            *(
-                f"  {line}"
-                for line in _broken(
-                    f"return calls.askAsync({method.rpc.service}Grpc.get{method.rpc.name}Method(), request, answer -> "
-                    f"{_read(method)});"
-                )
-            ),
+            f"  return calls.askAsync({method.rpc.service}Grpc.get{method.rpc.name}Method(), request,",
+            *(f"      {line}" for line in f"answer -> {_read(method)});".splitlines()),
             "}",
             f"{stream.request.name}.Builder first = {_made(stream.request.name, values).removesuffix('.build()')};",
             f"return Calls.then(Bulk.width(calls, {subject}), width -> calls.exchange(",
@@ -310,17 +306,18 @@ class Java(Emitter):
             f"    Bulk.parts({numbers}, {'1' if method.width == '1' else 'width'}, {most}, first, (part, some) -> "
             f"part{add}(some).build()),",
         ]
-        numbers_read, comma, flags_read = f"answers -> {_read(method, stream)}));".partition(", Bulk.booleans")
-        body += [f"    {numbers_read},", f"        Bulk.booleans{flags_read}"] if comma else [f"    {numbers_read}"]
+        body += [f"    {line}" for line in f"answers -> {_read(method, stream)}));".splitlines()]
         return self._function(method.plural, f"CompletableFuture<{result}>", declared, told, body)
 
 
 def _read(method: Bulk, stream: Rpc | None = None) -> str:
     """What is returned of one answer, or of all answers of a stream."""
     kept = [field for field in (method.answers, method.flags) if field]
-    lists = [f"answers, {stream.answer.name}::{_get(field)}" if stream else f"answer.{_get(field)}()" for field in kept]
+    of = f"answers, {stream.answer.name}" if stream else f"List.of(answer), {method.rpc.answer.name}"
+    lists = [f"{of}::{_get(field)}" for field in kept]
     read = [f"Bulk.{name}({one})" for name, one in zip(("longs", "booleans"), lists, strict=False)]
-    return f"new {_pair(method)}({', '.join(read)})" if method.flags else read[0]
+    between = ",\n    "
+    return f"new {_pair(method)}({between.join(read)})" if method.flags else read[0]
 
 
 def _pair(method: Bulk) -> str:

@@ -18,6 +18,7 @@ import io.github.xlashape.v1.DrawResponse;
 import io.github.xlashape.v1.EvaluateMapBatchRequest;
 import io.github.xlashape.v1.EvaluateMapBatchResponse;
 import io.github.xlashape.v1.EvaluateMapRequest;
+import io.github.xlashape.v1.EvaluateMapResponse;
 import io.github.xlashape.v1.GetModuleRequest;
 import io.github.xlashape.v1.GetTextRequest;
 import io.github.xlashape.v1.GetTextResponse;
@@ -28,6 +29,7 @@ import io.github.xlashape.v1.IndexingServiceGrpc;
 import io.github.xlashape.v1.InstructionMapsRequest;
 import io.github.xlashape.v1.InstructionMapsResponse;
 import io.github.xlashape.v1.LinearIndexRequest;
+import io.github.xlashape.v1.LinearIndexResponse;
 import io.github.xlashape.v1.LinearIndicesRequest;
 import io.github.xlashape.v1.LinearIndicesResponse;
 import io.github.xlashape.v1.LinearOrder;
@@ -40,6 +42,7 @@ import io.github.xlashape.v1.MemoryRequest;
 import io.github.xlashape.v1.MemoryResponse;
 import io.github.xlashape.v1.Module;
 import io.github.xlashape.v1.MultiIndexRequest;
+import io.github.xlashape.v1.MultiIndexResponse;
 import io.github.xlashape.v1.MultiIndicesRequest;
 import io.github.xlashape.v1.MultiIndicesResponse;
 import io.github.xlashape.v1.OperandTilesRequest;
@@ -146,7 +149,8 @@ abstract class AsyncClientMethods {
   public CompletableFuture<long[]> linearIndices(ShapeInput shape, LinearOrder order, long[] indices) {
     if (indices.length <= Bulk.UNARY_NUMBERS) {
       LinearIndexRequest request = LinearIndexRequest.newBuilder().setShape(shape).setOrder(order).addAllIndices(Longs.asList(indices)).build();
-      return calls.askAsync(ShapeServiceGrpc.getLinearIndexMethod(), request, answer -> Bulk.longs(answer.getPositionsList()));
+      return calls.askAsync(ShapeServiceGrpc.getLinearIndexMethod(), request,
+          answer -> Bulk.longs(List.of(answer), LinearIndexResponse::getPositionsList));
     }
     LinearIndicesRequest.Builder first = LinearIndicesRequest.newBuilder().setShape(shape).setOrder(order);
     return Calls.then(Bulk.width(calls, shape), width -> calls.exchange(
@@ -166,7 +170,7 @@ abstract class AsyncClientMethods {
     MultiIndexRequest request = MultiIndexRequest.newBuilder().setShape(shape).addPositions(position).build();
     return calls.askAsync(
         ShapeServiceGrpc.getMultiIndexMethod(), request,
-        answer -> Calls.only(answer.getIsElementList()) ? Bulk.longs(answer.getIndicesList()) : null);
+        answer -> Calls.only(answer.getIsElementList()) ? Bulk.longs(List.of(answer), MultiIndexResponse::getIndicesList) : null);
   }
 
   /**
@@ -181,9 +185,9 @@ abstract class AsyncClientMethods {
   public CompletableFuture<ElementIndices> multiIndices(ShapeInput shape, LinearOrder order, long[] positions) {
     if (positions.length <= Bulk.UNARY_ANSWERS) {
       MultiIndexRequest request = MultiIndexRequest.newBuilder().setShape(shape).setOrder(order).addAllPositions(Longs.asList(positions)).build();
-      return calls.askAsync(
-          ShapeServiceGrpc.getMultiIndexMethod(), request,
-          answer -> new ElementIndices(Bulk.longs(answer.getIndicesList()), Bulk.booleans(answer.getIsElementList())));
+      return calls.askAsync(ShapeServiceGrpc.getMultiIndexMethod(), request,
+          answer -> new ElementIndices(Bulk.longs(List.of(answer), MultiIndexResponse::getIndicesList),
+              Bulk.booleans(List.of(answer), MultiIndexResponse::getIsElementList)));
     }
     MultiIndicesRequest.Builder first = MultiIndicesRequest.newBuilder().setShape(shape).setOrder(order);
     return Calls.then(Bulk.width(calls, shape), width -> calls.exchange(
@@ -282,9 +286,9 @@ abstract class AsyncClientMethods {
   public CompletableFuture<MapValues> evaluateMap(MapInput map, long[] points) {
     if (points.length <= Bulk.UNARY_ANSWERS) {
       EvaluateMapRequest request = EvaluateMapRequest.newBuilder().setMap(map).addAllPoints(Longs.asList(points)).build();
-      return calls.askAsync(
-          IndexingServiceGrpc.getEvaluateMapMethod(), request,
-          answer -> new MapValues(Bulk.longs(answer.getResultsList()), Bulk.booleans(answer.getInDomainList())));
+      return calls.askAsync(IndexingServiceGrpc.getEvaluateMapMethod(), request,
+          answer -> new MapValues(Bulk.longs(List.of(answer), EvaluateMapResponse::getResultsList),
+              Bulk.booleans(List.of(answer), EvaluateMapResponse::getInDomainList)));
     }
     EvaluateMapBatchRequest.Builder first = EvaluateMapBatchRequest.newBuilder().setMap(map);
     return Calls.then(Bulk.width(calls, map), width -> calls.exchange(

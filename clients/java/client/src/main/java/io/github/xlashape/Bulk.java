@@ -56,10 +56,6 @@ final class Bulk {
     }).iterator();
   }
 
-  static long[] longs(List<Long> numbers) {
-    return longs(List.of(numbers), Function.identity());
-  }
-
   /** The numbers of all answers. */
   static <A> long[] longs(List<A> answers, Function<A, List<Long>> numbers) {
     long[] all = new long[size(answers, numbers)];
@@ -70,10 +66,6 @@ final class Bulk {
       }
     }
     return all;
-  }
-
-  static boolean[] booleans(List<Boolean> flags) {
-    return booleans(List.of(flags), Function.identity());
   }
 
   /** The flags of all answers. */

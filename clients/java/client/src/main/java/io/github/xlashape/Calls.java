@@ -19,6 +19,8 @@ import java.util.Spliterators.AbstractSpliterator;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -51,25 +53,21 @@ record Calls(Channel channel, Duration timeout, Duration streamTimeout) {
   /** The result of `read` on all answers. Requests are sent as fast as the connection takes them, and answers are received meanwhile. */
   <Q, A, R> CompletableFuture<R> exchange(MethodDescriptor<Q, A> method, Iterator<Q> requests, Function<List<A>, R> read) {
     CompletableFuture<R> result = new CompletableFuture<>();
-    Reader<Q, A, R> reader = new Reader<>(result, new ArrayList<>(), read, call -> call.setOnReadyHandler(new Runnable() {
-      private boolean ended;
-
-      @Override
-      public void run() {
-        try {
-          while (!ended && call.isReady()) {
-            ended = !requests.hasNext();
-            if (ended) {
-              call.onCompleted();
-            } else {
-              call.onNext(requests.next());
-            }
+    AtomicBoolean ended = new AtomicBoolean();
+    Reader<Q, A, R> reader = new Reader<>(result, new ArrayList<>(), read, call -> call.setOnReadyHandler(() -> {
+      try {
+        while (!ended.get() && call.isReady()) {
+          ended.set(!requests.hasNext());
+          if (ended.get()) {
+            call.onCompleted();
+          } else {
+            call.onNext(requests.next());
           }
-        } catch (RuntimeException | Error e) {
-          ended = true;
-          result.completeExceptionally(XlashapeException.of(e));
-          call.cancel("the requests failed", e);
         }
+      } catch (RuntimeException | Error e) {
+        ended.set(true);
+        result.completeExceptionally(XlashapeException.of(e));
+        call.cancel("the requests failed", e);
       }
     }));
     ClientCalls.asyncBidiStreamingCall(channel.newCall(method, within(streamTimeout)), reader);
@@ -125,19 +123,16 @@ record Calls(Channel channel, Duration timeout, Duration streamTimeout) {
 
   /** The items of all pages. A page is fetched, by its token, when its first item is read; the token of the page after the last is empty. */
   <A, T> Stream<T> pages(String first, Function<String, A> fetch, Function<A, List<T>> items, Function<A, String> next) {
-    return streamOf(new Supplier<@Nullable A>() {
-      private @Nullable String token = first;
-
-      @Override
-      public @Nullable A get() {
-        if (token == null) {
-          return null;
-        }
-        A page = fetch.apply(token);
-        token = next.apply(page).isEmpty() ? null : next.apply(page);
-        return page;
+    AtomicReference<@Nullable String> token = new AtomicReference<>(first);
+    Supplier<@Nullable A> read = () -> {
+      if (token.get() == null) {
+        return null;
       }
-    }).flatMap(page -> items.apply(page).stream());
+      A page = fetch.apply(token.get());
+      token.set(next.apply(page).isEmpty() ? null : next.apply(page));
+      return page;
+    };
+    return streamOf(read).flatMap(page -> items.apply(page).stream());
   }
 
   /** What `next` gives, until it gives null. */

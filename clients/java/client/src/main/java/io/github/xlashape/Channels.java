@@ -4,7 +4,6 @@ import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ClientCall;
 import io.grpc.ClientInterceptor;
-import io.grpc.ForwardingClientCall.SimpleForwardingClientCall;
 import io.grpc.Grpc;
 import io.grpc.ManagedChannel;
 import io.grpc.ManagedChannelBuilder;
@@ -12,6 +11,7 @@ import io.grpc.ManagedChannelRegistry;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
+import io.grpc.stub.MetadataUtils;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -50,16 +50,12 @@ final class Channels {
     return new ClientInterceptor() {
       @Override
       public <Q, A> ClientCall<Q, A> interceptCall(MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
-        return new SimpleForwardingClientCall<>(next.newCall(method, options)) {
-          @Override
-          public void start(Listener<A> listener, Metadata headers) {
-            String given = token.get();
-            if (!given.isEmpty()) {
-              headers.put(AUTHORIZATION, "Bearer " + given);
-            }
-            super.start(listener, headers);
-          }
-        };
+        String given = token.get();
+        Metadata headers = new Metadata();
+        if (!given.isEmpty()) {
+          headers.put(AUTHORIZATION, "Bearer " + given);
+        }
+        return MetadataUtils.newAttachHeadersInterceptor(headers).interceptCall(method, options, next);
       }
     };
   }
@@ -67,9 +63,6 @@ final class Channels {
   /** Lets gRPC repeat calls, and spread them over all addresses. gRPC takes numbers as doubles. */
   private static Map<String, ?> serviceConfig(int attempts) {
     List<Map<String, ?>> balancing = List.of(Map.of("round_robin", Map.of()));
-    if (attempts == 1) {
-      return Map.of("loadBalancingConfig", balancing);
-    }
     Map<String, ?> policy = Map.of(
         "maxAttempts", (double) attempts,
         "initialBackoff", "0.1s",
@@ -77,6 +70,6 @@ final class Channels {
         "backoffMultiplier", 2.0,
         "retryableStatusCodes", List.of("UNAVAILABLE"));
     Map<String, ?> retried = Map.of("name", ClientMethods.RETRIED, "retryPolicy", policy);
-    return Map.of("loadBalancingConfig", balancing, "methodConfig", List.of(retried));
+    return Map.of("loadBalancingConfig", balancing, "methodConfig", attempts == 1 ? List.of() : List.of(retried));
   }
 }

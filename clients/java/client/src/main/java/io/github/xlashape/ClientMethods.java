@@ -43,6 +43,7 @@ import io.github.xlashape.v1.MemoryRequest;
 import io.github.xlashape.v1.MemoryResponse;
 import io.github.xlashape.v1.Module;
 import io.github.xlashape.v1.MultiIndexRequest;
+import io.github.xlashape.v1.MultiIndexResponse;
 import io.github.xlashape.v1.OperandReadsRequest;
 import io.github.xlashape.v1.OperandReadsResponse;
 import io.github.xlashape.v1.OperandTilesRequest;
@@ -170,7 +171,7 @@ abstract class ClientMethods {
     MultiIndexRequest request = MultiIndexRequest.newBuilder().setShape(shape).addPositions(position).build();
     return calls.ask(
         ShapeServiceGrpc.getMultiIndexMethod(), request,
-        answer -> Calls.only(answer.getIsElementList()) ? Bulk.longs(answer.getIndicesList()) : null);
+        answer -> Calls.only(answer.getIsElementList()) ? Bulk.longs(List.of(answer), MultiIndexResponse::getIndicesList) : null);
   }
 
   /**

@@ -10,6 +10,7 @@ import java.math.BigInteger;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -25,6 +26,9 @@ import org.jspecify.annotations.Nullable;
  * more, and a result that does not fit {@code long}, is an error.
  */
 public final class EvaluableMap {
+  private static final List<Kind> VARIABLES = List.of(Kind.KIND_DIMENSION, Kind.KIND_RANGE, Kind.KIND_RUNTIME);
+  private static final List<Kind> DIVISIONS = List.of(Kind.KIND_FLOOR_DIVIDE, Kind.KIND_CEIL_DIVIDE, Kind.KIND_MODULO);
+
   private final IndexingMap message;
   private final Bounds[] bounds; // of each variable: dimensions, ranges, runtime. Their numbers are the first registers
   private final long[] initial; // what constants hold; 0 for all other registers
@@ -43,9 +47,10 @@ public final class EvaluableMap {
 
   private EvaluableMap(IndexingMap message) {
     this.message = message;
-    if (message.getState() == IndexingMap.State.STATE_UNDEFINED || message.getState() == IndexingMap.State.UNRECOGNIZED) {
-      throw XlashapeException.mistake("INVALID_MAP", "state", "a map in state " + message.getStateValue() + " cannot be evaluated");
-    }
+    IndexingMap.State state = message.getState();
+    boolean isDefined = state != IndexingMap.State.STATE_UNDEFINED && state != IndexingMap.State.UNRECOGNIZED;
+    String cannot = "a map in state " + message.getStateValue() + " cannot be evaluated";
+    XlashapeException.check(isDefined, "INVALID_MAP", "state", cannot);
     List<List<Variable>> groups = List.of(message.getDimensionsList(), message.getRangesList(), message.getRuntimeList());
     List<Variable> variables = groups.stream().flatMap(List::stream).toList();
     bounds = new Bounds[variables.size()];
@@ -98,38 +103,29 @@ public final class EvaluableMap {
   private int compiled(int i, List<List<Variable>> groups, int[] registers, List<Long> values, List<Step> computed) {
     Expression expression = message.getExpressions(i);
     Kind kind = expression.getKind();
-    int count = expression.getOperandsCount();
-    switch (kind) {
-      case KIND_UNSPECIFIED, UNRECOGNIZED:
-        check(false, "expressions", i, "is of an unknown kind");
-        throw new AssertionError();
-      case KIND_CONSTANT:
-        values.add(expression.getValue());
-        return values.size() - 1;
-      case KIND_DIMENSION, KIND_RANGE, KIND_RUNTIME:
-        int group = kind.getNumber() - Kind.KIND_DIMENSION_VALUE;
-        boolean isThere = expression.getValue() >= 0 && expression.getValue() < groups.get(group).size();
-        check(isThere, "expressions", i, "is a variable that the map does not have");
-        return groups.subList(0, group).stream().mapToInt(List::size).sum() + (int) expression.getValue();
-      case KIND_FLOOR_DIVIDE, KIND_CEIL_DIVIDE, KIND_MODULO:
-        check(count == 2, "expressions", i, "divides, and has not exactly two operands");
-        int divisor = expression.getOperands(1);
-        boolean isPositive = divisor >= 0 && divisor < i && message.getExpressions(divisor).getKind() == Kind.KIND_CONSTANT
-            && message.getExpressions(divisor).getValue() > 0;
-        check(isPositive, "expressions", i, "divides by what is not a positive constant");
-        break;
-      default:
-        check(count >= 2, "expressions", i, "has fewer than two operands");
+    long value = expression.getValue();
+    List<Integer> operands = expression.getOperandsList();
+    if (kind == Kind.KIND_CONSTANT) {
+      values.add(value);
+      return values.size() - 1;
     }
-    int left = 0;
-    for (int j = 0; j < count; j++) {
-      int operand = expression.getOperands(j);
-      check(operand >= 0 && operand < i, "expressions", i, "uses itself or a later expression");
-      if (j > 0) {
-        computed.add(new Step(kind, values.size(), left, registers[operand]));
-        values.add(0L);
-      }
-      left = j == 0 ? registers[operand] : values.size() - 1;
+    int group = VARIABLES.indexOf(kind);
+    if (group >= 0) {
+      check(value >= 0 && value < groups.get(group).size(), "expressions", i, "is a variable that the map does not have");
+      return groups.subList(0, group).stream().mapToInt(List::size).sum() + (int) value;
+    }
+    boolean divides = DIVISIONS.contains(kind);
+    check(kind != Kind.KIND_UNSPECIFIED && kind != Kind.UNRECOGNIZED, "expressions", i, "is of an unknown kind");
+    check(divides ? operands.size() == 2 : operands.size() >= 2, "expressions", i, "has too few operands, or too many");
+    check(operands.stream().allMatch(operand -> operand >= 0 && operand < i), "expressions", i, "uses itself or a later expression");
+    Expression divisor = message.getExpressions(operands.get(1));
+    boolean isPositive = divisor.getKind() == Kind.KIND_CONSTANT && divisor.getValue() > 0;
+    check(!divides || isPositive, "expressions", i, "divides by what is not a positive constant");
+    int left = registers[operands.get(0)];
+    for (int operand : operands.subList(1, operands.size())) {
+      computed.add(new Step(kind, values.size(), left, registers[operand]));
+      left = values.size();
+      values.add(0L);
     }
     return left;
   }
@@ -251,21 +247,16 @@ public final class EvaluableMap {
       BigInteger value = a == null || b == null ? null : combined(step.kind, a, b);
       registers[step.target] = value == null || value.bitLength() > 127 ? null : value;
     }
-    boolean fits = true;
     for (Bounds constraint : constraints) {
       BigInteger value = registers[constraint.register];
       if (value != null && (value.bitLength() > 63 || !constraint.contain(value.longValue()))) {
         return false;
       }
-      fits &= value != null;
     }
     String field = bounds.length == 0 ? "map" : "points[" + point * bounds.length + "]";
-    for (int result : results) {
-      fits &= registers[result] != null;
-    }
-    if (!fits) {
-      throw XlashapeException.mistake("SIZE_OVERFLOW", field, "an expression takes a value of more than 128 bits");
-    }
+    IntStream needed = IntStream.concat(Arrays.stream(results), Arrays.stream(constraints).mapToInt(Bounds::register));
+    boolean fits = needed.allMatch(register -> registers[register] != null);
+    XlashapeException.check(fits, "SIZE_OVERFLOW", field, "an expression takes a value of more than 128 bits");
     for (int i = 0; i < results.length; i++) {
       BigInteger value = registers[results[i]];
       if (value.bitLength() > 63) {
