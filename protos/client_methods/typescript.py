@@ -118,8 +118,8 @@ class TypeScript(Emitter):
         )
         head = _HEAD.replace("FIELDS", fields).replace("MADE", made)
         questions = [
-            f"export const {camel(method.plural)} = packedQuestion({_file_constant(method.rpc.file)}, "
-            f'"{method.rpc.name}", "{method.stream.name}");'
+            f"export const {camel(method.plural)} = packedQuestion({method.rpc.service}, "
+            f'"{camel(snake(method.rpc.name))}", "{camel(snake(method.stream.name))}");'
             for method in self.methods
             if isinstance(method, Bulk)
         ]

@@ -160,7 +160,7 @@ function moduleOf(input: schema.ModuleInput | undefined): { name: string } {
 }
 
 async function bulk({ rpc, request, numbers }: Bulk, response: Response): Promise<void> {
-  const integers = integersOf(numbers as unknown as Uint8Array); // see `bulky` below
+  const integers = integersOf(new Uint8Array(numbers as unknown as Uint8Array)); // see `bulky` below
   switch (rpc) {
     case "ShapeService/LinearIndices": {
       const { shape, order } = fromBinary(schema.LinearIndicesRequestSchema, request);

@@ -10,7 +10,7 @@ import { ConnectError } from "@connectrpc/connect";
 
 import type { Client } from "./client.js";
 import { Code, mistake } from "./errors.js";
-import { type Connection, clientOf, type ConnectOptions, type Target, type TransportOptions } from "./options.js";
+import { type Connection, clientOf, type ConnectOptions, type TransportOptions } from "./options.js";
 
 export * from "./common.js";
 
@@ -20,7 +20,7 @@ export function connect(options: ConnectOptions = {}): Client {
   return clientOf(isOfPage ? { ...options, baseUrl: globalThis.location.origin } : options, "connect", open);
 }
 
-function open({ baseUrl, socket }: Target, { name, interceptors, tls }: TransportOptions): Connection {
+function open({ baseUrl, socket, name, interceptors, tls }: TransportOptions): Connection {
   if (name === "grpc" || socket !== undefined || Object.keys(tls).length > 0) {
     const [field, what] = name === "grpc" ? ["transport", "gRPC"] : socket !== undefined ? ["address", "unix sockets"] : ["tls", "own certificates"];
     throw mistake("INVALID_ARGUMENT", field, `browsers do not have ${what}`);

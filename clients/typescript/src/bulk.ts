@@ -2,7 +2,8 @@
 
 import type { Transport } from "@connectrpc/connect";
 
-import { Code, XlashapeError } from "./errors.js";
+import type { CallOptions } from "./calls.js";
+import { Code, errorOf, XlashapeError } from "./errors.js";
 import { bytesOf, integersOf } from "./integers.js";
 import type { PackedMessage, PackedQuestion } from "./packed.js";
 
@@ -39,22 +40,14 @@ export interface BulkIndices {
   isElement: boolean[];
 }
 
-/** The answer to all parts. */
-export interface BulkAnswer {
-  integers: BigInt64Array;
-  flags: boolean[];
-}
-
-/** Whom to ask. */
-export interface BulkRoute {
+/** Whom to ask, and how. */
+export interface BulkRoute extends CallOptions {
   transport: Transport;
   hasRequestStreams: boolean;
-  signal?: AbortSignal | undefined;
-  timeoutMs?: number | undefined;
 }
 
 /** Asks in one message if the integers are few, and otherwise in parts: as a stream, or with a call for each part where requests cannot be a stream. */
-export async function ask(route: BulkRoute, bulk: BulkQuestion, widths: () => Promise<Widths>): Promise<BulkAnswer> {
+export async function ask(route: BulkRoute, bulk: BulkQuestion, widths: () => Promise<Widths>) {
   if (bulk.integers.length <= (bulk.isAnswerLarge ? SMALL_MESSAGE_INTEGERS : MESSAGE_INTEGERS)) {
     return joined(bulk, [await part(route, bulk, bulk.integers)]);
   }
@@ -82,13 +75,9 @@ async function askInParts(route: BulkRoute, bulk: BulkQuestion, size: number): P
     const end = route.timeoutMs ? Date.now() + route.timeoutMs : undefined;
     for (let i = 0; i < starts.length; i += AT_ONCE) {
       const left = end === undefined ? route : { ...route, timeoutMs: Math.max(end - Date.now(), 1) };
-      const asked = starts.slice(i, i + AT_ONCE).map(async (start) => {
-        try {
-          return await part(left, bulk, integers.subarray(start, start + size));
-        } catch (error) {
-          throw error instanceof XlashapeError ? moved(error, bulk.fields.request, start) : error;
-        }
-      });
+      const asked = starts.slice(i, i + AT_ONCE).map((start) =>
+        part(left, bulk, integers.subarray(start, start + size))
+          .catch((error: unknown) => Promise.reject(moved(errorOf(error), bulk.fields.request, start))));
       answers.push(...(await Promise.all(asked)));
     }
   }
@@ -101,20 +90,19 @@ async function part(route: BulkRoute, bulk: BulkQuestion, integers: BigInt64Arra
   return answer.message as PackedMessage;
 }
 
-function joined({ fields }: BulkQuestion, answers: readonly PackedMessage[]): BulkAnswer {
+function joined({ fields }: BulkQuestion, answers: readonly PackedMessage[]) {
   const parts = answers.map((answer) => answer[fields.answer] as Uint8Array);
   if (parts.some((bytes) => bytes.length % 8)) {
     throw new XlashapeError({ code: Code.Internal, reason: "INVALID_ANSWER", rawMessage: "the server's integers do not have eight bytes each" });
   }
-  const integers = new BigInt64Array(parts.reduce((sum, bytes) => sum + bytes.length / 8, 0));
+  const all = new Uint8Array(parts.reduce((sum, bytes) => sum + bytes.length, 0));
   let end = 0;
   for (const bytes of parts) {
-    const some = integersOf(bytes);
-    integers.set(some, end);
-    end += some.length;
+    all.set(bytes, end);
+    end += bytes.length;
   }
   const { flags } = fields;
-  return { integers, flags: flags === undefined ? [] : answers.flatMap((answer) => answer[flags] as boolean[]) };
+  return { integers: integersOf(all), flags: flags ? answers.flatMap((answer) => answer[flags] as boolean[]) : [] };
 }
 
 /** An error about a part, whose path counts integers from the beginning of the part, as one about all integers. */

@@ -5,7 +5,7 @@ import type { Transport } from "@connectrpc/connect";
 
 import { present } from "./answers.js";
 import { type CallOptions, pause } from "./calls.js";
-import { Code, mistake, XlashapeError } from "./errors.js";
+import { Code, errorOf, mistake, XlashapeError } from "./errors.js";
 import type { Module, UploadModuleRequestSchema } from "./gen/xlashape/v1/hlo_service_pb.js";
 import { ClientMethods } from "./methods.js";
 
@@ -62,19 +62,20 @@ export class Client extends ClientMethods {
     const end = timeoutMs ? Date.now() + timeoutMs : Infinity;
     let unreached: XlashapeError | undefined;
     for (;;) {
-      try {
-        await this.byteSizes([], { timeoutMs: timeoutMs ? Math.max(end - Date.now(), 1) : 0, ...(signal && { signal }) });
+      const left = timeoutMs ? Math.max(end - Date.now(), 1) : 0;
+      const asked = this.byteSizes([], { timeoutMs: left, ...(signal && { signal }) });
+      const error = await asked.then(() => undefined, (cause: unknown) => errorOf(cause));
+      if (error === undefined) {
         return;
-      } catch (error) {
-        if (error instanceof XlashapeError && error.code === Code.DeadlineExceeded) {
-          throw unreached ?? error; // the time was over during a try: an earlier one says more
-        }
-        if (!(error instanceof XlashapeError && error.code === Code.Unavailable && Date.now() < end)) {
-          throw error;
-        }
-        unreached = error;
-        await pause(50, signal);
       }
+      if (error.code === Code.DeadlineExceeded) {
+        throw unreached ?? error; // the time was over during a try: an earlier one says more
+      }
+      if (error.code !== Code.Unavailable || Date.now() >= end) {
+        throw error;
+      }
+      unreached = error;
+      await pause(50, signal);
     }
   }
 
@@ -86,14 +87,10 @@ export class Client extends ClientMethods {
     const data = typeof content === "string" ? new TextEncoder().encode(content)
       : content instanceof Uint8Array ? content : new Uint8Array(await content.arrayBuffer());
     const sha256 = await hexDigest(data);
-    if (sha256 !== "") {
-      try {
-        return { module: await this.getModule(`modules/${sha256}`, options), sent: false };
-      } catch (error) {
-        if (!(error instanceof XlashapeError && error.code === Code.NotFound)) {
-          throw error;
-        }
-      }
+    const known = sha256 && await this.getModule(`modules/${sha256}`, options).catch((error: unknown) =>
+      error instanceof XlashapeError && error.code === Code.NotFound ? undefined : Promise.reject(error));
+    if (known) {
+      return { module: known, sent: false };
     }
     const isInParts = this.hasRequestStreams && data.length > PART_BYTES;
     const { module } = isInParts
@@ -111,7 +108,7 @@ export class Client extends ClientMethods {
    */
   async uploadModuleFrom(source: ModuleSource, { onProgress, maxBytes = MESSAGE_BYTES, ...options }: UploadOptions = {}): Promise<Uploaded> {
     if (!this.hasRequestStreams) {
-      const data = await joined(bounded(chunks(source), maxBytes));
+      const data = await joined(chunks(source), maxBytes);
       const { module } = await this.modules.putModule({ data }, options);
       onProgress?.(data.length);
       return { module: present(module), sent: true };
@@ -201,20 +198,14 @@ async function* chunks(source: ModuleSource): AsyncGenerator<Uint8Array> {
   }
 }
 
-async function* bounded(chunks: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array> {
-  let size = 0;
+async function joined(chunks: AsyncIterable<Uint8Array>, maxBytes = Infinity): Promise<Uint8Array> {
+  const all: Uint8Array[] = [];
+  let bytes = 0;
   for await (const chunk of chunks) {
-    size += chunk.length;
-    if (size > maxBytes) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) {
       throw mistake("LIMIT_EXCEEDED", "data", `expected at most ${maxBytes} bytes in one message, found more`, Code.ResourceExhausted);
     }
-    yield chunk;
-  }
-}
-
-async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
-  const all: Uint8Array[] = [];
-  for await (const chunk of chunks) {
     all.push(chunk);
   }
   return new Uint8Array(await new Blob(all as BlobPart[]).arrayBuffer());

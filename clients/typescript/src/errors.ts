@@ -10,16 +10,8 @@ export { Code };
 const DOMAIN = "xlashape";
 
 /** The parts of an {@link XlashapeError}, all but the code optional. */
-export interface ErrorParts {
-  code: Code;
-  reason?: string;
-  rawMessage?: string;
-  field?: string;
-  line?: number;
-  column?: number;
-  details?: Readonly<Record<string, string>>;
-  cause?: unknown;
-}
+export type ErrorParts = Pick<XlashapeError, "code">
+  & Partial<Pick<XlashapeError, "reason" | "rawMessage" | "field" | "line" | "column" | "details" | "cause">>;
 
 /**
  * Every error of a call, of a connection, and of a map that is evaluated here.
@@ -80,14 +72,20 @@ export function mistake(reason: string, field: string, rawMessage: string, code 
   return new XlashapeError({ code, reason, field, rawMessage });
 }
 
+/** Throws such an error unless `holds`. */
+export function check(holds: boolean, reason: string, field: string, rawMessage: string): asserts holds {
+  if (!holds) {
+    throw mistake(reason, field, rawMessage);
+  }
+}
+
 /** An integer that is given, or otherwise `fallback`. It has to be between `least` and `most`. */
 export function checkedInteger(
   field: string, value: number | undefined, fallback: number, least: number, most: number,
 ): number {
   const given = value ?? fallback;
-  if (!Number.isInteger(given) || given < least || given > most) {
-    throw mistake("INVALID_ARGUMENT", field, `expected an integer from ${least} to ${most}, found ${String(given)}`);
-  }
+  const holds = Number.isInteger(given) && given >= least && given <= most;
+  check(holds, "INVALID_ARGUMENT", field, `expected an integer from ${least} to ${most}, found ${String(given)}`);
   return given;
 }
 
@@ -98,13 +96,17 @@ export function errorOf(cause: unknown, signal?: AbortSignal, isOver = false): X
   }
   const error = ConnectError.from(cause);
   const info = error.findDetails(ErrorInfoSchema).find(({ domain }) => domain === DOMAIN);
-  if (info) {
-    const { message = error.rawMessage, field = "", line, column, ...details } = info.metadata;
-    return new XlashapeError({
-      code: error.code, reason: info.reason, rawMessage: message, field, line: Number(line ?? 0), column: Number(column ?? 0), details, cause,
-    });
-  }
-  return new XlashapeError({ code: codeOf(error, signal, isOver), rawMessage: error.rawMessage, cause: signal?.aborted ? signal.reason : cause });
+  const { message = error.rawMessage, field = "", line = 0, column = 0, ...details } = info?.metadata ?? {};
+  return new XlashapeError({
+    code: info ? error.code : codeOf(error, signal, isOver),
+    reason: info?.reason ?? "",
+    rawMessage: message,
+    field,
+    line: Number(line),
+    column: Number(column),
+    details,
+    cause: !info && signal?.aborted ? signal.reason : cause,
+  });
 }
 
 function codeOf(error: ConnectError, signal: AbortSignal | undefined, isOver: boolean): Code {

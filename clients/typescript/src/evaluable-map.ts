@@ -4,7 +4,7 @@ import { present } from "./answers.js";
 import { mistake } from "./errors.js";
 import { evaluateAll, evaluateExactly } from "./evaluation.js";
 import type { IndexingMap, MapOutput } from "./gen/xlashape/v1/types_pb.js";
-import { type Integers, readNumber, toInt64, toInt64Array, writeNumber } from "./integers.js";
+import { type Integers, toInt64, toInt64Array } from "./integers.js";
 import { type Plan, planOf } from "./plan.js";
 
 /** The results at many points. */
@@ -56,7 +56,7 @@ export class EvaluableMap {
    */
   evaluate(point: Integers): bigint[] | undefined {
     this.checkLength(point, 1);
-    return this.evaluateAt(Array.from(point, (value, i) => toInt64(value, `points[${i}]`)), 0);
+    return evaluateExactly(this.plan, Array.from(point, (value, i) => toInt64(value, `points[${i}]`)), 0);
   }
 
   /**
@@ -66,21 +66,8 @@ export class EvaluableMap {
    */
   evaluateBatch(points: Integers, count = this.countOf(points)): Evaluated<BigInt64Array> {
     this.checkLength(points, count);
-    const all = toInt64Array(points, "points");
-    const halves = new Int32Array(all.buffer, all.byteOffset, 2 * all.length);
     const results = new BigInt64Array(count * this.resultCount);
-    const resultHalves = new Int32Array(results.buffer);
-    const width = this.variableCount;
-    const inDomain = evaluateAll(this.plan, count, {
-      read: (position) => readNumber(halves, position),
-      write: (position, value) => writeNumber(resultHalves, position, value),
-      exactly: (point) => {
-        const values = this.evaluateAt(all.subarray(point * width, (point + 1) * width), point);
-        results.set(values ?? [], point * this.resultCount);
-        return values !== undefined;
-      },
-    });
-    return { results, inDomain };
+    return { results, inDomain: evaluateAll(this.plan, toInt64Array(points, "points"), results, count) };
   }
 
   /**
@@ -91,34 +78,7 @@ export class EvaluableMap {
   evaluateNumbers(points: ArrayLike<number>, count = this.countOf(points)): Evaluated<Float64Array> {
     this.checkLength(points, count);
     const results = new Float64Array(count * this.resultCount);
-    const width = this.variableCount;
-    const inDomain = evaluateAll(this.plan, count, {
-      read: (position) => points[position]!,
-      write: (position, value) => {
-        results[position] = value + 0; // not the negative zero
-      },
-      exactly: (point) => {
-        const numbers = Array.from({ length: width }, (_, i) => toInt64(points[point * width + i]!, `points[${point * width + i}]`));
-        const values = this.evaluateAt(numbers, point);
-        values?.forEach((value, i) => {
-          if (!Number.isSafeInteger(Number(value))) {
-            throw mistake("SIZE_OVERFLOW", this.fieldOf(point), `result ${i} is not a safe integer: ${value}`);
-          }
-          results[point * this.resultCount + i] = Number(value);
-        });
-        return values !== undefined;
-      },
-    });
-    return { results, inDomain };
-  }
-
-  private evaluateAt(numbers: ArrayLike<bigint>, point: number): bigint[] | undefined {
-    return evaluateExactly(this.plan, numbers, this.fieldOf(point));
-  }
-
-  /** The field that an error about a point names: its first number. */
-  private fieldOf(point: number): string {
-    return this.variableCount > 0 ? `points[${point * this.variableCount}]` : "map";
+    return { results, inDomain: evaluateAll(this.plan, points, results, count) };
   }
 
   private countOf(points: ArrayLike<unknown>): number {
@@ -128,7 +88,7 @@ export class EvaluableMap {
   private checkLength(points: ArrayLike<unknown>, count: number): void {
     const width = this.variableCount;
     if (!Number.isSafeInteger(count) || count < 0 || points.length !== count * width) {
-      const expected = Number.isSafeInteger(count) ? `${count} points of ${width} variables` : `points of ${width} variables`;
+      const expected = `${Number.isSafeInteger(count) ? `${count} points` : "points"} of ${width} variables`;
       throw mistake("INVALID_INDEX", "points", `${expected} do not have ${points.length} numbers`);
     }
   }

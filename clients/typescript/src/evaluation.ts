@@ -6,33 +6,39 @@
  * error of a rounded division. Sums and products that exceed the safe integers are seen afterwards: rounded, they exceed them too.
  */
 
-import { mistake } from "./errors.js";
+import { check, mistake } from "./errors.js";
 import { Expression_Kind as Kind } from "./gen/xlashape/v1/types_pb.js";
-import type { Plan } from "./plan.js";
+import { halvesOf, type Integer, readNumber, toInt64, writeNumber } from "./integers.js";
+import type { Bounds, Plan } from "./plan.js";
 
-/** The results at a point; undefined outside the domain. `field` is named by errors. */
-export function evaluateExactly(plan: Plan, point: ArrayLike<bigint>, field: string): bigint[] | undefined {
-  if (plan.isEmpty || !plan.bounds.every(({ lower, upper }, i) => lower <= point[i]! && point[i]! <= upper)) {
+/** The field that an error about a point names: its first number. */
+function fieldOf(plan: Plan, point: number): string {
+  return plan.bounds.length > 0 ? `points[${point * plan.bounds.length}]` : "map";
+}
+
+/** The results at a point; undefined outside the domain. Errors are about point number `point`. */
+export function evaluateExactly(plan: Plan, numbers: ArrayLike<bigint>, point: number): bigint[] | undefined {
+  if (plan.isEmpty || !plan.bounds.every(({ lower, upper }, i) => lower <= numbers[i]! && numbers[i]! <= upper)) {
     return undefined;
   }
   const registers = [...plan.registers]; // undefined: what does not fit 128 bits, and what is computed from it
-  plan.bounds.forEach((_, i) => (registers[i] = point[i]));
+  plan.bounds.forEach((_, i) => (registers[i] = numbers[i]));
   for (const { kind, target, left, right } of plan.steps) {
     const [a, b] = [registers[left], registers[right]];
     const value = a === undefined || b === undefined ? undefined : EXACTLY[kind as Operation](a, b);
     registers[target] = value !== undefined && BigInt.asIntN(128, value) === value ? value : undefined;
   }
   const needed = [...plan.results, ...plan.constraints.map(({ register }) => register)];
-  if (plan.constraints.some(({ register, bounds: { lower, upper } }) => registers[register]! < lower || registers[register]! > upper)) {
+  if (plan.constraints.some(({ register, lower, upper }) => registers[register]! < lower || registers[register]! > upper)) {
     return undefined; // what is undefined is neither less nor more
   }
   if (needed.some((register) => registers[register] === undefined)) {
-    throw mistake("SIZE_OVERFLOW", field, "an expression takes a value of more than 128 bits");
+    throw mistake("SIZE_OVERFLOW", fieldOf(plan, point), "an expression takes a value of more than 128 bits");
   }
   return plan.results.map((register, i) => {
     const value = registers[register]!;
     if (BigInt.asIntN(64, value) !== value) {
-      throw mistake("SIZE_OVERFLOW", field, `result ${i} does not fit int64: ${value}`);
+      throw mistake("SIZE_OVERFLOW", fieldOf(plan, point), `result ${i} does not fit int64: ${value}`);
     }
     return value;
   });
@@ -51,54 +57,73 @@ const EXACTLY: Record<Operation, (a: bigint, b: bigint) => bigint> = {
   [Kind.MAXIMUM]: (a, b) => (a > b ? a : b),
 };
 
-/** Where points are read, and results written. Positions count numbers, not points. */
-export interface Access {
-  /** A number of a point. A number that is not a safe integer leads to `exactly`. */
-  read(position: number): number;
-  write(position: number, value: number): void;
-  /** Evaluates a point with bigints and writes its results; whether it is in the domain. */
-  exactly(point: number): boolean;
-}
-
-/** Evaluates points 0 to `count` - 1, and returns for each whether it is in the domain. */
-export function evaluateAll(plan: Plan, count: number, access: Access): boolean[] {
-  const { bounds, results } = plan;
+/** Evaluates points, which stand one after another, writes their results, and returns for each whether it is in the domain. */
+export function evaluateAll(
+  plan: Plan, points: BigInt64Array | ArrayLike<number>, results: BigInt64Array | Float64Array, count: number,
+): boolean[] {
+  const width = plan.bounds.length;
+  const pointHalves = points instanceof BigInt64Array && halvesOf(points);
+  const resultHalves = results instanceof BigInt64Array && halvesOf(results);
   const registers = Float64Array.from(plan.registers, (value) => Number(value ?? 0n));
   const hasUnsafe = !registers.every(Number.isSafeInteger);
   const inDomain = new Array<boolean>(count).fill(false);
   for (let point = 0; point < count && !plan.isEmpty; point++) {
     let isUnsafe = hasUnsafe;
-    for (let i = 0; i < bounds.length; i++) {
-      registers[i] = access.read(point * bounds.length + i);
+    for (let i = 0; i < width; i++) {
+      const position = point * width + i;
+      registers[i] = pointHalves ? readNumber(pointHalves, position) : points[position] as number;
       isUnsafe ||= !Number.isSafeInteger(registers[i]);
     }
     const isInside = isUnsafe ? undefined : evaluateSafely(plan, registers);
-    inDomain[point] = isInside ?? access.exactly(point);
-    for (let i = 0; isInside && i < results.length; i++) {
-      access.write(point * results.length + i, registers[results[i]!]!);
+    const first = point * plan.results.length;
+    for (let i = 0; isInside && i < plan.results.length; i++) {
+      const value = registers[plan.results[i]!]!;
+      if (resultHalves) {
+        writeNumber(resultHalves, first + i, value);
+      } else {
+        results[first + i] = value + 0; // not the negative zero
+      }
     }
+    inDomain[point] = isInside ?? evaluateHere(plan, points, results, point);
   }
   return inDomain;
 }
 
+/** Evaluates a point with bigints, and writes its results; whether it is in the domain. */
+function evaluateHere(
+  plan: Plan, points: ArrayLike<Integer>, results: BigInt64Array | Float64Array, point: number,
+): boolean {
+  const width = plan.bounds.length;
+  const positions = Array.from({ length: width }, (_, i) => point * width + i);
+  const values = evaluateExactly(plan, positions.map((at) => toInt64(points[at]!, `points[${at}]`)), point);
+  values?.forEach((value, i) => {
+    const isSafe = results instanceof BigInt64Array || Number.isSafeInteger(Number(value));
+    check(isSafe, "SIZE_OVERFLOW", fieldOf(plan, point), `result ${i} is not a safe integer: ${value}`);
+    results[point * plan.results.length + i] = results instanceof BigInt64Array ? value : Number(value);
+  });
+  return values !== undefined;
+}
+
 /** Whether the point in the first registers is in the domain; undefined if a value is not a safe integer. Fills the other registers. */
 function evaluateSafely({ bounds, steps, constraints }: Plan, registers: Float64Array): boolean | undefined {
-  for (let i = 0; i < bounds.length; i++) {
-    // Rounded bounds compare with safe integers as the bounds themselves do.
-    if (registers[i]! < bounds[i]!.least || registers[i]! > bounds[i]!.most) {
-      return false;
-    }
+  if (!contain(bounds, registers)) {
+    return false;
   }
   for (let i = 0; i < steps.length; i++) {
     const { kind, target, left, right } = steps[i]!;
     const value = safely(kind, registers[left]!, registers[right]!);
-    if (value > Number.MAX_SAFE_INTEGER || value < Number.MIN_SAFE_INTEGER) {
+    if (!(value <= Number.MAX_SAFE_INTEGER && value >= Number.MIN_SAFE_INTEGER)) {
       return undefined;
     }
     registers[target] = value;
   }
-  for (let i = 0; i < constraints.length; i++) {
-    const { register, bounds: { least, most } } = constraints[i]!;
+  return contain(constraints, registers);
+}
+
+/** Whether registers hold what they may. Rounded bounds compare with safe integers as the bounds themselves do. */
+function contain(all: readonly Bounds[], registers: Float64Array): boolean {
+  for (let i = 0; i < all.length; i++) {
+    const { register, least, most } = all[i]!;
     if (registers[register]! < least || registers[register]! > most) {
       return false;
     }
@@ -106,6 +131,7 @@ function evaluateSafely({ bounds, steps, constraints }: Plan, registers: Float64
   return true;
 }
 
+/** NaN: bigints are needed. */
 function safely(kind: Kind, a: number, b: number): number {
   switch (kind) {
     case Kind.ADD:
@@ -116,14 +142,9 @@ function safely(kind: Kind, a: number, b: number): number {
       return Math.floor(a / b);
     case Kind.CEIL_DIVIDE:
       return Math.ceil(a / b);
-    case Kind.MODULO: {
+    case Kind.MODULO:
       // The product is exact for dividends below 2^51 and divisors as small; `%` takes several times as long.
-      if (a <= 0x7ffffffffffff && a >= -0x7ffffffffffff && b <= 0x7ffffffffffff) {
-        return a - Math.floor(a / b) * b;
-      }
-      const rest = a % b;
-      return rest < 0 ? rest + b : rest;
-    }
+      return Math.abs(a) <= 0x7ffffffffffff && b <= 0x7ffffffffffff ? a - Math.floor(a / b) * b : NaN;
     case Kind.MINIMUM:
       return Math.min(a, b);
     default:

@@ -1,6 +1,7 @@
 /** What questions are about: shapes, modules and maps, each in the forms that it may have. */
 
-import { create } from "@bufbuild/protobuf";
+import { create, isMessage, type MessageInitShape, ScalarType } from "@bufbuild/protobuf";
+import type { GenMessage } from "@bufbuild/protobuf/codegenv2";
 
 import { mistake } from "./errors.js";
 import { EvaluableMap } from "./evaluable-map.js";
@@ -25,20 +26,13 @@ export type About<Request> = { module: ModuleLike } & Partial<Omit<Request, "mod
 
 /** @internal */
 export function shapeInput(shape: ShapeLike): ShapeInput {
-  if (typeof shape === "string") {
-    return create(ShapeInputSchema, { form: { case: "text", value: shape } });
-  }
-  if (shape instanceof Uint8Array) {
-    return create(ShapeInputSchema, { form: { case: "serialized", value: shape } });
-  }
-  switch (shape?.$typeName) {
-    case "xlashape.v1.ShapeInput":
-      return shape;
-    case "xlashape.v1.Shape":
-      return create(ShapeInputSchema, { form: { case: "shape", value: shape } });
-    default:
-      throw mistake("INVALID_ARGUMENT", "shape", `expected a shape as text, bytes or a message, found ${typeof shape}`);
-  }
+  return formOf(ShapeInputSchema, shape) ?? refuse("shape", shape, "text, bytes or a message");
+}
+
+/** @internal */
+export function mapInput(map: MapLike): MapInput {
+  const given = map instanceof EvaluableMap ? map.message : map;
+  return formOf(MapInputSchema, given) ?? refuse("map", map, "text or a message");
 }
 
 /** @internal */
@@ -52,20 +46,17 @@ export function moduleInput(module: ModuleLike): ModuleInput {
   throw mistake("INVALID_ARGUMENT", "module", "expected { module: … } with name, text or serialized");
 }
 
-/** @internal */
-export function mapInput(map: MapLike): MapInput {
-  if (typeof map === "string") {
-    return create(MapInputSchema, { form: { case: "text", value: map } });
+/** A message whose only fields are the forms of what is given: the field of its type. Undefined if there is none. */
+function formOf<Input extends ShapeInput | MapInput>(schema: GenMessage<Input>, given: unknown): Input | undefined {
+  if (isMessage(given, schema)) {
+    return given as Input;
   }
-  if (map instanceof EvaluableMap) {
-    return create(MapInputSchema, { form: { case: "map", value: map.message } });
-  }
-  switch (map?.$typeName) {
-    case "xlashape.v1.MapInput":
-      return map;
-    case "xlashape.v1.IndexingMap":
-      return create(MapInputSchema, { form: { case: "map", value: map } });
-    default:
-      throw mistake("INVALID_ARGUMENT", "map", `expected a map as text or a message, found ${typeof map}`);
-  }
+  const form = schema.fields.find((field) =>
+    field.scalar === ScalarType.STRING ? typeof given === "string"
+      : field.scalar === ScalarType.BYTES ? given instanceof Uint8Array : isMessage(given, field.message));
+  return form && create(schema, { form: { case: form.localName, value: given } } as MessageInitShape<typeof schema>);
+}
+
+function refuse(field: string, found: unknown, forms: string): never {
+  throw mistake("INVALID_ARGUMENT", field, `expected a ${field} as ${forms}, found ${typeof found}`);
 }

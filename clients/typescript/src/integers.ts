@@ -11,8 +11,6 @@ export type Integer = number | bigint;
 /** Integers that are given to this package: an array of numbers or bigints, a `BigInt64Array`, an `Int32Array`, a `Float64Array`, … */
 export type Integers = ArrayLike<Integer>;
 
-const MOST = 2n ** 63n - 1n;
-const LEAST = -(2n ** 63n);
 /** 2^32: the weight of the upper half of an integer. */
 const HALF = 4294967296;
 const IS_LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
@@ -26,7 +24,7 @@ export function toInt64(value: Integer, field: string): bigint {
     }
     return BigInt(value);
   }
-  if (typeof value !== "bigint" || value > MOST || value < LEAST) {
+  if (typeof value !== "bigint" || BigInt.asIntN(64, value) !== value) {
     throw mistake("INVALID_ARGUMENT", field, `expected an integer of 64 bits, found ${String(value)}`);
   }
   return value;
@@ -38,7 +36,7 @@ export function toInt64Array(values: Integers, field: string): BigInt64Array {
     return values;
   }
   const all = new BigInt64Array(values.length);
-  const halves = new Int32Array(all.buffer);
+  const halves = halvesOf(all);
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
     if (typeof value === "number" && Number.isSafeInteger(value)) {
@@ -50,10 +48,15 @@ export function toInt64Array(values: Integers, field: string): BigInt64Array {
   return all;
 }
 
+/** The memory of a BigInt64Array, for the next two functions. */
+export function halvesOf(values: BigInt64Array): Int32Array {
+  return new Int32Array(values.buffer, values.byteOffset, 2 * values.length);
+}
+
 /** Writes a safe integer into a BigInt64Array whose memory `halves` is, without making a bigint. */
 export function writeNumber(halves: Int32Array, position: number, value: number): void {
   halves[2 * position + LOW!] = value;
-  halves[2 * position + HIGH!] = Math.floor(value / HALF);
+  halves[2 * position + HIGH!] = Math.floor(value * (1 / HALF));
 }
 
 /** The number of a BigInt64Array whose memory `halves` is. It is exact if it is a safe integer, and otherwise it is not a safe integer. */
@@ -82,10 +85,9 @@ export function bytesOf(values: BigInt64Array): Uint8Array {
   return IS_LITTLE_ENDIAN ? bytes : swapped(bytes);
 }
 
-/** The integers of bytes on the wire. */
-export function integersOf(bytes: Uint8Array): BigInt64Array {
-  const own = IS_LITTLE_ENDIAN ? new Uint8Array(bytes) : swapped(bytes); // a copy, since memory of eight bytes begins at a multiple of eight
-  return new BigInt64Array(own.buffer, 0, own.length / 8);
+/** The integers of bytes on the wire, which begin at a multiple of eight. They may share the memory of `bytes`. */
+export function integersOf(bytes: Uint8Array<ArrayBuffer>): BigInt64Array {
+  return new BigInt64Array((IS_LITTLE_ENDIAN ? bytes : swapped(bytes)).buffer);
 }
 
 function swapped(bytes: Uint8Array): Uint8Array<ArrayBuffer> {

@@ -11,15 +11,15 @@ import {
   type ByteSizesRequest, HloService, type Instruction, type InstructionSize, type ListInstructionsRequest, type Module,
 } from "./gen/xlashape/v1/hlo_service_pb.js";
 import {
-  file_xlashape_v1_indexing_service, type IndexingMapsRequest, type IndexingMapsResponse, IndexingService, type InstructionMapsRequest,
-  type InstructionMapsResponse, type OperandReadsRequest, type OperandReadsResponse, type OperandTilesRequest, type OperandTilesResponse,
+  type IndexingMapsRequest, type IndexingMapsResponse, IndexingService, type InstructionMapsRequest, type InstructionMapsResponse, type OperandReadsRequest,
+  type OperandReadsResponse, type OperandTilesRequest, type OperandTilesResponse,
 } from "./gen/xlashape/v1/indexing_service_pb.js";
 import {
   type CopiesRequest, type CopiesResponse, type CostRequest, type CostResponse, DiffRequestSchema, type DiffResponse, type MapRequest, type MapResponse,
   type MemoryRequest, type MemoryResponse, ProfileRequestSchema, type ProfileResponse, type ReadsRequest, type ReadsResponse, ReportService, type SizeRequest,
   type SizeResponse, type TileRequest, type TileResponse, type VerifyRequest, type VerifyResponse, type WhyRequest, type WhyResponse,
 } from "./gen/xlashape/v1/report_service_pb.js";
-import { file_xlashape_v1_shape_service, type LinearOrder, type ShapeDescription, ShapeService, type ShapeSize } from "./gen/xlashape/v1/shape_service_pb.js";
+import { type LinearOrder, type ShapeDescription, ShapeService, type ShapeSize } from "./gen/xlashape/v1/shape_service_pb.js";
 import type { MapInput, MapOutput } from "./gen/xlashape/v1/types_pb.js";
 import {
   type DrawRequest, type DrawResponse, type GetTextRequest, type GetTextResponse, type GraphRequest, type GraphResponse, RecognizeRequestSchema,
@@ -29,9 +29,9 @@ import { type About, type MapLike, mapInput, moduleInput, type ShapeLike, shapeI
 import { type Integer, type Integers, toInt64, toInt64Array } from "./integers.js";
 import { packedQuestion } from "./packed.js";
 
-export const linearIndices = packedQuestion(file_xlashape_v1_shape_service, "LinearIndex", "LinearIndices");
-export const multiIndices = packedQuestion(file_xlashape_v1_shape_service, "MultiIndex", "MultiIndices");
-export const evaluateMap = packedQuestion(file_xlashape_v1_indexing_service, "EvaluateMap", "EvaluateMapBatch");
+export const linearIndices = packedQuestion(ShapeService, "linearIndex", "linearIndices");
+export const multiIndices = packedQuestion(ShapeService, "multiIndex", "multiIndices");
+export const evaluateMap = packedQuestion(IndexingService, "evaluateMap", "evaluateMapBatch");
 
 /** What a client asks the server: a method for each RPC. */
 export abstract class ClientMethods {

@@ -16,7 +16,7 @@ import { connect as connectTls } from "node:tls";
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport, Http2SessionManager } from "@connectrpc/connect-node";
 
 import type { Client } from "./client.js";
-import { type Connection, clientOf, type ConnectOptions, type Target, type TransportOptions } from "./options.js";
+import { type Connection, clientOf, type ConnectOptions, type TransportOptions } from "./options.js";
 
 export * from "./common.js";
 
@@ -33,8 +33,8 @@ export function connect(options: ConnectOptions): Client {
   return clientOf(options, "grpc", open);
 }
 
-function open(target: Target, options: TransportOptions): Connection {
-  return options.name === "grpc" ? openHttp2(target, options) : openHttp1(target, options);
+function open(options: TransportOptions): Connection {
+  return options.name === "grpc" ? openHttp2(options) : openHttp1(options);
 }
 
 /** The window of HTTP/2 for what has been sent and not been read. With its default of 64 KiB bulk answers wait for the way back. */
@@ -44,7 +44,7 @@ const WINDOW_BYTES = 4 << 20;
 const HANDSHAKE_MS = 20_000;
 const READY_MS = 5000;
 
-function openHttp2({ baseUrl, socket }: Target, { interceptors, settings, tls }: TransportOptions): Connection {
+function openHttp2({ baseUrl, socket, interceptors, settings, tls }: TransportOptions): Connection {
   const { protocol, hostname, port } = new URL(baseUrl);
   const host = hostname.replace(/^\[|\]$/g, "");
   const isPlain = protocol === "http:";
@@ -69,7 +69,7 @@ function openHttp2({ baseUrl, socket }: Target, { interceptors, settings, tls }:
   return { transport, isReady, close: () => sessionManager.abort() };
 }
 
-function openHttp1({ baseUrl, socket }: Target, { name, interceptors, settings, tls }: TransportOptions): Connection {
+function openHttp1({ baseUrl, socket, name, interceptors, settings, tls }: TransportOptions): Connection {
   const agent = new (baseUrl.startsWith("https:") ? HttpsAgent : HttpAgent)({ keepAlive: true });
   const nodeOptions: RequestOptions = { agent, ...certificates(tls), ...(socket === undefined ? {} : { socketPath: socket }) };
   const make = name === "connect" ? createConnectTransport : createGrpcWebTransport;

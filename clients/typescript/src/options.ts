@@ -4,7 +4,7 @@ import type { Interceptor } from "@connectrpc/connect";
 
 import { type Route, withPolicy } from "./calls.js";
 import { Client } from "./client.js";
-import { mistake } from "./errors.js";
+import { check } from "./errors.js";
 import { type Settings, settingsOf } from "./settings.js";
 
 /** The version of this package. */
@@ -46,8 +46,8 @@ export interface Target {
   socket?: string;
 }
 
-/** What transports are made with. */
-export interface TransportOptions {
+/** What a transport is made with. */
+export interface TransportOptions extends Target {
   name: TransportName;
   interceptors: Interceptor[];
   settings: Required<Settings>;
@@ -61,13 +61,12 @@ export interface Connection extends Route {
 
 /** Checks options, and makes a client with a connection to each server. */
 export function clientOf(
-  options: ConnectOptions, fallback: TransportName, open: (target: Target, options: TransportOptions) => Connection,
+  options: ConnectOptions, fallback: TransportName, open: (options: TransportOptions) => Connection,
 ): Client {
   const { transport = fallback, tls = false, token, interceptors = [] } = options;
   const settings = settingsOf(options);
-  if (!["grpc", "connect", "grpc-web"].includes(transport)) {
-    throw mistake("INVALID_ARGUMENT", "transport", `expected grpc, connect or grpc-web, found '${String(transport)}'`);
-  }
+  const isKnown = ["grpc", "connect", "grpc-web"].includes(transport);
+  check(isKnown, "INVALID_ARGUMENT", "transport", `expected grpc, connect or grpc-web, found '${String(transport)}'`);
   const tell: Interceptor = (next) => async (request) => {
     const given = typeof token === "function" ? await token() : token;
     if (given) {
@@ -76,37 +75,30 @@ export function clientOf(
     request.header.set("user-agent", `xlashape-typescript/${VERSION}`); // browsers keep their own
     return next(request);
   };
-  const made: TransportOptions = {
-    name: transport,
-    interceptors: [tell, ...interceptors],
-    settings,
-    tls: typeof tls === "object" ? tls : {},
-  };
-  const connections = targetsOf(options).map((target) => open(target, made));
+  const made = { name: transport, interceptors: [tell, ...interceptors], settings, tls: typeof tls === "object" ? tls : {} };
+  const connections = targetsOf(options).map((target) => open({ ...target, ...made }));
   return new Client(withPolicy(connections, settings), transport === "grpc", () => {
     connections.forEach((connection) => connection.close());
   });
 }
 
 function targetsOf({ address, baseUrl, tls }: ConnectOptions): Target[] {
-  if ((address === undefined) === (baseUrl === undefined)) {
-    throw mistake("INVALID_ARGUMENT", "address", "expected either address or baseUrl");
-  }
-  const field = address === undefined ? "baseUrl" : "address";
+  const isOne = (address === undefined) !== (baseUrl === undefined);
+  check(isOne, "INVALID_ARGUMENT", "address", "expected either address or baseUrl");
+  const [field, form, what] = address === undefined
+    ? ["baseUrl", /^https?:\/\//, "a URL"] as const
+    : ["address", /^(\[[0-9A-Fa-f:.]+\]|[^\s:/?#[\]@]+):\d{1,5}$/, "HOST:PORT or unix:PATH"] as const;
   const all = [address ?? baseUrl ?? []].flat();
-  if (all.length === 0) {
-    throw mistake("INVALID_ARGUMENT", field, "expected at least one server, found none");
-  }
+  check(all.length > 0, "INVALID_ARGUMENT", field, "expected at least one server, found none");
+  const scheme = tls ? "https" : "http";
   return all.map((one) => {
-    const unix = /^unix:(?:\/\/(?=\/))?(.+)$/.exec(one);
-    if (address !== undefined && unix) {
-      return { baseUrl: `${tls ? "https" : "http"}://localhost`, socket: unix[1]! };
+    const unix = address !== undefined && /^unix:(?:\/\/(?=\/))?(.+)$/.exec(one);
+    if (unix) {
+      return { baseUrl: `${scheme}://localhost`, socket: unix[1]! };
     }
-    const url = address === undefined ? one : `${tls ? "https" : "http"}://${one}`;
-    const isWhole = address === undefined ? /^https?:\/\//.test(one) : /^(\[[0-9A-Fa-f:.]+\]|[^\s:/?#[\]@]+):\d{1,5}$/.test(one);
-    if (!isWhole || !URL.canParse(url)) {
-      throw mistake("INVALID_ARGUMENT", field, `expected ${address === undefined ? "a URL" : "HOST:PORT or unix:PATH"}, found '${String(one)}'`);
-    }
+    const url = address === undefined ? one : `${scheme}://${one}`;
+    const isWhole = form.test(one) && URL.canParse(url);
+    check(isWhole, "INVALID_ARGUMENT", field, `expected ${what}, found '${String(one)}'`);
     return { baseUrl: url.replace(/\/+$/, "") };
   });
 }

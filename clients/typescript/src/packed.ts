@@ -3,7 +3,7 @@
  * bigint for each number.
  */
 
-import { clone, createFileRegistry, type DescFile, type DescMethod, type DescMethodBiDiStreaming, type DescMethodUnary, type Message } from "@bufbuild/protobuf";
+import { clone, createFileRegistry, type DescMethodBiDiStreaming, type DescMethodUnary, type DescService, type Message } from "@bufbuild/protobuf";
 import { FieldDescriptorProto_Label as Label, FieldDescriptorProto_Type as Type, FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 
 /** A question about many integers: one message, and a stream of them both ways. */
@@ -15,15 +15,15 @@ export interface PackedQuestion {
 /** A message whose numbers are bytes. */
 export type PackedMessage = Message & Record<string, unknown>;
 
-/** Makes a question of two RPCs of a file when it is first asked: a program that only asks small questions does not need it. */
-export function packedQuestion(file: DescFile, unary: string, stream: string): () => PackedQuestion {
+/** Makes a question of two RPCs of a service when it is first asked: a program that only asks small questions does not need it. */
+export function packedQuestion(service: DescService, unary: string, stream: string): () => PackedQuestion {
   let made: PackedQuestion | undefined;
-  return () => (made ??= packed(file, unary, stream));
+  return () => (made ??= packed(service, unary, stream));
 }
 
-function packed(file: DescFile, unary: string, stream: string): PackedQuestion {
+function packed({ file, method, typeName }: DescService, unary: string, stream: string): PackedQuestion {
   const proto = clone(FileDescriptorProtoSchema, file.proto);
-  const wanted = new Set([unary, stream].flatMap((name) => [`${name}Request`, `${name}Response`]));
+  const wanted = new Set([unary, stream].flatMap((name) => [method[name]!.input.name, method[name]!.output.name]));
   for (const message of proto.messageType.filter(({ name }) => wanted.has(name))) {
     for (const field of message.field.filter(({ type, label }) => type === Type.SFIXED64 && label === Label.REPEATED)) {
       field.type = Type.BYTES;
@@ -31,7 +31,6 @@ function packed(file: DescFile, unary: string, stream: string): PackedQuestion {
     }
   }
   const registry = createFileRegistry(proto, (name) => file.dependencies.find((dependency) => `${dependency.name}.proto` === name));
-  const methods: DescMethod[] = [...registry].flatMap((found) => (found.kind === "service" ? found.methods : []));
-  const named = (name: string) => methods.find((method) => method.name === name);
-  return { unary: named(unary) as DescMethodUnary, stream: named(stream) as DescMethodBiDiStreaming };
+  const made = registry.getService(typeName)!.method;
+  return { unary: made[unary] as DescMethodUnary, stream: made[stream] as DescMethodBiDiStreaming };
 }

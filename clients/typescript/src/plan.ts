@@ -1,6 +1,6 @@
 /** Maps as they are evaluated: checked, and as steps on registers. */
 
-import { mistake } from "./errors.js";
+import { check } from "./errors.js";
 import { Expression_Kind as Kind, type IndexingMap as Message, IndexingMap_State as State, type Interval } from "./gen/xlashape/v1/types_pb.js";
 
 /** A map as it is evaluated. The first registers are the numbers of a point: dimensions, ranges, runtime variables. */
@@ -9,27 +9,15 @@ export interface Plan {
   bounds: Bounds[];
   /** What registers hold from the beginning; undefined for a variable, and for what a step computes. */
   registers: (bigint | undefined)[];
-  steps: Step[];
-  constraints: { register: number; bounds: Bounds }[];
+  /** registers[target] = registers[left] kind registers[right]. */
+  steps: { kind: Kind; target: number; left: number; right: number }[];
+  constraints: Bounds[];
   /** The register of each result. */
   results: number[];
 }
 
-/** The integers from `lower` to `upper`, both included, and as the nearest numbers. */
-export interface Bounds {
-  lower: bigint;
-  upper: bigint;
-  least: number;
-  most: number;
-}
-
-/** registers[target] = registers[left] kind registers[right]. */
-export interface Step {
-  kind: Kind;
-  target: number;
-  left: number;
-  right: number;
-}
+/** What a register may hold: the integers from `lower` to `upper`, both included, which are also the nearest numbers. */
+export type Bounds = ReturnType<typeof boundsOf>;
 
 const VARIABLES = [Kind.DIMENSION, Kind.RANGE, Kind.RUNTIME];
 
@@ -38,33 +26,28 @@ const DIVISIONS = [Kind.FLOOR_DIVIDE, Kind.CEIL_DIVIDE, Kind.MODULO];
 
 /** Checks a map; the constructor of EvaluableMap says what for. */
 export function planOf({ state, dimensions, ranges, runtime, expressions, results, constraints }: Message): Plan {
-  if (state === State.UNDEFINED || !(state in State)) {
-    throw mistake("INVALID_MAP", "state", `a map in state ${State[state] ?? state} cannot be evaluated`);
-  }
+  const isKnown = state !== State.UNDEFINED && state in State;
+  check(isKnown, "INVALID_MAP", "state", `a map in state ${State[state] ?? state} cannot be evaluated`);
   const groups = [dimensions, ranges, runtime];
   const plan: Plan = {
-    isEmpty: state === State.KNOWN_EMPTY, bounds: groups.flat().map(({ bounds }) => boundsOf(bounds)),
+    isEmpty: state === State.KNOWN_EMPTY, bounds: groups.flat().map(({ bounds }, register) => boundsOf(register, bounds)),
     registers: groups.flat().map(() => undefined), steps: [], constraints: [], results: [],
   };
   const found: number[] = []; // the register of each expression
   for (const [i, { kind, value, operands }] of expressions.entries()) {
-    const check = (holds: boolean, what: string) => {
-      if (!holds) {
-        throw mistake("INVALID_MAP", `expressions[${i}]`, what);
-      }
-    };
+    const has = (holds: boolean, wrong: string) => check(holds, "INVALID_MAP", `expressions[${i}]`, wrong);
     const group = VARIABLES.indexOf(kind);
     const divides = DIVISIONS.includes(kind);
     if (kind === Kind.CONSTANT) {
       found.push(plan.registers.push(value) - 1);
     } else if (group >= 0) {
-      check(value >= 0n && value < groups[group]!.length, "is a variable that the map does not have");
+      has(value >= 0n && value < groups[group]!.length, "is a variable that the map does not have");
       found.push(groups.slice(0, group).flat().length + Number(value));
     } else {
-      check(kind in Kind && kind !== Kind.UNSPECIFIED, "is of an unknown kind");
-      check(divides ? operands.length === 2 : operands.length >= 2, "has too few operands, or too many");
-      check(operands.every((operand) => operand < i), "uses itself or a later expression");
-      check(!divides || (plan.registers[found[operands[1]!]!] ?? 0n) > 0n, "divides by what is not a positive constant");
+      has(kind in Kind && kind !== Kind.UNSPECIFIED, "is of an unknown kind");
+      has(divides ? operands.length === 2 : operands.length >= 2, "has too few operands, or too many");
+      has(operands.every((operand) => operand < i), "uses itself or a later expression");
+      has(!divides || (plan.registers[found[operands[1]!]!] ?? 0n) > 0n, "divides by what is not a positive constant");
       found.push(operands.map((operand) => found[operand]!).reduce((left, right) => {
         const target = plan.registers.push(undefined) - 1;
         plan.steps.push({ kind, target, left, right });
@@ -73,18 +56,16 @@ export function planOf({ state, dimensions, ranges, runtime, expressions, result
     }
   }
   const registerOf = (field: string, expression: number) => {
-    if (expression >= found.length) {
-      throw mistake("INVALID_MAP", field, `there is no expression ${expression}`);
-    }
+    check(expression < found.length, "INVALID_MAP", field, `there is no expression ${expression}`);
     return found[expression]!;
   };
   plan.results = results.map((expression, i) => registerOf(`results[${i}]`, expression));
   plan.constraints = constraints.map(({ expression, bounds }, i) =>
-    ({ register: registerOf(`constraints[${i}]`, expression), bounds: boundsOf(bounds) }));
+    boundsOf(registerOf(`constraints[${i}]`, expression), bounds));
   return plan;
 }
 
-function boundsOf(interval: Interval | undefined): Bounds {
+function boundsOf(register: number, interval: Interval | undefined) {
   const { lower = 0n, upper = 0n } = interval ?? {};
-  return { lower, upper, least: Number(lower), most: Number(upper) };
+  return { register, lower, upper, least: Number(lower), most: Number(upper) };
 }
