@@ -9,8 +9,9 @@ import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/conn
 import { ConnectError } from "@connectrpc/connect";
 
 import type { Client } from "./client.js";
-import { Code, mistake } from "./errors.js";
-import { type Connection, clientOf, type ConnectOptions, type TransportOptions } from "./options.js";
+import { check, Code } from "./errors.js";
+import type { Route } from "./calls.js";
+import { clientOf, type ConnectOptions, type TransportOptions } from "./options.js";
 
 export * from "./common.js";
 
@@ -20,11 +21,10 @@ export function connect(options: ConnectOptions = {}): Client {
   return clientOf(isOfPage ? { ...options, baseUrl: globalThis.location.origin } : options, "connect", open);
 }
 
-function open({ baseUrl, socket, name, interceptors, tls }: TransportOptions): Connection {
-  if (name === "grpc" || socket !== undefined || Object.keys(tls).length > 0) {
-    const [field, what] = name === "grpc" ? ["transport", "gRPC"] : socket !== undefined ? ["address", "unix sockets"] : ["tls", "own certificates"];
-    throw mistake("INVALID_ARGUMENT", field, `browsers do not have ${what}`);
-  }
+function open({ baseUrl, socket, name, interceptors, tls }: TransportOptions): Route {
+  check(name !== "grpc", "INVALID_ARGUMENT", "transport", "browsers do not have gRPC");
+  check(socket === undefined, "INVALID_ARGUMENT", "address", "browsers do not have unix sockets");
+  check(Object.keys(tls).length === 0, "INVALID_ARGUMENT", "tls", "browsers do not have own certificates");
   const aborted = new AbortController();
   const make = name === "connect" ? createConnectTransport : createGrpcWebTransport;
   const transport = make({ baseUrl, useBinaryFormat: true, interceptors: [...interceptors], fetch: (input, init) => reach(input, init, aborted.signal) });

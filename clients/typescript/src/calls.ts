@@ -27,6 +27,8 @@ export interface Route {
   transport: Transport;
   /** Whether the server speaks, after it was tried to connect. Absent where that cannot be known. Does not reject. */
   isReady?(): Promise<boolean>;
+  /** Closes the connection. */
+  close(): void;
 }
 
 /** The servers, of which each call gets the next one that is not known to be dead. */

@@ -5,7 +5,7 @@ import type { Transport } from "@connectrpc/connect";
 
 import { present } from "./answers.js";
 import { type CallOptions, pause } from "./calls.js";
-import { Code, errorOf, mistake, XlashapeError } from "./errors.js";
+import { check, Code, errorOf, XlashapeError } from "./errors.js";
 import type { Module, UploadModuleRequestSchema } from "./gen/xlashape/v1/hlo_service_pb.js";
 import { ClientMethods } from "./methods.js";
 
@@ -203,9 +203,8 @@ async function joined(chunks: AsyncIterable<Uint8Array>, maxBytes = Infinity): P
   let bytes = 0;
   for await (const chunk of chunks) {
     bytes += chunk.length;
-    if (bytes > maxBytes) {
-      throw mistake("LIMIT_EXCEEDED", "data", `expected at most ${maxBytes} bytes in one message, found more`, Code.ResourceExhausted);
-    }
+    const most = `expected at most ${maxBytes} bytes in one message, found more`;
+    check(bytes <= maxBytes, "LIMIT_EXCEEDED", "data", most, Code.ResourceExhausted);
     all.push(chunk);
   }
   return new Uint8Array(await new Blob(all as BlobPart[]).arrayBuffer());

@@ -73,9 +73,9 @@ export function mistake(reason: string, field: string, rawMessage: string, code 
 }
 
 /** Throws such an error unless `holds`. */
-export function check(holds: boolean, reason: string, field: string, rawMessage: string): asserts holds {
+export function check(holds: boolean, reason: string, field: string, rawMessage: string, code?: Code): asserts holds {
   if (!holds) {
-    throw mistake(reason, field, rawMessage);
+    throw mistake(reason, field, rawMessage, code);
   }
 }
 

@@ -4,7 +4,7 @@ import { present } from "./answers.js";
 import { mistake } from "./errors.js";
 import { evaluateAll, evaluateExactly } from "./evaluation.js";
 import type { IndexingMap, MapOutput } from "./gen/xlashape/v1/types_pb.js";
-import { type Integers, toInt64, toInt64Array } from "./integers.js";
+import { type Integers, toInt64Array } from "./integers.js";
 import { type Plan, planOf } from "./plan.js";
 
 /** The results at many points. */
@@ -56,7 +56,7 @@ export class EvaluableMap {
    */
   evaluate(point: Integers): bigint[] | undefined {
     this.checkLength(point, 1);
-    return evaluateExactly(this.plan, Array.from(point, (value, i) => toInt64(value, `points[${i}]`)), 0);
+    return evaluateExactly(this.plan, point, 0);
   }
 
   /**

@@ -17,12 +17,14 @@ function fieldOf(plan: Plan, point: number): string {
 }
 
 /** The results at a point; undefined outside the domain. Errors are about point number `point`. */
-export function evaluateExactly(plan: Plan, numbers: ArrayLike<bigint>, point: number): bigint[] | undefined {
+export function evaluateExactly(plan: Plan, points: ArrayLike<Integer>, point: number): bigint[] | undefined {
+  const first = point * plan.bounds.length;
+  const numbers = plan.bounds.map((_, i) => toInt64(points[first + i]!, `points[${first + i}]`));
   if (plan.isEmpty || !plan.bounds.every(({ lower, upper }, i) => lower <= numbers[i]! && numbers[i]! <= upper)) {
     return undefined;
   }
-  const registers = [...plan.registers]; // undefined: what does not fit 128 bits, and what is computed from it
-  plan.bounds.forEach((_, i) => (registers[i] = numbers[i]));
+  // Undefined: what does not fit 128 bits, and what is computed from it.
+  const registers = [...numbers, ...plan.registers.slice(numbers.length)];
   for (const { kind, target, left, right } of plan.steps) {
     const [a, b] = [registers[left], registers[right]];
     const value = a === undefined || b === undefined ? undefined : EXACTLY[kind as Operation](a, b);
@@ -32,9 +34,8 @@ export function evaluateExactly(plan: Plan, numbers: ArrayLike<bigint>, point: n
   if (plan.constraints.some(({ register, lower, upper }) => registers[register]! < lower || registers[register]! > upper)) {
     return undefined; // what is undefined is neither less nor more
   }
-  if (needed.some((register) => registers[register] === undefined)) {
-    throw mistake("SIZE_OVERFLOW", fieldOf(plan, point), "an expression takes a value of more than 128 bits");
-  }
+  const fits = needed.every((register) => registers[register] !== undefined);
+  check(fits, "SIZE_OVERFLOW", fieldOf(plan, point), "an expression takes a value of more than 128 bits");
   return plan.results.map((register, i) => {
     const value = registers[register]!;
     if (BigInt.asIntN(64, value) !== value) {
@@ -93,9 +94,7 @@ export function evaluateAll(
 function evaluateHere(
   plan: Plan, points: ArrayLike<Integer>, results: BigInt64Array | Float64Array, point: number,
 ): boolean {
-  const width = plan.bounds.length;
-  const positions = Array.from({ length: width }, (_, i) => point * width + i);
-  const values = evaluateExactly(plan, positions.map((at) => toInt64(points[at]!, `points[${at}]`)), point);
+  const values = evaluateExactly(plan, points, point);
   values?.forEach((value, i) => {
     const isSafe = results instanceof BigInt64Array || Number.isSafeInteger(Number(value));
     check(isSafe, "SIZE_OVERFLOW", fieldOf(plan, point), `result ${i} is not a safe integer: ${value}`);

@@ -2,7 +2,7 @@
 
 import { type JsonValue, type Message, toJson as messageToJson } from "@bufbuild/protobuf";
 
-import { mistake } from "./errors.js";
+import { check } from "./errors.js";
 import { registry } from "./registry.js";
 
 /**
@@ -15,8 +15,7 @@ import { registry } from "./registry.js";
  */
 export function toJson(message: Message): JsonValue {
   const schema = registry.getMessage(message.$typeName);
-  if (!schema) {
-    throw mistake("INVALID_ARGUMENT", "message", `expected a message of xlashape.v1, found ${message.$typeName}`);
-  }
+  const expected = `expected a message of xlashape.v1, found ${message.$typeName}`;
+  check(schema !== undefined, "INVALID_ARGUMENT", "message", expected);
   return messageToJson(schema, message, { registry });
 }

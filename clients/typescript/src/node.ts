@@ -16,7 +16,8 @@ import { connect as connectTls } from "node:tls";
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport, Http2SessionManager } from "@connectrpc/connect-node";
 
 import type { Client } from "./client.js";
-import { type Connection, clientOf, type ConnectOptions, type TransportOptions } from "./options.js";
+import type { Route } from "./calls.js";
+import { clientOf, type ConnectOptions, type TransportOptions } from "./options.js";
 
 export * from "./common.js";
 
@@ -33,7 +34,7 @@ export function connect(options: ConnectOptions): Client {
   return clientOf(options, "grpc", open);
 }
 
-function open(options: TransportOptions): Connection {
+function open(options: TransportOptions): Route {
   return options.name === "grpc" ? openHttp2(options) : openHttp1(options);
 }
 
@@ -44,7 +45,7 @@ const WINDOW_BYTES = 4 << 20;
 const HANDSHAKE_MS = 20_000;
 const READY_MS = 5000;
 
-function openHttp2({ baseUrl, socket, interceptors, settings, tls }: TransportOptions): Connection {
+function openHttp2({ baseUrl, socket, interceptors, settings, tls }: TransportOptions): Route {
   const { protocol, hostname, port } = new URL(baseUrl);
   const host = hostname.replace(/^\[|\]$/g, "");
   const isPlain = protocol === "http:";
@@ -69,7 +70,7 @@ function openHttp2({ baseUrl, socket, interceptors, settings, tls }: TransportOp
   return { transport, isReady, close: () => sessionManager.abort() };
 }
 
-function openHttp1({ baseUrl, socket, name, interceptors, settings, tls }: TransportOptions): Connection {
+function openHttp1({ baseUrl, socket, name, interceptors, settings, tls }: TransportOptions): Route {
   const agent = new (baseUrl.startsWith("https:") ? HttpsAgent : HttpAgent)({ keepAlive: true });
   const nodeOptions: RequestOptions = { agent, ...certificates(tls), ...(socket === undefined ? {} : { socketPath: socket }) };
   const make = name === "connect" ? createConnectTransport : createGrpcWebTransport;

@@ -54,14 +54,9 @@ export interface TransportOptions extends Target {
   tls: TlsOptions;
 }
 
-/** A transport to one server, and how its connection is closed. */
-export interface Connection extends Route {
-  close(): void;
-}
-
 /** Checks options, and makes a client with a connection to each server. */
 export function clientOf(
-  options: ConnectOptions, fallback: TransportName, open: (options: TransportOptions) => Connection,
+  options: ConnectOptions, fallback: TransportName, open: (options: TransportOptions) => Route,
 ): Client {
   const { transport = fallback, tls = false, token, interceptors = [] } = options;
   const settings = settingsOf(options);
@@ -76,10 +71,8 @@ export function clientOf(
     return next(request);
   };
   const made = { name: transport, interceptors: [tell, ...interceptors], settings, tls: typeof tls === "object" ? tls : {} };
-  const connections = targetsOf(options).map((target) => open({ ...target, ...made }));
-  return new Client(withPolicy(connections, settings), transport === "grpc", () => {
-    connections.forEach((connection) => connection.close());
-  });
+  const routes = targetsOf(options).map((target) => open({ ...target, ...made }));
+  return new Client(withPolicy(routes, settings), transport === "grpc", () => routes.forEach((route) => route.close()));
 }
 
 function targetsOf({ address, baseUrl, tls }: ConnectOptions): Target[] {
