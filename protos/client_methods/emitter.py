@@ -7,6 +7,8 @@ import textwrap
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
 from client_methods.model import Batch, Bulk, Method, Pages, Parameters, Rpc, Stream, Unary
 
 GENERATOR = "protos/client_methods"
@@ -42,8 +44,9 @@ class Emitter(ABC):
     after_stream: ClassVar[str]
     """The sentence after the comment of a method that returns the answers of a stream."""
 
-    def __init__(self, methods: list[Method], retried: list[Rpc]) -> None:
+    def __init__(self, methods: list[Method], retried: list[Rpc], files: list[FileDescriptorProto]) -> None:
         self.methods = methods
+        self.schema_files = files
         self.retried = retried
         """The RPCs that are sent again while the server is unavailable."""
         self._named = {method.rpc.name: method.name for method in methods}

@@ -32,7 +32,7 @@ def texts(files: Iterable[FileDescriptorProto], chosen: Iterable[str] = LANGUAGE
     """
     files = list(files)
     methods, retried = methods_of(files), retried_of(files)
-    emitters = [LANGUAGES[language](methods, retried) for language in chosen]
+    emitters = [LANGUAGES[language](methods, retried, files) for language in chosen]
     methods_of_clients = {f"{one.folder}/{path}": text for one in emitters for path, text in one.files().items()}
     folders = tuple(f"clients/{language}/" for language in chosen)
     others = reasons.texts() | options.texts()

@@ -6,7 +6,7 @@ import { FieldDescriptorProto_Label as Label, FieldDescriptorProto_Type as Type,
 
 import type { Client } from "../src/client.js";
 import { bytesOf, integersOf } from "../src/integers.js";
-import { evaluateMap, linearIndices, multiIndices } from "../src/methods.js";
+import { evaluateMap, linearIndices, multiIndices } from "../src/packed.js";
 import { connect, EvaluableMap, XlashapeError } from "../src/node.js";
 import * as schema from "../src/schema.js";
 import {
@@ -165,19 +165,19 @@ async function bulk({ rpc, request, numbers }: Bulk, response: Response): Promis
     case "ShapeService/LinearIndices": {
       const { shape, order } = fromBinary(schema.LinearIndicesRequestSchema, request);
       const positions = await client!.linearIndices(shape!, integers, { order });
-      response.answers.push(toBinary(linearIndices().unary.output, packed("LinearIndexResponse", { positions: bytesOf(positions) })));
+      response.answers.push(toBinary(linearIndices.unary.output, packed("LinearIndexResponse", { positions: bytesOf(positions) })));
       return;
     }
     case "ShapeService/MultiIndices": {
       const { shape, order } = fromBinary(schema.MultiIndicesRequestSchema, request);
       const { indices, isElement } = await client!.multiIndices(shape!, integers, { order });
-      response.answers.push(toBinary(multiIndices().unary.output, packed("MultiIndexResponse", { indices: bytesOf(indices), isElement })));
+      response.answers.push(toBinary(multiIndices.unary.output, packed("MultiIndexResponse", { indices: bytesOf(indices), isElement })));
       return;
     }
     default: {
       const { map } = fromBinary(schema.EvaluateMapBatchRequestSchema, request);
       const { results, inDomain } = await client!.evaluateMap(map!, integers);
-      response.answers.push(toBinary(evaluateMap().unary.output, packed("EvaluateMapResponse", { results: bytesOf(results), inDomain })));
+      response.answers.push(toBinary(evaluateMap.unary.output, packed("EvaluateMapResponse", { results: bytesOf(results), inDomain })));
     }
   }
 }

@@ -1,11 +1,11 @@
 /** Questions about any number of integers: in one message if they are few, in parts otherwise. */
 
+import type { DescMethodBiDiStreaming, DescMethodUnary, Message } from "@bufbuild/protobuf";
 import type { Transport } from "@connectrpc/connect";
 
 import type { CallOptions } from "./calls.js";
 import { Code, errorOf, XlashapeError } from "./errors.js";
 import { bytesOf, integersOf } from "./integers.js";
-import type { PackedMessage, PackedQuestion } from "./packed.js";
 
 /** The integers in one message: 2 MiB, half of what gRPC receives by default. */
 const MESSAGE_INTEGERS = 1 << 18;
@@ -13,6 +13,15 @@ const MESSAGE_INTEGERS = 1 << 18;
 const SMALL_MESSAGE_INTEGERS = 1 << 14;
 /** How many parts are on their way at once over a transport that has no streams of requests. */
 const AT_ONCE = 4;
+
+/** A question about many integers: one message, and a stream of them both ways. */
+export interface PackedQuestion {
+  unary: DescMethodUnary;
+  stream: DescMethodBiDiStreaming;
+}
+
+/** A message whose integers are bytes. */
+type PackedMessage = Message & Record<string, unknown>;
 
 /** Many integers, and how they are asked about. */
 export interface BulkQuestion {
@@ -27,10 +36,7 @@ export interface BulkQuestion {
 }
 
 /** How many integers belong together. */
-export interface Widths {
-  question: number;
-  answer: number;
-}
+export type Widths = Record<"question" | "answer", number>;
 
 /** The indices of the elements at many positions. */
 export interface BulkIndices {

@@ -92,8 +92,7 @@ export class Client extends ClientMethods {
     if (known) {
       return { module: known, sent: false };
     }
-    const isInParts = this.hasRequestStreams && data.length > PART_BYTES;
-    const { module } = isInParts
+    const { module } = this.hasRequestStreams && data.length > PART_BYTES
       ? await this.modules.uploadModule(messages(parts([data]), { sha256, sizeBytes: BigInt(data.length) }), options)
       : await this.modules.putModule({ data, sha256 }, options);
     return { module: present(module), sent: true };

@@ -30,10 +30,10 @@ export function evaluateExactly(plan: Plan, points: ArrayLike<Integer>, point: n
     const value = a === undefined || b === undefined ? undefined : EXACTLY[kind as Operation](a, b);
     registers[target] = value !== undefined && BigInt.asIntN(128, value) === value ? value : undefined;
   }
-  const needed = [...plan.results, ...plan.constraints.map(({ register }) => register)];
   if (plan.constraints.some(({ register, lower, upper }) => registers[register]! < lower || registers[register]! > upper)) {
     return undefined; // what is undefined is neither less nor more
   }
+  const needed = [...plan.results, ...plan.constraints.map(({ register }) => register)];
   const fits = needed.every((register) => registers[register] !== undefined);
   check(fits, "SIZE_OVERFLOW", fieldOf(plan, point), "an expression takes a value of more than 128 bits");
   return plan.results.map((register, i) => {

@@ -27,11 +27,7 @@ import {
 } from "./gen/xlashape/v1/view_service_pb.js";
 import { type About, type MapLike, mapInput, moduleInput, type ShapeLike, shapeInput } from "./inputs.js";
 import { type Integer, type Integers, toInt64, toInt64Array } from "./integers.js";
-import { packedQuestion } from "./packed.js";
-
-export const linearIndices = packedQuestion(ShapeService, "linearIndex", "linearIndices");
-export const multiIndices = packedQuestion(ShapeService, "multiIndex", "multiIndices");
-export const evaluateMap = packedQuestion(IndexingService, "evaluateMap", "evaluateMapBatch");
+import { evaluateMap, linearIndices, multiIndices } from "./packed.js";
 
 /** What a client asks the server: a method for each RPC. */
 export abstract class ClientMethods {
@@ -104,7 +100,7 @@ export abstract class ClientMethods {
    */
   async linearIndices(shape: ShapeLike, indices: Integers, options?: CallOptions & { order?: LinearOrder }): Promise<BigInt64Array> {
     const bulk: BulkQuestion = {
-      question: linearIndices(),
+      question: linearIndices,
       first: { shape: shapeInput(shape), ...given(options, "order") },
       fields: { request: "indices", answer: "positions" },
       integers: toInt64Array(indices, "indices"),
@@ -127,7 +123,7 @@ export abstract class ClientMethods {
    */
   async multiIndices(shape: ShapeLike, positions: Integers, options?: CallOptions & { order?: LinearOrder }): Promise<BulkIndices> {
     const bulk: BulkQuestion = {
-      question: multiIndices(),
+      question: multiIndices,
       first: { shape: shapeInput(shape), ...given(options, "order") },
       fields: { request: "positions", answer: "indices", flags: "isElement" },
       integers: toInt64Array(positions, "positions"),
@@ -216,7 +212,7 @@ export abstract class ClientMethods {
   async evaluateMap(map: MapLike, points: Integers, options?: CallOptions): Promise<Evaluated<BigInt64Array>> {
     const input = mapInput(map);
     const bulk: BulkQuestion = {
-      question: evaluateMap(),
+      question: evaluateMap,
       first: { map: input },
       fields: { request: "points", answer: "results", flags: "inDomain" },
       integers: toInt64Array(points, "points"),

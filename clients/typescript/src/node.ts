@@ -11,7 +11,7 @@ import { Agent as HttpAgent, type RequestOptions } from "node:http";
 import type { ClientSessionOptions } from "node:http2";
 import { Agent as HttpsAgent } from "node:https";
 import { connect as connectSocket, isIP, type Socket } from "node:net";
-import { connect as connectTls } from "node:tls";
+import { connect as connectTls, type SecureContextOptions } from "node:tls";
 
 import { createConnectTransport, createGrpcTransport, createGrpcWebTransport, Http2SessionManager } from "@connectrpc/connect-node";
 
@@ -52,7 +52,7 @@ function openHttp2({ baseUrl, socket, interceptors, settings, tls }: TransportOp
   const place = socket === undefined ? { host, port: Number(port || (isPlain ? 80 : 443)) } : { path: socket };
   let last: Socket | undefined;
   const createConnection = () => {
-    const made = isPlain ? connectSocket(place) : connectTls({ ...place, ...(isIP(host) ? {} : { servername: host }), ALPNProtocols: ["h2"], ...certificates(tls) });
+    const made = isPlain ? connectSocket(place) : connectTls({ ...place, ...(isIP(host) ? {} : { servername: host }), ALPNProtocols: ["h2"], ...(tls as SecureContextOptions) });
     setTimeout(() => made.bytesRead === 0 && made.destroy(new Error("the server says nothing")), HANDSHAKE_MS).unref();
     return (last = made);
   };
@@ -72,14 +72,10 @@ function openHttp2({ baseUrl, socket, interceptors, settings, tls }: TransportOp
 
 function openHttp1({ baseUrl, socket, name, interceptors, settings, tls }: TransportOptions): Route {
   const agent = new (baseUrl.startsWith("https:") ? HttpsAgent : HttpAgent)({ keepAlive: true });
-  const nodeOptions: RequestOptions = { agent, ...certificates(tls), ...(socket === undefined ? {} : { socketPath: socket }) };
+  const nodeOptions: RequestOptions = { agent, ...(tls as SecureContextOptions), ...(socket === undefined ? {} : { socketPath: socket }) };
   const make = name === "connect" ? createConnectTransport : createGrpcWebTransport;
   const transport = make({
     httpVersion: "1.1", baseUrl, interceptors, readMaxBytes: settings.maxAnswerBytes, nodeOptions,
   });
   return { transport, close: () => agent.destroy() };
-}
-
-function certificates(tls: TransportOptions["tls"]): Record<string, Buffer> {
-  return Object.fromEntries(Object.entries(tls).flatMap(([name, pem]) => (pem === undefined ? [] : [[name, Buffer.from(pem as string)]])));
 }

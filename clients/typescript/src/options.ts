@@ -76,8 +76,8 @@ export function clientOf(
 }
 
 function targetsOf({ address, baseUrl, tls }: ConnectOptions): Target[] {
-  const isOne = (address === undefined) !== (baseUrl === undefined);
-  check(isOne, "INVALID_ARGUMENT", "address", "expected either address or baseUrl");
+  const message = "expected either address or baseUrl";
+  check((address === undefined) !== (baseUrl === undefined), "INVALID_ARGUMENT", "address", message);
   const [field, form, what] = address === undefined
     ? ["baseUrl", /^https?:\/\//, "a URL"] as const
     : ["address", /^(\[[0-9A-Fa-f:.]+\]|[^\s:/?#[\]@]+):\d{1,5}$/, "HOST:PORT or unix:PATH"] as const;
