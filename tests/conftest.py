@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,13 @@ import pytest
 from xlashape.errors import UnavailableError
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# No test fails because it takes long: on a busy machine any may.
+with suppress(ModuleNotFoundError):
+    from hypothesis import settings
+
+    settings.register_profile("without a deadline", deadline=None)
+    settings.load_profile("without a deadline")
 
 
 def pytest_configure(config: pytest.Config) -> None:

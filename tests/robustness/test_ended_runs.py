@@ -13,6 +13,10 @@ from pathlib import Path
 import pytest
 from server_processes import children, wait_until
 
+from xlashape.extras import require
+
+require("server", "the harness")
+
 RUN = Path(__file__).resolve().with_name("run.py")
 STARTER = """
 import sys, time

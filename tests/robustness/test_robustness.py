@@ -15,6 +15,10 @@ from typing import Any
 
 import pytest
 
+from xlashape.extras import require
+
+require("server", "the harness")
+
 FOLDER = Path(__file__).resolve().parent
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the harness reads /proc, which only Linux has")

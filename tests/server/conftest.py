@@ -1,23 +1,31 @@
-"""Fixtures: one server for all tests, on a free loopback port, clients of it, and example modules."""
+"""Fixtures: one server for all tests, on a free loopback port, clients of it, and example modules.
+
+Fixtures import what needs gRPC, so that without it tests are skipped, and not the run.
+"""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import grpc
 import pytest
-from awaited_client import AwaitedClient
 
 from xlashape.proto import message_class, service, v1, xla
-from xlashape_client import Client
-from xlashape_server import Config, Server
+
+if TYPE_CHECKING:
+    import grpc
+    from awaited_client import AwaitedClient
+
+    from xlashape_client import Client
+    from xlashape_server import Server
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
+    from xlashape_server import Config, Server
+
     with Server(Config(address="127.0.0.1:0", workers=2, grace_seconds=5)) as running:
         yield running
 
@@ -36,6 +44,8 @@ def tls_pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 @pytest.fixture(scope="session")
 def client(server: Server) -> Iterator[Client]:
+    from xlashape_client import Client
+
     with Client(server.address, timeout=30) as connected:
         yield connected
 
@@ -43,12 +53,16 @@ def client(server: Server) -> Iterator[Client]:
 @pytest.fixture(scope="session")
 def awaited_client(server: Server) -> Iterator[AwaitedClient]:
     """The client for asyncio, driven like `client`."""
+    from awaited_client import AwaitedClient
+
     with AwaitedClient(server.address, timeout=30) as connected:
         yield connected
 
 
 @pytest.fixture(scope="session")
 def channel(server: Server) -> Iterator[grpc.Channel]:
+    import grpc
+
     with grpc.insecure_channel(server.address) as connected:
         yield connected
 

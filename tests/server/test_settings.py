@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xlashape.errors import InvalidArgumentError
+from xlashape.extras import require
 from xlashape_server import Config
 from xlashape_server.settings import FIELDS, of_environment, of_file, printed, read_value, similar_variables
 
@@ -151,6 +152,7 @@ def test_help_lists_every_setting() -> None:
 
 
 def test_a_server_starts_with_settings_from_a_file(tmp_path: Path) -> None:
+    require("server", "a server")
     path = tmp_path / "xlashape.toml"
     path.write_text(f'address = "unix:{tmp_path}/s"\nstore_directory = "{tmp_path}/store"\n')
     process = subprocess.Popen(
