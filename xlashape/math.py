@@ -69,13 +69,24 @@ def factor_text(factor: float) -> str:
     return f"{factor:.{digits}g} times"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things, as text.
+
+    >>> counted(1, "change"), counted(2300, "row"), counted(2, "copy")
+    ('1 change', '2,300 rows', '2 copies')
+    """
+    if number != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun}"
+
+
 def byte_text(size: int) -> str:
     """A number of bytes as text: exact, and from 1 KiB on also rounded to a larger unit.
 
     >>> byte_text(96), byte_text(1), byte_text(3 << 20), byte_text(5 << 50)
     ('96 bytes', '1 byte', '3,145,728 bytes (3.00 MiB)', '5,629,499,534,213,120 bytes (5.00 PiB)')
     """
-    text = f"{size:,} byte{'' if size == 1 else 's'}"
+    text = counted(size, "byte")
     for unit, exponent in (("EiB", 60), ("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
         if size >= 1 << exponent:
             return f"{text} ({size / (1 << exponent):.2f} {unit})"

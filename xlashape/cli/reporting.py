@@ -31,7 +31,7 @@ from xlashape.math import byte_text, checked_int64
 from xlashape.reports.messages import Received
 from xlashape.reports.report import REPORTS, Answer, Option, Report, report_of, row_values
 from xlashape.reports.selection import Row, Selection, amount_of
-from xlashape.reports.text import facts_text, table_text
+from xlashape.reports.text import facts_text, not_shown, table_text
 from xlashape.tables import Column, Kind, Table
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ def _write_many(
         parts += [f"The files are in {folder}"] if folder else []
         parts.append(f"{len(found):,} files, {refused:,} of them refused; {len(rows):,} rows")
         if most is not None and len(rows) > most:
-            parts.append(f"{len(rows) - most:,} more rows are not shown: --limit 0 shows all.")
+            parts.append(not_shown(len(rows) - most, ": --limit 0 shows all"))
         echo("\n\n".join(parts))
     elif form == "json":
         made = list(Table(columns, selection.chosen(columns, every())))
@@ -369,7 +369,7 @@ def _text(
     if selection.filters and rows:
         parts.append(_together(columns, rows, total, len(answer) if not section else None))
     if len(rows) < total:
-        parts.append(f"{total - len(rows):,} more rows are not shown{hint}.")
+        parts.append(not_shown(total - len(rows), hint))
     return "\n\n".join([part for part in parts if part])
 
 

@@ -9,6 +9,7 @@ import click
 from xlashape.cli.output import echo, print_json, progress
 from xlashape.errors import InvalidArgumentError
 from xlashape.limits import INT64_MAX
+from xlashape.math import counted
 from xlashape.reports.selection import amount_of
 
 
@@ -90,7 +91,7 @@ def scan(uri: tuple[str, ...], out: str, datasets: str | None, as_json: bool, **
         print_json("scan.v1", {"output": out, **summary._asdict()})
     else:
         already = f", {summary.skipped:,} are there already" if summary.skipped else ""
-        echo(f"{out}: {summary.files:,} file{'' if summary.files == 1 else 's'} scanned{already}")
+        echo(f"{out}: {counted(summary.files, 'file')} scanned{already}")
         if summary.files:
             echo("\n".join([f"  {name:13}{count:>12,} rows" for name, count in summary.rows.items()]))
         earlier = summary.errors - summary.rows["errors"]

@@ -14,6 +14,7 @@ from xlashape.drawing.marks import colours
 from xlashape.drawing.picture import AnswerPicture
 from xlashape.drawing.writers.panels import CHARACTER, DARK, LIGHT
 from xlashape.frozen import set_field
+from xlashape.math import counted
 from xlashape.reports.profile import InstructionTime, Profile
 from xlashape.reports.text import cell_text, cut_middle
 from xlashape.tables import Column, Kind
@@ -114,7 +115,7 @@ class ProfilePicture(AnswerPicture):
         profile = self._profile
         if not profile.rows:
             return ("The profile has no events of HLO instructions.",)
-        steps = f", {profile.steps:,} step{'s' * (profile.steps != 1)}" if profile.steps else ""
+        steps = f", {counted(profile.steps, 'step')}" if profile.steps else ""
         facts = [f"{cell_text(_SECONDS, profile.time)} in {len(profile.rows):,} instructions{steps}"]
         if self.has_marks:
             facts.append(f"The mark is the least time on {self._device}: at most the rest of the bar can be saved.")

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Final, NamedTuple, overload
 
 from xlashape.display import Displayed
 from xlashape.errors import NotFoundError
-from xlashape.reports.text import alike_together, facts_text, table_text
+from xlashape.reports.text import alike_together, facts_text, not_shown, table_text
 from xlashape.similar import did_you_mean
 from xlashape.tables import Column, Kind, Table, Tabular
 
@@ -315,7 +315,7 @@ class Answer(Displayed, Tabular):
             values = chosen if self.report.alike else [row_values(columns, row) for row in chosen]
             parts.append(self.report.rows_text(values, width))
         if len(chosen) < len(rows):
-            parts.append(f"{len(rows) - len(chosen):,} more rows are not shown{hint}.")
+            parts.append(not_shown(len(rows) - len(chosen), hint))
         return "\n\n".join([part for part in parts if part])
 
     def __str__(self) -> str:

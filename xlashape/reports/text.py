@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from textwrap import wrap
 from typing import Any, Final
 
-from xlashape.math import byte_text
+from xlashape.math import byte_text, counted
 from xlashape.tables import Column, Kind
 
 GAP: Final = "   "
@@ -75,6 +75,15 @@ def _scaled(value: float, units: Sequence[tuple[str, float]]) -> str:
         if abs(value) >= factor:
             return f"{value / factor:.4g} {unit}"
     return f"{value:.4g}"
+
+
+def not_shown(count: int, hint: str = "") -> str:
+    """The sentence below a table that leaves out its last `count` rows.
+
+    >>> not_shown(1), not_shown(2300, ": --limit 0 shows all")
+    ('1 more row is not shown.', '2,300 more rows are not shown: --limit 0 shows all.')
+    """
+    return f"{counted(count, 'more row')} {'is' if count == 1 else 'are'} not shown{hint}."
 
 
 def facts_text(facts: Iterable[tuple[Column, Any]]) -> str:

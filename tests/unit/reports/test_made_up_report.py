@@ -135,7 +135,7 @@ def test_text_has_the_headline_the_worst_rows_and_how_many_more(path):
         "longer        negate      f32[4]{0}   23.4 KiB   25.0%\n"
         "sum           add         f32[4]{0}   11.7 KiB   25.0%\n"
         "\n"
-        "1 more rows are not shown: --limit 0 shows all.\n"
+        "1 more row is not shown: --limit 0 shows all.\n"
     )
     assert str(weights(TEXT)) + "\n" == run("weights", path).replace("not shown: --limit 0 shows all.", "not shown.")
 

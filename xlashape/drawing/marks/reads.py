@@ -17,7 +17,7 @@ from xlashape.errors import InvalidArgumentError, InvalidMapError, LimitExceeded
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import is_unbounded, leaves
 from xlashape.indexing.queries import output_to_input
-from xlashape.math import ceil_div, product
+from xlashape.math import ceil_div, counted, product
 from xlashape.shape import Shape
 from xlashape.shape.parts.checks import integer
 from xlashape.symbolic import IndexingMap
@@ -278,7 +278,7 @@ def _fact(operand: _Operand, view: ArrayAxes, elements: Elements, outputs: int, 
     times = f" in {elements.reads:,} reads" if elements.reads != distinct else ""
     if distinct is None:
         return f"{subject} elements of {operand.name}{times}."
-    what = f"{subject} {distinct:,} element{'' if distinct == 1 else 's'} of {operand.name}{times}"
+    what = f"{subject} {counted(distinct, 'element')} of {operand.name}{times}"
     if elements.boxes:
         return f"{what}."
     segments = {
@@ -286,6 +286,5 @@ def _fact(operand: _Operand, view: ArrayAxes, elements: Elements, outputs: int, 
     }
     least = ceil_div(distinct * view.bits, 8 * options.segment_bytes)
     return (
-        f"{what}, in {len(segments):,} segment{'' if len(segments) == 1 else 's'} of {options.segment_bytes} bytes "
-        f"(at least {least:,} needed)."
+        f"{what}, in {counted(len(segments), 'segment')} of {options.segment_bytes} bytes (at least {least:,} needed)."
     )

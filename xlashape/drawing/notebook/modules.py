@@ -1,4 +1,4 @@
-"""Modules, computations and instructions."""
+"""The cards that notebooks show for modules, computations and instructions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from xlashape.drawing.notebook.card import card, cut, picture_of, table_of
 from xlashape.drawing.notebook.shapes import size_first, size_lines
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloComputation, HloInstruction, HloModule
+from xlashape.math import counted
 
 _MAX_ROWS: Final = 12
 _MAX_OPCODES: Final = 8
@@ -39,31 +40,35 @@ def _module(module: HloModule) -> str:
     )
     if len(parameters) > _MAX_ROWS:
         lines.append(f"the first {_MAX_ROWS} of {len(parameters):,} parameters:")
-    words = f"instruction{'' if count == 1 else 's'} in {_count(len(module.computations), 'computation')}"
-    return card(f"HloModule {module.name}", lines, table=table if parameters else "", first=(f"{count:,}", words))
+    size, words = counted(count, "instruction").split(" ")
+    first = size, f"{words} in {counted(len(module.computations), 'computation')}"
+    return card(f"HloModule {module.name}", lines, table=table if parameters else "", first=first)
 
 
 def _computation(computation: HloComputation) -> str:
     instructions = computation.instructions
     module = computation.module
-    role = f"{'entry of' if computation is module.entry else 'in'} module {module.name}"
-    lines = [role]
+    lines = [f"{'entry of' if computation is module.entry else 'in'} module {module.name}"]
     shown = instructions[:_MAX_ROWS]
     if len(instructions) > _MAX_ROWS:
         lines.append(f"the first {_MAX_ROWS - 1} and the root:")
         shown = (*[each for each in instructions[:_MAX_ROWS] if not each.is_root][: _MAX_ROWS - 1], computation.root)
-    rows = [(("ROOT " if each.is_root else "") + each.name, *_row(each)) for each in shown]
+    rows = [
+        (
+            f"{'ROOT ' if each.is_root else ''}{each.name}",
+            each.fields.opcode,
+            ", ".join([operand.name for operand in each.operands]),
+            _shape_text(each),
+        )
+        for each in shown
+    ]
+    size, words = counted(len(instructions), "instruction").split(" ")
     return card(
         f"computation {computation.name}",
         lines,
         table=table_of(["instruction", "opcode", "operands", "shape"], rows, left=range(4)),
-        first=(f"{len(instructions):,}", f"instruction{'' if len(instructions) == 1 else 's'}"),
+        first=(size, words),
     )
-
-
-def _row(instruction: HloInstruction) -> tuple[str, str, str]:
-    operands = ", ".join([each.name for each in instruction.operands])
-    return instruction.fields.opcode, operands, _shape_text(instruction)
 
 
 def _instruction(instruction: HloInstruction) -> str:
@@ -105,7 +110,3 @@ def _shape_text(instruction: HloInstruction) -> str:
         return cut(str(instruction.shape), 300)
     except XlashapeError as error:
         return error.message
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from xlashape.frozen import Frozen, set_field
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
-from xlashape.math import byte_text
+from xlashape.math import byte_text, counted
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
-from xlashape.reports.text import listing_text, short_bytes
+from xlashape.reports.text import listing_text, not_shown, short_bytes
 from xlashape.shape import Layout, Shape
 from xlashape.tables import Column, Kind
 
@@ -203,13 +203,13 @@ class Copies(Frozen, Answer):
         if not self.rows:
             return [f"{self.module or 'module'}: no instruction only moves data"]
         lines = [
-            f"{self.module or 'module'}: {_count(len(self.rows), 'instruction')} only "
+            f"{self.module or 'module'}: {counted(len(self.rows), 'instruction')} only "
             f"move{'s' if len(self.rows) == 1 else ''} data: {byte_text(self.total_bytes)} read and written"
         ]
         lines.append(
             "  "
             + "; ".join(
-                [f"{each.cause_kind} {each.share:.0%} in {_count(each.copies, 'copy')}" for each in self.causes[:4]]
+                [f"{each.cause_kind} {each.share:.0%} in {counted(each.copies, 'copy')}" for each in self.causes[:4]]
             )
         )
         if with_first:
@@ -240,7 +240,7 @@ class Copies(Frozen, Answer):
         if shown:
             parts.append(listing_text(("moved", "instruction"), [_listed(group) for group in shown], width))
         if len(shown) < len(groups):
-            parts.append(f"{_count(len(groups) - len(shown), 'more row')} are not shown{hint}.")
+            parts.append(not_shown(len(groups) - len(shown), hint))
         return "\n\n".join(parts)
 
 
@@ -249,10 +249,11 @@ def _listed(alike: Sequence[Copy]) -> tuple[str, str, str]:
     first = alike[0]
     name = first.name if len(alike) == 1 else f"{first.name} and {len(alike) - 1:,} alike"
     size = None if first.total_bytes is None else sum([row.total_bytes or 0 for row in alike])
-    bound = "" if first.times_bound == "exact" else f" ({first.times_bound})"
+    bound = {"exact": "", "unknown": "perhaps "}.get(first.times_bound, f"{first.times_bound} ")
+    times = "once" if first.times == 1 else f"{first.times:,} times"
     parts = [
         "" if first.pass_name is None else f"by {first.pass_name}",
-        f"runs {first.times:,} times{bound}" if first.times != 1 or bound else "",
+        f"runs {bound}{times}" if first.times != 1 or bound else "",
         str(first.shape) if first.shape is not None else "",
         first.source or "",
         f"to remove it: {first.suggestion}" if first.suggestion else "",
@@ -262,9 +263,3 @@ def _listed(alike: Sequence[Copy]) -> tuple[str, str, str]:
         f"{name}: {first.cause}",
         " · ".join([each for each in parts if each]),
     )
-
-
-def _count(number: int, noun: str) -> str:
-    """A number and a noun, `1 copy` or `2 copies`."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"

@@ -9,7 +9,7 @@ from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import Frozen, set_field
 from xlashape.hlo import HloModule, Opcode
 from xlashape.hlo.module_proto.stack_frames import showing_frames
-from xlashape.math import byte_text, checked_int64
+from xlashape.math import byte_text, checked_int64, counted
 from xlashape.reports.cost.program import Executed, Program, program_of
 from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
 from xlashape.reports.cost.traffic import Space
@@ -289,21 +289,17 @@ class Cost(Answer, Frozen):
         if self.conditionals:
             quickest = "" if least is None else ", in the least time the quickest"
             notes.append(
-                f"Of {_counted(self.conditionals, 'conditional')} the branch with the most FLOPs counts{quickest}."
+                f"Of {counted(self.conditionals, 'conditional')} the branch with the most FLOPs counts{quickest}."
             )
         if self.unknown_loops:
             notes.append(
-                f"{_counted(self.unknown_loops, 'loop')} of no known number of iterations: one iteration counts."
+                f"{counted(self.unknown_loops, 'loop')} of no known number of iterations: one iteration counts."
             )
         if self.unknown_instructions:
             notes.append(
-                f"The FLOPs of {_counted(self.unknown_instructions, 'instruction')} are not known; they count 0."
+                f"The FLOPs of {counted(self.unknown_instructions, 'instruction')} are not known; they count 0."
             )
         return "\n".join([*lines, *notes])
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def cost(

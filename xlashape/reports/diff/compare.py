@@ -12,11 +12,12 @@ from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import INT64_MAX
+from xlashape.math import counted
 from xlashape.reports.diff.graph import Side
 from xlashape.reports.diff.matching import match
 from xlashape.reports.diff.measures import ModuleMeasures
 from xlashape.reports.diff.rows import Change, changes
-from xlashape.reports.diff.text import answer_text, beside, counted, measure_lines, verdict
+from xlashape.reports.diff.text import answer_text, beside, measure_lines, verdict
 from xlashape.reports.diff.units import Member, Units
 from xlashape.reports.memory import ProgramMemory, memory
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section

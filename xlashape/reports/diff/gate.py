@@ -18,6 +18,7 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, NamedTuple
 
 from xlashape.errors import InvalidArgumentError
+from xlashape.math import counted
 from xlashape.reports.diff.compare import Measure, measure_of
 from xlashape.reports.selection import amount_of
 from xlashape.reports.text import short_bytes
@@ -92,7 +93,7 @@ def _changes(found: Any) -> Measure:
 def _told(measure: Measure, delta: int) -> str:
     assert measure.a is not None and measure.b is not None
     if measure.name == "changes":
-        return f"{delta:,} change{'s' * (delta != 1)}"
+        return counted(delta, "change")
     amounts = [
         short_bytes(each) if measure.unit == "bytes" else f"{each:,}" for each in (measure.a, measure.b, abs(delta))
     ]

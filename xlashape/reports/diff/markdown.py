@@ -10,7 +10,8 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from xlashape.reports.diff.text import amount, costs_of, counted, title_of, verdict
+from xlashape.math import counted
+from xlashape.reports.diff.text import amount, costs_of, title_of, verdict
 from xlashape.reports.text import short_bytes
 
 MAX_CHARACTERS: Final = 65_536

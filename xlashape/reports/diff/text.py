@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from xlashape.errors import NotFoundError
+from xlashape.math import counted
 from xlashape.reports.diff.graph import Computation
 from xlashape.reports.diff.matching import Matching, NodeId
 from xlashape.reports.diff.units import longest_rise
 from xlashape.reports.report import Answer
-from xlashape.reports.text import listing_text, short_bytes
+from xlashape.reports.text import listing_text, not_shown, short_bytes
 from xlashape.similar import did_you_mean
 
 _LEAST_WIDTH: Final = 40
@@ -28,15 +29,6 @@ _VERDICT: Final = (
 )
 """The numbers of the verdict, what matters most first."""
 _MOST_NUMBERS: Final = 3
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and a noun.
-
-    >>> counted(1, "change"), counted(2300, "row")
-    ('1 change', '2,300 rows')
-    """
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def amount(unit: str, value: float) -> str:
@@ -78,7 +70,7 @@ def answer_text(
     if shown:
         parts.append(rows_text(shown, width))
     if len(shown) < len(changes):
-        parts.append(f"{counted(len(changes) - len(shown), 'more row')} are not shown{hint}.")
+        parts.append(not_shown(len(changes) - len(shown), hint))
     return "\n\n".join(parts)
 
 

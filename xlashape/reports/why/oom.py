@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from xlashape.errors import XlashapeError
 from xlashape.frozen import set_field
 from xlashape.limits import spend
-from xlashape.math import byte_text
+from xlashape.math import byte_text, counted
 from xlashape.reports.text import cut_middle
 from xlashape.reports.why.causes import array_bytes
 from xlashape.reports.why.declaration import facts_lines
@@ -235,10 +235,9 @@ class ReportMemory(MemoryAnswer):
         compared = [one for one in self.allocations if one.agrees is not None]
         if self.allocations:
             same = sum([bool(one.agrees) for one in compared])
-            many = f"{len(self.allocations)} allocation{'' if len(self.allocations) == 1 else 's'}"
             lines.append(
-                f"{many}, {len(compared)} with a shape: {byte_text(self.buffer_bytes)}, of which "
-                f"{byte_text(self.overhead_bytes)} are padding; "
+                f"{counted(len(self.allocations), 'allocation')}, {len(compared)} with a shape: "
+                f"{byte_text(self.buffer_bytes)}, of which {byte_text(self.overhead_bytes)} are padding; "
                 f"{same} of {len(compared)} sizes are the same as ours"
             )
         saved = sum([_free_saving(one.memory) for one in self.allocations if one.memory is not None])

@@ -17,7 +17,7 @@ from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
-from xlashape.math import byte_text
+from xlashape.math import byte_text, counted
 from xlashape.reports.report import REPORTS, report_of, row_values
 from xlashape.reports.text import alike_together, table_text
 from xlashape.reports.why.causes import Cause, array_bytes, element_bytes_of, on_target
@@ -341,7 +341,7 @@ class ModuleMemory(MemoryAnswer):
             more = "; …" if len(self.donated) > _SHOWN_DONATED else ""
             lines.append(f"{count} in the memory of donated parameters{saves}: {some}{more}")
         if self.donors:
-            arrays = f"{self.donors} donated array{'' if self.donors == 1 else 's'}"
+            arrays = counted(self.donors, "donated array")
             lines.append(f"what the compiler may save by computing outputs into the memory of {arrays}")
         failed = sum([buffer.error is not None for buffer in self.buffers])
         if failed:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.frozen import FrozenValue, set_field
-from xlashape.math import byte_text, checked_int64, factor_text
+from xlashape.math import byte_text, checked_int64, counted, factor_text
 from xlashape.reports.report import Answer, Report
 from xlashape.reports.why.causes import (
     Cause,
@@ -522,8 +522,7 @@ class ShapesMemory(MemoryAnswer):
 
     def headline(self) -> str:
         """How many arrays there are, and the sum of their bytes."""
-        many = f"{len(self.arrays)} array{'' if len(self.arrays) == 1 else 's'}"
-        return f"{many}: {byte_text(self.buffer_bytes)}{self.times_text}"
+        return f"{counted(len(self.arrays), 'array')}: {byte_text(self.buffer_bytes)}{self.times_text}"
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:  # noqa: ARG002 - there are no columns
         """Each array explained, at most `limit` of them (None or 0: all), for people."""
