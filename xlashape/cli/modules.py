@@ -1,4 +1,4 @@
-"""Modules as the commands take them."""
+"""Modules as the commands take them: a file, `-` for standard input, or the name of a module that a server keeps."""
 
 from __future__ import annotations
 

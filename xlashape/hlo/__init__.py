@@ -2,7 +2,7 @@
 
     HloModule, HloComputation, HloInstruction   the views: load, parse, walk, print, write back
     Opcode, UnknownOpcode                       what an instruction does
-    Attributes                               the attributes of an instruction: numbers, texts, and the types that follow
+    Attributes                                  an instruction's attributes: numbers, texts, and the types that follow
     Window, WindowDimension, PaddingConfig, SliceDimension, ConvolutionDimensionNumbers, DotDimensionNumbers,
     RaggedDotDimensionNumbers, GatherDimensionNumbers, ScatterDimensionNumbers, SourceTarget   values of attributes
     Sharding, ReplicaGroups                     which device holds which part of an array; which devices exchange data

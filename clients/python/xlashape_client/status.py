@@ -1,13 +1,10 @@
-"""The status of a call as an error of the library.
+"""Converts the error of a gRPC call to the exception of the library that the server raised, or to the nearest one if
+the status does not name it.
 
-Converts the error of a gRPC call to the exception of the library that the server raised, or to the nearest one if the
-status does not name it.
-
-The status of a call that the server ends while the client still writes requests, for asyncio.
-
-grpc.aio answers a write that fails with INTERNAL, "Internal error from Core", also where it fails because the server
-has ended the call with a status of its own, which is lost then (https://github.com/grpc/grpc/issues/36066). Here that
-status stays, or comes soon. Calls whose status does not come fail as before.
+`keep_status` keeps the status of a call that the server ends while the client still writes requests. grpc.aio answers a
+write that fails with INTERNAL, "Internal error from Core", also where it fails because the server has ended the call
+with a status of its own, which is lost then (https://github.com/grpc/grpc/issues/36066). With `keep_status` that status
+stays, or comes soon. Calls whose status does not come fail as before.
 """
 
 from __future__ import annotations

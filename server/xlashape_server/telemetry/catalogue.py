@@ -1,14 +1,11 @@
-"""The metrics, and the files in which workers count.
+"""Every metric of a server, and the files in which workers count them.
 
-Every metric of a server. Names follow Prometheus: base units, `_total` at the end of counters.
+Names follow Prometheus: base units, `_total` at the end of counters. The counters and the histogram of calls are
+counted by the workers, and outlive them. The watching process knows the rest, or is told it by the workers several
+times a second.
 
-The counters and the histogram of calls are counted by the workers, and outlive them. The watching process knows the
-rest, or is told it by the workers several times a second.
-
-The files that workers count in: one set for each worker, in prometheus_client's own format.
-
-They have their full size on the disk from the beginning, since writing to a mapped file for which the disk has no room
-ends the process.
+Each worker has a set of files in prometheus_client's own format. They have their full size on the disk from the
+beginning, since writing to a mapped file for which the disk has no room ends the process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why buffers are as large as they are, how instructions read, and tables."""
+"""The cards that notebooks show for reports, such as why buffers are as large as they are, and for tables."""
 
 from __future__ import annotations
 

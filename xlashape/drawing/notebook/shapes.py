@@ -1,4 +1,6 @@
-"""Shapes, layouts and maps: their text, their sizes, and a small picture of the layout."""
+"""The cards that notebooks show for shapes, layouts and maps: their text, their sizes, and a small picture of the
+layout.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""The module while it is edited: what refers to what, and what lives.
+"""The module while it is edited: a copy whose parts `Draft` finds, numbers, orders and removes.
 
-The module that is being edited: a copy, with what every edit asks of it.
-
-What instructions refer to, and what of an instruction stays when it is rewritten.
-
-Which instructions and computations of a module nothing needs.
+The functions below it say what instructions refer to, what of an instruction stays when it is rewritten, and which
+instructions and computations nothing needs.
 """
 
 from __future__ import annotations

@@ -1,25 +1,23 @@
-"""The structure of a module: ids, operands, calls and order.
+"""The structure of a module, by the ids with which instructions and computations refer to each other: whether it is
+whole, in which order XLA goes through it, and its instructions as a table.
 
-Checks. `check_module` refuses an HloModuleProto of which no view can be made: every id that it refers to must exist,
-and nothing may refer to itself in a cycle. The verifier checks the other rules, such as whether shapes fit operands.
-
-Ids. XLA looks at the low 32 bits of an id only, within the computation for instructions, within the module for
-computations. Newer XLA writes (computation id << 32) | number, older XLA numbers that are unique in the module; both
-follow this rule. XLA also requires operands before their users and called computations before their callers; here any
-order without a cycle is accepted.
+`check_module` refuses an HloModuleProto of which no view can be made: every id that it refers to must exist, and
+nothing may refer to itself in a cycle. XLA looks at the low 32 bits of an id only, within the computation for
+instructions, within the module for computations. Newer XLA writes (computation id << 32) | number, older XLA numbers
+that are unique in the module; both follow this rule. XLA also requires operands before their users and called
+computations before their callers; here any order without a cycle is accepted. The verifier checks all other rules, such
+as whether shapes fit operands.
 
 `with_small_ids` gives a module ids that every version of XLA loads: jaxlib 0.4.30 and 0.4.35 refuse a module with ids
 of the newer form in more than one computation; jaxlib 0.10.2 and 0.12 load both kinds.
 
-Order. XLA prints and numbers operands before their users, called computations before their callers. It sorts
-instructions by id when it reads a proto and walks them depth first. The walk starts at each instruction that is not an
-operand of another, in the order of ids. It enters an instruction's control predecessors last to first, then its
-operands first to last. Computations: the walk starts at each that no other calls, in the order of the list, and follows
-the calls of its instructions in the order of their ids. What one instruction calls is seen at once: a condition that a
-loop shares with a loop in its body follows that body. (A scheduled computation is printed in the order of its schedule
-instead.)
-
-Table. `instruction_table` has a row for each instruction, made of the protos.
+`post_order` and `call_order` give the order in which XLA prints and numbers: operands before their users, called
+computations before their callers. XLA sorts instructions by id when it reads a proto and walks them depth first. The
+walk starts at each instruction that is not an operand of another, in the order of ids. It enters an instruction's
+control predecessors last to first, then its operands first to last. For computations, the walk starts at each that no
+other calls, in the order of the list, and follows the calls of its instructions in the order of their ids. What one
+instruction calls is seen at once: a condition that a loop shares with a loop in its body follows that body. (A
+scheduled computation is printed in the order of its schedule instead.)
 """
 
 from __future__ import annotations

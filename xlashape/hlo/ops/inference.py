@@ -1,7 +1,5 @@
-"""What the inferences of several families share: operands that must be arrays, element types of two operands, steps of
-windows.
-
-And what their completions share: checks of `dimensions`, fields of attributes that text leaves out, counts of operands.
+"""What several families of operations share to infer shapes and to complete attributes: arrays as operands, element
+types of two operands, steps of windows; checks of `dimensions`, defaults of attributes, counts of operands.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""Reductions, and windows that slide over arrays.
-
-Operations on sliding windows: reduce-window and select-and-scatter.
-
-Reductions along whole dimensions, scans, maps of a computation, and batch normalization.
+"""Operations that combine elements: reductions along whole dimensions and in windows that slide over arrays, scans,
+maps of a computation, and batch normalization.
 """
 
 from __future__ import annotations

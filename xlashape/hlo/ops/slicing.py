@@ -1,8 +1,5 @@
-"""Slices, gathers and scatters.
-
-Slices of an array and updates of them.
-
-Operations that read or write slices at indices that an operand holds: gather and scatter.
+"""Operations that read or write a part of an array: slices and updates of them; gathers and scatters, which do so at
+indices that an operand holds.
 """
 
 from __future__ import annotations

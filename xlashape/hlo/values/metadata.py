@@ -1,30 +1,29 @@
-"""Where an instruction comes from: metadata, origins, and what compilers noted of it.
+"""What an instruction says of its origin: metadata, the arrays of the unoptimized program, statistics of a profiler;
+and the debug attributes of a module.
 
-Where an instruction came from: `metadata={op_name="jit(f)/add" source_file="a.py" source_line=3}`.
+`metadata={op_name="jit(f)/add" source_file="a.py" source_line=3}` is the place in the user's program. The proto keeps
+two fields as numbers into tables of the module: stack_frame_id and the id of metadata_payload. XLA writes nothing at
+all of a message that has only lines, columns and profile types.
 
 metadata    := '{' (field (','? field)*)? '}'       field := name '=' (string | INT | '{' INT '}')
 several     := metadata | '{' metadata (',' metadata)* '}'                  as shardings carry them
 
-The proto keeps two fields as numbers into tables of the module: stack_frame_id and the id of metadata_payload. XLA
-writes nothing at all of a message that has only lines, columns and profile types.
-
-The arrays of the unoptimized program that a value was made from: `origin={({"a"}, {"b" {1}})}`.
+`origin={({"a"}, {"b" {1}})}` names the arrays of the unoptimized program that a value was made from.
 
 origin   := '{' (tree (',' tree)*)? (',' call)? '}' | '{' '[synthetic_call]' '}'     of several trees the last holds
 call     := '[' string ']'                                      the calls of the original program that lead to the value
 tree     := '(' (tree (',' tree)*)? ')' | '{' array? '}'         a tree of the same tuples as the value's shape
 array    := string ints?                                         an instruction, and an index into its shape
 
-The debug attributes of a module: how values of arrays are logged.
+`debug_attributes` of a module say how values of arrays are logged. XLA writes no other log modes than these, and none
+of the remaining fields of the message.
 
 table       := '{' (entry (',' entry)*)? '}'
-entry       := array ':' '(' (attributes (',' attributes)*)? ')'             array as in `xlashape.hlo.values.metadata`
+entry       := array ':' '(' (attributes (',' attributes)*)? ')'
 attributes  := '{' (field (',' field)*)? '}'
 field       := 'log_mode=' ('default' | 'fusion_debugger') | 'callback_id=' INT | 'partitioned=' bool | 'op_id=' INT
 
-XLA writes no other log modes, and none of the remaining fields of the message.
-
-Numbers that a profiler shows beside an instruction: `statistics={visualizing_index=0,flops=12}`.
+`statistics={visualizing_index=0,flops=12}` are numbers that a profiler shows beside an instruction.
 
 statistics  := '{' (name '=' INT (',' name '=' DOUBLE)*)? '}'    the index of the statistic to show, then all statistics
 """

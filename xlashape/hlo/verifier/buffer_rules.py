@@ -1,6 +1,5 @@
 """The rules of buffers, `b(f32[2])`: which instructions may have them, custom calls that make and end them, and that
-each is written once. In a computation that an async-start
-runs, only those of custom calls hold, and of its root alone.
+each is written once. In a computation that an async-start runs, only those of custom calls hold, and of its root alone.
 
 A part of `xlashape.hlo.verifier`.
 """

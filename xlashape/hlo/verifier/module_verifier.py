@@ -6,9 +6,8 @@ entry, schedule.
     check(module)                       # raises InvalidModuleError with all of them
 
 The rules of an instruction's operands, shape and calls are in the row of its opcode, in xlashape.hlo.ops. What an
-operation does to layouts is not checked, and an opcode whose row has no rule may have any shape. The rules of shardings
-and origins are in annotation_rules.py, those of several instructions together in module_rules.py, async_rules.py and
-buffer_rules.py. Matches the part of XLA's HloVerifier that needs no target.
+operation does to layouts is not checked, and an opcode whose row has no rule may have any shape. The other rules are in
+module_rules.py, async_rules.py and buffer_rules.py. Matches the part of XLA's HloVerifier that needs no target.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""IndexingService."""
+"""The methods of IndexingService: maps of instructions and of modules, and what is done with maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HloService."""
+"""The methods of HloService: uploads of modules, and lists of their instructions."""
 
 from __future__ import annotations
 

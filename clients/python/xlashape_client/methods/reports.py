@@ -1,4 +1,4 @@
-"""ReportService: reports about whole programs, as answers with the faces of those that the library computes."""
+"""The methods of ReportService: reports about whole programs, which can do what those of the library can."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ShapeService."""
+"""The methods of ShapeService: sizes of shapes, and positions of elements."""
 
 from __future__ import annotations
 

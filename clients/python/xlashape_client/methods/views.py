@@ -1,4 +1,4 @@
-"""ViewService: what a text is, pictures, the text of modules, graphs."""
+"""The methods of ViewService: what a text is, pictures, the text of modules, graphs."""
 
 from __future__ import annotations
 

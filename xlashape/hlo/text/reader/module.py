@@ -1,16 +1,5 @@
-"""HLO text to a module: reads the header and the computations, and writes the bytes of the proto.
-
-Serializes what the reader has read: order and ids of instructions, unique names, stack frames, payloads, the schedule.
-
-Instructions are in XLA's post order: see `xlashape.hlo.module_proto.structure`, with positions in the text for ids. An
-instruction's id is (index of the computation << 32) | index in the text. A scheduled module's order of execution is the
-order of the text; its schedule holds it.
-
-Names are made unique as XLA does where the computations of one text use a name twice. A name is a stem and, after its
-last dot, a number within int64: `add.3` is number 3 of the stem `add`, so is `add.03`, and `add` alone is number 0. A
-name whose number is taken gets the smallest free number of its stem.
-
-HLO text → HloModuleProto, without XLA. Accepts what XLA's own parser accepts and makes the proto that it makes.
+"""HLO text to HloModuleProto, without XLA: reads the header and the computations, and writes the bytes of the proto.
+Accepts what XLA's own parser accepts and makes the proto that it makes.
 
     text        := header computation*  |  computation+  |  instruction        'HloModule' begins a header
     computation := 'ENTRY'? name ('(' (name ':'? shape (',' …)*)? ')' '->' shape)? '{' instruction+ '}' (',' attribute)*
@@ -19,6 +8,14 @@ HLO text → HloModuleProto, without XLA. Accepts what XLA's own parser accepts 
 The entry computation is the one marked ENTRY, or else the last. A text without a header is a module named after its
 entry. A text of one instruction is a computation `_` whose parameters are the operands, each written with its shape. A
 computation must be defined before those that call it, an instruction before those that use it.
+
+In the proto, instructions are in XLA's post order (`xlashape.hlo.module_proto.structure`), with positions in the text
+for ids. An instruction's id is (index of the computation << 32) | index in the text. A scheduled module's order of
+execution is the order of the text; its schedule holds it.
+
+Names are made unique as XLA does where the computations of one text use a name twice. A name is a stem and, after its
+last dot, a number within int64: `add.3` is number 3 of the stem `add`, so is `add.03`, and `add` alone is number 0. A
+name whose number is taken gets the smallest free number of its stem.
 
 The lists WE_ACCEPT and WE_REFUSE of tests/unit/hlo/test_parse.py name every deliberate difference from XLA's parser and
 its reason.

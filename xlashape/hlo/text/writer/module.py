@@ -1,14 +1,11 @@
-"""Modules and computations as text.
-
-Computations as text. Matches XLA's HloComputation printer.
-
-computation := 'ENTRY '? name signature? '{' line* '}' (', execution_thread="' thread '"')?
-
-HLO text of a module. Matches XLA's HloModule::ToString, what `module.to_string()` of jaxlib gives.
+"""The text of a module and of its computations. Matches XLA's HloModule::ToString, what `module.to_string()` of jaxlib
+gives, and XLA's HloComputation printer.
 
     module_text(module)                                  # the default
     module_text(module, style="short_parsable")          # or canonical, fingerprint
     module_text(module, print_large_constants=True, print_percent=False)
+
+    computation := 'ENTRY '? name signature? '{' line* '}' (', execution_thread="' thread '"')?
 
 The text is that of the proto. What the schema has no field for (replica_count, num_partitions, …) comes from a
 ModuleConfig.

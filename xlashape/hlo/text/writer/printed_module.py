@@ -1,17 +1,11 @@
-"""What the lines of a module have in common: options, names, stack frames.
+"""A module while it is written, as all its lines need it: the print options, the names that these show, the order of
+instructions and computations, the texts of shapes and metadata, and the tables of stack frames.
 
-What is written of a module. Matches XLA's HloPrintOptions; options that jaxlib offers have the same names here.
+Options match XLA's HloPrintOptions; those that jaxlib offers have the same names here.
 
-The tables of stack frames in a module's header.
-
-XLA makes new tables when it reads a module. It keeps the frames that instructions name and the frames that called
-those, callers first, in the order of the computations and, within a computation, of the instructions' ids. It merges
-equal names, locations and frames. The text has the numbers of the new tables.
-
-A module while it is written: its computations, and what every line may need to know of the whole module.
-
-Names as the options show them, the order of instructions and computations, texts of shapes and metadata, and which
-computations are only wrapped by asynchronous instructions.
+XLA makes new tables of stack frames when it reads a module. It keeps the frames that instructions name and the frames
+that called those, callers first, in the order of the computations and, within a computation, of the instructions' ids.
+It merges equal names, locations and frames. The text has the numbers of the new tables.
 """
 
 from __future__ import annotations

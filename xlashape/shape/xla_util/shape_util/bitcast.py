@@ -1,8 +1,7 @@
 """When a transpose or a reshape moves nothing in memory, and which transposes and reshapes a bitcast consists of. XLA's
 `ShapeUtil`.
 
-As in XLA these functions use `minor_to_major` and ignore tiles. An array without a layout has
-the default one.
+As in XLA these functions use `minor_to_major` and ignore tiles. An array without a layout has the default one.
 
 A reshape keeps the row-major number of every element. It is a bitcast if it also keeps the position of every element in
 memory, that is, if both arrays map the same number to the same position. A list of (size, stride), in row-major order,

@@ -1,11 +1,7 @@
-"""Makes shapes, and writes them as text.
-
-Making shapes, and checking them: the constructors and validators of XLA's `ShapeUtil`.
+"""Making, checking and printing shapes: the constructors, validators and texts of XLA's `ShapeUtil`.
 
 The constructor of Shape checks every shape, so the `make_validated_*` forms are the plain ones under another name.
 An array gets the default layout, major to minor, unless the name says otherwise.
-
-Shapes and programs as XLA's `ShapeUtil` prints them.
 """
 
 from __future__ import annotations

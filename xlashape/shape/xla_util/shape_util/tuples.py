@@ -1,12 +1,8 @@
-"""The parts of tuples, and what is done to each.
+"""Shapes inside shapes and indices inside arrays: the functions of XLA's `ShapeUtil` that go through tuples, their
+elements and leaves, and through the elements of an array.
 
-Shapes inside shapes: the functions of XLA's `ShapeUtil` on tuples, their elements and leaves.
-
-Functions that visit are Python iterators. A leaf is a shape that is not a tuple; a buffer is a leaf. Where XLA aborts
-the process on a wrong index, InvalidIndexError is raised; InvalidShapeError where a tuple is needed.
-
-Every index of an array, as a Python iterator. XLA's `ShapeUtil::ForEachIndex` and its variants call a visitor with
-them.
+Functions that call a visitor in XLA are Python iterators. A leaf is a shape that is not a tuple; a buffer is a leaf.
+Where XLA aborts the process on a wrong index, InvalidIndexError is raised; InvalidShapeError where a tuple is needed.
 """
 
 from __future__ import annotations
