@@ -1,4 +1,4 @@
-"""The page: `open` shows it in a browser, `report` writes it as one file."""
+"""The commands `open`, which shows the page in a browser, and `report`, which writes the page as one file."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def report(x: str, file: str, server: ServerAddress | None, timeout: float, as_j
 
     X is a file with a module, a report about exhausted memory or a profile, a shape, a map or a line of HLO; `-` is
     standard input. Of a module, FILE has the instructions, the text, the graph, memory over time, and the tables of
-    memory, copies, reads, cost, sizes and broken rules; of long tables the first rows. What it does not have, the page
-    says.
+    memory, copies, reads, cost, sizes and broken rules; of long tables the first rows. The page says what it
+    leaves out.
     """
     from xlashape.cli.page_file import page_file  # start-up time
 

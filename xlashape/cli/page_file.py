@@ -130,8 +130,8 @@ class Subject(NamedTuple):
 
     @property
     def is_in_link(self) -> bool:
-        """Whether a page with a server has all that it needs: other content than modules, which no server keeps, stands
-        in the link."""
+        """Whether the address alone shows the subject on a page with a server. A report or a profile, which no server
+        keeps, must be in the address, and may be too long for it."""
         return not self.data or bool(self.state["x"])
 
 
@@ -242,11 +242,10 @@ class _Recorder:
             self._ask("Draw", map=given, at=lowest)
         elif subject.kind == "module":
             self._module(f"modules/{subject.state['m']}")
+        elif subject.kind == "profile":
+            self._report("profile", {"profile": subject.data}, is_needed=True)
         else:
-            if subject.kind == "profile":
-                self._report("profile", {"profile": subject.data}, is_needed=True)
-            else:
-                self._report("why", {"text": subject.data.decode("utf-8", "replace")}, is_needed=True)
+            self._report("why", {"text": subject.data.decode("utf-8", "replace")}, is_needed=True)
 
     def _shape(self, text: str) -> None:
         shape = v1.ShapeInput(text=text)
@@ -368,7 +367,7 @@ def _is_file(text: str) -> bool:
 
 
 def _deflated(data: bytes) -> str:
-    """As the page writes what its address carries; empty where that would be too long."""
+    """The data as an address of the page carries it; empty where that would be too long."""
     packer = zlib.compressobj(9, wbits=-15)
     text = base64.urlsafe_b64encode(packer.compress(data) + packer.flush()).decode().rstrip("=")
     return text if len(text) <= 30_000 else ""
@@ -382,7 +381,8 @@ def _assembled(folder: Path, records: bytes, subject: Subject) -> str:
         "img-src blob: data:; worker-src blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-    fragment = subject._replace(state={**subject.state, "x": ""}).fragment  # which the answers are about
+    # Without the content, which the recorded answers are about.
+    fragment = subject._replace(state={**subject.state, "x": ""}).fragment
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta '
         f'http-equiv="Content-Security-Policy" content="{policy}">\n'

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Sequence
 from html import escape
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from xlashape.drawing.marks import colours
@@ -218,16 +219,8 @@ def _columns(values: Sequence[int], count: int) -> list[int]:
     """The largest of each of `count` runs of values; the values themselves if they are fewer."""
     if len(values) <= count:
         return list(values)
-    return [
-        max(
-            values[
-                number * len(values) // count : max(
-                    number * len(values) // count + 1, (number + 1) * len(values) // count
-                )
-            ]
-        )
-        for number in range(count)
-    ]
+    ends = [number * len(values) // count for number in range(count + 1)]
+    return [max(values[begin:end]) for begin, end in pairwise(ends)]
 
 
 def _data(memory: ProgramMemory, found: MemoryMap) -> dict[str, Any]:
@@ -245,8 +238,10 @@ def _data(memory: ProgramMemory, found: MemoryMap) -> dict[str, Any]:
             return ""
         if shape not in known:
             try:
-                told = why(shape)
-                known[shape] = "; ".join([each.text for each in told.causes]) if isinstance(told, ArrayMemory) else ""
+                answer = why(shape)
+                known[shape] = "; ".join(
+                    [each.text for each in answer.causes] if isinstance(answer, ArrayMemory) else []
+                )
             except XlashapeError:  # of a shape whose layout has no explanation
                 known[shape] = ""
         return known[shape]

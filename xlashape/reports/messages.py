@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 
 from xlashape.errors import NotFoundError
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
+from xlashape.proto import is_repeated
 from xlashape.reports.report import Answer, Option, Report, row_values
 from xlashape.tables import Column, Kind, Table
 
@@ -27,7 +28,6 @@ _TYPES: Final = {
     Kind.BOOLEAN: ("bool", FieldDescriptor.TYPE_BOOL),
     Kind.TEXTS: ("string", FieldDescriptor.TYPE_STRING),
 }
-_LABEL_REPEATED: Final = 3
 MOST_ROWS: Final = 2_000
 """The most rows of one response."""
 _MOST_BYTES: Final = 3 << 20
@@ -178,7 +178,7 @@ def differences(report: Report, request: Descriptor, response: Descriptor) -> li
         if field is None or field.message_type is None:
             found.append(f"{response.name} has no message {name}")
             continue
-        if (name != "totals") != _is_repeated(field):
+        if (name != "totals") != is_repeated(field):
             found.append(f"{response.name}.{name} is {'not ' if name != 'totals' else ''}repeated")
         found += _column_differences(field.message_type, columns)
     found += [f"{response.name} has no {name}" for name in ("row_count", "headline") if name not in by_name]
@@ -213,7 +213,7 @@ def _column_differences(message: Descriptor, columns: Sequence[Column]) -> list[
         field = message.fields_by_name.get(column.name)
         if field is None:
             found.append(f"{message.name} has no {column.name}")
-        elif field.type != _TYPES[column.kind][1] or _is_repeated(field) != (column.kind is Kind.TEXTS):
+        elif field.type != _TYPES[column.kind][1] or is_repeated(field) != (column.kind is Kind.TEXTS):
             found.append(f"{message.name}.{column.name} is not {type_text(column)}")
         elif column.kind is not Kind.TEXTS and not field.has_presence:
             found.append(
@@ -221,11 +221,6 @@ def _column_differences(message: Descriptor, columns: Sequence[Column]) -> list[
             )
     names = {column.name for column in columns}
     return found + [f"{message.name}.{name} is not declared" for name in message.fields_by_name if name not in names]
-
-
-def _is_repeated(field: FieldDescriptor) -> bool:
-    known: bool | None = getattr(field, "is_repeated", None)  # protobuf 6.31 and newer, which will drop `label`
-    return getattr(field, "label", None) == _LABEL_REPEATED if known is None else known
 
 
 def type_text(column: Column) -> str:

@@ -135,7 +135,7 @@ class AsyncClient(AsyncServiceMethods):
 
         async def check(seconds: float) -> bytes:
             try:
-                calls = await self._asked().calls(seconds, asyncio.sleep)
+                calls = await self._connected().calls(seconds, asyncio.sleep)
                 return await calls["Check"](b"", timeout=seconds, wait_for_ready=True)
             except asyncio.CancelledError:
                 self._check_cancelled()
@@ -149,7 +149,7 @@ class AsyncClient(AsyncServiceMethods):
         self, method: str, request: bytes | Iterator[bytes] | AsyncIterator[bytes], timeout: float | None
     ) -> bytes:
         """Calls the server."""
-        servers = self._asked()
+        servers = self._connected()
         turns = self._turns if isinstance(request, bytes) else self._sending_turns
         await turns.acquire()
         try:
@@ -175,7 +175,7 @@ class AsyncClient(AsyncServiceMethods):
         self, method: str, request: bytes | Iterator[bytes] | AsyncIterator[bytes], timeout: float | None
     ) -> AsyncGenerator[bytes, None]:
         """Calls the server. The call begins with the first response that is asked for."""
-        servers = self._asked()
+        servers = self._connected()
         async with nullcontext() if isinstance(request, bytes) else self._sending_turns:
             metadata = metadata_of(None if self._token is None else await self._bearer())
             try:
@@ -204,7 +204,7 @@ class AsyncClient(AsyncServiceMethods):
             raise
         return None if response is _aio.EOF else response
 
-    def _asked(self) -> Servers:
+    def _connected(self) -> Servers:
         """The servers. Their channels are made here, in the event loop of the first call."""
         if self._closed:
             raise closed(self.address)

@@ -2,7 +2,7 @@
 page at /, and tools for agents at /mcp.
 
 The paths are made from the descriptors, and the RPCs call the same handlers as gRPC. The guard admits a request before
-its body is read. Streams of requests are asked over gRPC: HTTP/1.1 has none.
+its body is read. RPCs that take a stream of requests are not here: HTTP/1.1 cannot carry one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ _NOSNIFF = (b"x-content-type-options", b"nosniff")  # browsers take an answer fo
 
 
 class Application:
-    """The RPCs behind the guard. `abort` ends the connection of a client, an address and a port."""
+    """The application: the guard admits a request, a handler answers it. `abort` ends the connection of a client, which
+    is an address and a port.
+    """
 
     def __init__(
         self,
@@ -95,10 +97,10 @@ class Application:
             return
         endpoint = self._rpcs.get(scope["path"])
         if endpoint is None:
-            path = scope["path"][:100]
-            text = f"there is no {path} over HTTP; RPCs are at /PACKAGE.SERVICE/METHOD, such as "
+            rpcs = "RPCs are at /PACKAGE.SERVICE/METHOD, such as /xlashape.v1.ShapeService/ByteSize"
+            text = f"there is no {scope['path'][:100]} over HTTP; {rpcs}"
             self._guard.unknown_method()
-            await _refuse(send, 404, "unimplemented", f"{text}/xlashape.v1.ShapeService/ByteSize", own)
+            await _refuse(send, 404, "unimplemented", text, own)
             return
         verb, kind = scope["method"], headers.get("content-type", "").partition(";")[0].strip().lower()
         if verb == "POST":
@@ -229,5 +231,5 @@ async def send_answer(send: Send, status: int, headers: Headers, body: bytes = b
 async def _refuse(send: Send, status: int, code: str, text: str, headers: Headers | None = None) -> None:
     """Answers a request that belongs to none of these protocols with an error in Connect's form."""
     body = json.dumps({"code": code, "message": text}, ensure_ascii=False).encode()
-    told = [(b"content-type", b"application/json"), _NOSNIFF, *of_refusal(status), *(headers or [])]
-    await send_answer(send, status, told, body)
+    headers = [(b"content-type", b"application/json"), _NOSNIFF, *of_refusal(status), *(headers or [])]
+    await send_answer(send, status, headers, body)

@@ -1,16 +1,11 @@
-"""Messages of HTTP: headers, origins and bodies.
+"""What a request over HTTP says and what its answer may be: timeouts and compression, the web pages that may call, and
+messages in JSON.
 
-What the headers of a request say: how long its caller waits, and how its answer may be compressed.
+Pages of other origins are allowed by CORS: the browser sends a preflight request first, and gives the answer to the
+page only if it is allowed. A page whose own name leads to this machine once it is loaded (DNS rebinding) needs no such
+permission. So requests are refused that ask for a host that is not a name of this server.
 
-Which web pages may call: CORS for pages of other origins, and the names of this server for pages that claim to be of
-its own.
-
-A browser sends a preflight request first, and gives the answer to the page only if it is allowed. A page whose own name
-leads to this machine once it is loaded (DNS rebinding) needs no permission of that kind: it is known by the name that
-it asks for.
-
-The formats of messages over HTTP. Handlers use only protobuf's own format; JSON is read and written here, in the turn
-of the call.
+Handlers use protobuf's own format. JSON is converted here, in the turn of the call.
 
 >>> from xlashape.proto import v1
 >>> json_to_proto(b'{"indices": ["300"]}', v1.LinearIndexRequest, 1 << 20) == v1.LinearIndexRequest(
@@ -114,8 +109,8 @@ _PREFLIGHT_SECONDS = 7200  # seconds for which browsers keep the answer to a pre
 
 
 class Hosts:
-    """The names that callers may ask for: addresses in numbers and `localhost`, which nobody else's name leads to, and
-    those of `http_hosts`.
+    """The hosts that requests may name: addresses in numbers and `localhost`, which no page of another origin has as
+    its name, and those of `http_hosts`.
 
     A server that other machines can reach answers to any name, unless `http_hosts` says which: its own name is not
     known.
@@ -185,8 +180,9 @@ class Origins:
 # -- messages ----------------------------------------------------------------------------------
 
 
-_MEMORY_OF_JSON = 25  # upper bound of the bytes of Python objects for each byte of JSON; `{},` takes 72
-# the same for each byte of an answer: a varint of two bytes becomes a str of 53 bytes and an entry in a list
+# Upper bounds of the bytes of Python objects. For each byte of JSON: `{},` takes 72.
+_MEMORY_OF_JSON = 25
+# For each byte of an answer: a varint of two bytes becomes a str of 53 bytes and an entry in a list.
 _MEMORY_OF_ANSWER = 40
 _MAX_ERROR_TEXT = 300
 _LEVEL = 1  # 1 MB of JSON about instructions is 9 times smaller after 4 ms; level 6 makes it 10 times smaller in 7 ms

@@ -1,14 +1,10 @@
-"""Text that an edit puts in, and layouts that it sets.
+"""What an edit gives as text or as a layout, made into a part of the module.
 
-Instructions and computations that are written as HLO text, read as parts of a module.
-
-    line        := 'ROOT'? (name '=')? shape? opcode '(' operands ')' attributes   what a line of HLO text is
+    line        := 'ROOT'? (name '=')? shape? opcode '(' operands ')' attributes
     computation := name '{' line+ '}'                                             one or several; no ENTRY, no HloModule
 
-The text is read where it stands by the reader of modules, which is told the instructions and computations that the text
-may name. What it makes gets the ids and names of the module here.
-
-Other layouts of shapes and literals.
+The reader of modules reads the text, given the instructions and computations that the text may name. The results get
+ids and names here that the module does not use yet. A new layout puts the elements of literals into another order.
 """
 
 from __future__ import annotations

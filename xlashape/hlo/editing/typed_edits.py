@@ -1,8 +1,8 @@
 """Edits of an instruction's message by the typed values of its attributes: another opcode, another attribute, a new
 instruction.
 
-What the row of an opcode says of text holds here too: which attributes it has and needs, what is filled in, what must
-fit together, and the shape.
+The row of the opcode decides here as for text: which attributes the instruction has and needs, what is filled in, what
+must fit together, and the shape.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from xlashape.similar import did_you_mean
 
 _EVERYWHERE = frozenset(("metadata", "frontend_attributes", "statistics_viz"))
 """Fields of every instruction, whatever its opcode."""
+_COMMON = frozenset(("sharding", "frontend_attributes", "statistics", "origin", "backend_config"))
+"""Attributes that stay when an instruction gets another opcode."""
 
 
 def row_of(opcode: Opcode | str) -> Operation:
@@ -52,7 +54,7 @@ def with_opcode(
         raise InvalidArgumentError(
             f"{instruction.name!r} is a {old.opcode}, which is not made of operands: use rewrite"
         )
-    values = {name: value for name, value in said_attributes(instruction).items() if name not in _common()}
+    values = {name: value for name, value in said_attributes(instruction).items() if name not in _COMMON}
     called = [draft.computation_of(number) for number in instruction.called_computation_ids]
     for name in (*values, *call_names(old, instruction, _is_on_predicate(computation, instruction))):
         if name not in new.readable:
@@ -155,7 +157,9 @@ def put(instruction: xla.HloInstructionProto, attribute: Attribute, value: Any) 
 
 
 class _Made:
-    """An instruction that is made, as completion asks for it. It is the Written of xlashape.hlo.ops.attributes."""
+    """A new instruction, as the functions that fill in and check attributes see it: a `Written` of
+    xlashape.hlo.ops.attributes.
+    """
 
     def __init__(
         self,
@@ -264,10 +268,6 @@ def _called_ids(draft: Draft, row: Operation, instruction: xla.HloInstructionPro
     if not row.calls.is_list and len(found) != 1:
         raise InvalidArgumentError(f"{name} takes one computation, not {len(found)}", field=name)
     return [each.id for each in found]
-
-
-def _common() -> frozenset[str]:
-    return frozenset(("sharding", "frontend_attributes", "statistics", "origin", "backend_config"))
 
 
 def _no_attribute(row: Operation, name: str) -> InvalidArgumentError:

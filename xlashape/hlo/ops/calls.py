@@ -13,15 +13,9 @@ from typing import Final, NamedTuple
 from xlashape.hlo.ops.attributes import Presence
 from xlashape.hlo.values.attribute import Attribute, not_written
 
-
-def _named_by_reader(name: str) -> Attribute:
-    # The reader resolves the names; the writer writes all of an instruction's calls together, as its row's `Calls`
-    # says.
-    return Attribute(name, None, not_written)
-
-
+# The reader resolves the names. The writer writes all calls of an instruction together, as the `Calls` of its row says.
 CALLED: Final = {
-    name: _named_by_reader(name)
+    name: Attribute(name, None, not_written)
     for name in (
         "body",
         "branch_computations",

@@ -1,9 +1,4 @@
-"""Sorts and linear algebra: operations that work along whole dimensions.
-
-sort and topk.
-
-Factorizations, triangular systems and Fourier transforms.
-"""
+"""Operations that work along whole dimensions: sort and topk; Cholesky, triangular solve and Fourier transforms."""
 
 from __future__ import annotations
 
@@ -66,30 +61,6 @@ def _infer_topk(given: Given) -> Shape:
     return Shape.tuple([Shape.array(element_type, sizes) for element_type in (shape.element_type, PrimitiveType.S32)])
 
 
-_SORTS: Final = (
-    Operation(
-        Opcode.SORT,
-        operands=at_least(0),
-        attributes=(required(DIMENSIONS, exactly_one_dimension), optional(IS_STABLE)),
-        calls=TO_APPLY,
-        infer=_infer_sort,
-        verify=_verify_sort,
-        verify_calls=_verify_comparator,
-    ),
-    Operation(
-        Opcode.TOPK,
-        operands=exactly(1),
-        attributes=(
-            required(K),
-            optional(LARGEST, default=FIELDS.integer("largest", 1)),
-            optional(TOPK_IS_STABLE, default=FIELDS.integer("is_stable", 1)),
-        ),
-        calls=TO_APPLY_WRITTEN_ONLY,
-        infer=_infer_topk,
-    ),
-)
-
-
 # -- linear algebra ----------------------------------------------------------------------------
 
 
@@ -143,7 +114,26 @@ def _infer_fft(given: Given) -> Shape:
 
 
 OPERATIONS: Final = (
-    *_SORTS,
+    Operation(
+        Opcode.SORT,
+        operands=at_least(0),
+        attributes=(required(DIMENSIONS, exactly_one_dimension), optional(IS_STABLE)),
+        calls=TO_APPLY,
+        infer=_infer_sort,
+        verify=_verify_sort,
+        verify_calls=_verify_comparator,
+    ),
+    Operation(
+        Opcode.TOPK,
+        operands=exactly(1),
+        attributes=(
+            required(K),
+            optional(LARGEST, default=FIELDS.integer("largest", 1)),
+            optional(TOPK_IS_STABLE, default=FIELDS.integer("is_stable", 1)),
+        ),
+        calls=TO_APPLY_WRITTEN_ONLY,
+        infer=_infer_topk,
+    ),
     Operation(
         Opcode.CHOLESKY,
         operands=exactly(1),

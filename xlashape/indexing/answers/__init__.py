@@ -1,7 +1,6 @@
 """The answers of the analysis as values. They know instructions and maps, and nothing of how an answer is found.
 
-- `operand_indexing`: one way in which an array is accessed; which instruction produces the value of a runtime variable;
-  which replicas hold the elements of an access across replicas; all ways in which an array is accessed.
-- `leaves`: the arrays within a shape, which the answers count depth first, and their sizes; how many bytes a map holds;
-  the numbers that a constant instruction holds.
+- `operand_indexing`: the ways in which an array is accessed. Each is a map, with the instructions that produce its
+  runtime variables, and the replicas that hold the elements.
+- `leaves`: the arrays within a shape, by the numbers that answers give them; and the numbers that a constant holds.
 """

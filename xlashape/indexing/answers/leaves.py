@@ -16,7 +16,6 @@ from xlashape.errors import InvalidModuleError
 from xlashape.hlo import HloInstruction, Opcode
 from xlashape.hlo.literal.data import element_type, raw, row_major_positions
 from xlashape.math import product
-from xlashape.proto import xla
 from xlashape.shape import UNBOUNDED_SIZE, PrimitiveType, Shape
 from xlashape.symbolic import IndexingMap
 
@@ -127,18 +126,6 @@ def integers(instruction: HloInstruction) -> Sequence[int] | None:
     if count == 0 or count > MAX_ELEMENTS or not instruction.details.HasField("literal"):
         return None
     literal = instruction.details.literal
-    if shape.dimensions:
-        return _elements(literal, shape)
-    return _scalar_elements(literal.SerializeToString(), shape) or None
-
-
-def _scalar_elements(literal: bytes, shape: Shape) -> tuple[int, ...]:
-    """The one element of a scalar; empty where it is not known. A module repeats the same few scalars as offsets."""
-    return tuple(_elements(xla.LiteralProto.FromString(literal), shape) or ())
-
-
-def _elements(literal: xla.LiteralProto, shape: Shape) -> Sequence[int] | None:
-    count = product(shape.dimensions)
     if tuple(literal.shape.dimensions) != shape.dimensions or literal.shape.element_type != int(shape.element_type):
         return None
     try:

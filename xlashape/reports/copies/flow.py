@@ -1,8 +1,7 @@
 """Where a value comes from and what takes it, through everything that leaves it where it is in memory: tuples and their
 elements, bitcasts, barriers, the computations of calls and branches, and the ends of asynchronous operations.
 
-Both walks stop after a number of steps that no program of people reaches, so that deep chains cost no more than shallow
-ones.
+Both walks stop after a number of steps that no real program needs, so that their time is bounded.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Role(Enum):
 
 
 class Use(NamedTuple):
-    """An end of the way of a value."""
+    """A use of a value, by an instruction or as a result."""
 
     user: HloInstruction
     """What takes it; for an output the root, for a carry the loop, for a branch the conditional."""
@@ -243,7 +242,7 @@ class Flow:
 
 
 def _updated(fusion: HloInstruction, operand: int) -> Index | None:
-    """Which array of a fusion's result is an update in place of an operand."""
+    """Where in the result of a fusion an operand is updated in place; None where it is not."""
     called = fusion.called_computations[0]
     if operand >= len(called.parameters):
         return None

@@ -128,8 +128,9 @@ def inserted_by(dumps: Sequence[Dump], names: Iterable[tuple[str, str, Shape]]) 
     found: dict[str, Inserted] = {}
     is_whole = _are_all(dumps)
     newer: Dump | None = None
-    unsure: set[str] = set()  # copy insertion, which renames nothing, is in a gap between two dumps
-    newer_names: set[str] = {each.name for each in pending.values()}
+    # Instructions that, between two dumps that are apart, a pass may have renamed or copy insertion may have inserted.
+    unsure: set[str] = set()
+    newer_names = set(pending)
     for dump in reversed(dumps):
         if not pending:
             break
@@ -150,9 +151,10 @@ def inserted_by(dumps: Sequence[Dump], names: Iterable[tuple[str, str, Shape]]) 
                 continue
             renamed = gone.get((wanted.opcode, wanted.shape))
             is_next = newer is not None and _is_next(dump, newer, is_whole)
-            if renamed is not None and not (is_next and newer is not None and _inserts_copies(newer)):
+            has_new_copies = newer is not None and _COPY_INSERTION in (newer.pipeline, newer.after)
+            if renamed is not None and not (is_next and has_new_copies):
                 pending[name] = by_name[renamed]
-                if newer is not None and _inserts_copies(newer):
+                if has_new_copies:
                     unsure.add(name)
             elif newer is not None:
                 found[name] = _insertion(newer, is_next and name not in unsure)
@@ -166,10 +168,6 @@ def inserted_by(dumps: Sequence[Dump], names: Iterable[tuple[str, str, Shape]]) 
                 PROGRAM, "", name not in unsure and (newer.number < 0 or (newer.number == 0 and is_whole))
             )
     return found
-
-
-def _inserts_copies(dump: Dump) -> bool:
-    return _COPY_INSERTION in (dump.pipeline, dump.after)
 
 
 def _is_next(older: Dump, newer: Dump, is_whole: bool) -> bool:

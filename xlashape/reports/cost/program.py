@@ -104,8 +104,8 @@ class Flops(NamedTuple):
     times: dict[HloComputation, int]
     """How often computations run: those that are executed, and those of fusions."""
     known: dict[HloComputation, list[int | None]]
-    """For these, the FLOPs of each instruction in one run of the program; None where they are not known. What calls a
-    computation that runs has none.
+    """For these, the FLOPs of each instruction in one run of the program; None where they are not known. They are 0 for
+    an instruction that calls such a computation: the FLOPs are those of the instructions within.
     """
 
 
@@ -117,7 +117,7 @@ def flops_of(module: HloModule) -> Flops:
     >>> list(flops_of(HloModule.parse(text)).known.values())
     [[0, 8, 8]]
     """
-    return _Walk(module, Roof(None, None, None), as_xla=False).each()
+    return _Walk(module, Roof(None, None, None), as_xla=False).flops()
 
 
 def runs_of(module: HloModule) -> dict[HloComputation, int]:
@@ -134,7 +134,7 @@ def program_of(module: HloModule, roof: Roof, *, as_xla: bool) -> Program:
 
 
 class _Walk:
-    """Computations are visited before their callers for sums, and after them for how often they run."""
+    """The walk through a module's computations: before their callers for sums, after them for how often they run."""
 
     def __init__(self, module: HloModule, roof: Roof, *, as_xla: bool) -> None:
         self._module = module
@@ -147,7 +147,7 @@ class _Walk:
         self._branches: dict[HloInstruction, int] = {}
         """The branch of each executed conditional that counts, once it is known."""
         self._same: tuple[dict[Arithmetic, Arithmetic], dict[Traffic, Traffic]] = {}, {}
-        """What instructions share that calculate and move the same: large programs repeat their layers."""
+        """Each value once, which equal instructions share: large programs repeat their layers."""
 
     def program(self) -> Program:
         for computation in self._order:
@@ -186,7 +186,7 @@ class _Walk:
             called,
         )
 
-    def each(self) -> Flops:
+    def flops(self) -> Flops:
         for computation in self._order:
             self._arithmetic[computation] = self._sum_of(computation)
         times, exact = self.times(fused=True)
@@ -289,21 +289,16 @@ class _Walk:
             called = instruction.called_computations
             if instruction.opcode == Opcode.WHILE and len(called) == 2:
                 trips, tests = self._trips_of(instruction)
-                total = total.plus(self._inner(called[0]).times(trips)).plus(self._inner(called[1]).times(tests))
+                body, condition = self._arithmetic[called[0]], self._arithmetic[called[1]]
+                total = total.plus(body.times(trips)).plus(condition.times(tests))
             elif instruction.opcode == Opcode.CONDITIONAL and called:
-                branch = self._inner(called[0])
-                for each in called[1:]:
-                    branch = branch.largest(self._inner(each))
-                total = total.plus(branch)
+                total = total.plus(reduce(Arithmetic.largest, [self._arithmetic[each] for each in called]))
             else:
                 total = total.plus(_checked(instruction, self._arithmetic_of))
         return total
 
-    def _inner(self, computation: HloComputation) -> Arithmetic:
-        return self._arithmetic[computation]
-
     def _arithmetic_of(self, instruction: HloInstruction) -> Arithmetic:
-        return arithmetic_of(instruction, self._inner, as_xla=self._as_xla)
+        return arithmetic_of(instruction, self._arithmetic.__getitem__, as_xla=self._as_xla)
 
     def _executed(self, instruction: HloInstruction, times: int, is_exact: bool) -> Executed:
         is_call = instruction.opcode in _RUNS_CALLED and bool(instruction.called_computations)

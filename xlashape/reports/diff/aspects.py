@@ -1,8 +1,8 @@
-"""In what two instructions differ: words for it, and the two values.
+"""The aspects in which two instructions differ: a word for each, and the two values.
 
-opcode, shape, element type, layout, tile, memory space, value, sharding, replica groups, aliasing, donation, operands,
-control dependencies, backend_config.KEY, frontend_attributes, and the names of all other attributes as HLO text has
-them
+The words are opcode, shape, element type, layout, tile, memory space, value, sharding, replica groups, aliasing,
+donation, operands, control dependencies, `backend_config.KEY`, frontend_attributes, and the names that all other
+attributes have in HLO text.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _array_aspects(one: Shape, other: Shape) -> Iterator[Aspect]:
         yield Aspect("element type", str(one.element_type), str(other.element_type))
     if one.dimensions != other.dimensions:
         yield Aspect("shape", str(one.without_layout()), str(other.without_layout()))
-    elif str(one.without_layout()).partition("[")[2] != str(other.without_layout()).partition("[")[2]:
+    elif one.dynamic_dimensions != other.dynamic_dimensions:
         yield Aspect("dynamic dimensions", str(one.without_layout()), str(other.without_layout()))
     first = (one.with_default_layout() if one.layout is None else one).layout
     second = (other.with_default_layout() if other.layout is None else other).layout

@@ -1,7 +1,7 @@
 """The memory plan in a BufferAssignmentProto, by XLA's formulas (ComputePeakMemorySizes, HeapSimulator).
 
-The peak. Allocations of parameters, constants and outputs live throughout, each with the size of the largest value in
-it. Then the traces of the heap simulator are replayed in their order, with one running total:
+How the peak is found: allocations of parameters, constants and outputs live throughout, each with the size of the
+largest value in it. Then the traces of the heap simulator are replayed in their order, with one running total:
 
     ALLOC a         one user more of a; the first one adds a's size
     SHARE_WITH a b  a takes the memory of b, or of the value whose memory b takes: one user more of that; the first one
@@ -80,10 +80,10 @@ class _Instructions:
 
 
 class _Reader:
-    """Reads an assignment once."""
+    """Makes the plan of one assignment."""
 
     def __init__(self, proto: xla.BufferAssignmentProto, module: HloModule | None, shapes: Mapping[int, Shape]) -> None:
-        self._said_shapes = shapes
+        self._shapes = shapes
         self._proto = proto
         self._module = module
         self._instructions = None if module is None else _Instructions(module)
@@ -116,7 +116,7 @@ class _Reader:
         location = self._logical[number].defined_at
         index = tuple(location.shape_index)
         if self._instructions is None:
-            return Place(None, location.instruction_name, index, self._said_shapes.get(self._logical[number].id))
+            return Place(None, location.instruction_name, index, self._shapes.get(self._logical[number].id))
         instruction = self._instruction(number, location)
         shape = instruction.shape
         for each in index:
@@ -229,6 +229,7 @@ class _Reader:
     # -- the replay ---------------------------------------------------------------------------
 
     def plan(self) -> Plan:
+        """The plan: the allocations, and the replay that the docstring of this file describes."""
         allocations = self._allocations()
         sizes = self._sizes
         unpadded = self._unpadded_sizes()

@@ -41,7 +41,7 @@ _UNITS: Final = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, 
 
 
 class TextAssignment(NamedTuple):
-    """An assignment that a text says."""
+    """An assignment that was read from a text."""
 
     proto: xla.BufferAssignmentProto
     shapes: dict[int, Shape]
@@ -165,8 +165,8 @@ def _add_live(proto: xla.BufferAssignmentProto, live: list[tuple[str, str, int]]
 
 
 def read_usage_report(data: bytes, name: str) -> TextAssignment:
-    """The allocations of a MemoryUsageReportProto. What each is for is not said; the name of its first value is. Raises
-    DecodeError."""
+    """The allocations of a MemoryUsageReportProto, each with the name of its first value. The report does not say what
+    an allocation is for. Raises DecodeError."""
     try:
         report = xla.MemoryUsageReportProto.FromString(data)
     except ProtobufDecodeError as error:

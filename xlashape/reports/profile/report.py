@@ -20,6 +20,7 @@ from xlashape.reports.text import cell_text
 from xlashape.tables import Column, Kind
 
 _PS: Final = 1e-12
+"""Seconds of a picosecond, the unit of times in profiles."""
 _KEYS: Final = ("source", "op_name", "opcode", "module", "computation", "step")
 
 _GROUPS: Final = (
@@ -33,7 +34,7 @@ _GROUPS: Final = (
     Column("layout_time", Kind.NUMBER, "the time that their layouts cost", "seconds", rank=4),
 )  # fmt: skip
 
-
+# What the times of a comparison are for, in its headline: the subject, and the reason where it is not a step.
 _UNITS: Final = {
     "step": ("A step", ""),
     "run": ("A run of each program", " Not both profiles have marks of steps: times are those of one run of the program."),
@@ -364,9 +365,10 @@ def profile(
 
     x: a path to `*.xplane.pb` or `*.trace.json.gz`, a directory that `jax.profiler.trace` wrote (its newest run
     counts), bytes, an open file.
-    modules: what `HloModule.all_of` takes; for profiles without modules of their own. target, peak, bandwidth: as for
-    `cost`; without them a TPU's own. frames: as for `cost`, where a module says them. Raises NotFoundError for a path
-    without a profile, DecodeError for bytes that are none, LimitExceededError for one with too many operations.
+    modules: what `HloModule.all_of` takes, for a profile that holds no modules. target, peak, bandwidth: as for `cost`;
+    without them the peaks that the profile of a TPU states. frames: as for `cost`. Raises NotFoundError for a path
+    without a profile, DecodeError for bytes that are no profile, LimitExceededError for a profile with too many
+    operations.
     """
     given = () if modules is None else HloModule.all_of(modules)
     roof = roof_of(target, peak, bandwidth)
@@ -427,7 +429,7 @@ def _row(each: Joined, total: float, roof: Roof) -> InstructionTime:
     instruction, static = each.instruction, each.static
     seconds, own = each.total * _PS, each.own * _PS
     flops = static.flops
-    moved = None if static.main_bytes is None or not static.main_bytes else static.main_bytes
+    moved = static.main_bytes
     # A loop's bytes are those of everything within, a copy's its own: both in the whole time of the events.
     bandwidth = moved * each.executions / seconds if moved and seconds else None
     least, bound = _least(each, roof)

@@ -58,9 +58,9 @@ def reads(
     x: a jitted function, whose arguments follow and which is lowered and compiled for the device that JAX has; a
     Lowered, which is compiled; or whatever else `HloModule.of` takes. instruction: only this one, which may be a fused
     one. computation: all instructions of this one; without either, those that read arrays from memory. output: only
-    this array of their results. target: "gpu", "tpu", "cpu", "tpu-v5e", …: else the module says it. warp: neighbouring
-    outputs that read together; segment_bytes: bytes that are fetched together. frames: with "all", `source` names every
-    frame that called an operation, and not the line of the user's own code alone.
+    this array of their results. target: "gpu", "tpu", "cpu", "tpu-v5e", …; by default what the module was compiled for.
+    warp: neighbouring outputs that read together; segment_bytes: bytes that are fetched together. frames: with "all",
+    `source` names every frame that called an operation, and not the line of the user's own code alone.
 
     Rows come with the most wasted bytes first. An instruction that is not answered is a row with an `error`. Raises
     what `HloModule.of` raises, NotFoundError for an instruction or computation that does not exist,
@@ -140,7 +140,7 @@ class _Measured(NamedTuple):
 
 
 class _Finder:
-    """The rows of one question."""
+    """Finds the rows of one call of `reads`."""
 
     def __init__(self, module: HloModule, device: Device, output: int | None, *, is_one: bool) -> None:
         self._module = module

@@ -24,7 +24,7 @@ from xlashape.math import byte_text, ceil_div, factor_text, product, round_up
 from xlashape.shape.arguments import array_of, guarded, not_a_shape
 from xlashape.shape.parts.checks import brief
 from xlashape.shape.parts.tile import Tile
-from xlashape.shape.tiling.formula import TileStep, geometry, tile_steps
+from xlashape.shape.tiling.formula import geometry, tile_steps
 from xlashape.shape.value.shape import Layout, Shape, shape_bytes
 
 
@@ -310,11 +310,7 @@ def _best_orders(shape: Shape) -> tuple[tuple[tuple[int, ...], ...], int]:
 
 def _reach(rank: int, tiles: tuple[Tile, ...]) -> int:
     """How many of the most minor dimensions the tiles apply to, directly or after earlier tiles have split them."""
-    untouched = rank
-    steps: tuple[TileStep, ...] = tile_steps((1,) * rank, tiles)
-    for step in steps:
-        untouched = min(untouched, max(0, len(step.kept)))
-    return rank - untouched
+    return rank - min([rank, *[len(step.kept) for step in tile_steps((1,) * rank, tiles)]])
 
 
 def _layout(shape: Shape) -> Layout:

@@ -330,7 +330,7 @@ def add(lhs: Operand, rhs: Operand) -> Expr:
 
 def multiply(lhs: Operand, rhs: Operand) -> Expr:
     """lhs * rhs. Constants fold and move to the right; constant factors merge; -1 is multiplied into the terms of a
-    sum. A product with 0 stays where the other factor may have more than 128 bits, which is an error of its points.
+    sum. A product with 0 stays where the other factor may have more than 128 bits: evaluating it is an error then.
 
     >>> 2 * dim(0) * 3, dim(0) * 0, -(dim(0) - 1)
     (d0 * 6, 0, -d0 + 1)

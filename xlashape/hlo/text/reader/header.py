@@ -1,9 +1,4 @@
-"""The header of a module: its attributes, and the tables of stack frames.
-
-The table of stack frames that a module gets: the frames of the text's tables that its instructions name, and their
-parents.
-
-The header of a module's text: its name, its attributes, and the tables that say where instructions came from.
+"""Reads the header of a module's text: its name, its attributes, and the tables that say where instructions came from.
 
     header      := 'HloModule' name ':'? (',' attribute)* tables?
     attribute  := 'is_scheduled=' bool | 'replica_count=' INT | 'num_partitions=' INT | 'alias_passthrough_params=' bool
@@ -52,7 +47,8 @@ class Location(NamedTuple):
 
 
 class StackFrames:
-    """Numbers the frames in the order in which `number` is first asked for them. All numbers begin with 1; 0 means no
+    """The table of stack frames that a module gets: the frames of the text's tables that its instructions name, and
+    their parents. Frames have the order in which `number` is first asked for them. All numbers begin with 1; 0 means no
     frame."""
 
     __slots__ = (

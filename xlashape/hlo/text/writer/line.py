@@ -110,9 +110,9 @@ class LineWriter:
         frontend: bool = True,
         shows_names: bool = True,
     ) -> None:
-        """`names` are those to write, by index, `own_names` the instructions' own. `level` is the depth among bodies
-        within bodies. `body` writes the body of a computation of an id at a level. `frontend` says whether frontend
-        attributes are written, there too, `shows_names` whether the names of instructions and operands are."""
+        """`names` are those to write, by index, `own_names` the instructions' own. `body(id, level, frontend)` writes
+        the body of a computation. `level` is the depth of bodies within bodies. `frontend` says whether frontend
+        attributes are written, `shows_names` whether the names of operands are."""
         self._module = module
         self._computation = computation
         self._names = names
