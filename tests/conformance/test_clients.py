@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
+from xlashape.extras import require
 from xlashape.proto import services
+
+require("server", "the suite of the clients")
 
 FOLDER = Path(__file__).resolve().parent
 CASES = sorted((FOLDER / "cases").glob("*.jsonl"))

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+import examples
 import pages
 import pytest
 
@@ -70,7 +71,7 @@ def test_the_examples_of_a_module(name: str, tmp_path: Path, monkeypatch: pytest
     source = SOURCES[name]
     module = importlib.import_module(name)
     monkeypatch.chdir(tmp_path)
-    runner = doctest.DocTestRunner()
+    runner = examples.Runner()
     report: list[str] = []
     for test in doctest.DocTestFinder(exclude_empty=True).find(module, name):
         runner.run(test, out=report.append)

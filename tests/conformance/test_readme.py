@@ -11,10 +11,12 @@ import shlex
 import subprocess
 import sys
 
+import examples
 import pages
 import pytest
 
 from xlashape import errors
+from xlashape.extras import require
 from xlashape_server import Config, Server
 
 WITH_PYTHON = [page for page in pages.PAGES if pages.python_session(pages.text_of(page))]
@@ -23,6 +25,9 @@ SESSIONS = [
     for page in pages.PAGES
     for command, printed in pages.console_sessions(page)
 ]
+
+NEEDED = {"demo": "server", "scan": "scan"}
+"""The extras of commands that cannot do the same without."""
 
 
 def test_there_are_sessions_of_both_kinds() -> None:
@@ -44,13 +49,16 @@ def test_the_python_session(page, tmp_path, monkeypatch, request):
         session = session.replace("localhost:50051", server.address)
     test = doctest.DocTestParser().get_doctest(session, {}, page, page, 0)
     report: list[str] = []
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
+    runner = examples.Runner(optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
     assert not runner.run(test, out=report.append).failed, "".join(report)
     assert runner.tries == session.count("\n>>> ") + session.startswith(">>> ")
 
 
 @pytest.mark.parametrize(("page", "command", "printed"), SESSIONS)
 def test_shell_sessions(page, command, printed, tmp_path):
+    extra = NEEDED.get(shlex.split(command)[1])
+    if extra is not None:
+        require(extra, f"`{command}`")
     # The folder that the pages' paths start from, without the sources themselves.
     (tmp_path / "xlashape").mkdir()
     (tmp_path / "xlashape" / "data").symlink_to(pages.ROOT / "xlashape" / "data")

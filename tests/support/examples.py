@@ -1,0 +1,17 @@
+"""Examples of docstrings and pages, run by doctest."""
+
+from __future__ import annotations
+
+import doctest
+from typing import Any
+
+from xlashape.errors import UnavailableError
+
+
+class Runner(doctest.DocTestRunner):
+    """Runs examples. Where one needs a package that is not installed, the test is skipped as any other test is."""
+
+    def report_unexpected_exception(self, out: Any, test: Any, example: Any, exc_info: Any) -> None:
+        if isinstance(exc_info[1], (ModuleNotFoundError, UnavailableError)):
+            raise exc_info[1]
+        super().report_unexpected_exception(out, test, example, exc_info)
