@@ -72,11 +72,11 @@ def factor_text(factor: float) -> str:
 def counted(number: int, noun: str) -> str:
     """A number of things, as text.
 
-    >>> counted(1, "change"), counted(2300, "row"), counted(2, "copy")
-    ('1 change', '2,300 rows', '2 copies')
+    >>> counted(1, "change"), counted(2300, "array"), counted(2, "copy")
+    ('1 change', '2,300 arrays', '2 copies')
     """
     if number != 1:
-        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
     return f"{number:,} {noun}"
 
 

@@ -49,6 +49,7 @@ def run(
                 elif (opcode := instruction.proto.opcode) == "parameter":
                     values[instruction] = parameters[instruction.parameter_number]
                 else:
+                    assert opcode in INTERPRETERS, f"tests/support/numpy_interpreter/ does not compute {opcode}"
                     values[instruction] = INTERPRETERS[opcode](
                         instruction, [values[operand] for operand in instruction.operands]
                     )

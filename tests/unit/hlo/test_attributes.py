@@ -192,7 +192,12 @@ def test_values_of_protos(name):
 
 def kind_of(name: str) -> type | None:
     """The frozen type of an attribute's value, or of the elements of its value; None for numbers and text."""
-    value = WRITTEN[name].of(xla.HloInstructionProto.FromString(WRITTEN[name].read(HloCursor(samples(name)[0]))))
+    try:
+        data = WRITTEN[name].read(HloCursor(samples(name)[0]))
+    except KeyError as error:
+        step = "declare it in protos/xla/service/hlo.proto and run python protos/schema_compiler.py"
+        raise AssertionError(f"{name}: the schema has no field {error}: {step}") from None
+    value = WRITTEN[name].of(xla.HloInstructionProto.FromString(data))
     first = value[:1] if isinstance(value, tuple) else ()
     return next((type(each) for each in (value, *first) if hasattr(each, "of_proto")), None)
 
