@@ -131,11 +131,11 @@ def test_tuples_tokens_and_unbounded_sizes_are_described(ask: Any) -> None:
 
 
 def test_what_needs_no_width_is_said_of_an_unknown_element_type(ask: Any) -> None:
-    shapes = [text("unknown_37[3,5]{1,0:T(2,2)}"), text("(unknown_37[2]{0}, f32[2]{0})"), text("unknown_37[5]{0:E(4)}")]
+    shapes = [text("unknown_77[3,5]{1,0:T(2,2)}"), text("(unknown_77[2]{0}, f32[2]{0})"), text("unknown_77[5]{0:E(4)}")]
     array, pair, packed = ask("ShapeService/DescribeShape", v1.DescribeShapeRequest(shapes=shapes)).descriptions
-    assert (array.text, array.element_type, list(array.dimensions)) == ("unknown_37[3,5]{1,0:T(2,2)}", 37, [3, 5])
+    assert (array.text, array.element_type, list(array.dimensions)) == ("unknown_77[3,5]{1,0:T(2,2)}", 77, [3, 5])
     assert (array.HasField("size"), array.HasField("padding"), array.layout.element_bits) == (False, False, 0)
-    assert (array.layout.is_tiled, array.shape.element_type) == (True, 37)
+    assert (array.layout.is_tiled, array.shape.element_type) == (True, 77)
     assert (pair.HasField("size"), pair.leaf_count) == (False, 2)
     assert (packed.size.physical_bytes, packed.layout.element_bits) == (3, 4)
     request = v1.LinearIndexRequest(shape=shapes[0], indices=[2, 3])
@@ -143,7 +143,7 @@ def test_what_needs_no_width_is_said_of_an_unknown_element_type(ask: Any) -> Non
     with pytest.raises(grpc.RpcError) as caught:
         ask("ShapeService/ByteSize", v1.ByteSizeRequest(shapes=shapes[:1]))
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
-    assert "unknown_37 is an element type that this version does not know" in caught.value.details()
+    assert "unknown_77 is an element type that this version does not know" in caught.value.details()
 
 
 def test_a_thousand_shapes_are_one_call(ask: Any) -> None:

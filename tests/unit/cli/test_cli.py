@@ -439,10 +439,10 @@ def test_a_light_command_does_not_load_grpc():
 
 
 def test_a_shape_of_an_unknown_element_type(where):
-    text = answer("shape", "unknown_37[3,5]{1,0:T(2,2)}", *where)
-    assert "element type  unknown_37, of unknown width" in text
+    text = answer("shape", "unknown_77[3,5]{1,0:T(2,2)}", *where)
+    assert "element type  unknown_77, of unknown width" in text
     assert "size          unknown: the width of an element type is not known" in text
-    assert json.loads(answer("shape", "unknown_37[3,5]", "--json", *where))["size"] is None
+    assert json.loads(answer("shape", "unknown_77[3,5]", "--json", *where))["size"] is None
     assert "a dynamic dimension has no bound" in answer("shape", "f32[?]", *where)
 
 

@@ -15,7 +15,7 @@ from xlashape.proto import xla
 from xlashape.shape import Layout, PrimitiveType, ProgramShape, Shape, index_util, layout_util, shape_util, tiling
 
 KNOWN = {int(kind) for kind in PrimitiveType}
-NUMBERS = [37, 99, 1000, 2**31 - 1, -1, -(2**31)]
+NUMBERS = [77, 99, 1000, 2**31 - 1, -1, -(2**31)]
 
 
 def array_proto(number: int, *sizes: int, tiles: tuple[int, ...] = ()) -> Any:
@@ -43,17 +43,17 @@ def test_arrays_are_kept(number: int) -> None:
 
 def test_text() -> None:
     for text in (
-        "unknown_37[]",
-        "unknown_37[<=2,?]{0,1:T(8,128)E(4)}",
-        "(unknown_37[2]{0}, (f32[], unknown_-5[3]{0:S(1)}))",
-        "b(unknown_37[2]{0})",
-        "unknown_38[](f32[2]{0}, unknown_37[])",
+        "unknown_77[]",
+        "unknown_77[<=2,?]{0,1:T(8,128)E(4)}",
+        "(unknown_77[2]{0}, (f32[], unknown_-5[3]{0:S(1)}))",
+        "b(unknown_77[2]{0})",
+        "unknown_78[](f32[2]{0}, unknown_77[])",
     ):
         assert str(Shape.parse(text)) == text
         assert Shape.from_proto(Shape.parse(text).to_proto()) == Shape.parse(text)
-    assert str(Shape.parse(" unknown_37 [ 2 , 3 ] ")) == "unknown_37[2,3]{1,0}"
-    program = ProgramShape.parse("(p: unknown_37[2]{0}) -> (unknown_38[], f32[])")
-    assert str(program) == "(p: unknown_37[2]{0}) -> (unknown_38[], f32[])"
+    assert str(Shape.parse(" unknown_77 [ 2 , 3 ] ")) == "unknown_77[2,3]{1,0}"
+    program = ProgramShape.parse("(p: unknown_77[2]{0}) -> (unknown_78[], f32[])")
+    assert str(program) == "(p: unknown_77[2]{0}) -> (unknown_78[], f32[])"
     # A version that has learned the number reads what an older one wrote.
     assert Shape.parse("unknown_11[2]") == Shape.parse("f32[2]")
 
@@ -61,8 +61,8 @@ def test_text() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("unknown_[2]", "unknown_037[2]", "unknown_+37[2]", "unknown_2147483648[2]", "unknown_1_0[2]", "unknown[2]"),
-        *("unknown_13[2]", "unknown_0[]", "unknown_" + "9" * 5000 + "[2]", "UNKNOWN_37[2]", "f32[](f32[])"),
+        *("unknown_[2]", "unknown_077[2]", "unknown_+77[2]", "unknown_2147483648[2]", "unknown_1_0[2]", "unknown[2]"),
+        *("unknown_13[2]", "unknown_0[]", "unknown_" + "9" * 5000 + "[2]", "UNKNOWN_77[2]", "f32[](f32[])"),
     ],
 )
 def test_what_is_no_unknown_type(text: str) -> None:
@@ -72,11 +72,11 @@ def test_what_is_no_unknown_type(text: str) -> None:
 
 def test_types_in_layouts() -> None:
     message = Shape.parse("f32[2]{0:#(u32)*(u64)}").to_proto()
-    message.layout.index_primitive_type = 37
+    message.layout.index_primitive_type = 77
     message.layout.pointer_primitive_type = -3
     data = message.SerializeToString()
     shape = Shape.from_proto(data)
-    assert str(shape) == "f32[2]{0:#(unknown_37)*(unknown_-3)}"
+    assert str(shape) == "f32[2]{0:#(unknown_77)*(unknown_-3)}"
     assert shape.to_proto().SerializeToString() == data
     assert Shape.parse(str(shape)) == shape
     layout = shape.layout
@@ -91,31 +91,31 @@ def test_types_in_layouts() -> None:
 
 def test_numbers_in_physical_shapes_and_dimension_levels() -> None:
     message = Shape.parse("f32[2]").to_proto()
-    message.layout.physical_shape.CopyFrom(array_proto(37, 5))
+    message.layout.physical_shape.CopyFrom(array_proto(77, 5))
     message.layout.dim_level_types.extend([1, 77])
     data = message.SerializeToString()
     shape = Shape.from_proto(data)
     assert shape.layout is not None
-    assert str(shape.layout.physical_shape) == "unknown_37[5]{0}"
+    assert str(shape.layout.physical_shape) == "unknown_77[5]{0}"
     assert list(shape.to_proto().layout.dim_level_types) == [1, 77]
     assert shape.to_proto().SerializeToString() == data
 
 
 def test_programs() -> None:
-    message = xla.ProgramShapeProto(parameters=[array_proto(37, 2)], result=array_proto(38), parameter_names=["p"])
+    message = xla.ProgramShapeProto(parameters=[array_proto(77, 2)], result=array_proto(78), parameter_names=["p"])
     data = message.SerializeToString()
     program = ProgramShape.from_proto(data)
-    assert str(program) == "(p: unknown_37[2]{0}) -> unknown_38[]"
+    assert str(program) == "(p: unknown_77[2]{0}) -> unknown_78[]"
     assert program.to_proto().SerializeToString() == data
 
 
 def test_a_kind_of_shape_that_is_not_known() -> None:
     """A number may also name something like a tuple or a token."""
-    inner = xla.ShapeProto(element_type=50, tuple_shapes=[Shape.parse("f32[2]").to_proto(), array_proto(37, 4)])
+    inner = xla.ShapeProto(element_type=50, tuple_shapes=[Shape.parse("f32[2]").to_proto(), array_proto(77, 4)])
     message = xla.ShapeProto(element_type=xla.TUPLE, tuple_shapes=[inner, xla.ShapeProto(element_type=51)])
     data = message.SerializeToString()
     shape = Shape.from_proto(data)
-    assert str(shape) == "(unknown_50[](f32[2]{0}, unknown_37[4]{0}), unknown_51[])"
+    assert str(shape) == "(unknown_50[](f32[2]{0}, unknown_77[4]{0}), unknown_51[])"
     assert shape.to_proto().SerializeToString() == data
     unknown = shape.tuple_shapes[0]
     assert not (unknown.is_array or unknown.is_tuple or unknown.is_buffer or unknown.is_token or unknown.is_opaque)
@@ -126,17 +126,17 @@ def test_a_kind_of_shape_that_is_not_known() -> None:
 
 
 def test_the_type_itself() -> None:
-    kind = PrimitiveType(37)
+    kind = PrimitiveType(77)
     assert isinstance(kind, PrimitiveType)
     assert (str(kind), kind.name, kind.value, repr(kind)) == (
-        "unknown_37",
-        "UNKNOWN_37",
-        37,
-        "<PrimitiveType.UNKNOWN_37: 37>",
+        "unknown_77",
+        "UNKNOWN_77",
+        77,
+        "<PrimitiveType.UNKNOWN_77: 77>",
     )
-    assert kind == PrimitiveType(37) == PrimitiveType.parse("unknown_37") == PrimitiveType.of("unknown_37")
-    assert hash(kind) == hash(PrimitiveType(37))
-    assert kind != PrimitiveType(38) and kind != PrimitiveType.F32
+    assert kind == PrimitiveType(77) == PrimitiveType.parse("unknown_77") == PrimitiveType.of("unknown_77")
+    assert hash(kind) == hash(PrimitiveType(77))
+    assert kind != PrimitiveType(78) and kind != PrimitiveType.F32
     assert pickle.loads(pickle.dumps(kind)) == copy.copy(kind) == copy.deepcopy(kind) == kind
     assert kind not in list(PrimitiveType)
     assert not kind.is_known and PrimitiveType.F32.is_known
@@ -145,16 +145,16 @@ def test_the_type_itself() -> None:
     for number in (2**31, -(2**31) - 1, 10**30):
         with pytest.raises(ValueError):
             PrimitiveType(number)
-    with pytest.raises(InvalidArgumentError, match="37 is not an element type"):
-        PrimitiveType.of(37)  # in a caller's code a mistake
+    with pytest.raises(InvalidArgumentError, match="77 is not an element type"):
+        PrimitiveType.of(77)  # in a caller's code a mistake
 
 
-NO_WIDTH = "^unknown_37 is an element type that this version does not know, and neither is its width$"
+NO_WIDTH = "^unknown_77 is an element type that this version does not know, and neither is its width$"
 
 
 def test_what_needs_the_width() -> None:
-    kind = PrimitiveType(37)
-    shape = Shape.parse("unknown_37[3,5]{1,0:T(2,2)}")
+    kind = PrimitiveType(77)
+    shape = Shape.parse("unknown_77[3,5]{1,0:T(2,2)}")
     for ask in (
         lambda: kind.bit_width,
         kind.numpy_dtype,
@@ -166,7 +166,7 @@ def test_what_needs_the_width() -> None:
         lambda: shape_util.byte_size_of(shape),
         lambda: shape_util.array_size(shape),
         lambda: shape_util.byte_strides(shape),
-        lambda: shape_util.byte_size_of_primitive_type("unknown_37"),
+        lambda: shape_util.byte_size_of_primitive_type("unknown_77"),
         lambda: shape_util.element_can_upcast(shape, shape),
         lambda: shape_util.validate_shape(shape),
     ):
@@ -175,7 +175,7 @@ def test_what_needs_the_width() -> None:
 
 
 def test_what_needs_no_width() -> None:
-    shape = Shape.parse("unknown_37[3,5]{1,0:T(2,2)}")
+    shape = Shape.parse("unknown_77[3,5]{1,0:T(2,2)}")
     assert tiling.linear_index(shape, (2, 3)) == 17
     assert tiling.multi_index(shape, 17) == (2, 3)
     assert tiling.linear_indices(shape, [(2, 3)]).tolist() == [17]
@@ -183,17 +183,17 @@ def test_what_needs_no_width() -> None:
     assert index_util.multidimensional_index_to_linear_index(shape, (2, 3)) == 13
     assert shape_util.elements_in(shape) == 15
     assert shape_util.equal(shape, Shape.from_proto(shape.to_proto()))
-    assert shape_util.compatible(shape, Shape.parse("unknown_37[3,5]{0,1}"))
-    assert not shape_util.compatible(shape, Shape.parse("unknown_38[3,5]"))
-    assert shape_util.has_primitive_type(Shape.tuple([shape]), "unknown_37")
-    assert shape_util.same_element_type(shape, Shape.parse("unknown_37[]"))
-    assert shape_util.higher_precision_element_type(shape, Shape.parse("unknown_37[]")) == PrimitiveType(37)
-    assert str(shape_util.change_element_type(Shape.parse("f32[2]"), "unknown_37")) == "unknown_37[2]{0}"
-    assert shape_util.transpose_is_bitcast(shape, Shape.parse("unknown_37[5,3]{0,1}"), (1, 0))
-    assert shape_util.human_string(shape) == "unknown_37[3,5]"
-    assert str(shape_util.permute_dimensions((1, 0), shape)) == "unknown_37[5,3]{0,1:T(2,2)}"
+    assert shape_util.compatible(shape, Shape.parse("unknown_77[3,5]{0,1}"))
+    assert not shape_util.compatible(shape, Shape.parse("unknown_78[3,5]"))
+    assert shape_util.has_primitive_type(Shape.tuple([shape]), "unknown_77")
+    assert shape_util.same_element_type(shape, Shape.parse("unknown_77[]"))
+    assert shape_util.higher_precision_element_type(shape, Shape.parse("unknown_77[]")) == PrimitiveType(77)
+    assert str(shape_util.change_element_type(Shape.parse("f32[2]"), "unknown_77")) == "unknown_77[2]{0}"
+    assert shape_util.transpose_is_bitcast(shape, Shape.parse("unknown_77[5,3]{0,1}"), (1, 0))
+    assert shape_util.human_string(shape) == "unknown_77[3,5]"
+    assert str(shape_util.permute_dimensions((1, 0), shape)) == "unknown_77[5,3]{0,1:T(2,2)}"
     layout_util.validate_layout_in_shape(shape)
-    packed = Shape.parse("unknown_37[3,5]{1,0:T(2,2)E(4)}")
+    packed = Shape.parse("unknown_77[3,5]{1,0:T(2,2)E(4)}")
     assert (tiling.stored_bits(packed), tiling.physical_bytes(packed)) == (4, 12)
     assert tiling.padding_report(packed).padding_elements == 9
 
