@@ -1,8 +1,10 @@
 """`import xlashape` and every other public module: all names are there, `dir()` lists them, and nothing heavy is
 imported."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +39,16 @@ PUBLIC_MODULES = [
 def test_every_name_is_there(name):
     assert getattr(xlashape, name) is not None
     assert name in dir(xlashape)
+
+
+def test_type_checkers_know_every_name():
+    """The names are imported on first use, and once more in a block that only type checkers read."""
+    source = ast.parse(Path(xlashape.__file__).read_text(encoding="utf-8"))
+    [block] = [node for node in source.body if isinstance(node, ast.If)]
+    known = {alias.asname for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    known |= {target.id for node in block.body if isinstance(node, ast.Assign) for target in node.targets}
+    offered = {*xlashape.__all__, "open", "__version__"}
+    assert known - {None} == offered, "`if TYPE_CHECKING` of xlashape/__init__.py imports what `_HOMES` names"
 
 
 def test_a_name_that_is_not_there():
