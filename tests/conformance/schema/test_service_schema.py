@@ -3,11 +3,14 @@ rules of buf.yaml."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -102,6 +105,39 @@ def test_a_shape_is_the_same_bytes_in_both_schemas(text: str) -> None:
     ours = v1.Shape.FromString(data)
     assert ours.SerializeToString() == data
     assert str(Shape.from_proto(ours.SerializeToString())) == str(Shape.parse(text))
+
+
+_DECLARED = re.compile(r"\s+(rpc \w+\(|((repeated|optional) )?[\w.]+ \w+ = \d+|map<|[A-Z_0-9]+ = \d+)")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_every_rpc_and_field_has_a_comment(file: FileDescriptor) -> None:
+    lines = (CHECKOUT / "protos" / file.name).read_text(encoding="utf-8").splitlines()
+    for before, line in itertools.pairwise(lines):
+        assert _DECLARED.match(line) is None or before.lstrip().startswith("//"), f"no comment before: {line.strip()}"
+
+
+def _fields(message: Descriptor) -> Iterator[tuple[str, int]]:
+    """The names and numbers of the fields of a message and of the messages within it."""
+    yield from [(field.name, field.number) for field in message.fields]
+    for nested in message.nested_types:
+        if not nested.GetOptions().map_entry:
+            yield from _fields(nested)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_committed_messages_have_the_fields_of_the_schema(file: FileDescriptor) -> None:
+    """What needs no generator of `test_committed_code_is_what_the_generators_write`."""
+    stem = Path(file.name).stem
+    go = (CHECKOUT / "clients" / "go" / "xlashapev1" / f"{stem}.pb.go").read_text(encoding="utf-8")
+    generated = CHECKOUT / "clients" / "typescript" / "src" / "gen"
+    typescript = (generated / f"{file.name.removesuffix('.proto')}_pb.ts").read_text(encoding="utf-8")
+    declared = Counter([field for message in file.message_types_by_name.values() for field in _fields(message)])
+    for written in (
+        re.findall(r'protobuf:"\w+,(\d+),[^"]*?name=(\w+)', go),
+        [(number, name) for name, number in re.findall(r"@generated from field: .*?(\w+) = (\d+)", typescript)],
+    ):
+        assert Counter([(name, int(number)) for number, name in written]) == declared, "(cd protos && buf generate)"
 
 
 def _buf() -> str:
