@@ -13,6 +13,7 @@ import pytest
 import xlashape
 from client_methods.emitter import camel
 from client_methods.options import SETTINGS, Number, Option, Time, with_table
+from xlashape.proto import services
 from xlashape_client import AsyncClient, Client
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -107,3 +108,10 @@ def test_the_clients_have_the_version_of_the_project(path: str) -> None:
     found = re.search(VERSIONS[path], (ROOT / path).read_text())
     assert found is not None
     assert found[1] == xlashape.__version__
+
+
+@pytest.mark.parametrize("testee", ["rust/conformance/src/main.rs", "cpp/conformance/testee.cc"])
+def test_a_testee_with_a_line_for_each_rpc_has_all(testee: str) -> None:
+    text = (ROOT / "clients" / testee).read_text(encoding="utf-8")
+    rpcs = [f"{service.name}/{method.name}" for service in services() for method in service.methods]
+    assert [rpc for rpc in rpcs if f'"{rpc}"' not in text] == [], f"clients/{testee} has no line for these"
