@@ -7,8 +7,7 @@ call that lasts longer.
     sending     its caller to read a message of the answer   send_seconds, and a second more for each 8 MiB
 
 The `Watch` of a worker looks at all calls several times a second and cuts off those whose stage lasts too long: it ends
-the transport of the call with an error, which the caller gets if the transport has a way past what was not sent or
-read.
+the transport of the call with an error. The caller gets the error where the transport can still send it.
 
 Refusing calls does not free all memory: gRPC holds the headers that it has read, for example. A process that has more
 than its maximum for seconds, although calls are refused, ends itself and is replaced: otherwise the system would choose

@@ -225,12 +225,9 @@ def _asked(
             given |= {of.name if of.is_content else "argument": str(argument)}
     ask = getattr(service, report.name)
     x: Any = what if what != "-" else sys.stdin.buffer.read()
-    return ask(x, sections=_asked_tables(sections), timeout=timeout, **given)
-
-
-def _asked_tables(sections: Sequence[str]) -> list[str]:
-    """Totals come with every table."""
-    return [name if name != "totals" else "" for name in sections]
+    # Totals come with every table.
+    asked = ["" if name == "totals" else name for name in sections]
+    return ask(x, sections=asked, timeout=timeout, **given)
 
 
 def _save_picture(answer: Answer, target: Path) -> None:
@@ -272,11 +269,11 @@ def _write_many(
         rows = list(selection._replace(limit=0).chosen(columns, every()))
         most = (report.shown if selection.limit is None else selection.limit) or None
         folder = common_folder([each.name for each in found])
-        shown, told = ([(row[0].removeprefix(folder), *row[1:]) for row in part] for part in (rows[:most], totals))
+        shown, sums = ([(row[0].removeprefix(folder), *row[1:]) for row in part] for part in (rows[:most], totals))
         parts = [table_text(columns, shown, terminal_width())] if rows else []
         if not section and selection.is_all and totals and any(each.rank for each in report.totals):
             about = (*many_columns(report.totals)[:2], *report.totals)
-            parts.insert(0, table_text(about, told[:_MOST_TOTALS], terminal_width()))
+            parts.insert(0, table_text(about, sums[:_MOST_TOTALS], terminal_width()))
             if len(totals) > _MOST_TOTALS:
                 parts.insert(
                     1, f"{len(totals) - _MOST_TOTALS:,} more files have totals: --show totals --limit 0 shows all."

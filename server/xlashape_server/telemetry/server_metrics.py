@@ -147,15 +147,15 @@ class ServerMetrics(Collector):
         def add(name: str, value: float, **more: str) -> None:
             found[name].add_sample(name, {**labels, **more}, value)
 
-        told = worker.gauges
+        gauges = worker.gauges
         cpu = "xlashape_worker_cpu_seconds_total"
         add("xlashape_worker_restarts_total", worker.restarts)
-        add(cpu, worker.past_cpu_seconds + told.get(cpu, 0.0))
+        add(cpu, worker.past_cpu_seconds + gauges.get(cpu, 0.0))
         pid = worker.pid
         if not pid:
             return
         add("xlashape_connections", worker.connections)
-        for name, value in told.items():
+        for name, value in gauges.items():
             if name == "xlashape_calls_in_flight":
                 for stage in STAGES:
                     add(name, value.get(stage, 0), stage=stage)

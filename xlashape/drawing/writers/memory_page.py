@@ -212,14 +212,14 @@ def page_text(title: str, facts: Sequence[str], data: dict[str, Any], theme: str
         ]
     )
     rest = "Point at a value. Wheel or + and - zoom, drag or arrow keys move, a click keeps, 0 shows all, / searches."
-    told = "".join([f"<p>{escape(fact)}</p>" for fact in facts])
+    lines = "".join([f"<p>{escape(fact)}</p>" for fact in facts])
     json_text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="viewport" '
         'content="width=device-width">\n'
         '<meta name="color-scheme" '
         f'content="{"light dark" if theme == "auto" else theme}">\n<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n'
-        f"<body>\n<h1>{escape(title)}</h1>\n{told}\n<nav>"
+        f"<body>\n<h1>{escape(title)}</h1>\n{lines}\n<nav>"
         '<label>search <input id="find" type="search" autocomplete="off"></label><span id="count" role="status"></span>'
         '<label>colour by <select id="by"><option value="kind">kind</option><option '
         'value="op">operation</option><option value="opcode">opcode</option>'

@@ -79,9 +79,5 @@ def _is_made_up(data: bytes) -> bool:
     return (
         first + len(words) <= 1 << 32
         and words[-1] == first + len(words) - 1
-        and words == _consecutive(first, len(words))
+        and words == array("I", range(first, first + len(words)))
     )
-
-
-def _consecutive(first: int, count: int) -> array[int]:
-    return array("I", range(first, first + count))

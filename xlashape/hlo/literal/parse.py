@@ -218,11 +218,6 @@ def _parse_array(source: Source, at: int, shape: xla.ShapeProto, elided: Elided)
     return from_raw(shape, data), end
 
 
-def _has_plain_numbers(element: ElementType) -> bool:
-    """Whether numbers of the type may be converted in bulk."""
-    return element.kind != "complex" and element.name not in ("s1", "u1")
-
-
 def _convert_piece(text: str, at: int, element: ElementType, most: int) -> tuple[bytes | None, int, int]:
     """The plain numbers in about _PIECE characters from `at` on: (raw elements, their count, the offset after them).
 
@@ -312,7 +307,8 @@ def _parse_elements(source: Source, at: int, element: ElementType, sizes: list[i
     counts = [0] * rank  # of the elements so far in the open brace of each level
     parts: list[bytes] = []
     is_elided = False
-    tokens_until = 0 if _has_plain_numbers(element) else len(text)  # up to here the text is read token by token
+    is_plain = element.kind != "complex" and element.name not in ("s1", "u1")
+    tokens_until = 0 if is_plain else len(text)  # up to here the text is read token by token
     while True:
         if depth == rank and at >= tokens_until and not is_elided and text[at : at + 1] not in ("}", ""):
             data, count, end = _convert_piece(text, at, element, sizes[-1] - counts[-1])

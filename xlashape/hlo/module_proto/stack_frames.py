@@ -117,12 +117,12 @@ def most_telling(outer: Frame | None, inner: Frame | None) -> Frame | None:
 class ModuleFrames:
     """The frames of a module by their number. Frames are read from the tables when they are first asked for."""
 
-    __slots__ = ("_by_location", "_index", "_told")
+    __slots__ = ("_by_location", "_index", "_known")
 
     def __init__(self, index: xla.StackFrameIndexProto) -> None:
         self._index = index
         self._by_location: dict[int, Frame | None] = {}
-        self._told: dict[int, Frame | None] = {}
+        self._known: dict[int, Frame | None] = {}
 
     def frames(self, number: int) -> tuple[Frame, ...]:
         """The frame and its callers, the innermost first. A step of the budget in force for each."""
@@ -145,19 +145,19 @@ class ModuleFrames:
 
         All questions about a module together take time in proportion to its table.
         """
-        told = self._told
-        if number in told:
-            return told[number]
+        known = self._known
+        if number in known:
+            return known[number]
         table = self._index.stack_frames
         chain: list[tuple[int, Frame | None]] = []
-        while 0 < number <= len(table) and number not in told:
-            told[number] = None  # stays so for a caller that calls itself: the frames end there
+        while 0 < number <= len(table) and number not in known:
+            known[number] = None  # stays so for a caller that calls itself: the frames end there
             entry = table[number - 1]
             chain.append((number, self._frame(entry.file_location_id)))
             number = entry.parent_frame_id
-        found = told.get(number)
+        found = known.get(number)
         for each, frame in reversed(chain):
-            found = told[each] = most_telling(found, frame)
+            found = known[each] = most_telling(found, frame)
         return found
 
     def _frame(self, location: int) -> Frame | None:

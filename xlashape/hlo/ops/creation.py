@@ -1,4 +1,6 @@
-"""Operations that make values of no array: parameters, constants, iota, the number of the device, random numbers."""
+"""Operations that make values without reading an array: parameters, constants, iota, the number of the device, random
+numbers.
+"""
 
 from __future__ import annotations
 

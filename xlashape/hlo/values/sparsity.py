@@ -1,10 +1,9 @@
 r"""Which operands of a convolution or a dot are sparse, and how, and which operands scale them block by block.
 
-sparsity   := '{' (('lhs' | 'rhs') '=' operand)* '}'
-operand    := '{' ('sparsity=' INT 'x' INT | 'dimension=' INT | 'stride=' INT | 'idx=' INT)* '}'  non-zeros of a block
-           'x' its size
-scaling    := '{' (('lhs' | 'rhs') '=' '{' (('scale_idx=' | 'zero_idx=') INT | ('strides=' | 'steps=') INT ('x' INT)*)*
-           '}')* '}'
+sparsity   := '{' (('lhs' | 'rhs') '=' '{' part* '}')* '}'
+part       := 'sparsity=' INT 'x' INT | ('dimension=' | 'stride=' | 'idx=') INT        non-zeros of a block 'x' its size
+scaling    := '{' (('lhs' | 'rhs') '=' '{' scale* '}')* '}'
+scale      := ('scale_idx=' | 'zero_idx=') INT | ('strides=' | 'steps=') INT ('x' INT)*
 
 The attribute `sparsity` of a dot is older: XLA has had none since jaxlib 0.7 (xlashape.hlo.module_proto.schema_compat).
 Operands after lhs and rhs say which elements are there.
@@ -119,9 +118,10 @@ class SparsityConfig(NamedTuple):
         """The configuration of a message."""
 
         def of(side: Literal["lhs", "rhs"]) -> OperandSparsity | None:
+            if not message.HasField(side):
+                return None
             operand = getattr(message, side)
-            fields = OperandSparsity._fields
-            return OperandSparsity(*[getattr(operand, name) for name in fields]) if message.HasField(side) else None
+            return OperandSparsity(*[getattr(operand, name) for name in OperandSparsity._fields])
 
         return cls(of("lhs"), of("rhs"))
 

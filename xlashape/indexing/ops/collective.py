@@ -118,8 +118,7 @@ def all_of_group(dims: tuple[int, ...], groups: Groups, size: int | None = None)
     return Replicas(make_map(dims, [rng(0)], ranges=[size]), groups.groups)
 
 
-# -- all-reduce, collective-broadcast: the same index on other replicas
-# ---------------------------------------------------------
+# -- all-reduce, collective-broadcast: the same index on other replicas -------------------------
 
 
 without_bounds(Opcode.ALL_REDUCE)
@@ -167,8 +166,7 @@ def collective_broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Row
     return SparseRows(len(pairs), {operand: _same(dims, all_of_group(dims, op.attributes))})
 
 
-# -- all-gather, reduce-scatter, all-to-all: blocks along one dimension
-# ---------------------------------------------------------
+# -- all-gather, reduce-scatter, all-to-all: blocks along one dimension -------------------------
 
 
 def _axis(op: Op, rank: int) -> int:
@@ -314,8 +312,7 @@ def _exchanged(op: Op) -> tuple[Access, ...]:
     return (Access(moved, 0, (None,), Replicas(holder, op.attributes.groups)),)
 
 
-# -- collective-permute: pairs of replicas
-# ---------------------------------------------------------------------------------------
+# -- collective-permute: pairs of replicas ------------------------------------------------------
 
 
 @output_to_input(Opcode.COLLECTIVE_PERMUTE, attributes=SOURCE_TARGET_PAIRS)
@@ -385,8 +382,7 @@ def _in_place_partners(op: Op, dims: tuple[int, ...]) -> tuple[Replicas | None, 
     return partner, None, partner, Replicas(IndexingMap.undefined(), (), _pairs(op))
 
 
-# -- asynchronous forms: the start's result holds operands first, then results
-# ---------------------------------------------------
+# -- asynchronous forms: the start's result holds operands first, then results ------------------
 
 
 @output_to_input(Opcode.ALL_GATHER_START, attributes=replica_groups)
@@ -450,8 +446,7 @@ def _started(op: Op) -> tuple[int, int]:
 # -- ragged all-to-all -------------------------------------------------------------------------
 
 
-# -- ragged-dot
-# -------------------------------------------------------------------------------------------------------------------
+# -- ragged-dot ---------------------------------------------------------------------------------
 
 _Label: TypeAlias = tuple[str, int]
 _GROUP: _Label = ("group", 0)
@@ -569,8 +564,7 @@ def ragged_dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return (product.access(product.operands[operand], product.out),)
 
 
-# -- ragged-all-to-all
-# ------------------------------------------------------------------------------------------------------------
+# -- ragged-all-to-all --------------------------------------------------------------------------
 
 
 def _exchange(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int | None]:

@@ -62,8 +62,7 @@ def _passed_to(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ..
     return identity(dims)
 
 
-# -- tuples
-# ----------------------------------------------------------------------------------------------------
+# -- tuples -------------------------------------------------------------------------------------
 
 
 @output_to_input(Opcode.TUPLE)
@@ -109,8 +108,7 @@ def get_tuple_element_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return SparseRows(len(op.outputs), {output: _passed_to(op, operand, leaf, output)})
 
 
-# -- arrays passed on unchanged
-# ----------------------------------------------------------------------------------------------------
+# -- arrays passed on unchanged -----------------------------------------------------------------
 
 
 _PASSED_ON = (Opcode.COPY, Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ASYNC_UPDATE, Opcode.ALL_REDUCE_DONE)
@@ -161,8 +159,7 @@ def set_dimension_size_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return ((everything((), output_dims(op, 0)),),) if operand else (_passed_to(op, 0, leaf, 0),)
 
 
-# -- asynchronous pairs
-# ----------------------------------------------------------------------------------------------------
+# -- asynchronous pairs -------------------------------------------------------------------------
 
 
 def _opcode(instruction: xla.HloInstructionProto) -> str:
@@ -223,8 +220,7 @@ def copy_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return SparseRows(len(op.outputs), {0: both, 1: both})
 
 
-# -- tokens, and data from or to other modules
-# -----------------------------------------------------------------------------------------
+# -- tokens, and data from or to other modules --------------------------------------------------
 
 
 def _after(op: Op, output: int, first: int = 0) -> Rows:
@@ -283,8 +279,7 @@ def send_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     )
 
 
-# -- custom calls
-# ----------------------------------------------------------------------------------------------------
+# -- custom calls -------------------------------------------------------------------------------
 
 
 @output_to_input(Opcode.CUSTOM_CALL)

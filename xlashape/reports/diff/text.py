@@ -43,8 +43,8 @@ def verdict(changes: Sequence[Any], measures: Iterable[Any]) -> str:
     for name, form in _VERDICT:
         each = by_name.get(name)
         if each is not None and each.delta:
-            is_told = each.a and name == "peak_bytes" and abs(each.delta) < 10 * each.a
-            share = f" ({100 * each.delta / each.a:+.1f}%)" if is_told else ""
+            has_share = each.a and name == "peak_bytes" and abs(each.delta) < 10 * each.a
+            share = f" ({100 * each.delta / each.a:+.1f}%)" if has_share else ""
             numbers.append(form.format(f"{'+' if each.delta > 0 else '-'}{amount(each.unit, abs(each.delta))}") + share)
     count = sum([change.times for change in changes])
     return ", ".join([counted(count, "change"), *(numbers[:_MOST_NUMBERS] or ["which cost nothing"])])
@@ -116,12 +116,12 @@ def costs_of(change: Any) -> str:
         ("collectives", change.delta_collective_bytes, "bytes"),
         ("FLOPs", change.delta_flops, ""),
     )
-    told = [f"{name} {'+' if value > 0 else '-'}{amount(unit, abs(value))}" for name, value, unit in parts if value]
-    if change.runs and change.runs > 1 and told:
-        told.append(f"runs {change.runs:,} times")
+    costs = [f"{name} {'+' if value > 0 else '-'}{amount(unit, abs(value))}" for name, value, unit in parts if value]
+    if change.runs and change.runs > 1 and costs:
+        costs.append(f"runs {change.runs:,} times")
     if change.delta_segments:
-        told.append(f"segments of a read {change.delta_segments:+,.10g}")
-    return ", ".join(told)
+        costs.append(f"segments of a read {change.delta_segments:+,.10g}")
+    return ", ".join(costs)
 
 
 # -- beside each other ------------------------------------------------------------------------

@@ -413,11 +413,11 @@ class Units:
                 if "iterations" not in unit.words:
                     unit.words["iterations"] = None
                     body = self.a.computations[caller[0]].canonical.called[caller[1]][0]
-                    told = [
+                    counts = [
                         str(times.get(index, 0) // runs)
                         for times, index in ((before, body), (after, self.matching.computation_of_a.get(body, -1)))
                     ]
-                    unit.aspects.setdefault((caller, its), []).append(Aspect("iterations", *told))
+                    unit.aspects.setdefault((caller, its), []).append(Aspect("iterations", *counts))
                 return number
             one, other = caller[0], its[0]
         return None

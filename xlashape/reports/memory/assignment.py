@@ -16,7 +16,7 @@ TPUs, no event says that a value takes the memory of one that lives. Of values o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from xlashape.errors import InvalidModuleError
@@ -122,8 +122,8 @@ class _Reader:
         for each in index:
             if not shape.is_tuple or not 0 <= each < len(shape.tuple_shapes):
                 raise InvalidModuleError(
-                    f"buffer assignment: {self._name(number)} is at {_braces(index)} of instruction "
-                    f"{instruction.name!r}, whose shape is {instruction.shape}"
+                    f"buffer assignment: {self._name(number)} is at {{{','.join(map(str, index))}}} of "
+                    f"instruction {instruction.name!r}, whose shape is {instruction.shape}"
                 )
             shape = shape.tuple_shapes[each]
         return Place(instruction, instruction.name, index, shape)
@@ -355,7 +355,3 @@ class _Reader:
             f"buffer assignment: a heap trace names logical buffer {missing[0]}, which is not among its "
             f"{len(self._logical):,} logical buffers"
         )
-
-
-def _braces(index: Sequence[int]) -> str:
-    return "{" + ",".join(map(str, index)) + "}"

@@ -109,16 +109,18 @@ def _changes(
     module: str, a: dict[str, list[Joined]], b: dict[str, list[Joined]], steps: tuple[int, int]
 ) -> list[TimeChange]:
     module_a, module_b = _module_of(a), _module_of(b)
-    told = _Told(module_a, module_b, {*a, *b}) if module_a is not None and module_b is not None else None
+    differences = _Differences(module_a, module_b, {*a, *b}) if module_a is not None and module_b is not None else None
     made: list[TimeChange] = []
     taken: set[str] = set()
     for name, rows in b.items():
-        other = name if told is None else told.name_in_a(name)
+        other = name if differences is None else differences.name_in_a(name)
         earlier = a.get(other) if other is not None else None
         if earlier is not None and other is not None:
             taken.add(other)
-        made.append(_change(name, module, earlier, rows, steps, other, told))
-    made += [_change(name, module, rows, None, steps, name, told) for name, rows in a.items() if name not in taken]
+        made.append(_change(name, module, earlier, rows, steps, other, differences))
+    made += [
+        _change(name, module, rows, None, steps, name, differences) for name, rows in a.items() if name not in taken
+    ]
     return made
 
 
@@ -138,7 +140,7 @@ def _change(
     b: list[Joined] | None,
     steps: tuple[int, int],
     a_name: str | None,
-    told: _Told | None,
+    differences: _Differences | None,
 ) -> TimeChange:
     every = [*(b or ()), *(a or ())]
     times = [
@@ -147,10 +149,15 @@ def _change(
     ]
     counts = [None if rows is None else sum([row.count for row in rows]) for rows in (a, b)]
     found: list[Change] = []
-    if told is not None:
-        found = told.of_b(name) if b is not None else told.of_a(name)
+    if differences is not None:
+        found = differences.of_b(name) if b is not None else differences.of_a(name)
     words = dict.fromkeys([", ".join(each.what) or each.kind for each in found])
-    if told is not None and (a is None) != (b is None) and not words and told.is_known(name, in_a=b is None):
+    if (
+        differences is not None
+        and (a is None) != (b is None)
+        and not words
+        and differences.is_known(name, in_a=b is None)
+    ):
         words = {"not timed before" if a is None else "not timed after": None}
     return TimeChange(
         name,
@@ -168,7 +175,7 @@ def _change(
     )
 
 
-class _Told:
+class _Differences:
     """What `diff` says of two modules, by the names of the instructions that have times."""
 
     def __init__(self, a: HloModule, b: HloModule, timed: set[str]) -> None:

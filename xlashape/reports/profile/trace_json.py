@@ -80,9 +80,8 @@ def read_trace(file: BinaryIO, name: str, tally: Tally) -> None:
                 continue
             kept = {name: held[name] for name in _WANTED if name in held}
             named = str(event.get("name", ""))
-            number = numbers.setdefault(
-                (named, *kept.items()) if _is_plain(kept) else (id(kept), len(kinds)), len(kinds)
-            )
+            is_plain = all(isinstance(value, (str, int, float)) for value in kept.values())
+            number = numbers.setdefault((named, *kept.items()) if is_plain else (id(kept), len(kinds)), len(kinds))
             if number == len(kinds):
                 kinds.append((named, kept))
             run = held.get("run_id")
@@ -98,10 +97,6 @@ def read_trace(file: BinaryIO, name: str, tally: Tally) -> None:
         raise DecodeError(f"{name} names no process: it is not a trace of the profiler")
     for where, events in lines.items():
         _count(tally, processes.get(where[0], ""), threads.get(where, ""), events, kinds, list(runs))
-
-
-def _is_plain(held: dict[str, Any]) -> bool:
-    return all(isinstance(value, (str, int, float)) for value in held.values())
 
 
 def _count(

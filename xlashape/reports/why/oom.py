@@ -265,15 +265,15 @@ class ReportMemory(MemoryAnswer):
 
     def _use(self) -> Iterator[str]:
         """What is used of how much, and what must go."""
-        told, must_go = self.reported, self.must_go_bytes
-        if told is not None and told.used:
-            capacity = f" of {told.capacity}" if told.capacity else ""
-            space = f" of memory space {told.memory_space}" if told.memory_space else ""
-            goes = f": {size_text(must_go, told.used)} must go to fit" if must_go else ""
+        reported, must_go = self.reported, self.must_go_bytes
+        if reported is not None and reported.used:
+            capacity = f" of {reported.capacity}" if reported.capacity else ""
+            space = f" of memory space {reported.memory_space}" if reported.memory_space else ""
+            goes = f": {size_text(must_go, reported.used)} must go to fit" if must_go else ""
             is_asked = not capacity and any(
                 (each.group, each.name) == ("allocator", "requested") for each in self.stated
             )
-            yield f"{told.used}{capacity} {'requested' if is_asked else 'used'}{space}{goes}"
+            yield f"{reported.used}{capacity} {'requested' if is_asked else 'used'}{space}{goes}"
         sizes = sorted([size for one in self.buffers if (size := one.bytes) is not None], reverse=True)
         if must_go and sizes:
             least, together = 0, 0

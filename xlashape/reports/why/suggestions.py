@@ -116,15 +116,15 @@ def suggestion_lines(suggestions: Iterable[Suggestion]) -> list[tuple[str, str]]
     for one in suggestions:
         groups.setdefault((one.is_lossless, one.bytes), []).append(one)
     lines: list[tuple[str, str]] = []
-    told = ""
+    last_head = ""
     for (is_lossless, size), group in groups.items():
         head = "smaller" if is_lossless else "lossy"
         ways = [one.jax.replace(" ", "\xa0") or one.text for one in group]
         ways = ways if len(ways) == 1 else [*ways[:-2], f"{ways[-2]} or {ways[-1]}"]
         lines.append(
-            ("" if head == told else head, f"{byte_text(size)}, {group[0].share:.1%} of now: {', '.join(ways)}")
+            ("" if head == last_head else head, f"{byte_text(size)}, {group[0].share:.1%} of now: {', '.join(ways)}")
         )
-        told = head
+        last_head = head
     return lines
 
 
