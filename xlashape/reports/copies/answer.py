@@ -156,7 +156,7 @@ class Copies(Frozen, Answer):
     rows: tuple[Copy, ...]
     """By descending total bytes."""
     suggestions: tuple[CopySuggestion, ...]
-    """By descending bytes that they save."""
+    """By descending bytes that the edits save."""
     has_pass_dumps: bool
 
     def __init__(
@@ -174,12 +174,12 @@ class Copies(Frozen, Answer):
 
     @property
     def total_bytes(self) -> int:
-        """The bytes that they read and write in one execution of the module."""
+        """The bytes that these instructions read and write in one execution of the module."""
         return sum([row.total_bytes or 0 for row in self.rows])
 
     @property
     def saved_bytes(self) -> int:
-        """What the edits save that are exact."""
+        """The bytes that the exact edits save."""
         return sum([row.saved_bytes or 0 for row in self.rows if row.is_exact])
 
     @property
@@ -245,7 +245,8 @@ class Copies(Frozen, Answer):
 
 
 def _listed(alike: Sequence[Copy]) -> tuple[str, str, str]:
-    """A row of the text: the bytes of all, what the first one is and why, and what else is known of it."""
+    """A row of the text for copies that are alike: their bytes, the cause of the first copy, and further facts about
+    it."""
     first = alike[0]
     name = first.name if len(alike) == 1 else f"{first.name} and {len(alike) - 1:,} alike"
     size = None if first.total_bytes is None else sum([row.total_bytes or 0 for row in alike])

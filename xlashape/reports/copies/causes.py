@@ -1,9 +1,10 @@
 """Why a copy is there: what wants the data in another layout, or which two uses of a buffer collide.
 
-XLA gives each array a layout (layout assignment) and inserts a copy where two neighbours do not agree. Some do not take
-any layout: the module's own parameters and outputs, library calls, dots and convolutions, loops, collectives, reshapes
-that are to be bitcasts. Later it inserts copies where a buffer would be overwritten that is still wanted (copy
-insertion). Neither writes down why. What is said here follows from the module: from the ends of the way of the data.
+XLA gives each array a layout (layout assignment) and inserts a copy where the layouts of two neighbours differ. Some
+instructions do not accept every layout: the module's own parameters and outputs, library calls, dots and convolutions,
+loops, collectives, reshapes that are to be bitcasts. Later XLA inserts copies where a buffer would be overwritten that
+is still needed (copy insertion). Neither pass records its reason. The causes here are inferred from the module: from
+the instruction that makes the data and those that take it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ RELAYOUT: Final = "relayout"
 COPY_INSERTION: Final = "copy-insertion"
 MEMORY_SPACE: Final = "memory-space"
 SHARDING: Final = "sharding"
-"""The kinds of causes. Of the others, which have the names of opcodes, the program itself asks, or the partitioner."""
+"""The kinds of causes that the compiler has. All other kinds are opcodes: the program or the partitioner asks for
+them."""
 
 _COLLECTIVES: Final = frozenset(
     [
@@ -69,10 +71,10 @@ _MOST_INNER: Final = 2_000
 
 
 class Ends(NamedTuple):
-    """The ends of the way of a mover's data."""
+    """Where the data of a mover comes from and where it goes."""
 
     source: Value
-    """What made it, before bitcasts and tuples."""
+    """The value that is moved, before bitcasts and tuples."""
     from_bitcasts: tuple[HloInstruction, ...]
     """The bitcasts between source and mover, the last one first."""
     uses: list[Use]
@@ -92,8 +94,8 @@ class Cause(NamedTuple):
 
 
 def ends_of(flow: Flow, mover: Mover) -> Ends:
-    """The ends of the way of the array that a mover moves. Of several operands, the one that the deciding instruction
-    moves."""
+    """Where the array that a mover moves comes from and goes to. Of several operands, the array is the one that the
+    deciding instruction moves."""
     operand = _moved_operand(mover)
     source, bitcasts = flow.source(operand)
     index = (0,) if mover.row.opcode == Opcode.COPY_START else ()
@@ -140,7 +142,7 @@ def is_entry_parameter(instruction: HloInstruction) -> bool:
 
 
 def user_text(instruction: HloInstruction) -> str:
-    """An instruction by what it does: of a fusion the dot, convolution or call in it."""
+    """The name of an instruction by what it does: a fusion has the name of the dot, convolution or call in it."""
     opcode = str(instruction.opcode)
     if opcode == "custom-call":
         return f"custom call {instruction.details.custom_call_target} ({instruction.name})"
@@ -198,8 +200,8 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> Cause:
             text = "The partitioner has left a copy in the place of an annotation of sharding"
             return Cause(SHARDING, f"sharding of {inner.op_metadata.op_name}", text + ".", None)
         if mover.is_fusion:
-            # Copies are inserted after fusion, and are not fused: one in a fusion is of a custom call whose operand is
-            # also its result.
+            # XLA inserts copies after fusion and does not fuse them. A copy in a fusion belongs to a custom call whose
+            # operand is also its result.
             return _collision(flow, mover, ends)._replace(inferred_pass="layout-assignment")
         return _collision(flow, mover, ends)
     if opcode == "transpose" and source is not None and result is not None:
@@ -221,7 +223,8 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> Cause:
 
 
 def _sharding(mover: Mover, ends: Ends) -> str | None:
-    """What a slice or padding is for that the partitioner inserted: shards, or a collective that exchanges them."""
+    """The purpose of a slice or pad that the partitioner inserted: to cut shards, or a collective that exchanges
+    them."""
     for use in ends.uses:
         if use.role is Role.OPERAND and str(use.user.opcode) in _COLLECTIVES:
             return _fixed(use.user)
@@ -259,7 +262,7 @@ def _and_who(text: str, mover: Mover, ends: Ends) -> str:
 
 
 def _padding(mover: Mover) -> str:
-    """What tiles make of it, where the result is much larger than the operand."""
+    """A remark on the padding of tiles, where the result is much larger than the operand."""
     source, result = mover.source_shape, mover.result_shape
     try:
         if source is None or result is None:
@@ -286,7 +289,7 @@ def source_text(ends: Ends) -> str:
 
 
 def taker_text(ends: Ends) -> str:
-    """Where the data goes: the end that fixes layouts, else the nearest."""
+    """Where the data goes: the use that fixes layouts, else the nearest use."""
     if not ends.uses:
         return ""
     use = next((use for use in ends.uses if _use_fixes(use)), ends.uses[0])
@@ -466,7 +469,7 @@ def _still_read(flow: Flow, ends: Ends) -> tuple[str, str]:
 
 
 def _state(source: Value, carry: Use, others: list[Use]) -> tuple[str, str]:
-    """A loop's body that gives an element of its state on, at the same or another index."""
+    """The cause for a loop's body that returns an element of its state, at the same or another index."""
     before, after = ShapeIndex(source.at), ShapeIndex(carry.at)
     by = use_text(carry)
     if carry.role is Role.BRANCH:

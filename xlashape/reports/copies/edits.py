@@ -40,9 +40,10 @@ from xlashape.shape.xla_util import shape_util
 
 _MOST_STEPS = 200
 _MOST_OTHERS = 32
-"""With more other users of an argument nothing is promised: not all of them are looked at."""
+"""The most other users of an argument that are examined. With more users, no removal counts as exact."""
 _MOST_TOGETHER = 8
-"""The most arguments that are donated for the sake of one; beyond, all of the same type and sizes are."""
+"""The most arguments that are donated so that one argument gets its output. Beyond it, all arguments of the same type
+and sizes are donated."""
 
 
 class Edit(NamedTuple):
@@ -82,8 +83,8 @@ def removal_of(flow: Flow, mover: Mover, ends: Ends) -> Removal | None:
     found = [each for each in (_by_input(flow, mover, ends, chain), _by_output(flow, ends, chain)) if each is not None]
     if not found:
         found = [each for each in (_by_donation(flow, mover, ends, chain),) if each is not None]
-    # An entry layout that somebody chose is what to change; of two equal ways, the one that is certain, then the
-    # shorter.
+    # An exact removal comes first, then the one of fewer edits, then the one that changes an entry layout that somebody
+    # chose.
     return min(
         found, key=lambda each: (not each.is_exact, len(each.edits), not _undoes_choice(flow, each)), default=None
     )
@@ -104,7 +105,7 @@ class _Chain(NamedTuple):
     """The steps from the operand of a mover to its result, each of which only moves."""
 
     steps: tuple[HloInstruction, ...]
-    """In order: copies, transposes, reshapes and bitcasts, in a fusion those of the fusion."""
+    """Copies, transposes, reshapes and bitcasts, in order. For a fusion, those in its computation."""
     operand: HloInstruction
     """The operand of the row."""
 
@@ -130,8 +131,8 @@ class _Chain(NamedTuple):
 
     @property
     def transposes(self) -> bool:
-        """Whether a step exchanges dimensions. XLA gives the operand of such a step the default layout, whatever the
-        argument has."""
+        """Whether a step exchanges dimensions. XLA gives the operand of such a step the default layout, whatever layout
+        the argument has."""
         return any(step.opcode == Opcode.TRANSPOSE for step in self.steps)
 
     @property
@@ -330,7 +331,7 @@ def _letters(axes: tuple[int, ...]) -> str:
 def _by_donation(flow: Flow, mover: Mover, ends: Ends, chain: _Chain) -> Removal | None:
     if not chain.keeps_layout or not is_entry_parameter(ends.source.instruction):
         return None
-    # A copy in a fusion was there before copies are inserted: a donation may not remove it.
+    # XLA inserts copies after fusion, so a copy in a fusion has another reason: a donation may not remove it.
     return _and_donation(flow, mover, ends, (), not mover.is_fusion)
 
 
@@ -359,7 +360,7 @@ def _and_donation(flow: Flow, mover: Mover, ends: Ends, edits: tuple[Edit, ...],
     if len(others) > _MOST_OTHERS or not all(
         _is_copied_out(flow, use) or _comes_before(use.user, lands[0].user) for use in others
     ):
-        return None  # XLA copies it twice: neither reads before the other writes
+        return None  # XLA copies the argument twice: neither use reads before the other writes
     return Removal((*edits, _donation(parameter, output)), is_exact and len(ends.uses) == 1)
 
 
@@ -369,8 +370,8 @@ def _is_copied_out(flow: Flow, use: Use) -> bool:
 
 
 def _comes_before(first: HloInstruction, then: HloInstruction) -> bool:
-    """Whether an instruction needs the result of another, so that this one is executed before. False where that takes
-    too long to find."""
+    """Whether the instruction `then` needs the result of `first`, so that `first` is executed before. False where the
+    search takes too long."""
     pending, seen = [then], {then}
     for _ in range(_MOST_STEPS):
         if not pending:
@@ -391,16 +392,17 @@ class _Group(NamedTuple):
     edits: tuple[Edit, ...]
     """Their donations, in the order of the arguments."""
     place: dict[int, int]
-    """The place of each argument among them."""
+    """The position of each argument in `edits`."""
     first: tuple[int, ...] | None
     """The first free output of the type and sizes."""
     right: int
-    """How many of them, from the first on, JAX gives the memory that they are to have if these are donated."""
+    """How many of the arguments, from the first on, JAX pairs with the output that their donation is for, if all of
+    them are donated."""
 
 
 def matched_by_jax(flow: Flow, removals: Sequence[Removal | None]) -> list[Removal | None]:
-    """The removals with the donations that JAX needs beside theirs, so that each output takes the memory of the
-    argument that it is computed in."""
+    """The removals, with the further donations that JAX needs so that each output takes the memory of the argument that
+    it is computed in."""
     wanted: dict[int, Edit] = {}
     for removal in removals:
         for edit in () if removal is None else removal.edits:
@@ -444,7 +446,7 @@ def _matched(
     if donation is None or donation.parameter is None:
         return removal
     if wanted[donation.parameter] != donation:
-        return None  # an argument has one memory, and another copy of it is the one that goes
+        return None  # an argument has one memory, and another copy of the argument is the one that is removed
     group = groups[donation.parameter]
     if group.first == donation.output:
         return removal

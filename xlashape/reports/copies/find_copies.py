@@ -37,8 +37,8 @@ def copies(
     what removes it.
 
     x: what `HloModule.of` takes: a module, a file, a directory of dumps with one module, text, bytes, a Compiled of
-    JAX. A Lowered, and a jitted function with the arguments to lower it with, is compiled first. Of a report about
-    memory that has run out, as text or in a file, the copies that its labels show.
+    JAX. A Lowered, and a jitted function with the arguments to lower it with, is compiled first. For a report about
+    memory that has run out, as text or in a file, the rows are the copies that its labels show.
     passes: a directory, or one of the files, of dumps after passes (`--xla_dump_hlo_pass_re=.*`); None is the directory
     of the file `x`. With them the pass that inserted each instruction is exact.
     frames: with "all", `source` names every frame that called an operation, and not the line of the user's own code
@@ -152,7 +152,8 @@ def _dumps(path: Path | None, passes: str | os.PathLike[str] | None, module: str
 
 
 def _one_of_module(directory: Path, module: str) -> Path:
-    """A dump of the module of this name: of the only one, or else the optimized module of the directory."""
+    """A dump of the module named `module`, if the directory has exactly one of this name; else the directory's
+    optimized module."""
     named = sorted([each for each in directory.glob("module_*.after_*") if f".{module}." in each.name])
     numbers = {each.name.partition(".")[0] for each in named}
     return named[-1] if len(numbers) == 1 else one_of(directory)
@@ -227,7 +228,7 @@ def _origin(mover: Mover, ends: Ends) -> tuple[str | None, str | None]:
 
 
 def _suggestions(found: Sequence[tuple[Copy, Removal | None]]) -> tuple[CopySuggestion, ...]:
-    """A suggestion for each set of edits: it also removes what a part of the set removes."""
+    """A suggestion for each set of edits, with the copies that the whole set or a part of it removes."""
     groups: dict[int | frozenset[Edit], tuple[Edit, ...]] = {}
     for _, removal in found:
         if removal is not None:  # long tuples are shared by their rows
@@ -261,7 +262,7 @@ def _suggestions(found: Sequence[tuple[Copy, Removal | None]]) -> tuple[CopySugg
 
 
 def _without_neighbours(cause: str) -> str:
-    """A cause without where the data comes from and goes to: a text has no parameters and outputs."""
+    """A cause without the names of the data's source and users, which the text of a report does not show."""
     before, comes, rest = cause.partition(", it comes from parameter")
     after = rest.partition(", it goes to output {")[2].partition("}")
     return before + after[2] if comes and after[1] else cause

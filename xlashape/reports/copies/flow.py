@@ -21,9 +21,9 @@ _MOST_USES: Final = 64
 _PASSES: Final = frozenset(
     [Opcode.BITCAST, Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ADD_DEPENDENCY, Opcode.ALL_REDUCE_DONE]
 )
-"""Their result is their first operand, element by element."""
+"""The result of these opcodes is their first operand, element by element."""
 _DONES: Final = {Opcode.COPY_DONE: 0, Opcode.ASYNC_DONE: 1}
-"""Their result is this element of what the start gave."""
+"""The result of each of these opcodes is this element of the result of its start."""
 
 Index = tuple[int, ...]
 
@@ -71,7 +71,7 @@ class Flow:
         self.donated = {alias.parameter_number: tuple(alias.output_shape_index) for alias in aliases}
         """The outputs that take over the memory of parameters, by the number of the parameter."""
         self.taken = set(self.donated.values())
-        """These outputs."""
+        """The indices of the outputs that take over the memory of parameters."""
         self._uses: dict[tuple[HloInstruction, Index], list[Use]] = {}
         self._positions: dict[HloInstruction, dict[HloInstruction, list[int]]] = {}
         self.callers: dict[HloComputation, list[HloInstruction]] = {each: [] for each in self.executed}
@@ -90,7 +90,7 @@ class Flow:
         return callers[0] if len(callers) == 1 else None
 
     def source(self, instruction: HloInstruction, index: Index = ()) -> tuple[Value, tuple[HloInstruction, ...]]:
-        """What makes the array at `index` of a result, and the bitcasts from there to here, the last one first.
+        """What makes the array at `index` of an instruction's result, and the bitcasts on the way, the last one first.
 
         >>> text = '''HloModule m ENTRY e { p = f32[8] parameter(0) b = f32[2,4] bitcast(p) t = (f32[2,4]) tuple(b)
         ... ROOT g = f32[2,4] get-tuple-element(t), index=0 }'''
@@ -133,7 +133,7 @@ class Flow:
         return caller.operands[number] if 0 <= number < len(caller.operands) else None
 
     def uses(self, instruction: HloInstruction, index: Index = ()) -> list[Use]:
-        """What takes the array at `index` of a result, nearest first; at most 64 ends of its ways.
+        """The uses of the array at `index` of a result, nearest first; at most 64.
 
         >>> text = '''HloModule m ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p)
         ... ROOT t = (f32[8], f32[8]) tuple(n, p) }'''
@@ -185,7 +185,8 @@ class Flow:
         return found
 
     def _operand_numbers(self, user: HloInstruction, operand: HloInstruction) -> list[int]:
-        """Which operands of a user an instruction is, at most 64: looked up, since a tuple may have thousands."""
+        """Which operands of `user` are the instruction `operand`, at most 64. A table has them, since a tuple may have
+        thousands of operands."""
         found = self._positions.get(user)
         if found is None:
             found = self._positions[user] = {}
@@ -217,11 +218,11 @@ class Flow:
                 go(caller, at, bitcasts)
 
     def written_in_place(self, use: Use) -> Index | None:
-        """Where in the result of the user the value is, which the user changes in its memory; None where the user does
-        no such thing.
+        """The index in the user's result of the value that the user updates in the memory of its operand; None where
+        the user updates nothing in place.
 
-        Loops work in the memory of their initial state, slices are updated in the operand, as are the operands of
-        scatter, of custom calls that say so, and of fusions whose result is such an update.
+        Loops work in the memory of their initial state. dynamic-update-slice, scatter, custom calls that declare it,
+        and fusions whose result is such an update work in the memory of an operand.
         """
         user, opcode = use.user, use.user.opcode
         if use.role is not Role.OPERAND:

@@ -3,8 +3,8 @@
 These opcodes move: copy, transpose, reshape, slice, dynamic-slice, pad, concatenate, reverse, and the starts of
 asynchronous copies. A transpose or a reshape whose result lies in memory as its operand does is a bitcast, and moves
 nothing. A fusion moves if all its instructions do, but for bitcasts, tuples, constants and the arithmetic of scalars
-that index a slice. Instructions that write a part of a buffer in place (dynamic-update-slice, scatter) are not listed:
-they write what the program asks for; nor are those that look elements up (gather).
+that index a slice. Instructions that write a part of a buffer in place (dynamic-update-slice, scatter) and those that
+look elements up (gather) are not listed: the program itself asks for them.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Mover(NamedTuple):
     all_inner: tuple[HloInstruction, ...]
     """Every instruction of a fusion that moves data; `row` alone where it is no fusion."""
     shown: HloInstruction
-    """What a reader of the module looks for: the start of an asynchronous operation that wraps `row` alone, else
-    `row`."""
+    """The instruction that a row of the report names: the start of an asynchronous operation that wraps `row` alone,
+    else `row`."""
 
     @property
     def is_fusion(self) -> bool:
@@ -165,7 +165,7 @@ def relayouts(instruction: HloInstruction) -> bool:
 
 
 def _fused_movers(computation: HloComputation) -> tuple[HloInstruction, ...]:
-    """The movers of a fused computation; empty if it computes, or moves nothing. Scalars may be computed that are
+    """The movers of a fused computation; empty if the computation moves nothing, or computes anything but scalar
     indices of slices."""
     found: list[HloInstruction] = []
     steps: list[HloInstruction] = []
@@ -215,7 +215,7 @@ def bytes_written(mover: Mover) -> int | None:
 
 
 def bytes_read(mover: Mover) -> int | None:
-    """The bytes that a mover reads, padding included: its operands whole, and of an operand that is sliced the
+    """The bytes that a mover reads, padding included: whole operands, and of an operand that is only sliced, the
     slices."""
     row = mover.row
     if mover.is_fusion:

@@ -3,9 +3,9 @@
 
 A dump is named `module_NNNN.NAME.SSSS.PIPELINE.after_P.before_Q.txt`, with `.hlo.pb` for protos and `.gz` where it is
 compressed; the stages of copy insertion have no `before_Q`. An instruction is followed back from the last dump to the
-first, and to `before_optimizations`. In an older dump it is the one of the same name and opcode, or, where passes
-renamed it (fusions clone what they take in), one of the same opcode and shape that the newer dump lacks. Where there is
-none, the pass between the two inserted it.
+first, and to `before_optimizations`. In an older dump the same instruction has the same name and opcode. Passes may
+rename it (a fusion clones its instructions): then it has the same opcode and shape, and a name that the newer dump
+lacks. Where the older dump has no such instruction, the pass between the two dumps inserted it.
 
 The pass is exact if the older dump is the module right before the pass: its name says so (`before_P`), or XLA dumped
 all passes, of which it leaves out those that changed nothing. Whether it dumped all is in `*.debug_options` beside the
@@ -92,8 +92,8 @@ def one_of(directory: Path) -> Path:
 
 
 def dumps_beside(path: Path) -> list[Dump]:
-    """The dumps after passes of the module in a file, in the order of the passes; of a file that is such a dump, those
-    before it and the dump itself."""
+    """The dumps after passes of the module in a file, in the order of the passes. If the file is such a dump itself,
+    the list ends with it."""
     given = _NAME.match(path.name)
     optimized = _OPTIMIZED.match(path.name)
     if given is not None:
@@ -128,7 +128,7 @@ def inserted_by(dumps: Sequence[Dump], names: Iterable[tuple[str, str, Shape]]) 
     found: dict[str, Inserted] = {}
     is_whole = _are_all(dumps)
     newer: Dump | None = None
-    # Instructions that, between two dumps that are apart, a pass may have renamed or copy insertion may have inserted.
+    # Instructions that a pass between two dumps may have renamed, or that copy insertion may have inserted there.
     unsure: set[str] = set()
     newer_names = set(pending)
     for dump in reversed(dumps):
@@ -230,6 +230,6 @@ def _plain(shape: str) -> str:
 
 
 def _sizes(shape: str) -> str:
-    """The type and sizes of an array's text, without its layout: layout assignment changes that of instructions that
-    exist."""
+    """The type and sizes of an array's text. Its layout is left out, since layout assignment changes the layouts of
+    existing instructions."""
     return shape.partition("{")[0]

@@ -1,5 +1,5 @@
-"""How often each computation of a module is executed, in one execution of the module, and how many bytes its movers
-move with that."""
+"""How often each computation of a module is executed in one execution of the module, and how many bytes its movers
+then move."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Moved(NamedTuple):
 
 
 def moved_by(mover: Mover, times: Times) -> Moved:
-    """The bytes of a mover that is executed so often."""
+    """The bytes that a mover moves, if it is executed as often as `times` says."""
     read, written = bytes_read(mover), bytes_written(mover)
     size = None if read is None or written is None else min(read + written, INT64_MAX)
     return Moved(read, written, size, None if size is None else min(size * times.number, INT64_MAX))

@@ -146,7 +146,7 @@ def _array_elements(array: Shape) -> int:
 
 
 class _Asked(NamedTuple):
-    """An instruction whose arithmetic is asked for, and how."""
+    """An instruction whose arithmetic is computed, and how to compute it."""
 
     instruction: HloInstruction
     inner: Callable[[HloComputation], Arithmetic]

@@ -93,8 +93,7 @@ REPORT: Final = Report(
 
 
 class InstructionCost(NamedTuple):
-    """An instruction and the cost of one execution. FLOPs, bytes and times of a run of the program are `times` as
-    much."""
+    """An instruction and the cost of one execution. A run of the program costs `times` times as much."""
 
     name: str
     opcode: str

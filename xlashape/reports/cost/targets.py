@@ -96,11 +96,12 @@ CHIPS: Final[dict[str, Chip]] = {
         ),
     )
 }
-CHIPS["tpu-v7"] = CHIPS["tpu-7x"]  # Google's name has no v, those of the generations before have one
+# Google's name of this generation has no "v", unlike the names of the earlier ones.
+CHIPS["tpu-v7"] = CHIPS["tpu-7x"]
 
 
 class Roof(NamedTuple):
-    """The peaks that a cost is held against."""
+    """The peaks from which least times are computed."""
 
     chip: Chip | None
     own_peak: float | None
@@ -148,7 +149,7 @@ def kind_of(element_type: PrimitiveType) -> str:
 
 
 def roof_of(target: str | None = None, peak: float | None = None, bandwidth: float | None = None) -> Roof:
-    """The peaks of a chip by its name, or those that are given, in FLOP/s and bytes/s.
+    """The peaks of a chip by its name, or the given ones, in FLOP/s and bytes/s.
 
     Raises NotFoundError for a name that is not in `CHIPS`, InvalidArgumentError for a number that is not positive or is
     infinite.

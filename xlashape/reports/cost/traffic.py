@@ -10,7 +10,7 @@ An operand counts once, however often it is an operand. What an operation does n
     copy-start, all-reduce-start, …           as the operation itself; nothing at the `-done`
     async-start, while, call, conditional     nothing: the instructions that they call have rows of their own
     parameter, constant, tuple, bitcast, …    nothing: no memory is read or written
-    fusion                                    `_fusion` below says it
+    fusion                                    the docstring of `_fusion` has the rules
 
 Padded bytes are those of the buffers: tiles, padding and the bytes behind a dynamic array count. For a part of an array
 they are in proportion.
@@ -176,10 +176,10 @@ def _scatter(shapes: list[Shape], results: list[Shape]) -> list[_Access]:
 def _fusion(fusion: HloInstruction) -> list[_Access]:
     """Each operand as far as the fusion needs it, each output once.
 
-    What is needed of a value in the fusion is what its readers need: of a slice's operand as much as is needed of the
-    slice; through elementwise operations, transposes, reshapes and bitcasts the same number of elements; of everything
-    else all. An operand is never read more than once. An output that updates an operand in place, also behind bitcasts,
-    touches the updated elements alone. Constants are part of the code.
+    The readers of a value in the fusion decide how many of its elements are needed. A slice needs as many elements of
+    its operand as are needed of the slice; so do elementwise operations, transposes, reshapes and bitcasts. Every other
+    reader needs the whole operand. An operand is never read more than once. An output that updates an operand in place,
+    also behind bitcasts, touches the updated elements alone. Constants are part of the code.
     """
     if not fusion.called_computations:
         return [*_whole([operand.shape for operand in fusion.operands]), *_written([fusion.shape])]
@@ -233,7 +233,7 @@ def _behind_bitcasts(value: HloInstruction) -> HloInstruction:
 
 
 def _needed_of_parameters(fusion: HloInstruction, needed: Counter[HloInstruction], in_place: set[int]) -> list[int]:
-    """How many elements of each parameter of a fusion are needed, where `needed` says it for the outputs."""
+    """How many elements of each parameter of a fusion are needed. `needed` has the numbers for the outputs."""
     computation = fusion.called_computations[0]
     # Users come after their operands, so that everything needed of a value is known when it is looked at.
     for value in reversed(_operands_first(computation.instructions)):

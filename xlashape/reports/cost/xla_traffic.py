@@ -1,11 +1,11 @@
-"""The bytes that XLA's HloCostAnalysis counts as accessed by an instruction, of jaxlib 0.12.0.1. Found by asking it
-about single instructions.
+"""The bytes that XLA's HloCostAnalysis, of jaxlib 0.12.0.1, counts as accessed by an instruction. The rules were found
+by running the analysis on single instructions.
 
 The size of an array is that of its buffer: tiles and padding count, and 4 bytes for each dimension of an array with a
 dynamic one. The size of a tuple is its table, of 4 bytes an element; a tuple that is the result of an instruction
 counts as its arrays, without tables.
 
-    most instructions                       each operand, as often as it is one, and the result
+    most instructions                       each operand, as often as it occurs, and the result
     parameter, constant, bitcast, get-tuple-element, after-all, domain, add-dependency      nothing
     tuple                                   its table
     slice                                   twice the result
@@ -17,7 +17,7 @@ counts as its arrays, without tables.
     outfeed, infeed                         the data
     custom-call                             -1; an AllocateBuffer nothing
     while, call, map, conditional           body and condition, once; the called computation; the most costly branch
-    fusion                                  `_fusion` below says it
+    fusion                                  the docstring of `_fusion` has the rules
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ def arrays_of(shape: Shape) -> int:
 def _fusion(fusion: HloInstruction) -> int:
     """Each operand as its readers in the fusion need it, constants of more than one element, and the result.
 
-    A reader that is a slice or a dynamic-slice needs its own result, one that updates the operand in place nothing, a
-    broadcast or a reshape all of it each, and all other readers together all of it once. An output that is a
-    dynamic-update-slice counts its update.
+    A reader that is a slice or a dynamic-slice counts its own result, and a reader that updates the operand in place
+    counts nothing. Each broadcast or reshape counts the whole operand; all other readers together count it once. An
+    output that is a dynamic-update-slice counts its update.
     """
     if not fusion.called_computations:
         return sum([size_of(operand.shape) for operand in fusion.operands]) + arrays_of(fusion.shape)

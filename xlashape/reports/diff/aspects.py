@@ -125,7 +125,7 @@ def _config_aspects(before: str, after: str) -> Iterator[Aspect]:
 
 
 def _different(path: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """The paths of keys with other values."""
+    """(path of keys, old value, new value) of the keys whose values differ."""
     pending: list[tuple[str, Any, Any]] = [(path, one, other)]
     while pending:
         at, left, right = pending.pop()

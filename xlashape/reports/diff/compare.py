@@ -191,7 +191,7 @@ class Diff(Answer, Frozen):
         return measure_of(self, name)
 
     def headline(self) -> str:
-        """How many changes there are, and which numbers are others."""
+        """How many changes there are, and which numbers differ."""
         if self.same:
             text = f"The same program: {self.fingerprint_a}"
             return text if not self.ignored else f"No changes but {self.ignored:,} that are ignored"
@@ -249,10 +249,10 @@ def diff(a: Any, b: Any, *, ignore: Iterable[str] = (), schedule: bool = False, 
     object of JAX.
 
     Instructions are matched by structure, data flow and op_name. What a fingerprint does not count
-    (`xlashape.hlo.canonical`) is no change. `ignore` names what does not count either, as the columns `what` and `kind`
-    have it. Another schedule is a change where it makes another peak of memory, and always with `schedule`. With
-    `frames="all"`, `source` names every frame that called an operation, and not the line of the user's own code alone.
-    Raises what `HloModule.of` raises, and InvalidArgumentError for names to ignore.
+    (`xlashape.hlo.canonical`) is no change. `ignore` names further differences that do not count, by words of the
+    columns `what` and `kind`. Another schedule is a change if the peak of memory differs, and always with `schedule`.
+    With `frames="all"`, `source` names every frame that called an operation, and not the line of the user's own code
+    alone. Raises what `HloModule.of` raises, and InvalidArgumentError for names to ignore.
 
     >>> one = "HloModule m ENTRY e { p = f32[256] parameter(0) ROOT n = f32[256] negate(p) }"
     >>> two = "HloModule m ENTRY f { q = f32[256] parameter(0) c = f32[256] copy(q) ROOT r = f32[256] negate(c) }"
@@ -286,7 +286,7 @@ def _compared(modules: tuple[HloModule, HloModule], ignored_words: frozenset[str
 
 
 def _other_schedules(one: HloModule, other: HloModule) -> bool:
-    """Whether both modules say in which order their instructions run, and these orders are others."""
+    """Whether both modules say in which order their instructions run, and the two orders differ."""
     return all(each.head.schedule.sequences for each in (one, other)) and (
         one.fingerprint(schedule=True) != other.fingerprint(schedule=True)
     )
@@ -295,7 +295,7 @@ def _other_schedules(one: HloModule, other: HloModule) -> bool:
 def _with_schedule(
     rows: tuple[Change, ...], one: Side, other: Side, rescheduled: Sequence[tuple[Member, int, int]], peak: Measure
 ) -> tuple[Change, ...]:
-    """The rows with one for a schedule that makes another peak: behind the rows that cost bytes."""
+    """The rows, with a row for a schedule that changes the peak of memory, behind the rows that cost bytes."""
     (first, second), moved, count = max(rescheduled, key=lambda each: each[1])
     assert first is not None and second is not None
     a, b = one.computations[first[0]], other.computations[second[0]]
@@ -311,7 +311,7 @@ def _with_schedule(
 
 
 def _other_order(modules: tuple[HloModule, HloModule]) -> Change:
-    """What is left where each instruction is matched to an equal one: the numbering of parameters, which channels are
+    """The change of modules whose instructions are all equal: the numbering of parameters, or which channels are
     shared."""
     names = (modules[0].name, modules[1].name)
     details = "the order of parameters or of computations, or which instructions share a channel"

@@ -7,7 +7,7 @@ them is exceeded.
     sign      := '>' | '>=' | '<' | '<=' | '=' | '!='
     amount    := a number, with KiB, MiB, GiB, TiB, k, M, G or T behind it; or per cent of what the first module has
 
-The measure is how much more the second module has than the first one.
+The value that is compared is the number of the second module less that of the first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Condition(NamedTuple):
     sign: str
     amount: float
     is_share: bool
-    """Whether the amount is a part of what the first module has."""
+    """Whether the amount is a fraction of the number of the first module."""
 
     @classmethod
     def parse(cls, text: str) -> Condition:
@@ -64,13 +64,13 @@ class Condition(NamedTuple):
         """Why the condition holds for a Diff, or for the answer of a server, in a sentence; None where it does not, or
         the measure is not known.
 
-        Raises InvalidArgumentError for a measure that there is none of.
+        Raises InvalidArgumentError for a measure that does not exist.
         """
         return self.reason_of(_changes(found) if self.measure == "changes" else measure_of(found, self.measure))
 
     def is_known(self, found: Any) -> bool:
-        """Whether the measure is known of both modules. Raises InvalidArgumentError for a measure that there is none
-        of."""
+        """Whether the measure is known for both modules. Raises InvalidArgumentError for a measure that does not
+        exist."""
         return self.measure == "changes" or measure_of(found, self.measure).delta is not None
 
     def reason_of(self, measure: Measure) -> str | None:
@@ -103,5 +103,5 @@ def _told(measure: Measure, delta: int) -> str:
 
 
 def reasons(found: Any, conditions: Iterable[Condition]) -> list[str]:
-    """Why conditions hold, in their order."""
+    """Sentences that say why conditions hold, in the order of the conditions."""
     return [reason for condition in conditions if (reason := condition.reason(found)) is not None]

@@ -1,5 +1,5 @@
-"""A module as diff compares it: for each computation parallel lists of hashes, operands and users, on top of the
-canonical form."""
+"""A module in the form that `diff` compares: for each computation parallel lists of hashes, operands and users, derived
+from the canonical form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def digest(*parts: bytes) -> bytes:
 
 
 class Computation:
-    """A computation as it is matched. Lists are in the order of its instructions."""
+    """A computation in the form in which it is matched. Lists are in the order of its instructions."""
 
     __slots__ = ("_op_names", "_use", "_users", "base", "canonical", "index", "is_entry", "rich", "side")
 
@@ -57,7 +57,7 @@ class Computation:
 
     @property
     def users(self) -> list[list[tuple[int, int]]]:
-        """The users of each instruction: their indices, and which operand it is to them."""
+        """The users of each instruction: the index of the user, and which of its operands the instruction is."""
         if self._users is None:
             users: list[list[tuple[int, int]]] = [[] for _ in self.base]
             for user, operands in enumerate(self.operands):
@@ -116,7 +116,7 @@ class Side:
         self.computations = [Computation(self, i, each) for i, each in enumerate(self.canonical.computations)]
         self.entry = self.computations[module.entry.index]
         self.callers: list[list[tuple[int, int]]] = [[] for _ in self.computations]
-        """The instructions that call each computation: the indices of their computations, and in these."""
+        """The instructions that call each computation, each by the index of its computation and its index in that."""
         for computation in self.computations:
             for i, targets in computation.canonical.called.items():
                 for target in targets:

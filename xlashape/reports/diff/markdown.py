@@ -22,12 +22,12 @@ _CELL: Final = 160
 _ESCAPED: Final = str.maketrans(
     {each: f"&#{ord(each)};" for each in "<>|@&"} | {each: f"\\{each}" for each in "\\`*_[]#~"}
 )
-"""What means something in Markdown, as text."""
+"""Characters that have a meaning in Markdown → how to write them as plain text."""
 
 
 def markdown(found: Any, title: str, reasons: Sequence[str] = (), most: int = MAX_CHARACTERS) -> str:
-    """The diff. `title` says what was compared, `reasons` why a gate fails. As many rows as fit into `most`
-    characters."""
+    """The diff in Markdown, with as many rows as fit into `most` characters. `title` says what was compared, `reasons`
+    why a gate fails."""
     lines = [f"### {_plain(title)}", ""]
     lines += [f"- ❌ {_plain(reason)}" for reason in reasons] + [""] * bool(reasons)
     if found.same:
@@ -106,7 +106,7 @@ def _code(name: str | None) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text as a cell: no markup of whoever wrote the module."""
+    """Text as a cell of a table. Markup in names of the module is escaped."""
     text = " ".join(text.split())
     text = text if len(text) <= _CELL else f"{text[: _CELL - 1]}…"
     return text.translate(_ESCAPED)

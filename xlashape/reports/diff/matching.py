@@ -1,16 +1,16 @@
-"""Which instruction of one module is which of the other: by structure, data flow and op_name.
+"""Which instructions of two modules correspond: by structure, data flow and op_name.
 
 Computations are matched with their callers, the two entries first. Within two matched computations:
 
 1. instructions that are alike in all they depend on and in all that depends on them;
-2. those alike in all that depends on them, then in all they depend on, where that is unique;
-3. those alike in themselves whose neighbours are matched to each other, and so on from neighbour to neighbour;
-4. those alike in themselves and in op_name, where that is unique, each time with 3 after it;
+2. instructions alike in all that depends on them, then in all they depend on, where only one on each side is;
+3. instructions alike in themselves whose neighbours are matched to each other, and so on from neighbour to neighbour;
+4. instructions alike in themselves and in op_name, where only one on each side is, each time with 3 after it;
 5. changed instructions: pairs next to matched ones, the best by score first. Equal opcode, op_name, sizes, element
    type, number of operands, and the share of operands and users that are matched to each other count.
-6. what is left of the same opcode, sizes and op_name, in order.
+6. the remaining instructions of the same opcode, sizes and op_name, in order.
 
-At last, what is left anywhere is matched across computations: it has moved.
+At last, the remaining instructions are matched across computations: they have moved.
 
 Names and ids are never looked at. Each step is linear in instructions and operands, or has a bound for the candidates
 of an instruction.
@@ -29,7 +29,7 @@ from xlashape.limits import spend
 from xlashape.reports.diff.graph import Computation, Side
 
 _MAX_NEIGHBOURS: Final = 8
-"""Unmatched neighbours of an instruction on each side up to which all pairs of them are candidates."""
+"""Up to this number of unmatched neighbours on each side, all pairs of them are candidates."""
 _LEAST_SCORE: Final = 5.5
 _ROUNDS: Final = 8
 _FIXED: Final = frozenset(
@@ -44,16 +44,16 @@ _FIXED: Final = frozenset(
         Opcode.COPY,
     )
 )
-"""Opcodes that nothing of another opcode is matched to."""
+"""Opcodes whose instructions are matched to instructions of the same opcode only."""
 _TRIVIAL: Final = frozenset((Opcode.PARAMETER, Opcode.CONSTANT, Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.BITCAST))
-"""Opcodes of which an instruction elsewhere is not the same one that has moved."""
+"""Opcodes whose instructions are never matched across computations: an equal one elsewhere has not moved there."""
 
 NodeId = tuple[int, int]
 """The index of a computation, and of an instruction in it."""
 
 
 class Matching:
-    """What is matched."""
+    """Which computations and instructions of two modules are matched."""
 
     __slots__ = ("a", "b", "computation_of_a", "computation_of_b", "of_a", "of_b")
 
@@ -110,7 +110,7 @@ def _equal_computations(matching: Matching) -> list[tuple[int, int]]:
         others = free.get(own.canonical.digest)
         if index not in matching.computation_of_a and index not in taken and others:
             pairs.append((index, others.pop()))
-            # What it calls is matched with it.
+            # The computations that it calls are matched with it.
             stack = list(called[index])
             while stack:
                 target = stack.pop()
@@ -143,7 +143,7 @@ def _signature(computation: Computation) -> Hashable:
 
 
 def _match_computations(matching: Matching, a: Computation, b: Computation) -> list[tuple[int, int]]:
-    """Matches the instructions of two computations; the pairs of computations that they call."""
+    """Matches the instructions of two computations. The result is the pairs of computations that they call."""
     pair = _Pair(a, b)
     pair.run()
     pending: list[tuple[int, int]] = []
@@ -225,8 +225,8 @@ class _Pair:
         several: bool = False,
         skipped: str = "",
     ) -> bool:
-        """Matches those that are not matched and have the same key: where one on each side has it, with `several` also
-        more, in order."""
+        """Matches unmatched instructions of the same key: where one on each side has the key, or with `several`, also
+        where more have it, in order."""
         free_a, free_b = self.free()
         if not free_a or not free_b:
             return False
@@ -258,7 +258,7 @@ class _Pair:
         operands_a, operands_b, users_a, users_b = a.operands, b.operands, a.users, b.users
         for lists_a, lists_b in ((a.rich, b.rich), (a.base, b.base)):
             queue = self.new if lists_a is a.rich else [(i, j) for i, j in enumerate(of_a) if j >= 0]
-            queue.reverse()  # first instructions first: of two that are alike, the later one is the one that was added
+            queue.reverse()  # earlier instructions first: of two that are alike, the later one counts as added
             if not self._is_open():
                 return
             self.new = []
@@ -279,8 +279,8 @@ class _Pair:
         self.new = []
 
     def _rounds(self, lists_a: list[bytes], lists_b: list[bytes]) -> None:
-        """Matches instructions whose neighbours are matched to each other: all of them, then the operands, then the
-        users."""
+        """Matches instructions whose neighbours are matched to each other: all neighbours, then the operands alone,
+        then the users alone."""
         for _ in range(_ROUNDS):
             moved = False
             for operands, users in ((True, True), (True, False), (False, True)):
@@ -295,7 +295,7 @@ class _Pair:
     def _surroundings(
         self, side: Computation, lists: list[bytes], i: int, is_a: bool, operands: bool, users: bool
     ) -> Hashable | None:
-        """An instruction by its matched neighbours. None where none is matched."""
+        """A key of an instruction, made of its matched neighbours; None where no neighbour is matched."""
 
         def name(neighbour: int) -> tuple[int, bytes]:
             partner = self.of_a[neighbour] if is_a else neighbour if self.of_b[neighbour] >= 0 else -1
@@ -423,7 +423,7 @@ class _Pair:
 
 
 def _unique(found: list[tuple[bytes, int, int]]) -> dict[tuple[bytes, int], int]:
-    """(what it is, position) → user, -1 where several are alike."""
+    """(hash of a user, which operand) → the user; -1 where several users are alike."""
     users: dict[tuple[bytes, int], int] = {}
     for key, position, user in found:
         users[key, position] = -1 if users.get((key, position), user) != user else user
@@ -431,18 +431,18 @@ def _unique(found: list[tuple[bytes, int, int]]) -> dict[tuple[bytes, int], int]
 
 
 def _names(computation: Computation, lists: list[bytes]) -> Callable[[int], Hashable | None]:
-    """What gives an instruction by its hash and its op_name; None without one."""
+    """A function that gives the key of an instruction, its hash and its op_name; None for one without op_name."""
     names = computation.op_names
     return lambda i: (lists[i], names[i]) if names[i] else None
 
 
 def _number(computation: Computation, i: int) -> Hashable | None:
-    """A parameter by its number."""
+    """The key of a parameter: its number."""
     return computation.parts(i).get("parameter") if computation.opcode(i) == Opcode.PARAMETER else None
 
 
 def _kin(computation: Computation, i: int) -> Hashable | None:
-    """An instruction by its opcode, op_name and sizes."""
+    """The key of an instruction: its opcode, op_name and sizes."""
     name = computation.op_names[i]
     if not name or computation.opcode(i) in _TRIVIAL:
         return None
@@ -450,7 +450,7 @@ def _kin(computation: Computation, i: int) -> Hashable | None:
 
 
 def _match_moved(matching: Matching) -> None:
-    """Matches what is left across computations, by what it is, with its op_name, with the end of it, and without.
+    """Matches the remaining instructions across computations, by hash: with the op_name, with its end, and without it.
 
     The end of an op_name stays where a call is inlined: `…/while/body/closed_call/mul` and `…/while/body/mul`.
     """
@@ -463,7 +463,7 @@ def _match_moved(matching: Matching) -> None:
         counts = Counter([key for key, _ in _left(matching.a, matching.of_a, name_of)])
         for key, node in list(_left(matching.a, matching.of_a, name_of)):
             others = free.get(key)
-            # Without op_names, only what is the same number of times on both sides.
+            # Without op_names, only instructions that each side has once.
             if others and (name_of is not None or counts[key] == len(others) == 1):
                 matching.put(node, others.pop())
 

@@ -1,7 +1,6 @@
-"""What an instruction costs: numbers that add up, so that the numbers of a module are the sums of those of its
-instructions.
+"""The costs of an instruction, in numbers that add up: those of a module are the sums over its instructions.
 
-An instruction inside a fusion has no buffers, and reads and writes no memory: its fusion does. Bytes are those in
+An instruction inside a fusion has no buffer, and reads and writes no memory; its fusion does. Bytes are those in
 memory, tile padding included; results whose size is not known count nothing. Operands are counted as read in full and
 results as written in full, once for each time that the instruction is in the module, and not for each iteration of a
 loop. Copies are the rows of the report `copies` with their bytes, FLOPs those of the report `cost`: both count each
@@ -38,12 +37,12 @@ class Measures(NamedTuple):
     copies: int = 0
     """Executed instructions that move data and compute nothing."""
     copy_bytes: int = 0
-    """The bytes that they read and write in one run of the module."""
+    """The bytes that copies read and write in one run of the module."""
     collectives: int = 0
     collective_bytes: int = 0
     """The bytes of the results of collectives."""
     bytes: int = 0
-    """The bytes of the buffers of its own, padding included."""
+    """The bytes of the instruction's own buffers, padding included."""
     padding_bytes: int = 0
     """The bytes of these buffers that are no elements."""
     bytes_read: int = 0
@@ -108,8 +107,8 @@ class ModuleMeasures:
         flops = self._flops(module)
         unknown: set[tuple[int, int]] = set()
         self.unknown = None if flops is None else unknown
-        """The instructions whose FLOPs are not known, by the indices of their computations and in these; None where no
-        FLOPs are known."""
+        """The instructions whose FLOPs are not known, each by the index of its computation and its index in that; None
+        where no FLOPs are known."""
         copied = {(each.computation.index, each.index): size for each, size in copied_bytes(module)}
         for computation in module.computations:
             spend(1 + len(computation.instructions))
@@ -123,7 +122,7 @@ class ModuleMeasures:
                     rows[number] = rows[number]._replace(flops=min(count, INT64_MAX))
             self.of.append(rows)
         for each in donated_buffers(module):
-            # What an output has more than the parameter whose memory it takes over.
+            # How much larger an output is than the parameter whose memory it takes over.
             places = ((each.instruction, each.shape_index), (each.parameter, each.parameter_index))
             own, taken = [self._sizes.of(_part(maker.shape, index))[0] for maker, index in places]
             if own > taken:
@@ -185,7 +184,7 @@ class ModuleMeasures:
 
 
 def _part(shape: Shape, index: Iterable[int]) -> Shape:
-    """The part of a shape at an index, as far as it has such parts."""
+    """The part of a shape at an index. The walk stops where the shape has no such part."""
     for number in index:
         if not (shape.is_tuple and 0 <= number < len(shape.tuple_shapes)):
             break

@@ -31,9 +31,9 @@ _FUSION_WORDS: Final = (
 )
 _MOST_DETAILS: Final = 6
 _MOST_SEGMENTS: Final = 40
-"""The rows whose reads are compared: those that cost most."""
+"""How many rows, those that cost most, have their reads compared."""
 _MOST_READERS: Final = 8
-"""The instructions of a row, and the users of each, whose reads are compared."""
+"""How many instructions of a row, and users of each, have their reads compared."""
 
 
 class Change(NamedTuple):
@@ -49,7 +49,7 @@ class Change(NamedTuple):
     b: str | None
     """The name of the instruction in the second module."""
     times: int
-    """How many changes of this kind there are. The numbers are those of all of them."""
+    """How many changes the row stands for. Its numbers are their sums."""
     details: str
     """The values before and after."""
     delta_bytes: int = 0
@@ -65,14 +65,14 @@ class Change(NamedTuple):
     delta_flops: int | None = 0
     """None where the FLOPs of an instruction are not known."""
     delta_segments: float | None = None
-    """How many more segments of memory one read of a warp touches, of the instructions that both modules have and that
-    read otherwise."""
+    """How many more segments of memory one read of a warp touches, over the instructions that both modules have and
+    whose reads changed."""
     runs: int = 1
-    """How often it runs in one run of the module, in the one in which it runs more often."""
+    """How often the instruction runs in one run of its module, in the module in which it runs more often."""
     shape: Shape | None = None
-    """The shape in the second module, or in the first one where it is in that alone."""
+    """The shape in the second module; in the first one, if the instruction is in that alone."""
     source: str | None = None
-    """The line of the user's code in the second module, or in the first one."""
+    """The line of the user's code, of the second module, or else of the first one."""
     op_name: str | None = None
     source_a: str | None = None
     op_name_a: str | None = None
@@ -81,7 +81,7 @@ class Change(NamedTuple):
     names: tuple[tuple[str | None, str | None], ...] = ()
     """The names of all instructions that the row is about, those of the first module with those of the second."""
     nodes: tuple[Member, ...] = ()
-    """The instructions of `names` by the indices of their computations, and in these."""
+    """The instructions of `names`, each by the index of its computation and its index in that."""
 
     @property
     def delta(self) -> Measures:
@@ -102,8 +102,8 @@ class Change(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """What changes are ranked by: bytes of buffers, and bytes read, written and exchanged in all runs, more or
-        less."""
+        """The number by which changes are ranked: by how many bytes the buffers, and the bytes read, written and
+        exchanged in all runs, differ."""
         moved = abs(self.delta_bytes_read) + abs(self.delta_bytes_written) + abs(self.delta_collective_bytes)
         return abs(self.delta_bytes) + max(moved * max(1, self.runs), abs(self.delta_copy_bytes))
 
@@ -172,7 +172,7 @@ def changes(a: Side, b: Side, units: Iterable[Unit], module_aspects: Iterable[As
 
 
 class _Segments:
-    """The segments of memory that changed instructions and those that take their results read otherwise than before."""
+    """Compares how many segments of memory are read by changed instructions and by the users of their results."""
 
     def __init__(self, a: Side, b: Side) -> None:
         self._sides = a, b
@@ -180,8 +180,8 @@ class _Segments:
         self._known: dict[tuple[int, NodeId], dict[int, float] | None] = {}
 
     def delta(self, row: Change) -> float | None:
-        """How many more segments one read of a warp touches, summed over operands. None where it is not known, or
-        none."""
+        """How many more segments one read of a warp touches, summed over operands; None where that is 0 or not
+        known."""
         pairs = [(one, other) for one, other in row.nodes[: len(row.nodes) // row.times] if one and other]
         total = 0.0
         for one, other in pairs[:_MOST_READERS]:
@@ -207,7 +207,7 @@ class _Segments:
         return round(total, 3) or None
 
     def _reads(self, number: int, node: NodeId) -> dict[int, float] | None:
-        """The segments of each operand of an instruction; nothing of one that reads no memory."""
+        """The segments of each operand of an instruction; empty for an instruction that reads no memory."""
         if (number, node) not in self._known:
             view = self._sides[number].computations[node[0]].view(node[1])
             row = operation_of(view.fields.opcode)
@@ -335,7 +335,7 @@ def _members_text(a: Side, b: Side, members: Iterable[Member]) -> str:
 
 
 def _nature(side: Side, node: NodeId | None, view: HloInstruction, computed_twice: set[bytes]) -> list[str]:
-    """What an added or removed instruction is."""
+    """Words for the nature of an added or removed instruction."""
     row = operation_of(view.fields.opcode)
     words: list[str] = []
     if view.opcode in (Opcode.COPY, Opcode.COPY_START) or (node and side.measures.of[node[0]][node[1]].copies):

@@ -41,7 +41,7 @@ _MOST_OPCODES: Final = 12
 
 
 class Summary(NamedTuple):
-    """What is stored of a module."""
+    """The facts about a module that a test stores."""
 
     fingerprint: str
     measures: Mapping[str, int | None]
@@ -72,8 +72,8 @@ class Summary(NamedTuple):
             ) from None
 
     def broken(self, now: Summary, limits: Mapping[str, Any]) -> list[str]:
-        """Which limits a later summary exceeds, each in a sentence. Raises InvalidArgumentError for limits that there
-        are none of."""
+        """Which limits a later summary exceeds, each in a sentence. Raises InvalidArgumentError for limits that do not
+        exist."""
         found: list[str] = []
         for name, limit in limits.items():
             if name == "same":
@@ -92,7 +92,7 @@ class Summary(NamedTuple):
         return found
 
     def _changes(self, now: Summary) -> str:
-        """What else the later summary has."""
+        """What differs in the later summary."""
         names = sorted(
             {*self.opcodes, *now.opcodes}, key=lambda name: -abs(now.opcodes.get(name, 0) - self.opcodes.get(name, 0))
         )

@@ -37,7 +37,7 @@ def amount(unit: str, value: float) -> str:
 
 
 def verdict(changes: Sequence[Any], measures: Iterable[Any]) -> str:
-    """What there is to know, in a line."""
+    """How many changes there are and what they cost, in a line."""
     by_name = {each.name: each for each in measures}
     numbers: list[str] = []
     for name, form in _VERDICT:
@@ -97,7 +97,7 @@ def title_of(change: Any) -> str:
     text = f"{change.kind} {text}"
     if change.times > 1:
         text += f", {change.times:,} times"
-    # Details say in what respect; fusions that were split or merged, copies and collectives are told by their words.
+    # For most changes the details are shown. Split or merged fusions, copies and collectives are described by words.
     parts = change.details.split(", ")
     words = [word for word in change.what if word != opcode and not any(part.startswith(f"{word} ") for part in parts)]
     rest = ": ".join([each for each in (", ".join(words), change.details) if each])

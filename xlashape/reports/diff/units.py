@@ -3,7 +3,7 @@
 Every instruction that is not matched, and every matched one that differs, is in one unit. So the sum over all units of
 what their instructions of b cost, less what those of a cost, is the difference of the two modules. Units are united
 where they are one change: the body of an added or removed fusion with the fusion; two fusions that were one; parameters
-of a fusion with the fusion; get-tuple-element with what it takes from.
+of a fusion with the fusion; get-tuple-element with its operand.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Member = tuple["NodeId | None", "NodeId | None"]
 """An instruction of a and the one of b that it is matched to."""
 
 DonationKey = tuple[Member, Member, tuple[int, ...], tuple[int, ...], str]
-"""An output and the parameter whose memory it takes over, the indices of both, and the kind."""
+"""An output, the parameter whose memory it takes over, the indices of both, and the kind of the aliasing."""
 
 
 class Unit:
@@ -41,7 +41,7 @@ class Unit:
         self.leading: Member | None = None
         """The member that stands for the unit, where it is not the one that costs most."""
         self.kind: str | None = None
-        """`added` or `removed`, where that is so of the leading member alone."""
+        """`added` or `removed`, where only the leading member was added or removed."""
         self.delta = delta
         self.words: dict[str, None] = dict.fromkeys(words)
         """What has changed."""
@@ -60,7 +60,7 @@ class Units:
         self._of_a: dict[NodeId, int] = {}
         self._of_b: dict[NodeId, int] = {}
         self.module_aspects: list[Aspect] = []
-        """The aspects in which the modules differ beside their instructions."""
+        """The aspects of the modules themselves, not of their instructions, that differ."""
         self._pairs()
         self._fusions()
         self._bodies()
@@ -69,8 +69,8 @@ class Units:
         self._costs()
         self._heads()
         self.rescheduled = list(self._rescheduled())
-        """For each computation whose schedule is another one, the first instruction that runs at another place, how
-        many do, and of how many."""
+        """For each computation whose schedule changed: the first instruction that runs at another place, how many such
+        instructions there are, and how many instructions in all."""
 
     def units(self) -> list[Unit]:
         """The changes, those of the entry computation of b first, in the order of their first instructions."""
@@ -188,7 +188,7 @@ class Units:
         operands, others = computation.operands[i], other.operands[j]
         order = self._parameter_order(computation, i, other, j) if computation.opcode(i) == Opcode.FUSION else None
         if order is not None:
-            # By the parameters of the body, whose order is free.
+            # Operands are compared by the matched parameters of the body, whose order does not matter.
             pairs = [(operands[p], others[q]) for p, q in order.items() if p < len(operands) and q < len(others)]
         elif len(operands) != len(others):
             return True
@@ -226,7 +226,7 @@ class Units:
     # -- what belongs together ----------------------------------------------------------------
 
     def _fusions(self) -> None:
-        """Unites what moved into, out of or between fusions with these fusions."""
+        """Unites instructions that moved into, out of or between fusions with these fusions."""
         for node, number in list(self._of_a.items()):
             partner = self.matching.of_a[node[0]][node[1]]
             if (
@@ -260,7 +260,7 @@ class Units:
             unit.leading = leading if leading != (None, None) else unit.leading
 
     def _bodies(self) -> None:
-        """Unites what is in computations with what calls them, where the caller has changed."""
+        """Unites instructions of a computation with the instruction that calls it, where that has changed."""
         for side, units, matched in (
             (self.a, self._of_a, self.matching.computation_of_a),
             (self.b, self._of_b, self.matching.computation_of_b),
@@ -353,7 +353,7 @@ class Units:
             found.append(aspect)
 
     def _costs(self) -> None:
-        """Adds what matched and equal instructions cost more or less to the change that is the reason."""
+        """Adds the differences in cost of matched and equal instructions to the change that is their reason."""
         matching = self.matching
         for computation in self.a.computations:
             rows = matching.of_a[computation.index]
@@ -377,7 +377,7 @@ class Units:
                     unit.delta = unit.delta.plus(delta)
 
     def _reason(self, node: NodeId, partner: NodeId) -> int | None:
-        """The change in a fusion or of an operand that makes an instruction read, move or calculate other amounts."""
+        """The change, within a fusion or of an operand, because of which an instruction costs more or less."""
         bodies = self.a.computations[node[0]].canonical.called.get(node[1], ())
         for body in bodies:
             for i in range(self.a.computations[body].size):
@@ -423,7 +423,7 @@ class Units:
         return None
 
     def _heads(self) -> None:
-        """What the modules say beside their instructions."""
+        """The aspects in which the modules themselves differ, such as their headers."""
         one = self.a.canonical.head(self.a.entry.canonical)
         other = self.b.canonical.head(self.b.entry.canonical)
         donation = any("donation" in unit.words for unit in self.units())
@@ -435,7 +435,7 @@ class Units:
             if before == after or (name == "input_output_alias" and donation):
                 continue
             if name == "entry_computation_layout" and shapes:
-                continue  # told by the parameters and the root
+                continue  # the changes of the parameters and the root say it
             word = {"entry_computation_layout": "entry layout", "frontend_attributes": "frontend_attributes"}.get(
                 name, "donation"
             )
@@ -474,7 +474,7 @@ class Units:
 
 
 def longest_rise(numbers: Sequence[int]) -> list[int]:
-    """Where the members of a longest rising part of numbers are.
+    """The positions of a longest increasing subsequence of numbers.
 
     >>> longest_rise([0, 3, 1, 2, 4])
     [0, 2, 3, 4]

@@ -3,7 +3,7 @@
 The files. Each imports only from those above it:
 
     declaration.py  the columns and totals
-    plan.py         which values live when: what all sources are brought to
+    plan.py         which values live when: the form into which all sources are converted
     assignment.py   the plan in XLA's assignment of buffers
     schedule.py     the order of instructions
     values.py       which results are one value, and from when to when it lives

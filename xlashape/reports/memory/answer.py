@@ -3,13 +3,13 @@ program.
 
 peak_bytes               the most bytes that live at once (CompiledMemoryStats.peak_memory_in_bytes)
 argument_bytes           allocations of parameters             output_bytes    those that may hold a part of the result
-alias_bytes              those that are both                   constant_bytes  those of constants
-temp_bytes               those that are none of these, nor thread-local
+alias_bytes              allocations that are both             constant_bytes  allocations of constants
+temp_bytes               all other allocations that are not thread-local
 host_…_bytes             the same of allocations in the host's memory, which the others do not count
 total_allocation_bytes   all allocations of memory space 0
 indefinite_bytes         those of them that live throughout, or in each call
 unpadded_peak_bytes      the peak if values took the bytes of their elements alone
-fragmentation_bytes      what temporary allocations have more than ever lives in them at once
+fragmentation_bytes      the bytes of temporary allocations beyond the most that ever live in them at once
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class LiveBuffer(NamedTuple):
     """`parameter`, `temporary`, `output` or `constant`."""
     begin: int
     end: int
-    """The steps of the timeline from which to which it takes memory, the last one included."""
+    """The first and the last step of the timeline in which the value takes memory."""
     op_name: str | None
     source: str | None
     computation: str | None
@@ -130,13 +130,13 @@ class ProgramMemory(Frozen, Answer):
     report: ClassVar[Report] = REPORT
 
     plan: Plan
-    """The values, their lives and the steps as lists of numbers."""
+    """The values, the spans of steps in which they take memory, and the steps, as lists of numbers."""
     module: HloModule | None
     """The module, where it is known."""
     said_peak: int | None
     """The peak that the compiler itself said, where it said one."""
     notes: tuple[str, ...]
-    """What must be known of where the numbers come from."""
+    """Remarks on where the numbers come from."""
 
     frames: str | None
     """What `source` names: "own" for the line of the user's own code, "all" for every frame; None for what
@@ -180,12 +180,12 @@ class ProgramMemory(Frozen, Answer):
 
     @property
     def lower_bytes(self) -> int:
-        """What the peak is at least. The peak itself, unless it is an estimate."""
+        """The lower bound of the peak. The peak itself, unless it is an estimate."""
         return self.peak_bytes if self.plan.bounds is None else self.plan.bounds[0]
 
     @property
     def upper_bytes(self) -> int | None:
-        """What the peak is at most. The peak itself, unless it is an estimate; None where nothing says it."""
+        """The upper bound of the peak. The peak itself, unless it is an estimate; None where no bound is known."""
         return self.peak_bytes if self.plan.bounds is None else self.plan.bounds[1]
 
     @property
@@ -289,8 +289,8 @@ class ProgramMemory(Frozen, Answer):
 
     @cached_property
     def fragmentation_bytes(self) -> int | None:
-        """What temporary allocations have more than ever lives in them at once; None for an estimate, which places
-        nothing."""
+        """The bytes of temporary allocations beyond the most that ever live in them at once; None for an estimate,
+        which has no places in memory."""
         if self.is_estimate:
             return None
         plan = self.plan
@@ -312,7 +312,7 @@ class ProgramMemory(Frozen, Answer):
 
     @property
     def missing_bytes(self) -> int | None:
-        """How many bytes the compiler's own number lacks; None where there is none to compare with."""
+        """How many bytes the compiler's own peak lacks; None where the compiler gave no peak."""
         return None if self.said_peak is None else self.peak_bytes - self.said_peak
 
     # -- what lives when ----------------------------------------------------------------------
@@ -429,9 +429,9 @@ class ProgramMemory(Frozen, Answer):
     def at(self, instruction: str | HloInstruction | int) -> tuple[LiveBuffer, ...]:
         """What lives while an instruction runs, the largest first. A number is a step of the timeline.
 
-        An instruction that takes no memory of its own has what lives at the last instruction before it that takes some,
-        without what is no longer used. Raises NotFoundError for an instruction that the program does not have or that
-        does not run by itself.
+        For an instruction that takes no memory of its own, the answer is what lives at the last instruction before it
+        that takes some, without values that are no longer used. Raises NotFoundError for an instruction that the
+        program does not have or that does not run by itself.
         """
         if isinstance(instruction, int):
             if not 0 <= instruction < len(self.plan.steps.totals):
@@ -474,7 +474,7 @@ class ProgramMemory(Frozen, Answer):
         """What lives at the peak by group, the largest first: by `source`, `op_name`, `opcode`, `computation`, `shape`,
         `kind` or `space`.
 
-        Of an op_name the part counts that names a layer: `transformer/layer_3` of
+        With `op_name`, groups are named by the part that names a layer: `transformer/layer_3` for
         `jit(step)/jvp(transformer)/layer_3/attention/dot_general`.
         """
         if key not in GROUPS:
@@ -509,8 +509,8 @@ class ProgramMemory(Frozen, Answer):
         return suggestions(self.plan, limit)
 
     def fit(self, limit: int | str | None = None) -> tuple[Suggestion, ...]:
-        """`suggest` under the name of the command line, `--fit 16GiB`. A request of the service has the limit as
-        text."""
+        """`suggest` under the name of the command line's option `--fit 16GiB`. The limit may be text, as in a request
+        of the service."""
         if isinstance(limit, str):
             if not limit.isdecimal():
                 raise InvalidArgumentError(f"limit takes a number of bytes, not {limit!r}", field="limit")
@@ -520,7 +520,7 @@ class ProgramMemory(Frozen, Answer):
     # -- text ---------------------------------------------------------------------------------
 
     def headline(self) -> str:
-        """Five lines of totals, the timeline as a line of bars, and what else must be known."""
+        """Five lines of totals, the timeline as a line of bars, and remarks on the numbers."""
         where = f" on {self.target}" if self.target is not None else ""
         if self.peak_instruction:
             where += f", while {self.peak_instruction} runs"

@@ -3,15 +3,16 @@
 How the peak is found: allocations of parameters, constants and outputs live throughout, each with the size of the
 largest value in it. Then the traces of the heap simulator are replayed in their order, with one running total:
 
-    ALLOC a         one user more of a; the first one adds a's size
-    SHARE_WITH a b  a takes the memory of b, or of the value whose memory b takes: one user more of that; the first one
-                    adds its size
-    FREE a          one user fewer of the value whose memory a takes; the last one subtracts its size
+    ALLOC a         adds a user to a; the first user adds a's size
+    SHARE_WITH a b  a takes the memory of b, or of the value whose memory b takes, and adds a user to that value; the
+                    first user adds its size
+    FREE a          removes a user from the value whose memory a takes; the last user subtracts its size
 
 A value that is freed and allocated again lives twice. All memory spaces are added up, as XLA does.
 
-One case counts less than by XLA's formula: in memory whose places a pass before the heap simulator has chosen, as on
-TPUs, no event says that a value takes the memory of one that lives. Of values of one size at one place it counts one.
+One case counts less than XLA's formula does. A pass before the heap simulator may choose places in memory, as on TPUs;
+then no event says that a value takes the memory of a living one. Living values of equal size at one such place count
+once.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from xlashape.shape.xla_util.shape_util import byte_size_of
 _ALLOC, _FREE, _SHARE_WITH = 0, 1, 2
 _KNOWN: Final = frozenset([_ALLOC, _FREE, _SHARE_WITH])
 _MOST_WALKED: Final = 50_000_000
-"""Steps through chains of values that share memory. XLA's chains are short."""
+"""The most steps along a chain of values that share memory. XLA's chains are short."""
 
 
 def plan_of_assignment(
@@ -214,8 +215,8 @@ class _Reader:
         return max(allocation.values, key=self._sizes.__getitem__, default=None)
 
     def _shown(self, allocation: Allocation, largest: int) -> int:
-        """Which of the values of an allocation that are as large as the largest says most: a parameter itself, else one
-        that does not merge others."""
+        """The most informative of the largest values of an allocation: a parameter itself, else a value that does not
+        merge others."""
         if self._instructions is None:
             return largest
         wanted = allocation.kind == PARAMETER
@@ -333,7 +334,7 @@ class _Reader:
                     heirs.setdefault(life_of[root], []).append((step, number))
         if max(totals) > INT64_MAX:
             raise InvalidModuleError("buffer assignment: the values that live at once are larger than int64 holds")
-        # A value of two allocations that live throughout counts twice, and a trace can free it once: as in XLA.
+        # As in XLA, a value in two allocations that live throughout counts twice, and a trace can free it once.
         ends = [step if end < 0 else end for end in ends]
         return Plan(
             self._module,

@@ -10,7 +10,7 @@ from xlashape.reports.text import short_bytes
 from xlashape.tables import Column, Kind
 
 GROUPS: Final = ("source", "op_name", "opcode", "computation", "shape", "kind", "space")
-"""What `by` groups by."""
+"""The keys by which `by` can group."""
 
 _SIZES: Final = (
     Column("argument_bytes", Kind.INTEGER, "allocations of parameters", "bytes", 3, "parameters"),

@@ -1,4 +1,4 @@
-"""What `memory` takes, and how the plan is found in it.
+"""The inputs that `memory` takes, and where the plan comes from for each.
 
 a dump NAME.hlo.pb with a buffer assignment, a profile          the assignment
 jax.stages.Compiled, jaxlib's executables                       the assignment in their CompiledMemoryStats
@@ -52,10 +52,10 @@ def memory(
     `x` is a dump of XLA (`*.hlo.pb` with its buffer assignment), a text that XLA writes beside it, a Compiled of JAX, a
     BufferAssignmentProto, a profile (`FILE#MODULE` where it holds several), or anything else that `HloModule.of` takes.
     Of a module without an assignment the peak is estimated: `is_estimate`, `lower_bytes`, `upper_bytes`. With `space`,
-    XLA's number of a memory space, the answer is about that one alone. With a `target`, as of `why`, an estimate counts
-    the bytes that arrays and tables of tuples take there; an assignment has the compiler's own sizes, whatever the
-    target is. With `frames="all"`, `source` names every frame that called an operation, and not the line of the user's
-    own code alone. Raises InvalidModuleError for an assignment that contradicts itself or its module,
+    XLA's number of a memory space, the answer is about that space alone. With a `target` that `why` takes, an estimate
+    counts the bytes that arrays and tables of tuples take there; an assignment has the compiler's own sizes, whatever
+    the target is. With `frames="all"`, `source` names every frame that called an operation, and not the line of the
+    user's own code alone. Raises InvalidModuleError for an assignment that contradicts itself or its module,
     InvalidArgumentError for a target that does not exist, and what `HloModule.of` raises.
 
     >>> text = '''HloModule m, is_scheduled=true
@@ -146,10 +146,10 @@ def _stats_of(value: Any) -> _Stats | None:
 
 
 def _asked(question: Callable[[], Any]) -> Any:
-    """The answer of another library; None where it gives none."""
+    """The result of a call to another library; None where the call fails."""
     try:
         return question()
-    except Exception:  # runtimes refuse in many ways
+    except Exception:  # runtimes raise many kinds of errors
         return None
 
 

@@ -7,8 +7,8 @@ and no value there lives at the same time. What is left is temporary, and takes 
 takes over the memory of an operand that ends where it begins, if the shapes are equal and each element of it is
 computed from the same element of the operand.
 
-The lower bound shares everything that dies where something begins, and all memory of outputs until they are made; the
-upper bound shares nothing but what must share.
+For the lower bound of the peak, a value may take the memory of any value that ends where it begins, and of outputs
+until these are made. For the upper bound, only values that must share memory do.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from xlashape.shape import Target
 from xlashape.shape.xla_util.shape_util import byte_size_of
 
 _ELEMENTWISE: Final = frozenset([operation.opcode for operation in OPERATIONS])
-# Sets, since naming a member of an enum takes longer than all the rest of looking at an instruction.
+# Sets are read faster than members of an enum, and every instruction is tested.
 _COPIES: Final = frozenset([Opcode.COPY])
 _GIVEN: Final = frozenset([Opcode.PARAMETER, Opcode.CONSTANT])
 _OWN_ORDER: Final = (
@@ -119,8 +119,8 @@ class _Estimate:
     # -- sharing ------------------------------------------------------------------------------
 
     def _takes_over(self, later: int, earlier: int) -> bool:
-        """Whether a value may be computed in the memory of one that is used for the last time where it begins, as the
-        caller has seen."""
+        """Whether the value `later` may be computed in the memory of `earlier`. The caller has checked that `earlier`
+        is used for the last time where `later` begins."""
         ranges = self._ranges
         if later in ranges.merged:
             return False
@@ -153,8 +153,8 @@ class _Estimate:
         return False
 
     def _neighbours(self) -> tuple[list[int], list[int]]:
-        """The buffers of the operands and the result of each instruction in the order of time, and where those of a
-        time begin."""
+        """The buffers of the operands and the result of each instruction, one list in the order of time, and where in
+        the list those of each time begin."""
         of, buffer_of = self._ranges.of, self._buffer_of
         near: list[int] = []
         starts = [0]
@@ -207,7 +207,7 @@ class _Estimate:
                 continue
             free = slots.free(spans)
             left = free & in_space
-            # By slot, what is in it and begins or ends where this does: with that it may share memory.
+            # Slot → the buffers in it that begin or end where this buffer does: it may share memory with them.
             near: dict[int, list[int]] = {}
             for span in spans:
                 for time in span:
@@ -340,7 +340,7 @@ class _Estimate:
         return max(totals)
 
     def _shown(self, number: int) -> int:
-        """The value that stands for a buffer that lives throughout: the parameter, else one that does not merge
+        """The value that is shown for a buffer that lives throughout: the parameter, else a value that does not merge
         others."""
         values = self._values[number]
         if self._kinds[number] == PARAMETER:
@@ -369,7 +369,7 @@ class _Estimate:
 
     @cached_property
     def _tables(self) -> list[tuple[HloInstruction, tuple[int, ...], int, int]]:
-        """The tables of pointers of tuples among the parameters and the result: where, bytes, kind."""
+        """The tables of pointers of tuples among the parameters and the result: instruction, index, bytes, kind."""
         entry = self._module.entry
         found: list[tuple[HloInstruction, tuple[int, ...], int, int]] = []
         for instruction, kind in (*[(each, PARAMETER) for each in entry.parameters], (entry.root, OUTPUT)):
@@ -437,8 +437,8 @@ class _Estimate:
         begins, sure_ends, end = self._ranges.begins, self._ranges.sure_ends, len(self._schedule.instructions)
         lasting = sum([size for _, _, size, _ in self._tables])
         most = [0] * (end + 3)
-        # After an instruction a value needs memory if it is there and still used; more may not be needed while the
-        # instruction runs.
+        # After an instruction, the values that are made and still used need memory. While an instruction runs, it may
+        # need no more than that.
         after = [0] * (end + 3)
         for number, (size, kind, values) in enumerate(zip(self._sizes, self._kinds, self._values, strict=True)):
             if kind == TEMPORARY:
@@ -459,25 +459,26 @@ class _Estimate:
 
 
 class _Slots:
-    """Allocations that values are put into one after the other, and when they are taken. A set of slots is a number
-    with a bit for each.
+    """Slots: allocations that hold values one after the other, and the times at which each is taken. A set of slots is
+    a number with a bit for each slot.
 
-    The nodes of a tree over the times of the schedule have such sets. The nodes of its lowest level are the times, and
-    32 neighbours on a level have one node above them. A span is the nodes between its two ends at the same parents, on
-    each level, and the ends themselves.
+    A tree over the times of the schedule has such sets in its nodes. Its leaves are the times, and each 32 neighbours
+    on a level have one parent. A span of times is represented by its two ends and, on each level, by the siblings
+    between the ends.
     """
 
     def __init__(self, times: int, buffers: int) -> None:
         leaves = [0] * (times + 1)
         self._levels = [(leaves, leaves)]
-        """The slots that something at or below each node takes, and those that what was put there takes at all times
-        below the node."""
+        """For each node, the slots that are taken at some time at or below it; and the slots that are taken at all
+        times below it, by spans that contain the whole node."""
         while times >= 32:
             times >>= 5
             self._levels.append(([0] * (times + 1), [0] * (times + 1)))
         self._count = 0
         self.slot_of = [-1] * (buffers + 1)
-        """By buffer, the slot that it is in, or -1; so for -1, which is no buffer."""
+        """The slot of each buffer, -1 for a buffer without one. The last entry is for the number -1, which is no
+        buffer."""
 
     def add(self, number: int, spans: Sequence[tuple[int, int]]) -> int:
         """Makes a slot that has a buffer in it, and returns it."""
@@ -505,7 +506,7 @@ class _Slots:
                 high >>= 5
 
     def taken(self, spans: Iterable[tuple[int, int]]) -> int:
-        """The slots that something takes while the spans last."""
+        """The slots that are taken at some time of the spans."""
         found = 0
         for low, high in spans:
             for some, every in self._levels:
@@ -522,7 +523,7 @@ class _Slots:
         return found
 
     def free(self, spans: Iterable[tuple[int, int]]) -> int:
-        """The slots that nothing takes while the spans last."""
+        """The slots that are free at all times of the spans."""
         return ~self.taken(spans) & ((1 << self._count) - 1)
 
 
@@ -576,8 +577,8 @@ def _totals(
 
 
 def keeps_positions(instruction: HloInstruction, operands: Sequence[int]) -> bool:
-    """Whether each element of the result needs of these operands only the element at its own position, or is what was
-    there."""
+    """Whether each element of the result needs, of these operands, only the element at its own position, or is a copy
+    of it."""
     opcode = instruction.opcode
     if opcode in _ELEMENTWISE:
         return True

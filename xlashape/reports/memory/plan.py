@@ -1,5 +1,5 @@
-"""A memory plan: which values of a program live when, in which allocation. It is what all sources of the report are
-brought to.
+"""A memory plan: which values of a program live when, in which allocation. All sources of the report are converted into
+a plan.
 
 An assignment of XLA (`assignment.py`) gives a plan whose steps are those of XLA's own simulation of the heap; a module
 without one (`liveness.py`) gives one whose steps are the instructions of its schedule. Values, lives and steps are
@@ -20,11 +20,12 @@ from xlashape.shape.xla_util.shape_util import byte_size_of
 
 PARAMETER, TEMPORARY, OUTPUT, CONSTANT = range(4)
 KINDS: Final = ("parameter", "temporary", "output", "constant")
-"""What a value's memory is for. A parameter whose memory the program may overwrite with an output counts as a
-parameter."""
+"""The kinds of values, by what their memory is for. A parameter whose memory the program may overwrite with an output
+counts as a parameter."""
 
 MERGES: Final = frozenset([Opcode.PARAMETER, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL])
-"""Opcodes of values that merge others, such as the state of a loop. Another value of the same memory says more."""
+"""Opcodes of values that merge others, such as the state of a loop. Another value of the same memory is more
+informative."""
 
 HOST: Final = 5
 """The memory space of a layout that is the host's memory."""
@@ -45,8 +46,8 @@ class Allocation(NamedTuple):
     kind: int
     """One of the numbers of `KINDS`."""
     is_thread_local: bool = False
-    """Whether each call of a computation, such as a reduction's function, has one. It is no part of the program's peak.
-    """
+    """Whether each call of a computation, such as a reduction's function, has its own. The program's peak does not
+    count it."""
     is_live_out: bool = False
     """Whether it holds a part of the result."""
     is_parameter: bool = False
@@ -97,13 +98,13 @@ class Values(NamedTuple):
 
 
 class Lives(NamedTuple):
-    """From which step to which a value takes memory, the last one included. A value may live several times."""
+    """The first and the last step of each span in which a value takes memory. A value may live several times."""
 
     values: Sequence[int]
     begins: Sequence[int]
     ends: Sequence[int]
     heirs: Mapping[int, Sequence[tuple[int, int]]] = {}
-    """By life, the values that take over its memory: from which step, and which value."""
+    """Life → the values that take over its memory: the step from which they do, and the number of the value."""
 
     def at(self, step: int) -> Iterator[int]:
         """The numbers of the lives that include a step."""
@@ -141,7 +142,7 @@ class Plan(NamedTuple):
     """The peak of the same plan if each value took the bytes of its elements alone, without tiles and padding; None
     where shapes are not known."""
     notes: tuple[str, ...] = ()
-    """What a reader must know of where the plan comes from."""
+    """Remarks for readers on where the plan comes from."""
     bounds: tuple[int, int | None] | None = None
     """The least and the most that the peak can be, where that is known; None for a plan that is exact."""
     space: int | None = None
@@ -150,7 +151,7 @@ class Plan(NamedTuple):
     """The device whose sizes the values have; None for those of the layouts, or of the compiler."""
 
     def totals_by(self, groups: Sequence[int]) -> dict[int, list[int]]:
-        """For each group of values that has some, the bytes that live in each step. `groups` has the group of each
+        """The bytes that live in each step, for each group of values that has bytes. `groups` has the group of each
         value, as `values.kinds` does."""
         sizes, steps = self.values.sizes, len(self.steps.totals)
         changes: dict[int, list[int]] = {}
@@ -212,8 +213,8 @@ def _unpadded_peak(plan: Plan) -> int:
 
 
 def holder_of(plan: Plan, life: int, step: int) -> Place:
-    """Where the value is made that is in the memory of a life in a step: the last that took it over and that says where
-    it comes from."""
+    """Where the value is made that occupies the memory of a life in a step: the last value that took the memory over
+    and whose origin is known."""
     values, lives = plan.values, plan.lives
     number = lives.values[life]
     for begin, heir in reversed(lives.heirs.get(life, ())):
@@ -225,11 +226,11 @@ def holder_of(plan: Plan, life: int, step: int) -> Place:
 
 
 def origin_of(instruction: HloInstruction) -> HloInstruction:
-    """The instruction whose metadata says where a value comes from: the instruction itself, or what stands for it where
-    it has none.
+    """The instruction whose metadata says where a value comes from: the instruction itself, or another one if it has no
+    metadata.
 
-    For a fusion that is the last fused instruction with metadata, for another instruction, such as a copy of the
-    compiler's, its first operand.
+    For a fusion, that is the last fused instruction with metadata; for another instruction, such as a copy that the
+    compiler inserted, its first operand.
     """
     found = instruction
     for _ in range(_MOST_STEPS_TO_ORIGIN):

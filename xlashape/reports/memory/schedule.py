@@ -1,9 +1,9 @@
 """The order in which a whole program runs its instructions, called computations included.
 
-A scheduled module says the order of each computation; the instructions of a called computation come before the
-instruction that calls it, the condition of a loop before its body, as in XLA's HloLiveRange. Of a module without a
-schedule the order is our own: of the instructions whose operands are there, the one runs next that frees most memory
-for what it takes, as in XLA's ListScheduler.
+A scheduled module gives the order of each computation; the instructions of a called computation come before the
+instruction that calls it, the condition of a loop before its body, as in XLA's HloLiveRange. For a module without a
+schedule the order is computed here: the next instruction is the one that frees most memory less the memory that it
+takes, among those whose operands are ready, as in XLA's ListScheduler.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FlatSchedule(NamedTuple):
     spans: Mapping[HloComputation, tuple[int, int]]
     """The first and the last time of each computation that runs."""
     is_given: bool
-    """Whether the module says the order; else it is our own."""
+    """Whether the module gives the order; else it is computed here."""
 
 
 def flat_schedule(module: HloModule) -> FlatSchedule:
@@ -89,21 +89,21 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
     size_of: dict[tuple[str, Shape], int] = {}
     sizes: list[int] = []
     left = [0] * count
-    """How many instructions that use it have not run."""
+    """For each instruction, how many of its users have not run."""
     waits: list[int] = []
-    """For how many instructions it waits; -1 once it has run."""
+    """For each instruction, how many others it waits for; -1 once it has run."""
     # A use is a number. Those of one instruction follow each other, and each names the one before it of the same
     # operand: two lists of lists would take twice the time of all the rest, most of it in the collector of garbage.
     used: list[int] = []
-    """By use, the operand."""
+    """The operand of each use."""
     users: list[int] = []
-    """By use, the instruction."""
+    """The instruction of each use."""
     before: list[int] = []
-    """By use, the use of the same operand before it; -1 for the first."""
+    """For each use, the use of the same operand before it; -1 for the first."""
     first_use = [0]
-    """By instruction, its first use; the next one has the end of its uses."""
+    """The first use of each instruction; its uses end where those of the next instruction begin."""
     last_use = [-1] * count
-    """By operand, its last use."""
+    """The last use of each operand."""
     controlled: dict[int, list[int]] = {}
     """The instructions that wait for an instruction without using it."""
     for index, each in enumerate(instructions):
@@ -130,8 +130,8 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
         waits.append(waiting)
 
     def key(index: int) -> int:
-        """What instructions are ordered by. The least runs next: what takes least memory for what it frees, then the
-        first.
+        """The key that orders instructions; the least one runs next. It is the memory that an instruction takes less
+        the memory that it frees, then its position.
         """
         taken = sizes[index]
         for operand in used[first_use[index] : first_use[index + 1]]:
@@ -177,8 +177,8 @@ def _is_free(opcode: Opcode | UnknownOpcode) -> bool:
 
 
 def leaf_bytes(shape: Shape, target: Target | None = None) -> int:
-    """The bytes of all arrays of a shape, tiles included, or those on a target. Tokens, opaques and arrays of unknown
-    size count as nothing.
+    """The bytes of all arrays of a shape, padding of tiles included, by the layout or on a target. Tokens, opaques and
+    arrays of unknown size count as nothing.
 
     >>> leaf_bytes(Shape.parse("(f32[3,5]{1,0:T(8,128)}, s32[], token[])"))
     4100

@@ -1,5 +1,4 @@
-"""What would make a program's peak smaller: changes that a person can write in JAX, each with the peak that it gives,
-or the bounds of that.
+"""Changes that a person can write in JAX to make a program's peak smaller, each with the new peak or its bounds.
 
     donate       arguments whose memory outputs of the same shape can take
     recompute    what a function keeps for the backward pass, or what lives across the peak without being used there
@@ -10,12 +9,12 @@ or the bounds of that.
     smaller      a dimension of the arguments, such as the batch, at half its size, or at the largest that is within
                  the limit
 
-A change is simulated on the plan: the schedule stays, lives and sizes change. A compiler that has the change before it
-may schedule and fuse otherwise. So only a donation is exact, and only where no copy can become necessary; all else has
-bounds.
+A change is simulated on the plan: the schedule stays, lives and sizes change. A compiler may schedule and fuse the
+changed program otherwise. So only a donation is exact, and only where no copy can become necessary; all other changes
+have bounds.
 
-With a limit, a list of changes is looked for that is certain to bring the peak within it: donations first, which cost
-nothing, then a smaller dimension.
+With a limit, the search is for a list of changes that is certain to bring the peak within it: donations first, which
+cost nothing, then a smaller dimension.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ _MOST_PLANNED: Final = 100_000
 this is done."""
 _LEAST_PLANNED: Final = 3
 _SLACK: Final = 0.1
-"""How far the temporaries of a program with another size are from our prediction at most, as a part of them. Compilers
-choose fusions and loops by sizes."""
+"""The largest deviation that is assumed of the predicted temporaries of a program with another size, as a fraction of
+them. Compilers choose fusions and loops by sizes."""
 _GIVES_ON: Final = frozenset(
     [
         Opcode.TUPLE,
@@ -62,17 +61,17 @@ _GIVES_ON: Final = frozenset(
         Opcode.PARAMETER,
     ]
 )
-"""What reads or makes a value here is another instruction, in another computation or behind this one."""
+"""Opcodes that only pass values on: the instruction that makes or reads such a value is another one."""
 _NOT_COMPUTED: Final = frozenset(
     [*_GIVES_ON, Opcode.CONSTANT, Opcode.COPY, Opcode.INFEED, Opcode.RECV, Opcode.RNG, Opcode.IOTA]
 )
-"""What cannot be computed a second time, or takes no time worth a word."""
+"""Opcodes of instructions that cannot be computed a second time, or whose cost is negligible."""
 
 
 _ARGUMENT: Final = re.compile(r"[.\[]")
-"""What ends the name of an argument in the name of one of its arrays: `ws[0]`."""
+"""The characters after the name of an argument in the name of one of its arrays, such as `ws[0]`."""
 _AGAIN: Final = re.compile(r"transpose\(|checkpoint|remat")
-"""In names of operations: those of a backward pass, and those that are computed again already."""
+"""Parts of the names of operations of a backward pass, and of operations that are already computed again."""
 _LOOP: Final = re.compile(r"/while/body/")
 _Aliases: TypeAlias = tuple[tuple[tuple[int, ...], int], ...]
 """Pairs of the index of an output and the number of the parameter whose memory it takes."""
@@ -98,8 +97,8 @@ class Suggestion(NamedTuple):
     name: str | None
     """The instruction that it is about."""
     together_bytes: int | None = None
-    """Of a change in the list that is certain to bring the peak within the limit: what the peak is at most with it and
-    those before it."""
+    """For a change in the list that is certain to bring the peak within the limit: the upper bound of the peak with
+    this change and those before it."""
 
 
 def suggestions(plan: Plan, limit: int | None) -> tuple[Suggestion, ...]:
@@ -164,8 +163,8 @@ class _Suggestions:
         )
 
     def _certain_list(self, donations: Sequence[tuple[Suggestion, _Aliases]]) -> list[Suggestion]:
-        """The changes that together bring the peak within the limit for certain; none where there are no such, or where
-        it is within it already."""
+        """The changes that together are certain to bring the peak within the limit; empty if there are none, or if the
+        peak is within the limit already."""
         limit = self._limit
         if limit is None or self._peak <= limit:
             return []
@@ -182,7 +181,7 @@ class _Suggestions:
                 peak, parameters = with_it, given
                 chosen.append(suggestion._replace(together_bytes=peak))
         if peak > limit:
-            # What the donations save depends on sizes too: the smaller program is that with them.
+            # The bytes that donations save depend on sizes too, so the smaller program is one with the donations.
             smaller = self._smallest_change(self._aliases(parameters), limit)
             if smaller is None:
                 return []
@@ -294,8 +293,8 @@ class _Suggestions:
         return known
 
     def _peak_of(self, aliases: _Aliases) -> int:
-        """The peak with donations: the present one less what they save by our estimate, which knows no heap of
-        XLA's."""
+        """The peak with donations: the present peak less the bytes that they save in the estimated plan, which does not
+        model XLA's heap."""
         saved = max(self._plan_with(()).steps.totals) - max(self._plan_with(aliases).steps.totals)
         return self._peak - saved
 
@@ -309,7 +308,8 @@ class _Suggestions:
     # -- what lives long ----------------------------------------------------------------------
 
     def _recomputed(self) -> Iterator[Suggestion]:
-        """What a function keeps for the backward pass; of what is kept for another reason, each value."""
+        """Suggestions to recompute: one for all that a function keeps for the backward pass, and one for each value
+        that is kept for another reason."""
         kept: dict[tuple[str, str], list[_Residual]] = {}
         alone: list[_Residual] = []
         for each in self._residuals():
@@ -358,8 +358,8 @@ class _Suggestions:
             yield _Residual(life, instruction, origin, plan.values.sizes[value], begin + 1, end)
 
     def _without(self, group: Sequence[_Residual], text: str) -> Suggestion:
-        """A suggestion to compute these values again where they are used, with the peak that remains. Until then their
-        operands stay in memory, and while they are computed again both may be there."""
+        """A suggestion to compute these values again where they are used, with the remaining peak. Their operands stay
+        in memory until then, and while values are computed again both may be in memory."""
         totals = self._plan.steps.totals
         less = [0] * (len(totals) + 1)
         for each in group:
@@ -393,8 +393,8 @@ class _Suggestions:
         return {holder_of(self._plan, life, self._peak_step).instruction for life in self._at_peak}
 
     def _floor(self) -> int:
-        """What a program of the same arguments, outputs and constants takes at least: that, and the result of one
-        instruction."""
+        """The least peak of a program with the same arguments, outputs and constants: their bytes, and the result of
+        one instruction."""
         plan = self._plan
         values = [plan.lives.values[life] for life in self._at_peak]
         return sum([plan.values.sizes[value] for value in values if plan.values.kinds[value] != TEMPORARY])
@@ -408,7 +408,7 @@ class _Suggestions:
         return None if value < 0 else self._plan.values.place(value).instruction
 
     def _peak_without(self, life: int, less: int) -> int:
-        """The peak if a life took so many bytes less."""
+        """The peak if a life took `less` bytes less."""
         begin, end = self._plan.lives.begins[life], self._plan.lives.ends[life]
         totals = self._plan.steps.totals
         inside = max(totals[begin : end + 1], default=0) - less
@@ -457,7 +457,7 @@ class _Suggestions:
 
         try:
             report = copies(self._module)
-        except XlashapeError:  # of a module that is no program yet
+        except XlashapeError:  # the module is not a compiled program
             return
         for each in report.suggestions:
             removed = [lives[name] for name in each.removes if name in lives]
@@ -496,8 +496,8 @@ class _Suggestions:
                 yield min(made, key=lambda each: (each.new_peak_bytes, each.text))
 
     def _smallest_change(self, aliases: _Aliases, limit: int) -> tuple[int, int] | None:
-        """The dimension that has to shrink least for the peak to be within the limit for certain, a batch's before a
-        sequence's, and its new size."""
+        """The dimension that has to shrink least for the peak to be certainly within the limit, and its new size. The
+        batch is tried before the sequence."""
         for dimensions in self._dimensions():
             found = [size for each in dimensions if (size := self._largest_size(aliases, each, limit)) is not None]
             if found:
@@ -519,11 +519,11 @@ class _Suggestions:
         return dimension, low
 
     def _dimensions(self) -> tuple[list[int], list[int]]:
-        """The sizes of dimensions that are a batch's, and those that are a sequence's, as far as one can tell.
+        """The sizes of batch dimensions and of sequence dimensions, by a heuristic.
 
-        A batch's is the first one of an argument, a sequence's the second one of three or more. Sizes of features,
-        which are the last of other arguments, and those of arguments that an output is like, such as weights, are
-        neither. Where nothing is left, those that any argument begins with count as a batch's.
+        The batch is the first dimension of an argument, the sequence the second of three or more. Sizes of features,
+        which are the last dimensions of other arguments, and sizes of arguments whose shape an output has, such as
+        weights, are neither. If no size remains, the first dimensions of all arguments count as batches.
         """
         entry = self._module.entry
         shape = entry.root.shape
@@ -540,10 +540,10 @@ class _Suggestions:
         return sorted([size for size in batch if size > 1]), sorted([size for size in sequence if size > 1])
 
     def _with_size(self, aliases: _Aliases, dimension: int, size: int) -> _Smaller:
-        """The peak with another size of each dimension of this one.
+        """The peak if each dimension of size `dimension` had the size `size`.
 
-        Temporaries may be a part more or less, and what a library's fusion computes inside may get memory, since XLA
-        chooses fusions by sizes.
+        Temporaries may be a fraction larger or smaller, and arrays inside fusions that a library runs may get memory,
+        since XLA chooses fusions by sizes.
         """
         plan = self._plan_with(aliases) if aliases else self._plan
         offset = self._peak - max(self._plan_with(()).steps.totals) if aliases else 0
@@ -613,15 +613,15 @@ def _totals(plan: Plan, sizes: Sequence[int]) -> Sequence[int]:
 
 
 def _scale(shape: Shape, dimension: int, size: int) -> float:
-    """How much larger an array is with another size of its dimensions of this one."""
+    """By which factor an array grows if its dimensions of size `dimension` have the size `size`."""
     before = array_bytes(shape)
     changed = shape.replace(dimensions=[size if each == dimension else each for each in shape.dimensions])
     return array_bytes(changed) / before if before else 1.0
 
 
 def _function(origin: HloInstruction) -> tuple[str, str]:
-    """The function that has to be wrapped for an instruction's value not to be kept, and what tells it from others of
-    this name."""
+    """The function to wrap so that an instruction's value is not kept, and the text that distinguishes it from others
+    of this name."""
     metadata = origin.metadata
     if _LOOP.search(metadata.op_name):
         return (
@@ -636,7 +636,7 @@ def _function(origin: HloInstruction) -> tuple[str, str]:
 
 
 def _where(instruction: HloInstruction) -> str:
-    """What a person knows an instruction by: its operation, and the line of the program."""
+    """An instruction in terms of the program: its operation, and the line of the program."""
     metadata = instruction.metadata
     name = metadata.op_name or instruction.name
     return f"{name} ({metadata.source})" if metadata.source else name

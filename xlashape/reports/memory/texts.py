@@ -52,7 +52,7 @@ class TextAssignment(NamedTuple):
 
 
 def read_text(text: str, name: str) -> TextAssignment:
-    """The assignment in a text of XLA's. Raises ParseError for a text that has no allocations and no live ranges."""
+    """The assignment in a text that XLA wrote. Raises ParseError for a text without allocations and live ranges."""
     proto = xla.BufferAssignmentProto()
     shapes: dict[int, Shape] = {}
     allocation: xla.BufferAllocationProto | None = None
@@ -150,7 +150,7 @@ def _add_value(
     logical.defined_at.shape_index.extend([int(each) for each in (match[3] or "{}")[1:-1].split(",") if each])
     allocation.assigned.add(logical_buffer_id=number, size=size, offset=offset)
     if match[8]:
-        with suppress(XlashapeError):  # a shape that a newer XLA writes: the value is known without it
+        with suppress(XlashapeError):  # newer versions of XLA may write other shapes: the value is kept without one
             shapes[number] = Shape.parse(without_comments(match[8]))
 
 

@@ -1,8 +1,8 @@
-"""Temporaries of an assignment whose heap traces are gone.
+"""Temporaries of an assignment that has no heap traces.
 
-jaxlib 0.7.2 and newer drop the traces of an executable on CPU, so that the peak that they say lacks all temporaries;
-texts of assignments never had traces. What is left says which values are in which allocation, at which offset, and in
-the newest versions which of them live at the peak. When each lives follows from the schedule of the module.
+jaxlib 0.7.2 and newer drop the traces of an executable on CPU, so that their peak lacks all temporaries; texts of
+assignments never had traces. The rest of the assignment says which values are in which allocation, at which offset, and
+in the newest versions which of them live at the peak. The schedule of the module says when each value lives.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WHOLE = "When the temporaries live is not known: their allocations count as a w
 
 
 class _Span(NamedTuple):
-    """When memory of a temporary allocation is taken."""
+    """A span of time in which memory of a temporary allocation is taken."""
 
     value: int
     begin: int
@@ -105,8 +105,8 @@ def _is_table(plan: Plan, value: int) -> bool:
 
 
 def _spans(plan: Plan, module: HloModule, temporary: set[int]) -> tuple[list[_Span], Sequence[HloInstruction]]:
-    """When values take the memory of temporary allocations. Values at the same offset are in the same memory, one after
-    the other."""
+    """The spans in which values take the memory of temporary allocations. Values at the same offset are in the same
+    memory, one after the other."""
     schedule = flat_schedule(module)
     ranges = value_ranges(module, schedule)
     by_place = {
@@ -131,7 +131,7 @@ def _spans(plan: Plan, module: HloModule, temporary: set[int]) -> tuple[list[_Sp
             if kept and span.begin <= kept[-1].end:
                 last = kept.pop()
                 if span.begin > last.begin and plan.values.sizes[span.value] == plan.values.sizes[last.value]:
-                    # It takes the memory over, as the state of a loop does.
+                    # The value takes the memory over, as the state of a loop does.
                     kept.append(last._replace(end=span.begin - 1))
                     kept.append(span._replace(end=max(span.end, last.end)))
                 else:
@@ -144,7 +144,7 @@ def _spans(plan: Plan, module: HloModule, temporary: set[int]) -> tuple[list[_Sp
 
 
 def _least(plan: Plan, spans: Sequence[_Span]) -> int:
-    """The most bytes that are needed between two instructions."""
+    """The most bytes that the spans need between two instructions."""
     change = [0] * (max([span.end for span in spans], default=0) + 2)
     for span in spans:
         change[span.begin] += plan.values.sizes[span.value]
@@ -153,7 +153,7 @@ def _least(plan: Plan, spans: Sequence[_Span]) -> int:
 
 
 def _with_lives(plan: Plan, spans: Sequence[_Span], instructions: Sequence[HloInstruction] | None) -> Plan:
-    """The plan with temporaries that live so long; without instructions there is one step."""
+    """The plan with temporaries that live during these spans; without instructions there is one step."""
     steps = 2 if instructions is None else len(instructions) + 1
     known = len(plan.lives.values)
     lives = Lives(

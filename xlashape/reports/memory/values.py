@@ -1,12 +1,13 @@
 """The values of a program: which results of instructions are one value, which values must share memory, and from when
 to when each lives.
 
-As in XLA's HloDataflowAnalysis, HloAliasAnalysis and HloLiveRange. A value is an array that some instruction makes.
+The rules are those of XLA's HloDataflowAnalysis, HloAliasAnalysis and HloLiveRange. A value is an array that some
+instruction makes.
 Tuples, their elements, bitcasts, barriers, parameters of called computations and the ends of asynchronous operations
-give values on. Where several values can arrive (the state of a loop, the result of a conditional) there is a value that
-merges them; it shares their memory, and so do results that are computed in place of an operand: of dynamic-update-slice
-and scatter, of fusions that end with one, of instructions whose output is declared to alias an operand, and of outputs
-of the program in donated parameters.
+pass values on. Where several values can arrive (the state of a loop, the result of a conditional), a further value
+merges them and shares their memory. Results that are computed in place of an operand share its memory too: those of
+dynamic-update-slice and scatter, of fusions that end with one, of instructions whose output is declared to alias an
+operand, and outputs of the program in donated parameters.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _ELEMENT_OF_START: Final[dict[str, int]] = {
     Opcode.ASYNC_DONE: 1,
     Opcode.RECV_DONE: 0,
 }
-"""Their result is, or begins with, this element of what the start gave."""
+"""The result of each of these opcodes is, or begins with, this element of the result of its start."""
 _REPEATED: Final[dict[str, int]] = {
     row.opcode: row.repeated_operand for row in OPERATIONS.values() if row.repeated_operand is not None
 }
@@ -50,18 +51,18 @@ _GIVES_ON: Final = _PASSES.union(
     _ELEMENT_OF_START,
     [Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.PARAMETER, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL],
 )
-"""Opcodes whose result may be values that others have made, or merge such values."""
+"""Opcodes whose result may consist of values that other instructions made, or may merge such values."""
 _WRITES: Final = frozenset([Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SCATTER])
 _IN_PLACE: Final = _WRITES.union([Opcode.FUSION])
 """Opcodes whose result may be computed in the memory of an operand although nothing declares it."""
-# Sets of one opcode, since naming a member of an enum takes longer than all the rest of looking at an instruction.
+# Sets of one opcode are read faster than members of an enum, and every instruction is tested.
 _LOOPS: Final = frozenset([Opcode.WHILE])
 _CALLS: Final = frozenset([Opcode.CALL])
 _USES_NOTHING: Final = frozenset([Opcode.GET_TUPLE_ELEMENT])
 
 
 class Leaf(NamedTuple):
-    """An array of a shape. Values of instructions of one shape have it in common."""
+    """An array of a shape. Instructions of equal shapes share the object."""
 
     shape_index: tuple[int, ...]
     """Where it is in the shape."""
@@ -78,18 +79,18 @@ class ValueRanges(NamedTuple):
     """The values of a module, arrays that instructions make. All lists have an entry for each value."""
 
     instructions: Sequence[HloInstruction]
-    """Which instruction makes it."""
+    """The instruction that makes each value."""
     leaves: Sequence[Leaf]
-    """Which array of the instruction's result it is."""
+    """Which array of the instruction's result each value is."""
     merged: Set[int]
-    """The values that merge others, which arrive in different ways."""
+    """The values that merge others, such as the state of a loop."""
     begins: Sequence[int]
-    """When it is made: a time of the schedule."""
+    """When each value is made: a time of the schedule."""
     ends: Sequence[int]
-    """When it is used for the last time."""
+    """When each value is used for the last time."""
     sure_ends: Sequence[int]
-    """When it is used for the last time for certain: `ends` without a call's own use of what the called computation
-    takes, which XLA does not always keep until the call ends."""
+    """When each value is certainly used for the last time: `ends` without the use by a call itself of the operands that
+    its computation takes, which XLA does not always keep until the call ends."""
     buffers: Sequence[int]
     """Values of the same number must share memory: the number of the first of them."""
     results: Sequence[int]
@@ -201,7 +202,7 @@ class _Values:
             spend()
             opcode, used = instruction.opcode, time
             if opcode in _LOOPS and instruction.called_computations:
-                # What a loop begins with is given to its state when the body begins, and need not live beside it.
+                # The initial value of a loop becomes its state when the body begins, and need not live beside it.
                 used = spans[instruction.called_computations[0]][0]
             if opcode not in _USES_NOTHING:
                 for operand in instruction.operands:
@@ -220,7 +221,7 @@ class _Values:
                 if leaf is None or opcode in _IN_PLACE or instruction.output_operand_aliasing:
                     found = self._made(instruction, time)
                 else:
-                    # What `_made` does, written out: most instructions come here.
+                    # The same as `_made`, inlined for speed: most instructions come here.
                     value = len(above)
                     instructions.append(instruction)
                     leaves.append(leaf)
@@ -250,7 +251,7 @@ class _Values:
         )
 
     def _result(self, instruction: HloInstruction, time: int) -> tuple[int, ...]:
-        """The values of the result of an instruction that may give on what it takes."""
+        """The values of the result of an instruction that may pass its operands on."""
         opcode, operands = instruction.opcode, instruction.operands
         count = len(self.leaves(instruction.shape))
         if opcode == Opcode.TUPLE:
@@ -286,8 +287,8 @@ class _Values:
         return values[first : first + len(self.leaves(shape.tuple_shapes[number]))]
 
     def _updated(self, update: HloInstruction, time: int) -> tuple[int, ...]:
-        """The values of a state to which an async-update adds operands, or elements of the result: only the latter are
-        new."""
+        """The values of the state that an async-update returns. It adds operands, or elements of the result; only the
+        latter are new values."""
         state = update.operands[0]
         brought = [value for operand in update.operands[1:] for value in self._of[operand]]
         known = {
@@ -306,8 +307,8 @@ class _Values:
         return tuple(found)
 
     def _made(self, instruction: HloInstruction, time: int) -> tuple[int, ...]:
-        """New values, but for what an asynchronous start repeats of its operands; those computed in place share their
-        operand's memory."""
+        """The values of a result: new ones, except that an asynchronous start repeats operands. Values that are
+        computed in place share their operand's memory."""
         if instruction.opcode in _REPEATED:
             found = self._started(instruction, time)
         else:
@@ -343,8 +344,8 @@ class _Values:
         return tuple(found)
 
     def _may_be_overwritten(self, value: int, time: int) -> bool:
-        """Whether the memory of a value may hold another afterwards. XLA copies what may not; a module that it has not
-        worked on yet has no such copies."""
+        """Whether the memory of a value may hold another value afterwards. XLA copies values for which this is false; a
+        module before optimization has no such copies."""
         made = self._instructions[value]
         if made.opcode == Opcode.CONSTANT:
             return False
@@ -388,7 +389,7 @@ class _Values:
         return found
 
     def _number(self, shape: Shape, index: tuple[int, ...]) -> int | None:
-        """Which of the arrays of a shape is at an index."""
+        """The number of the array at an index of a shape, among all arrays of the shape."""
         numbers = self._numbers.get(shape)
         if numbers is None:
             numbers = {leaf.shape_index: number for number, leaf in enumerate(self.leaves(shape))}
@@ -398,7 +399,7 @@ class _Values:
     # -- called computations ------------------------------------------------------------------
 
     def _unchanged(self, loop: HloInstruction) -> frozenset[int]:
-        """The arrays of a loop's state that its body gives on as it takes them."""
+        """The arrays of a loop's state that its body returns unchanged."""
         root = loop.called_computations[0].root
         found: list[int] = []
         for leaf in range(len(self.leaves(loop.shape))):

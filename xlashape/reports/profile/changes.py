@@ -39,7 +39,8 @@ CHANGES: Final = (
 
 
 class TimeChange(NamedTuple):
-    """An instruction in two profiles. Seconds are those of what `per` says; None where a profile does not have it."""
+    """An instruction in two profiles. `per` names the period of which the seconds are; None where a profile does not
+    have the instruction."""
 
     name: str
     module: str
@@ -51,13 +52,13 @@ class TimeChange(NamedTuple):
     b_count: int | None
     source: str
     a_name: str | None = None
-    """The name of the instruction in the first profile, where it is another."""
+    """The name of the instruction in the first profile, where the names differ."""
     change: str = ""
     """What changed in the instruction from one module to the other, in the words of `xlashape.diff`."""
     details: str = ""
     """The values before and after."""
     per: str = "step"
-    """`step`, `run` or `profile`: what both times are those of."""
+    """`step`, `run` or `profile`: the period whose time both times are."""
 
     def __str__(self) -> str:
         before, after = ("absent" if each is None else _text(each) for each in (self.a_time, self.b_time))
@@ -73,8 +74,8 @@ def _text(seconds: float) -> str:
 def changes_of(a: Sequence[Joined], b: Sequence[Joined], steps: tuple[int, int]) -> tuple[TimeChange, ...]:
     """What became slower or quicker from the instructions `a` to `b`, the largest change first.
 
-    steps: how many marked steps each profile has. Where one has none, the times of a program are divided by its runs;
-    where those are not known of all programs, by nothing.
+    steps: how many marked steps each profile has. Where a profile has none, the times of a program are divided by its
+    runs. Where the runs of some program are not known, times are those of the whole profiles.
     """
     before, after = _by_module(a), _by_module(b)
     runs = _runs(a), _runs(b)
@@ -125,7 +126,7 @@ def _changes(
 
 
 def _module_of(rows: dict[str, list[Joined]]) -> HloModule | None:
-    """The module of these instructions; None where none is known, or several are of this name."""
+    """The module of these instructions; None where no module is known, or several have this name."""
     joined = [each for of_name in rows.values() for each in of_name]
     modules = [each.instruction.computation.module for each in joined if each.instruction is not None]
     found = {id(module): module for module in modules}
@@ -176,7 +177,7 @@ def _change(
 
 
 class _Differences:
-    """What `diff` says of two modules, by the names of the instructions that have times."""
+    """The changes that `diff` finds between two modules, by the names of the instructions that have times."""
 
     def __init__(self, a: HloModule, b: HloModule, timed: set[str]) -> None:
         self._timed = timed
@@ -228,7 +229,7 @@ class _Differences:
         seen: set[int] = set()
         while pending:
             computation = pending.pop()
-            # What has times of its own is told there.
+            # Instructions with times of their own have the changes in their own rows.
             if computation.index in seen or any(each.name in self._timed for each in computation.instructions):
                 continue
             seen.add(computation.index)
@@ -239,7 +240,8 @@ class _Differences:
 
 
 def _nodes(module: HloModule) -> dict[str, tuple[HloInstruction, NodeId]]:
-    """Each instruction of a module and its place, by name; of one name that of the entry computation."""
+    """Each instruction of a module and its place, by name. Of several of one name, that of the entry computation
+    counts."""
     found: dict[str, tuple[HloInstruction, NodeId]] = {}
     for computation in module.computations:
         for place, instruction in enumerate(computation.instructions):

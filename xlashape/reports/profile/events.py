@@ -1,5 +1,5 @@
-"""What is read of a profile, whichever its format: events of HLO instructions, in their order on a line, and the facts
-of the whole.
+"""The content of a profile of any format: events of HLO instructions, in their order on a line, and facts about the
+whole profile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LEAST_SWEPT: Final = 64
 
 
 class Operation(NamedTuple):
-    """What an event says that it ran: an instruction, or several that one kernel runs."""
+    """The instruction that an event ran, or the several that one kernel ran."""
 
     names: tuple[str, ...]
     module: str
@@ -127,7 +127,7 @@ class OutOfOrder(Exception):
 
 
 class Line:
-    """The events of a line, one after the other. An event within another is a part of it, and no time of its own.
+    """The events of a line, one after the other. The time of an event within another is not counted for the outer one.
 
     Events come in the order of their beginnings, the longer one first; `OutOfOrder` otherwise.
     """
@@ -174,7 +174,7 @@ class Line:
         while opened and (before is None or opened[-1].end <= before):
             opened.pop().close()
         if before is not None and len(opened) >= self._sweep_at:
-            # Events that overlap, and are not within each other, end below one that goes on.
+            # Where events overlap without one being within the other, one that has ended lies below one that goes on.
             for each in opened:
                 if each.end <= before:
                     each.close()

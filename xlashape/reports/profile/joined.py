@@ -2,8 +2,8 @@
 module's name.
 
 A module that is joined by name must be the only one of that name, or the only one that has all the instructions of the
-operations. An operation without a module keeps what the profile says of it. Nothing is guessed: what is not joined is
-counted, and said.
+operations. An operation without a module keeps the facts that the profile has. Nothing is guessed: operations that are
+not joined are counted and reported.
 
 A kernel that runs several instructions is shared out by their bytes with padding, where all are known, and in equal
 parts otherwise.

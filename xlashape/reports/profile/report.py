@@ -34,7 +34,7 @@ _GROUPS: Final = (
     Column("layout_time", Kind.NUMBER, "the time that their layouts cost", "seconds", rank=4),
 )  # fmt: skip
 
-# What the times of a comparison are for, in its headline: the subject, and the reason where it is not a step.
+# Words for the headline of a comparison: the period of its times, and the reason where that is not a step.
 _UNITS: Final = {
     "step": ("A step", ""),
     "run": ("A run of each program", " Not both profiles have marks of steps: times are those of one run of the program."),
@@ -237,8 +237,8 @@ class Profile(Answer, Frozen):
 
     @property
     def layout_time(self) -> float:
-        """Seconds that layouts cost: copies, and of all others the share of what is moved in vain, padding and bytes
-        that are fetched beside those that are read.
+        """Seconds that layouts cost: the time of copies, and of every other instruction the share of its bytes that are
+        moved in vain: padding, and bytes that are fetched and not read.
         """
         return sum([row.layout_time or 0.0 for row in self.rows])
 
@@ -286,7 +286,7 @@ class Profile(Answer, Frozen):
         if name == "step":
             total = sum([each.own for each in self.tally.steps.values()])
             in_order = sorted(self.tally.steps.items(), key=lambda step: step[1].begin or 0)
-            # An id of a run says nothing of its place: those are numbered.
+            # The id of a run does not show its position, so runs are numbered.
             names = [
                 f"step {number} ({step})" if step.startswith("run ") else step
                 for number, (step, _) in enumerate(in_order)
@@ -301,10 +301,11 @@ class Profile(Answer, Frozen):
     def diff(self, other: Profile) -> tuple[TimeChange, ...]:
         """What became slower or quicker from this profile to another; the largest change of time first.
 
-        Instructions are joined as `xlashape.diff` matches their modules, whose changes they tell, and by name where a
-        module is not known. Times are those of one step where both profiles have marks of steps, so that profiles of
-        different length compare; else those of one run of each program; where runs are not known either, those of the
-        whole profiles. `per` of each row says which. Raises InvalidArgumentError for a profile without instructions.
+        Instructions are joined as `xlashape.diff` matches their modules, and each row has the changes that it found.
+        Where a module is not known, they are joined by name. Times are those of one step where both profiles have marks
+        of steps, so that profiles of different length compare; else those of one run of each program; where runs are
+        not known either, those of the whole profiles. `per` of each row says which. Raises InvalidArgumentError for a
+        profile without instructions.
         """
         for each in (self, other):
             if not each.rows:
@@ -314,7 +315,7 @@ class Profile(Answer, Frozen):
 
     def against(self, earlier: Any) -> tuple[TimeChange, ...]:
         """What became slower or quicker since an earlier profile: `diff` from that to this one. `earlier` is a Profile,
-        or what `profile` takes.
+        or an input that `profile` takes.
 
         Raises what `profile` and `diff` raise.
         """
@@ -430,7 +431,8 @@ def _row(each: Joined, total: float, roof: Roof) -> InstructionTime:
     seconds, own = each.total * _PS, each.own * _PS
     flops = static.flops
     moved = static.main_bytes
-    # A loop's bytes are those of everything within, a copy's its own: both in the whole time of the events.
+    # The bytes of a loop are those of all instructions within it, so they are compared with the whole time of its
+    # events.
     bandwidth = moved * each.executions / seconds if moved and seconds else None
     least, bound = _least(each, roof)
     wasted, known = static.wasted_bytes or 0, static.bytes is not None

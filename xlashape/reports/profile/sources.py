@@ -37,7 +37,7 @@ class Sources:
     def __init__(self) -> None:
         self.tally = Tally()
         self.programs: list[HeldProgram] = []
-        """The modules in the files; those that several files or planes have count once."""
+        """The modules in the files. A module that several files or planes have counts once."""
         self._known: set[tuple[str, int | None, bytes]] = set()
         self.name = ""
         self._files: list[BinaryIO] = []
@@ -133,7 +133,7 @@ def _read_path(sources: Sources, path: Path) -> None:
 
 
 def files_of(path: str) -> list[Path]:
-    """The file itself; of a directory the planes of its newest run, or without them its traces."""
+    """The file itself. For a directory, the planes of its newest run, or its traces where it has no planes."""
     place = Path(path)
     try:
         is_directory = place.is_dir()

@@ -13,7 +13,8 @@ from xlashape.limits import check, spend
 from xlashape.proto.wire import BYTES, FIXED32, FIXED64, VARINT, read_varint
 
 _CHUNK: Final = 1 << 20
-_HEAD: Final = 24  # a tag and a length or a number
+# The most bytes of a tag and of the length or number after it.
+_HEAD: Final = 24
 _MOST_CONTENT: Final = 1 << 30
 _MOST_MESSAGE: Final = 1 << 24
 
@@ -80,8 +81,8 @@ class Spans:
             at = stop
 
     def messages(self, start: int, end: int, wanted: int) -> Iterator[tuple[bytes, int, int]]:
-        """The messages of a repeated field of a message: a buffer, and where the message is in it. Each is read once,
-        in chunks of 1 MiB.
+        """The messages of a repeated field: for each a buffer, and where in it the message begins and ends. The file is
+        read once, in chunks of 1 MiB.
         """
         at = start
         tag_byte = wanted << 3 | BYTES

@@ -6,9 +6,9 @@
       {"ph": "X", "pid": 1, "tid": 2, "ts": 324.702, "dur": 4.92, "name": "loop_fusion", "args": {"hlo_op": "fusion.1",
       "hlo_module": "jit_f"}}]}
 
-Times are in microseconds, with three decimals. These files hold no modules, mostly no program ids, and of long profiles
-a million events alone. An event is kept as four numbers, because those of a line are counted in the order of their
-beginnings, in which files do not have them.
+Times are in microseconds, with three decimals. These files hold no modules, mostly no program ids, and at most a
+million events of a long profile. Each event is kept as four numbers, because the events of a line are counted in the
+order of their beginnings, and files have them in another order.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def read_trace(file: BinaryIO, name: str, tally: Tally) -> None:
     processes: dict[Any, str] = {}
     threads: dict[tuple[Any, Any], str] = {}
     lines: dict[tuple[Any, Any], _Events] = {}
-    # Most events have the name and the arguments of others: these are held once.
+    # Most events have the same name and arguments as others, so these are held once.
     numbers: dict[tuple[Any, ...], int] = {}
     kinds: list[tuple[str, dict[str, Any]]] = []
     runs: dict[str, int] = {}
@@ -132,7 +132,7 @@ def _count(
 
 
 def _operation(name: str, held: dict[str, Any], *, is_tpu: bool) -> Operation | None:
-    """What an event of this name and these arguments ran; None where it does not say."""
+    """The instruction that an event of this name and these arguments ran; None where it names none."""
     names = held.get("hlo_op") or (name if is_tpu else None)
     if not names:
         return None
@@ -209,7 +209,7 @@ class _Text:
         self.held = self.held[count:]
 
     def more(self) -> bool:
-        """Reads on; whether there was more."""
+        """Reads more of the file. False at its end."""
         try:
             data = self._file.read(_CHUNK)
         except (OSError, EOFError, zlib.error) as error:

@@ -212,7 +212,7 @@ class _Plane:
         name = shown = ""
         begins = 0
         for part in self.spans.fields(line.start, line.end):
-            # Events follow what names the line.
+            # The events come after the fields that name the line.
             if part.number == 4:
                 break
             if part.number == 2 and part.wire_type == BYTES:
@@ -344,8 +344,8 @@ def _counted(
 
 
 def _kernel_events(plane: _Plane, line: Span, begins: int, tally: Tally) -> Iterator[_Event]:
-    """The events of CPUs and GPUs. Without an operation, those of a device are counted as lost, and those of the host
-    are no instructions.
+    """The events of CPUs and GPUs. An event without an operation is counted as lost on a device, and ignored on the
+    host.
     """
     is_device = plane.name.startswith("/device:")
     marks = [_mark(number) for number, name in plane.stat_names.items() if name == "hlo_op"]
@@ -358,7 +358,7 @@ def _kernel_events(plane: _Plane, line: Span, begins: int, tally: Tally) -> Iter
         if key in kernels:
             kernel = kernels[key]
         else:
-            # Most events have the stats of others. Those with a number of their own are not worth keeping.
+            # Most events have the same stats as others. Stats with a number that no other event has are not kept.
             if len(kernels) >= _MOST_KERNELS:
                 kernels.clear()
             kernel = kernels[key] = _kernel(plane, kind, stats, marks, operations)
@@ -413,7 +413,7 @@ def _kernel(
 
 
 def _mark(number: int) -> bytes:
-    """How the bytes of a stat begin whose metadata has this id."""
+    """The first bytes of a stat whose metadata has this id."""
     digits = bytearray([0x08])
     while number > 0x7F:
         digits.append(number & 0x7F | 0x80)
@@ -477,7 +477,7 @@ def _host_steps(plane: _Plane) -> Iterator[tuple[int, int, str]]:
 
 
 def _finder(steps: list[tuple[int, int, str]]) -> Callable[[int], str | None] | None:
-    """The name of the step in which a time is; None where there are no steps."""
+    """A function that gives the name of the step in which a time lies; None where there are no steps."""
     if not steps:
         return None
     begins = [step[0] for step in steps]

@@ -1,5 +1,5 @@
-"""What instructions read from memory and how well: what a consumer does with the elements, which bytes are fetched for
-them, and which of those in vain.
+"""What instructions read from memory and how well: how a consumer uses the elements, which bytes are fetched for them,
+and which bytes are fetched in vain.
 
 >>> report = reads("HloModule m ENTRY e { p = f32[64] parameter(0) ROOT s = f32[2] slice(p), slice={[0:64:32]} }")
 >>> [(row.instruction, row.access, row.segments, row.ideal, row.wasted_bytes) for row in report.worst(1)]

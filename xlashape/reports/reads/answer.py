@@ -226,7 +226,7 @@ class Access(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """What a way of reading touches within the tiles of a TPU. None on other targets."""
+    """The parts of the tiles of a TPU that a way of reading touches. None on other targets."""
 
     lanes: float | None = None
     sublanes: float | None = None
@@ -234,7 +234,7 @@ class Lanes(NamedTuple):
 
 
 class Way(NamedTuple):
-    """One way of reading an operand, and what is measured of it."""
+    """One way of reading an operand, and its measurements."""
 
     access: OperandIndexing
     """The simplified map between indices."""
@@ -272,8 +272,8 @@ def units_touched(sample: Sample, kind: str) -> dict[str, float | None]:
 
 
 def _order(read: Read) -> tuple[int, int, int]:
-    """The most wasted bytes of a run of the program first, then the most bytes that a stream fetches again, then the
-    largest.
+    """The key of the order of rows: the most bytes wasted in a run of the program first, then the most bytes that a
+    stream fetches again, then the largest operand.
     """
     spend()
     again = 0
@@ -298,7 +298,7 @@ class Reads(Answer, Frozen):
     writes: tuple[Write, ...]
     """What the instructions write, in the order of the module."""
     errors: dict[str, XlashapeError]
-    """The instructions of which it is not known how they read, and why."""
+    """The instructions whose reads are not known, and why."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class Reads(Answer, Frozen):
 
     @property
     def evidence(self) -> str:
-        """What says which device it is."""
+        """The reason why the module counts as one for this device."""
         return self.device.evidence
 
     @property
@@ -371,12 +371,12 @@ class Reads(Answer, Frozen):
 
     @property
     def distinct_bytes(self) -> int:
-        """The sum of the bytes of the elements that are read, those that are known."""
+        """The bytes of the elements that are read, summed where they are known."""
         return sum([(row.distinct_bytes or 0) * (1 if row.runs is None else row.runs) for row in self.reads])
 
     @property
     def wasted_bytes(self) -> int:
-        """The sum of the bytes that are fetched in vain, those that are known."""
+        """The bytes that are fetched in vain, summed where they are known."""
         return sum([(row.wasted_bytes or 0) * (1 if row.runs is None else row.runs) for row in self.reads])
 
     @property
@@ -385,14 +385,14 @@ class Reads(Answer, Frozen):
         return len(self.errors) or None
 
     def headline(self) -> str:
-        """The totals, and the first instructions of which it is not known how they read."""
+        """The totals, and the first instructions whose reads are not known."""
         errors = [f"{name} is not known: {error.message}" for name, error in self.errors.items()]
         more = [f"{len(errors) - _SHOWN_ERRORS:,} more are not known."] if len(errors) > _SHOWN_ERRORS else []
         return "\n".join([super().headline(), *errors[:_SHOWN_ERRORS], *more])
 
     def worst(self, count: int = 10) -> tuple[Read, ...]:
-        """The rows that waste most bytes; of those that waste as much, the ones that fetch most again where nothing is
-        cached.
+        """The rows that waste most bytes. Of rows that waste the same, those come first that fetch most bytes again if
+        nothing is cached.
 
         >>> from xlashape.reports.reads import reads
         >>> text = (

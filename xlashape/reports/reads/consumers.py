@@ -1,4 +1,4 @@
-"""What a consumer does with the elements that it reads: streams them, combines them, reads them again, looks them
+"""How a consumer uses the elements that it reads: it streams them, combines them, reads them again, or looks them
 up."""
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ KINDS: Final = {
     "unknown": "which elements are read for an output is not known, as for custom calls",
     "not read": "nothing is read",
 }
-"""How elements are read → what that means."""
+"""Way of reading → its meaning."""
 
 CACHED: Final = frozenset({"reduced", "reused", "windowed", "sorted"})
-"""Ways of reading whose traffic depends on the tiles of the emitter: what it fetches again is no waste of the layout.
+"""Ways of reading whose traffic depends on the tiles of the emitter: bytes that are fetched again are not the layout's
+waste.
 """
 UNKNOWN: Final = frozenset({"gathered", "unknown"})
-"""Ways of reading of which it is not known what they fetch."""
+"""Ways of reading whose fetched bytes are not known."""
 
 _WINDOWS: Final = frozenset({Opcode.CONVOLUTION, Opcode.REDUCE_WINDOW, Opcode.SELECT_AND_SCATTER})
 _SORTS: Final = frozenset({Opcode.SORT, Opcode.TOPK})

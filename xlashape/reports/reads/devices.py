@@ -45,15 +45,15 @@ _FILE: Final = re.compile(r"\.(cpu|gpu|tpu|sm_\d[\d.]*_gpu)_after_optimizations"
 
 
 class Device(NamedTuple):
-    """Where a module runs, and what is read there at once."""
+    """The device that a module runs on, and how much is read there at once."""
 
     target: Target
     evidence: str
-    """What names the target; that it was asked for; or that nothing names one."""
+    """The reason for the target: what in the module names it, that the caller chose it, or that nothing names one."""
     warp: int | None = None
-    """How many neighbouring outputs read together, if not as many as the target has."""
+    """How many neighbouring outputs read together; None for the target's own number."""
     segment_bytes: int | None = None
-    """The bytes of a unit of memory, if not those of the target."""
+    """The bytes of a unit of memory; None for the target's own number."""
 
     @property
     def kind(self) -> str:
@@ -107,8 +107,8 @@ def tile_elements(shape: Shape) -> int:
 def device_of(
     module: HloModule, file: str, target: Target | str | None, warp: int | None, segment_bytes: int | None
 ) -> Device:
-    """The device of a module: the one that is asked for, else what layouts, custom calls, backend configs or the name
-    of its file say, else a GPU.
+    """The device of a module: the one that the caller names, else the one that layouts, custom calls, backend configs
+    or the name of the file indicate, else a GPU.
 
     Raises InvalidArgumentError for a target that does not exist.
     """

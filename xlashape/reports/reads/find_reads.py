@@ -62,7 +62,7 @@ def reads(
     warp: neighbouring outputs that read together; segment_bytes: bytes that are fetched together. frames: with "all",
     `source` names every frame that called an operation, and not the line of the user's own code alone.
 
-    Rows come with the most wasted bytes first. An instruction that is not answered is a row with an `error`. Raises
+    Rows come with the most wasted bytes first. An instruction that cannot be analysed has a row with an `error`. Raises
     what `HloModule.of` raises, NotFoundError for an instruction or computation that does not exist,
     InvalidArgumentError for a target, errors of JAX as they are, and those of the budget in force.
 
@@ -95,8 +95,8 @@ def wasted_by(
     module: HloModule, chosen: Sequence[HloInstruction], target: Target | str | None
 ) -> dict[HloInstruction, int]:
     """The bytes that each of these instructions fetches in vain in one execution, beyond the padding of what it reads.
-    Instructions of which it is not known how they read are left out; so are those that read nothing from memory. Of an
-    operand that is read for several outputs the output that wastes most counts.
+    Instructions whose reads are not known, and those that read nothing from memory, are left out. For an operand that
+    is read for several outputs, the output that wastes most counts.
     """
     device = device_of(module, "", target, None, None)
     by_name = {(each.computation.name, each.name): each for each in executed_readers(module)}
@@ -124,7 +124,7 @@ def each_read(module: HloModule) -> Iterator[Read]:
 
 
 class _Part(NamedTuple):
-    """What is found about an instruction."""
+    """The findings about an instruction."""
 
     rows: list[Read]
     ways: list[Ways]
@@ -133,7 +133,7 @@ class _Part(NamedTuple):
 
 
 class _Measured(NamedTuple):
-    """What is known of an operand that is read in certain ways: columns of its row by name, and its ways of reading."""
+    """The measurements of an operand: columns of its row by name, and the ways in which it is read."""
 
     columns: dict[str, Any]
     ways: tuple[Way, ...]
@@ -166,7 +166,7 @@ class _Finder:
         )
 
     def parts(self, chosen: Sequence[HloInstruction]) -> Iterator[_Part]:
-        """What is found about each of these instructions."""
+        """The findings about each of these instructions."""
         for instruction in chosen:
             rows: list[Read] = []
             ways: list[Ways] = []
@@ -246,7 +246,7 @@ class _Finder:
     def _measured(
         self, maps: OperandIndexingSet, output: Shape, operand: Shape, opcodes: frozenset[str], unbounded: bool
     ) -> _Measured:
-        """What is known of an operand of this shape that is read for an output of this shape."""
+        """The measurements of an operand of this shape that is read for an output of this shape."""
         use = OperandUtilisation(None, None, None) if unbounded else utilisation_of_operand(maps, operand)
         arrays = [self._device.placed(leaf) for leaf in leaves(operand)]
         output = self._device.placed(output)
@@ -341,7 +341,7 @@ class _Finder:
         return min(total, INT64_MAX)
 
     def _wasted(self, arrays: Sequence[Shape], ways: Sequence[Way], least: int, distinct: int) -> int:
-        """The bytes that are fetched beside those that are wanted, if fewer units could hold these."""
+        """The bytes that are fetched beside the wanted ones, if fewer units could hold the wanted bytes."""
         unit = max([self._device.unit_bytes(arrays[way.access.leaf]) for way in ways], default=1)
         return max(0, least - distinct) if least > ceil_div(distinct, unit) * unit else 0
 
@@ -400,7 +400,7 @@ def _lanes(indexing_map: IndexingMap, bits: int, output_bits: int, outputs: int)
         return Lanes()
     positions = found.positions[rows, columns]
     sublane, lane = (np.asarray(each) for each in place_in_tile(positions, bits))
-    # Each read of a tile of 4 KiB by its number, which with a lane or a sublane is a number too.
+    # The number of the 4 KiB tile of each read. Combined with a lane or a sublane it is a single number too.
     blocks = positions * bits // (32 * 1024)
     _, tile = np.unique(rows * (int(blocks.max()) + 1) + blocks, return_inverse=True)
     touched = int(tile.max()) + 1

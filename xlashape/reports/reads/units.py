@@ -39,7 +39,7 @@ class Progression(NamedTuple):
     """How many."""
 
     def tiles(self, side: int) -> int:
-        """How many tiles of this many indices they lie in."""
+        """How many tiles, of `side` indices each, the indices lie in."""
         if self.step <= side:  # no tile is left out
             return (self.start + self.step * (self.size - 1)) // side - self.start // side + 1
         return self.size  # no two lie in one tile
@@ -70,8 +70,8 @@ def units_of_all(shape: Shape, unit_bytes: int) -> int | None:
 def units_of(shape: Shape, maps: Sequence[IndexingMap], physical: Sequence[IndexingMap], unit_bytes: int) -> int | None:
     """The units that hold at least one element that at least one map names; None where they are too many to enumerate.
 
-    `maps` lead to indices of the array, `physical` are the same accesses and lead to positions in its buffer. None of
-    them has runtime variables.
+    `maps` lead to indices of the array; `physical` are maps of the same accesses to positions in its buffer. No map has
+    runtime variables.
     """
     return _kept(shape, tuple(maps), tuple(physical), unit_bytes)[0]
 

@@ -1,4 +1,4 @@
-"""What makes the buffer of an array larger than its elements, cause by cause.
+"""The causes that make the buffer of an array larger than its elements.
 
 The parts of a buffer, in this order: the elements; bits that `E(n)` adds to each; padding of each tile and of the tail
 (`tiling.padding_report`); the sizes of dynamic dimensions. Sizes are those of `tiling.physical_bytes` without a target,
@@ -60,8 +60,8 @@ def share_of(part: int, whole: int) -> float:
 def on_target(shape: Shape, target: Target | None) -> Shape:
     """The array with the layout it has on the target: on a TPU the default one, if the array's layout has no tiles.
 
-    A scalar without tiles in another than the main memory stays as it is, and so do semaphores: the compiler has chosen
-    that.
+    A scalar without tiles that is not in main memory stays as it is, and so do semaphores: the compiler chose their
+    layouts.
     """
     if target is None or not target.is_tpu:
         return shape

@@ -1,4 +1,5 @@
-"""The declaration of the report: the columns of buffers, totals, causes and suggestions; and lines of facts for people.
+"""The declaration of the report `why`: the columns of buffers, totals, causes and suggestions. Lines of facts for
+people.
 
 `size` declares the same columns of buffers.
 """
@@ -127,8 +128,8 @@ REPORT: Final = Report(
 
 
 def facts_lines(facts: Iterable[tuple[str, str]], indent: int = 2) -> list[str]:
-    """Facts for people, each a heading (empty if it is that of the fact before) and its text, in lines of at most 80
-    characters where words allow that.
+    """Facts for people, each a heading (empty if the fact before has the same heading) and a text, in lines of at most
+    80 characters where words allow that.
 
     Lines are not broken at no-break spaces, which become spaces.
 

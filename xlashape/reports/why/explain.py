@@ -30,9 +30,7 @@ _MOST_WORDS_OF_A_SHAPE = 3
 """Text with more words than this and no bracket is not read as a shape."""
 
 _PART_THAT_IS_NO_TEXT = 20
-"""Data with more than a part in so many of its characters that is no UTF-8 is not text. Logs may have a few such
-characters.
-"""
+"""Data is text if at most one in this many characters is invalid UTF-8. Logs may have a few such characters."""
 _UNKNOWN = "expected a shape, an instruction, a module, a path, or text with shapes in it"
 
 

@@ -1,5 +1,5 @@
-"""Why the allocations in a report about memory that has run out are as large as they are, our sizes beside those of the
-report.
+"""Why the allocations in a report about memory that has run out are as large as they are, with computed sizes beside
+those of the report.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from xlashape.shape import Shape, Target, tpu_layout
 _OLD_TPU: Final = "tpu-v3"
 _MOST_SHAPES: Final = 100
 _SHOWN_UNREAD: Final = 5
-"""The most lines that were not understood which text shows."""
+"""The most lines not understood that text shows."""
 _WIDTH: Final = 80
 _OP_NAME: Final = 60
 _LABEL: Final = re.compile(r"%?([\w.\-]+) = ")
@@ -168,10 +168,10 @@ class ReportMemory(MemoryAnswer):
     kind = "report"
 
     reported: ReportedTotals | None
-    """What is used of how much, as the report states it."""
+    """The bytes used and available, as the report states them."""
     allocations: tuple[AllocationMemory, ...]
     stated: tuple[ReportedAmount, ...]
-    """The amounts that it states beside its allocations."""
+    """The amounts that the report states beside its allocations."""
     unread: tuple[str, ...]
     """The lines that were not understood."""
 
@@ -213,7 +213,7 @@ class ReportMemory(MemoryAnswer):
 
     @property
     def must_go_bytes(self) -> int | None:
-        """How many bytes too many are used; None where the report does not say what there is."""
+        """How many bytes too many are used; None where the report does not state the capacity."""
         amounts = {(each.group, each.name): each.bytes for each in self.stated}
         exceeded = parse_size(self.reported.exceeded) if self.reported is not None else None
         left = next((size for (_, name), size in amounts.items() if name == "Available after request"), None)
@@ -228,8 +228,8 @@ class ReportMemory(MemoryAnswer):
         return None if exceeded is None else max(0, exceeded)
 
     def headline(self) -> str:
-        """What is used of how much and what must go, the sums over the allocations, the other amounts, and what was not
-        understood.
+        """The bytes used, available and in excess, the sums over the allocations, the other amounts, and the lines that
+        were not understood.
         """
         lines = list(self._use())
         compared = [one for one in self.allocations if one.agrees is not None]
@@ -264,7 +264,7 @@ class ReportMemory(MemoryAnswer):
         return "\n".join([piece for line in lines for piece in _folded(line)])
 
     def _use(self) -> Iterator[str]:
-        """What is used of how much, and what must go."""
+        """Lines with the bytes used, available and in excess."""
         reported, must_go = self.reported, self.must_go_bytes
         if reported is not None and reported.used:
             capacity = f" of {reported.capacity}" if reported.capacity else ""

@@ -15,7 +15,7 @@ anywhere.
     sentences   of rematerialization, of allocators, about reservations and outputs; CompiledMemoryStats(NAME=BYTES, …)
 
 White space within the words of a field, within sizes and within shapes is ignored, since lines are broken there. In
-other text, only shapes are found. Lines that are none of these are listed (`unread_lines`), and are no error.
+other text, only shapes are found. All other lines are listed (`unread_lines`), and are no error.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ _PREFIX: Final = re.compile(
         )
     )
 )
-# The same in the middle of a line, where a log was joined into one: a time, and a file with its line, tell them from
-# other text.
+# Prefixes in the middle of a line, where a log was joined into one line. A time, and a file with its line number,
+# distinguish them from other text.
 _INLINE_PREFIX: Final = re.compile(
     r"\s(?:\([\w ./:=,\-]{0,60}pid=[^)]{0,60}\) )?(?:[IWEF]\d{4,8} \d\d:\d\d:\d\d(?:\.\d+)? +\d+ +"
     r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?:? +[A-Z]+ +(?:\d+ +)?"
@@ -152,9 +152,9 @@ class ReportedAmount(NamedTuple):
     text: str
     """The amount as it is written."""
     bytes: int | None
-    """As exactly as it is written; None for `unknown`."""
+    """The bytes, as exactly as the text states them; None for `unknown`."""
     detail: str = ""
-    """What stands behind it, such as utilization and fragmentation."""
+    """The text after the amount, such as utilization and fragmentation."""
 
 
 class ReportedTotals(NamedTuple):
@@ -173,7 +173,7 @@ class ReportText(NamedTuple):
     amounts: list[ReportedAmount]
     totals: ReportedTotals | None
     unread: list[str]
-    """The lines that are no part of anything that was read, without those that are empty or drawn."""
+    """The lines of which nothing was read, except empty lines and rulers."""
 
 
 def clean(text: str) -> str:
@@ -238,7 +238,7 @@ def parse_size(text: str) -> int | None:
 
 
 def agrees(size: int, text: str) -> bool:
-    """Whether a number of bytes is what a report writes, within the rounding of its last digit.
+    """Whether a number of bytes equals the size that a report writes, within the rounding of its last digit.
 
     >>> agrees(384 << 10, "384.0KiB"), agrees((384 << 10) + 60, "384.00KiB"), agrees(393_000, "384.0KiB")
     (True, False, False)
@@ -248,7 +248,7 @@ def agrees(size: int, text: str) -> bool:
 
 
 def _amount(text: str) -> tuple[Fraction, Fraction] | None:
-    """The bytes that a size says, and the bytes of a step of its last digit."""
+    """The bytes of a size, and the bytes of one step of its last digit."""
     match = _SIZE.fullmatch("".join(text.split()).replace(",", ""))
     if match is None or len(match[1]) >= 30:
         return None

@@ -2,7 +2,7 @@
 are buffers (`xlashape.hlo.analysis.buffers`).
 
 The sum over all buffers of a module is not its peak: the compiler reuses the memory of buffers that are not live at the
-same time. The peak is what the report `memory` says.
+same time. The peak comes from the report `memory`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Peak(NamedTuple):
 
 
 def peak_of(*origins: Any) -> Peak:
-    """What the report `memory` says of the first of these forms of a program that it takes."""
+    """The peak of a program, from the report `memory` about the first of these forms of it that the report takes."""
     reason = "no report about memory is registered"
     if "memory" in REPORTS:
         for origin in origins:
@@ -200,11 +200,11 @@ class DonatedMemory(NamedTuple):
     output_index: ShapeIndex
     """Which array of the module's result."""
     instruction: str
-    """What computes it, with the index in its result. The parameter itself where that is the output, or what a loop
-    begins with that gives it.
+    """The instruction that computes the output, with the index in its result. The parameter itself where the output is
+    the parameter, or a loop that begins with it.
     """
     parameter: str
-    """The parameter that it takes over, with the index in it."""
+    """The parameter whose memory the output takes, with the index in the parameter."""
     kind: str
     """`must-alias`, or `may-alias`: if the caller gives the argument away."""
     buffer_bytes: int | None
@@ -420,8 +420,8 @@ def _shortened(op_name: str) -> str:
 def module_memory(module: HloModule, target: Target | None = None, origin: Any = None) -> ModuleMemory:
     """The buffers of a module and their sizes. A buffer of unknown size has an error; the others are explained.
 
-    `origin` is where the module comes from, which may know more about its memory: a path beside whose module is a
-    buffer assignment, say.
+    `origin` is the object that the module was read from. It may say more about its memory: a file may have a buffer
+    assignment beside it.
 
     >>> text = "HloModule m ENTRY e { p = f32[3,5]{1,0:T(2,2)} parameter(0) ROOT n = f32[3,5] negate(p) }"
     >>> memory = module_memory(HloModule.parse(text))
@@ -461,7 +461,7 @@ def module_memory(module: HloModule, target: Target | None = None, origin: Any =
 
 
 class Sizes(NamedTuple):
-    """What an array takes."""
+    """The sizes of an array."""
 
     shape: Shape
     """The array with the layout that is counted."""

@@ -25,17 +25,17 @@ from xlashape.shape import Shape, ShapeIndex, Target, shape_util
 from xlashape.shape.arguments import array_of
 
 _SHOWN: Final = 12
-"""The text of an array shows at most so many suggestions; `suggestions` holds all of them."""
+"""The most suggestions that the text of an array shows; `suggestions` holds all of them."""
 _SHOWN_ELEMENTS: Final = 20
 _EXPLAINED: Final = 10
 """The most different buffers whose causes and suggestions an answer about several buffers has."""
 
 
 class Buffer(NamedTuple):
-    """A buffer: a row of every answer. What does not apply or is not known is None."""
+    """A buffer: a row of every answer. An attribute that does not apply or is not known is None."""
 
     name: str | None
-    """The instruction that makes it, or what a report says that it is of."""
+    """The instruction that makes the buffer, or the name that a report gives it."""
     opcode: str | None
     computation: str | None
     index: ShapeIndex | None  # pyright: ignore[reportIncompatibleMethodOverride] - the column has this name; nobody looks for values in a row
@@ -146,12 +146,12 @@ class MemoryAnswer(FrozenValue, Answer):
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the numbers of a report are ours."""
+        """Whether the numbers of a report equal the computed ones."""
         return None
 
     @property
     def must_go_bytes(self) -> int | None:
-        """How many bytes too many a report says that are used."""
+        """By how many bytes the memory in use exceeds the capacity, according to a report."""
         return None
 
     @property

@@ -50,8 +50,8 @@ _NARROWER: Final = {
     "u16": "u8 u4",
     "u8": "u4 u2",
 }
-"""By spelling, the next narrower types of the same kind. All floats of 8 bits have f4e2m1fn; of 16 bits too few values
-would fit it.
+"""Spelling of a type → the next narrower types of the same kind. For all floats of 8 bits that is f4e2m1fn, which is
+not offered for 16 bits, since too few values would fit it.
 """
 
 _JAX_TYPES: Final = {"s": "int", "u": "uint", "f": "float", "bf": "bfloat", "c": "complex"}
@@ -79,8 +79,8 @@ class Suggestion(NamedTuple):
     kind: str
     text: str
     jax: str
-    """What to write in JAX for an array `x`; empty where the compiler alone can do it. What `x` is used for then has to
-    follow.
+    """What to write in JAX for an array `x`; empty where the compiler alone can do it. The uses of `x` have to be
+    adapted.
     """
     shape: Shape
     """The array with this change."""
@@ -109,8 +109,8 @@ class Suggestion(NamedTuple):
 
 
 def suggestion_lines(suggestions: Iterable[Suggestion]) -> list[tuple[str, str]]:
-    """Suggestions for people: a line for those of one size, with its heading. A heading stands at the first of its
-    lines.
+    """Lines of suggestions for people, each with its heading. Suggestions of one size share a line, and only the first
+    line under a heading has it.
     """
     groups: dict[tuple[bool, int], list[Suggestion]] = {}
     for one in suggestions:
@@ -170,7 +170,7 @@ def suggestions_for(shape: Shape, target: Target | None = None, types: Iterable[
     counts: dict[str, int] = {}
     written: set[str] = set()
     for one in ranked:
-        if one.jax in written:  # the same code with tiles that waste more
+        if one.jax in written:  # the same code, with tiles that waste more
             continue
         if one.jax:
             written.add(one.jax)
@@ -259,8 +259,8 @@ def _reshapes(array: Shape, tiler: _Tiler) -> Iterator[_Change]:
 
 
 def _jax_order(minor_to_major: tuple[int, ...]) -> str:
-    """How an array gets this order: by its transposed form, or for the order of its dimensions by a layout of
-    jax.experimental.layout.
+    """What to write in JAX so that an array gets this order: a transpose, or for its own order of dimensions a layout
+    of jax.experimental.layout.
     """
     order = minor_to_major[::-1]
     numbers = ", ".join(map(str, order))
