@@ -19,8 +19,8 @@ through whole computations), `queries` (the questions), `reports` (what maps are
 
 Differences from XLA
 --------------------
-Matches XLA's indexing analysis (`xla/hlo/analysis/indexing_analysis.h`), and also answers where that gives up. Where
-both answer, maps are the same functions, except for the following. In each case running the operation confirmed the map
+The analysis matches XLA's (`xla/hlo/analysis/indexing_analysis.h`), and also answers where XLA's gives up. Where both
+answer, maps are the same functions, except in the following cases. In each case running the operation confirmed the map
 given here.
 
 - convolution in XLA of jaxlib 0.10.2 and older: a window may lie in the padding. Where the padding bounds an output
@@ -31,8 +31,8 @@ given here.
   not pair the elements that are multiplied. Here they do, as in jaxlib 0.12.0.1.
 - convolution with batch groups: XLA's map of the input names all groups; the map here names the group that the output
   feature belongs to.
-- clamp, select: from a scalar operand XLA leads back by the identity of the result, though a scalar has no dimensions.
-  The map here leads to every element of the result.
+- clamp, select: XLA's map from a scalar operand to the result is the identity of the result, though a scalar has no
+  dimensions. The map here leads to every element of the result.
 - bitcast-convert to another width: XLA's map is the identity although the ranks differ. The map here drops the last
   dimension, or names all of it.
 - gather with operand_batching_dims: XLA's map of the operand leaves them out and takes the first dimensions of the
@@ -41,13 +41,13 @@ given here.
   elements up to i, where the carried value depends on them.
 - dimensions without a bound: where a map depends on their size (reversed, padded at the end, an array behind them in a
   concatenation), XLA takes the largest int64 for it. The answer here is UNKNOWN. XLA's maps of a reshape or bitcast
-  that has one lead to index 0 or to wrong elements; here they are those of every size, if the dimension stays as it is
-  or is the first.
+  with such a dimension lead to index 0 or to wrong elements; the maps here hold for every size, if the dimension stays
+  as it is or is the first.
 - bitcast of tiled layouts: XLA uses the order of dimensions alone; the map here uses positions in memory.
 - compositions of two accesses with runtime variables: XLA lists the producers in another order than the variables, and
   loses the producers that another producer depends on. Here they are all listed, in the order of the variables.
-- fusion of one instruction as several operands: XLA gives each of these operands the maps of all. Here each has those
-  of its own parameter, and an operand beyond the parameters is not read.
+- fusion with one instruction as several operands: XLA gives each of these operands the maps of all. Here each has the
+  maps of its own parameter, and an operand beyond the parameters is not read.
 - constant offsets beyond their bounds, and constant arrays of equally spaced values, are replaced by their values here,
   clamped as the operation clamps them.
 
@@ -58,10 +58,10 @@ Limits of what a map says
   that are arguments of the call are different accesses.
 - In a branch of a conditional or a called computation, an array that is reached in more than 32 ways (in more than one,
   where its results have so many paths that following them takes too long) is named in every element, and the access is
-  marked EVERY_ELEMENT. Fusions are followed exactly, up to 1,024 ways; one in a branch or called computation that has
-  more is followed as those are.
+  marked EVERY_ELEMENT. Fusions are followed exactly, up to 1,024 ways; a fusion in a branch or called computation that
+  has more ways is followed like a called computation.
 - Where values decide what is read (the order of a sort, the sizes of groups, how often a loop runs and at which offsets
-  it reads), maps name the elements that some values lead to.
+  it reads), maps name every element that is read for some values.
 - The maps of a while loop or scan follow the maps of its computation from iteration to iteration until they repeat.
   Where they do not repeat within a bound, or the computation is very large, every element of each array that matters is
   named, and the access is marked EVERY_ELEMENT.

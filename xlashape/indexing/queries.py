@@ -149,13 +149,13 @@ class InstructionIndexing(Frozen, _Indexing):
     """
 
     error: XlashapeError | None = None
-    """Why the maps are not known: what `output_to_input` raises for this output. None where they are known. It is no
-    part of the tuple.
+    """The error that `output_to_input` raises for this output; None where the maps are known. It is no part of the
+    tuple.
     """
 
 
 def is_of_budget(error: XlashapeError) -> bool:
-    """Whether an error is one of the budget in force, which every further instruction would raise too."""
+    """Whether an error comes from the budget in force, so that every further instruction would raise it too."""
     return isinstance(error, DeadlineExceededError) or (
         isinstance(error, LimitExceededError) and error.limit == "analysis_steps"
     )

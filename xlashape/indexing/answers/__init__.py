@@ -1,4 +1,4 @@
-"""The answers of the analysis as values. They know instructions and maps, and nothing of how an answer is found.
+"""The answers of the analysis as values, made of instructions and maps. How an answer is found is in `walk`.
 
 - `operand_indexing`: the ways in which an array is accessed. Each is a map, with the instructions that produce its
   runtime variables, and the replicas that hold the elements.

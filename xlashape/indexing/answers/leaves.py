@@ -38,8 +38,8 @@ def leaf_count(shape: Shape) -> int:
 
 
 def first_leaves(shapes: tuple[Shape, ...]) -> tuple[int, ...]:
-    """The number of each shape's first leaf when the leaves of all shapes are counted together; the last item is how
-    many there are.
+    """The number of each shape's first leaf when the leaves of all shapes are counted together; the last item is the
+    number of all leaves.
 
     >>> first_leaves((Shape.parse("(f32[2], s32[])"), Shape.parse("pred[]")))
     (0, 2, 3)
@@ -55,8 +55,8 @@ def element_starts(shape: Shape) -> tuple[int, ...]:
 
 
 def dims_of(leaf: Shape) -> tuple[int, ...]:
-    """The sizes of a leaf: of a buffer those of the array it holds; of a token or opaque none. A dynamic size counts
-    with its bound.
+    """The sizes of a leaf. A buffer has the sizes of its array, a token or opaque none. A dynamic size counts with its
+    bound.
 
     A dimension without a bound has indices up to the largest int64, as in XLA's maps: 2⁶³ of them.
     """
@@ -88,7 +88,7 @@ def _holds_unbounded(shape: Shape) -> bool:
 
 
 def map_bytes(map: IndexingMap) -> int:  # noqa: A002  # the proto's name
-    """About the bytes of a map, its expressions and its simplified form.
+    """An estimate of the bytes of a map, its expressions and its simplified form.
 
     >>> map_bytes(IndexingMap.parse("(d0) -> (d0), domain: d0 in [0, 9]"))
     1060

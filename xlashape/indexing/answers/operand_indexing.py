@@ -1,9 +1,9 @@
-"""What an instruction reads of an operand: the ways in which it is accessed. Matches `xla::OperandIndexing` and
+"""The ways in which an instruction reads an operand. The classes match `xla::OperandIndexing` and
 `xla::OperandIndexingSet`.
 
 An `OperandIndexing` is one way: a map, the producers of its runtime variables, and the replica. An `OperandIndexingSet`
-has all ways, since a fusion may read an operand in several. It is a sequence of them; a set of one way, which is usual,
-can be used as that way:
+is the sequence of all ways, since a fusion may read an operand in several. A set of one way, which is usual, can be
+used as that way:
 
     for reads in output_to_input(root):
         print(reads.map)                       # the one map, or SeveralMaps: a tuple, which prints each
@@ -29,9 +29,9 @@ class RuntimeVariable(FrozenValue):
     instruction.
 
     - `instruction` produces the value, in its leaf `leaf`.
-    - `map` leads from the variables of the map that the runtime variable belongs to, to the element of the leaf that is
-      the value. It has that map's dimensions. It has that map's range (runtime) variables too if the element depends on
-      any of them.
+    - `map` leads to the element of the leaf that is the value. It starts from the variables of the outer map, in which
+      the runtime variable occurs: it has the outer map's dimensions, and the outer map's range (runtime) variables too
+      if the element depends on any of them.
     - `is_position`: the value is not an element but the position of the executing replica in its group of the
       collective `instruction`.
     - `is_clamped`: how the operation treats a value beyond `bounds`. Where it is true (dynamic-slice, gather) the
@@ -70,7 +70,7 @@ class RuntimeVariable(FrozenValue):
         set_field(self, "bounds", bounds)
 
     def with_map(self, map: IndexingMap) -> RuntimeVariable:  # noqa: A002  # the proto's name
-        """The same producer, seen through another map."""
+        """The same producer with another map."""
         return self.replace(map=map)
 
     def with_instruction(self, instruction: HloInstruction) -> RuntimeVariable:
@@ -310,10 +310,10 @@ class OperandIndexing(FrozenValue):
         return ReplicaIndexing(composed, exchange.groups, exchange.pairs)
 
     def _producer_of_second(self, second: OperandIndexing, producer: RuntimeVariable) -> RuntimeVariable:
-        """A producer of `second`, seen from the variables of the composition."""
+        """A producer of `second`, with a map from the variables of the composition."""
         inner = producer.map
-        # Declare all variables of the map that the producer belongs to, so that the composition numbers them as it
-        # numbers that map's.
+        # Declare all variables of the producer's outer map, so that the composition numbers them in the same way as for
+        # the outer map.
         widened = IndexingMap(inner.dims, second.map.ranges, second.map.runtime, inner.results)
         return producer.with_map(_producer_map(self.map.compose_unsimplified(widened)))
 
@@ -392,7 +392,7 @@ class OperandIndexing(FrozenValue):
 
 
 _ITSELF = OperandIndexing(IndexingMap.undefined())
-"""Stands for the object itself, which must not refer to itself: it would outlive its last user."""
+"""Means that the object itself is its simplified form. A reference to itself would keep it alive after its last use."""
 
 
 def _producer_of_first(
@@ -566,7 +566,7 @@ class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
 
     @property
     def knowledge(self) -> Knowledge:
-        """The least that any member says: UNKNOWN, then EVERY_ELEMENT, then EXACT."""
+        """The least knowledge of any member: UNKNOWN is less than EVERY_ELEMENT, which is less than EXACT."""
         known = {member.knowledge for member in self.members}
         if Knowledge.UNKNOWN in known:
             return Knowledge.UNKNOWN
@@ -608,8 +608,8 @@ class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
 
 
 Answer: TypeAlias = tuple[OperandIndexingSet, ...]
-"""What a question is answered with. Output to input: one set for each operand. Input to output: one set for each leaf
-of the result.
+"""The answer to a question. Output to input: one set for each operand. Input to output: one set for each leaf of the
+result.
 """
 
 NOT_ACCESSED = OperandIndexingSet()

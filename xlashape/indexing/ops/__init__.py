@@ -3,8 +3,8 @@ registers them all: `OUTPUT_TO_INPUT` and `INPUT_TO_OUTPUT` then hold a rule for
 
 What rules are made of:
 
-- `op`: what a rule may know of an instruction, and what it answers with; which rule answers for which opcode; cheap
-  keys of the attributes that rules need; maps from sizes, and checks.
+- `op`: the arguments and the answers of rules; which rule answers for which opcode; cheap keys of the attributes that
+  rules need; maps from sizes, and checks.
 - `windows`: the arithmetic of one dimension of a window.
 
 The rules, a family of operations each:

@@ -7,8 +7,8 @@ of their ids.
 
 An all-gather or reduce-scatter with a channel whose groups list replicas exchanges data among every partition of those
 replicas: first partition 0 of each replica, then partition 1 of each, and so on. Its answers list each group once for
-every partition; the sizes of its arrays say how many there are. An all-reduce of this kind adds up over every
-partition, too. Nothing in it says how many there are, so that it does not say how many take part.
+every partition; the sizes of its arrays say how many partitions there are. An all-reduce of this kind adds up over
+every partition, too. Nothing in it says how many partitions there are, so its answer does not say how many take part.
 
 In a ragged-dot and a ragged-all-to-all, elements of an array are the sizes of groups. The group that an index belongs
 to is known at run time only, so their maps name every group that the index may belong to with some sizes.
@@ -72,8 +72,8 @@ def _groups_key(instruction: xla.HloInstructionProto) -> Hashable:
         groups: Any = tuple([group.SerializeToString() for group in instruction.replica_groups])
     else:
         groups = getattr(instruction, form).SerializeToString()
-    # Each collective has a channel of its own, so that equal ones differ in the number; only whether there is one
-    # matters.
+    # Each collective has a channel of its own, so that equal collectives differ in its number. Only whether there is a
+    # channel matters.
     has_channel = instruction.channel_id > 0
     return form, groups, tuple(instruction.dimensions[:]), has_channel, instruction.use_global_device_ids
 
@@ -126,11 +126,11 @@ without_bounds(Opcode.ALL_REDUCE)
 
 @output_to_input(Opcode.ALL_REDUCE, Opcode.ALL_REDUCE_START, Opcode.COLLECTIVE_REDUCE, attributes=replica_groups)
 def all_reduce_output_to_input(op: Op, output: int) -> Rows:
-    """The same index of the same operand, on every replica of the group, and on every partition of these if the groups
-    span partitions.
+    """The same index of the same operand, on every replica of the group, and on all their partitions if the groups span
+    partitions.
 
-    How many partitions there are no attribute says. A collective-reduce has its result on one replica of the group;
-    what the others hold is undefined.
+    No attribute says how many partitions there are. A collective-reduce has its result on one replica of the group; the
+    results of the other replicas are undefined.
     """
     pairs = _numbered(op, len(op.operands))
     dims = pairs[output][1]
@@ -158,8 +158,8 @@ def collective_broadcast_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.COLLECTIVE_BROADCAST, attributes=replica_groups)
 def collective_broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The same index on every replica of the group. That only the first replica's elements are sent, the map does not
-    say.
+    """The same index on every replica of the group. The map does not say that only the first replica's elements are
+    sent.
     """
     pairs = _numbered(op, len(op.operands))
     dims = pairs[operand][0]
@@ -550,8 +550,8 @@ def _labels(rank: int, batch: Sequence[int], contracted: Sequence[int], side: st
 
 @output_to_input(Opcode.RAGGED_DOT, attributes=RAGGED_DOT_DIMENSION_NUMBERS)
 def ragged_dot_output_to_input(op: Op, output: int) -> Rows:
-    """As of a dot, with any group's part of rhs; all group sizes, or the sizes up to its own group where groups are
-    summed separately.
+    """The maps of a dot, with any group's part of rhs; all group sizes, or the sizes up to the element's own group
+    where groups are summed separately.
     """
     product = _RaggedDot(op)
     return tuple([product.access(product.out, operand) for operand in product.operands])
@@ -568,8 +568,8 @@ def ragged_dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _exchange(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int | None]:
-    """The sizes of the operand, of the output, and of each array of offsets or sizes; and how many elements of that
-    belong to one replica, if known.
+    """The sizes of the operand, of the output, and of each array of offsets or sizes; and how many elements of such an
+    array belong to one replica, if known.
     """
     require_operands(op, 6)
     operand, output, result = operand_dims(op, 0), operand_dims(op, 1), output_dims(op, 0)

@@ -176,7 +176,7 @@ def scaled_dot_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.SCALED_DOT, attributes=DOT_DIMENSION_NUMBERS)
 def scaled_dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """As of a dot; a scale takes part wherever an element of its block does."""
+    """The maps of a dot; a scale takes part wherever an element of its block does."""
     require_operands(op, 4)
     both = _Dot(op)
     if operand < 2:
@@ -274,8 +274,8 @@ class _Convolution:
 
 @output_to_input(Opcode.CONVOLUTION, attributes=convolution)
 def convolution_output_to_input(op: Op, output: int) -> Rows:
-    """Of the input, the window of the element and all input features of its group; of the kernel, all elements of its
-    output feature.
+    """From an output element: the window of the input with all input features of the element's group, and all kernel
+    elements of its output feature.
     """
     c = _Convolution(op)
     n = c.n

@@ -132,7 +132,7 @@ def _dims(op: Op, operand: int) -> tuple[int, ...]:
 
 
 def _same_without_bounds(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    """Whether the sizes may be the same, where some have no bound."""
+    """Whether the sizes may be equal, where some dimensions have no bound."""
     return len(a) == len(b) and all(m == n or WITHOUT_BOUND in (m, n) for m, n in zip(a, b, strict=True))
 
 
@@ -203,8 +203,8 @@ def rng_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.RNG_BIT_GENERATOR, attributes=RNG_ALGORITHM)
 def rng_bit_generator_output_to_input(op: Op, output: int) -> Rows:
-    """The bits depend on the whole state, the new state on the old state; with an unspecified algorithm, everything on
-    everything.
+    """The bits depend on the whole state, the new state on the old state. With an unspecified algorithm, every element
+    depends on every element.
     """
     state = _random_state(op)
     if op.attributes not in _COUNTING:

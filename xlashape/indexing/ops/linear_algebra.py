@@ -95,8 +95,8 @@ def _whole_lines(op: Op, dims: tuple[int, ...], target: tuple[int, ...]) -> Inde
 
 
 def _square(op: Op) -> tuple[tuple[int, ...], int, list[Expr]]:
-    """Of operand 0, a batch of square matrices: its sizes, the size of a matrix, and the indices along the batch
-    dimensions.
+    """The sizes of operand 0, which is a batch of square matrices, the size of a matrix, and the indices along the
+    batch dimensions.
     """
     dims = operand_dims(op, 0)
     *_, rows, columns = (-1, -1, *dims)
@@ -196,7 +196,7 @@ class _Solve:
 @output_to_input(Opcode.TRIANGULAR_SOLVE, attributes=_options)
 def triangular_solve_output_to_input(op: Op, output: int) -> Rows:
     """An unknown depends on the right-hand sides of the equations up to its own, and on the part of the triangle that
-    those use.
+    these equations use.
     """
     solve = _Solve(op)
     n, i, other = solve.n, dim(solve.axis), dim(solve.other)

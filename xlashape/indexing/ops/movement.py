@@ -28,7 +28,8 @@ from xlashape.limits import spend
 from xlashape.math import ceil_div
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
-_OPERAND_STEPS = 8  # of a budget: to make the map of an operand takes tens of microseconds
+# The steps of a budget that the map of an operand counts: it takes tens of microseconds.
+_OPERAND_STEPS = 8
 
 unknown(Opcode.SHUFFLE, "XLA has no maps of it, which would say in which direction it rotates")
 without_bounds(Opcode.BROADCAST, Opcode.TRANSPOSE, Opcode.REVERSE, Opcode.CONCATENATE, Opcode.PAD)

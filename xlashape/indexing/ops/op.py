@@ -1,4 +1,4 @@
-"""What rules of the indexing analysis are made of: their arguments, their answers, and the register that finds them.
+"""The parts of the indexing analysis' rules: their arguments, their answers, and the register that finds them.
 
     @output_to_input(Opcode.TRANSPOSE, attributes=DIMENSIONS)
     def transpose_output_to_input(op: Op, output: int) -> Rows: ...
@@ -10,8 +10,8 @@ operand (input to output: for each output), the accesses of one array. An access
 `OperandIndexingSet`. A rule that finds attributes which do not fit the shapes raises `Malformed`; the analysis turns it
 into an InvalidModuleError that names the instruction.
 
-Opcodes whose maps come from the computations that they call are declared with `calls`; opcodes about which nothing can
-be said, with `unknown`.
+Opcodes whose maps come from the computations that they call are declared with `calls`; opcodes whose maps are not
+known, with `unknown`.
 
 Answers are cached by a key of the attributes that is read without decoding them (`keyed_by`, `fields`). Equal keys of
 one reader mean equal attributes. Messages are taken as their bytes, so a field that no rule looks at, or another order
@@ -48,7 +48,7 @@ class Op(NamedTuple):
     """
 
     shape: Shape
-    """Of the result."""
+    """The shape of the result."""
     operand_shapes: tuple[Shape, ...]
     attributes: Any
     """What the rule's attribute reader returned."""
@@ -57,13 +57,13 @@ class Op(NamedTuple):
     operands: tuple[tuple[Shape, ...], ...]
     """The leaves of each operand."""
     starts: tuple[int, ...]
-    """The number of each operand's first leaf when all operands' leaves are counted together; the last item is how many
-    there are.
+    """The number of each operand's first leaf when all operands' leaves are counted together; the last item is the
+    number of all leaves.
     """
 
     @classmethod
     def of(cls, shape: Shape, operand_shapes: tuple[Shape, ...], attributes: Any) -> Op:
-        """With the leaves of the shapes."""
+        """An `Op` with the leaves of the shapes."""
         operands = tuple([leaves(operand) for operand in operand_shapes])
         return cls(shape, operand_shapes, attributes, leaves(shape), operands, first_leaves(operand_shapes))
 
@@ -83,8 +83,8 @@ class Runtime(NamedTuple):
 
     operand: int
     map: IndexingMap
-    """From the variables of the access to the element. It has the dimensions of the access; its ranges too if it
-    depends on any.
+    """From the variables of the access to the element. The map has the dimensions of the access, and its ranges too if
+    the element depends on any.
     """
     is_clamped: bool = True
     """Whether the operation clamps the value into the variable's bounds. If not, nothing is accessed where the value
@@ -123,11 +123,11 @@ NOT_ACCESSED: Row = ()
 
 
 class SparseRows(NamedTuple):
-    """Rows of which few are not empty. A tuple of n elements has n outputs, each of which reads one of n operands."""
+    """Rows, most of which are empty. A tuple of n elements has n outputs, each of which reads one of n operands."""
 
     length: int
     not_empty: dict[int, Row]
-    """By number."""
+    """The rows that are not empty, by number."""
 
     def dense(self) -> tuple[Row, ...]:
         """All rows.
@@ -229,16 +229,16 @@ _registrations: list[Registered] = []
 OUTPUT_TO_INPUT: dict[str, Registered] = {}
 INPUT_TO_OUTPUT: dict[str, Registered] = {}
 CALLS: dict[str, str] = {}
-"""Opcodes whose maps come from the computations that they call, and how in a few words."""
+"""Opcodes whose maps come from the computations that they call → how, in a few words."""
 WITHOUT_BOUNDS: set[str] = set()
 """Opcodes whose rules answer for dimensions without a bound too."""
 UNKNOWN: dict[str, str] = {}
-"""Opcodes that are knowingly not answered, and why."""
+"""Opcodes that have no rule on purpose → the reason."""
 
 
 def registered_rule(rule: Callable[..., Rows], attributes: Attributes | None = None) -> Registered:
-    """A rule with its place in the cache. It answers for no opcode by itself: the analysis of a sort asks it for part
-    of the answer.
+    """A rule with its place in the cache. It belongs to no opcode: the analysis of a sort uses it for a part of the
+    answer.
     """
     if isinstance(attributes, Attribute):
         assert attributes.value is not None, f"{attributes.name} has no value"
@@ -291,7 +291,7 @@ def calls(opcode: Opcode, how: str) -> None:
 
 
 def unknown(opcode: Opcode, reason: str) -> None:
-    """Declares an opcode that is knowingly not answered."""
+    """Declares an opcode that has no rule on purpose."""
     UNKNOWN[opcode] = reason
 
 
@@ -357,7 +357,7 @@ def _var(bounds: int | Interval) -> Var:
 
 
 def _bytes_by_ranks(key: tuple[tuple[int, ...], ...], value: object) -> int:
-    """About the bytes of a map from arrays of the first sizes in the key, to arrays of the second if there are any."""
+    """An estimate of the bytes of a map from arrays of the first sizes in the key to arrays of the second, if any."""
     return 1200 + 400 * sum([len(dims) for dims in key])
 
 
@@ -381,7 +381,7 @@ def to_scalar(dims: tuple[int, ...]) -> Row:
 def everything(
     dims: tuple[int, ...], target: tuple[int, ...], leaf: int = 0, *, is_conservative: bool = False
 ) -> Access:
-    """Each element from every element. `is_conservative`: because nothing narrower is known to be true."""
+    """Each element from every element. `is_conservative`: the reason is that nothing narrower is known to be true."""
     whole = make_map(dims, [rng(i) for i in range(len(target))], ranges=target)
     return Access(whole, leaf, is_conservative=is_conservative)
 

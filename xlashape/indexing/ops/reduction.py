@@ -41,7 +41,7 @@ without_bounds(Opcode.REDUCE, Opcode.REDUCE_WINDOW)
 
 @output_to_input(Opcode.REDUCE, attributes=DIMENSIONS)
 def reduce_output_to_input(op: Op, output: int) -> Rows:
-    """Of every input, all elements along the reduced dimensions; of every initial value, its only element."""
+    """From an output element: all elements along the reduced dimensions of every input, and every initial value."""
     count, source, kept = _reduce(op)
     out = output_dims(op, output)
     results: list[Expr] = []
@@ -292,7 +292,7 @@ def batch_norm_training_input_to_output(op: Op, operand: int, leaf: int) -> Rows
 
 
 def _batch_norm_training(op: Op, number: int) -> Rows:
-    """Number 0 is the array, 1 and 2 have a number for each feature, among the operands as among the outputs."""
+    """Operand 0 and output 0 are the array; operands and outputs 1 and 2 have a number for each feature."""
     feature, dims = _batch_norm(op, 3, 3)
     if number == 0:
         of_feature = _number_of_feature(dims, feature)

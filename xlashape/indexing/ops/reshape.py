@@ -66,8 +66,8 @@ def _has_no_bound(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def _check_without_bounds(a: Sequence[int], b: Sequence[int]) -> None:
-    """Each dimension without a bound stays one, with as many elements between it and the next; or the first is the only
-    one on both sides.
+    """Each dimension without a bound stays without one, with equally many elements between it and the next such
+    dimension; or the first dimension is the only such dimension on both sides.
     """
     require(_between_unbounded(a) == _between_unbounded(b) or _is_first_alone(a, b), "mixes dimensions without a bound")
 
@@ -221,7 +221,7 @@ def _reshape(source: tuple[int, ...], target: tuple[int, ...]) -> IndexingMap:
 
 
 def _countable(sizes: Sequence[int]) -> list[int]:
-    """The sizes, of a first dimension without a bound those for which an int64 counts the elements."""
+    """The sizes. A first dimension without a bound has the largest size for which an int64 counts the elements."""
     if sizes[:1] and sizes[0] == WITHOUT_BOUND:
         return [WITHOUT_BOUND // max(1, product(sizes[1:])), *sizes[1:]]
     return list(sizes)

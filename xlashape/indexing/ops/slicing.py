@@ -2,8 +2,8 @@
 
 A gather's slice, like a scatter's update, is a *window*: it starts at an index vector, and has all dimensions of the
 operand except those that are collapsed or shared with the indices (batching). The other dimensions of the output
-(updates) are *batch* dimensions: they say which index vector it is. A gather clamps the start of a slice so that the
-slice stays inside; a scatter leaves out an update that does not stay inside.
+(updates) are *batch* dimensions: they are the position of the index vector. A gather clamps the start of a slice so
+that the slice stays inside the operand; a scatter leaves out an update that does not stay inside.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def slice_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.SLICE, attributes=SLICE)
 def slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """From every stride-th element between the first and the last element that are taken."""
+    """From every stride-th element between the first and the last element of the slice."""
     out = output_dims(op, 0)
     bounds: list[Interval] = []
     results: list[Expr] = []
@@ -161,8 +161,8 @@ def _offset_rows(op: Op, dims: tuple[int, ...], first: int) -> list[tuple[Access
 
 @output_to_input(Opcode.DYNAMIC_UPDATE_SLICE)
 def dynamic_update_slice_output_to_input(op: Op, output: int) -> Rows:
-    """The operand at the same index, the update at index - offset. An index outside the update means that it is not
-    read, as in XLA's maps.
+    """The operand at the same index, the update at index - offset. An index outside the update means that the update is
+    not read, as in XLA's maps.
     """
     out, update, offset_bounds = _dynamic_update_slice(op)
     written = make_map(out, [dim(d) - rt(d) for d in range(len(out))], runtime=offset_bounds)
@@ -294,7 +294,7 @@ class _Indexed:
     def runtime(
         self, operand: int, dims: tuple[int, ...], ranges: tuple[int, ...], batch: list[Expr], *, clamped: bool
     ) -> tuple[Runtime, ...]:
-        """The producers of the starts, seen from a map with these dimensions and ranges."""
+        """The producers of the starts, for a map with these dimensions and ranges."""
         return tuple(
             Runtime(operand, make_map(dims, self.start(batch, d), ranges=ranges), clamped) for d in self.runtime_of
         )
@@ -398,8 +398,8 @@ def _scatter(op: Op) -> tuple[int, _Indexed]:
 
 @output_to_input(Opcode.SCATTER, attributes=_scatter_numbers)
 def scatter_output_to_input(op: Op, output: int) -> Rows:
-    """The operands at the same index; every update that is written there; every element of the indices, any of which
-    may say so.
+    """The operands at the same index; every update that may be written there; every element of the indices, any of
+    which may name this index.
     """
     count, indexed = _scatter(op)
     dims = output_dims(op, output)
@@ -409,8 +409,8 @@ def scatter_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.SCATTER, attributes=_scatter_numbers)
 def scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """An operand's element keeps its index; an update goes where its index vector says; an index may name any
-    element.
+    """An operand's element keeps its index; an update goes to the place that its index vector names; an index may name
+    any element.
     """
     count, indexed = _scatter(op)
     if operand < count:

@@ -34,15 +34,15 @@ MAX_SEGMENT_BYTES = 1 << 40
 SAMPLED_WARPS = 64
 """The most warps of an output that are sampled."""
 SAMPLED_STEPS = 64
-"""The most values of the range variables that are sampled: each read of a warp is one step of a loop over them."""
+"""The most values of the range variables that are sampled. A warp has one read for each value."""
 SAMPLED_READS = 1 << 18
-"""The most elements that are sampled; of wide warps, fewer warps are."""
+"""The most elements that are sampled: the wider the warps, the fewer are sampled."""
 EXACT_READS = 1 << 16
 """If the warps of a sample differ, all are counted where they read no more elements than this."""
 
 
 class Sample(NamedTuple):
-    """What the reads of warps touch, on average. None where nothing is known or read."""
+    """The memory that reads of warps touch, on average. Attributes are None where nothing is known or read."""
 
     stride: int | None
     """Elements between what two neighbouring outputs read; None where that differs, or there are no neighbours."""
@@ -140,7 +140,7 @@ def coalescing_of(
 # Modules repeat their maps, so results are kept.
 @cached(max_bytes=8 << 20, weigh=lambda key, value: 400 + map_bytes(key[0]))
 def sampled(indexing_map: IndexingMap, bits: int, warp: int, segment_bytes: int) -> Sample:
-    """What warps touch that read by a map between positions, whose elements have this many bits."""
+    """The memory that warps touch whose reads follow a map between positions. Elements have `bits` bits."""
     if indexing_map.is_undefined or indexing_map.is_known_empty:
         return Sample(None, None, None, None)
     by_output = _sample(indexing_map, bits, warp, segment_bytes, combines=False)
@@ -220,8 +220,8 @@ def positions_read(
 
 
 def _by_stride(indexing_map: IndexingMap) -> list[int]:
-    """The numbers of the range variables among dimension and ranges, by how far their next value is in memory, the
-    farthest first.
+    """The numbers of the range variables, counted behind the dimension, in descending order of the distance in memory
+    to the element of their next value.
     """
     import numpy as np
 
@@ -235,7 +235,7 @@ def _by_stride(indexing_map: IndexingMap) -> list[int]:
 
 
 def _touched(found: PositionsRead, bits: int, segment_bytes: int) -> tuple[Sample, bool]:
-    """What the reads touch, and whether all of them touch as many segments."""
+    """The memory that the reads touch, and whether all reads touch equally many segments."""
     import numpy as np
 
     positions, is_read = found.positions, found.is_read

@@ -1,8 +1,8 @@
-"""How many points a map has and how many elements it reaches, by a formula where there is one, else by enumeration.
+"""How many points a map's domain has and how many elements it reaches, by a formula if possible, else by enumeration.
 
-Variables that no expression has in common are independent, so counts multiply over groups of variables that expressions
-connect. A group is counted by a formula where its one result is a sum of multiples of unconstrained variables, else by
-enumeration with NumPy up to `MAX_POINTS`.
+Variables that share no expression are independent, so the counts of groups of connected variables multiply. A group is
+counted by a formula where its one result is a sum of multiples of unconstrained variables, else by enumeration with
+NumPy up to `MAX_POINTS`.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _image_size(group: _Group) -> int | None:
     """How many different results the group has."""
     size = product(bounds.size for bounds in group.bounds)
     if not group.results:
-        # No result depends on these variables: all that counts is whether their constraints hold at any point.
+        # No result depends on these variables: only whether their constraints hold at any point matters.
         if not group.constraints:
             return min(size, 1)
         return min(_enumerated(group)[0], 1) if size <= MAX_POINTS else None

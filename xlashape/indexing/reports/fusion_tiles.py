@@ -1,13 +1,13 @@
-"""The tile of every instruction of a fusion, for tiles of its results and of what it sums over: what a tiled kernel
-computes and loads at each step.
+"""The tile of every instruction of a fusion, for given tiles of its results and of the dimensions that it sums over:
+the tiles that a tiled kernel computes and loads at each step.
 
     tiling = tile_fusion(fusion)
     tiling.parameters                   # the sizes to choose, for results and for contracted and reduced dimensions
     tiling.valid([16, 64, 32])          # whether every tile of every instruction is a box
     tiling.at([16, 64, 32])             # these boxes
 
-Answers the question of XLA's SymbolicTileAnalysis. Unlike that it takes any number of results, of different sizes too,
-and tiles of reduced dimensions.
+XLA's SymbolicTileAnalysis answers the same question. Unlike XLA's, this analysis takes any number of results, of
+different sizes too, and tiles of reduced dimensions.
 """
 
 from __future__ import annotations
@@ -62,20 +62,20 @@ class TileParameter(NamedTuple):
     kind: Literal["output", "contracted", "reduced"]
     """A dimension of a result; one that a dot multiplies and sums over; one that a reduce reduces."""
     instruction: HloInstruction
-    """The instruction that has the dimension as its own (output), or sums over it. Results of equal sizes share their
-    parameters: the first of them.
+    """The instruction whose result has the dimension (output), or which sums over it. Results of equal sizes share
+    their parameters: it is the first of these results.
     """
     dimension: int
     """The number of the dimension: in the instruction's result (output), or in its first operand."""
     size: int
-    """How many elements the dimension has: tiles have from 1 to so many."""
+    """How many elements the dimension has: the largest size of a tile."""
 
     def __str__(self) -> str:
         return f"{self.kind} dimension {self.dimension} of {self.instruction.name}, size {self.size}"
 
 
 class InstructionTile(NamedTuple):
-    """What a tile takes of one leaf of one instruction, in one of the ways in which it is read."""
+    """The part of one leaf of one instruction that a tile takes, in one of the ways in which the leaf is read."""
 
     instruction: HloInstruction
     leaf: int
@@ -90,7 +90,7 @@ class InstructionTile(NamedTuple):
 
     @property
     def is_scalar(self) -> bool:
-        """Whether the array has one element and no dimensions: then every tile takes it whole, if anything."""
+        """Whether the array has one element and no dimensions: a tile takes it whole or not at all."""
         return not self.indexing.map.results and not self.indexing.map.is_undefined
 
     def box(self, sizes: Sequence[int], start: Sequence[int] | None = None) -> TileBox | None:
@@ -194,8 +194,8 @@ class FusionTiling:
     def valid(self, sizes: Sequence[int]) -> bool:
         """Whether tiles of these sizes, put next to each other from index 0 on, make a box of each instruction.
 
-        The constraints say so for the tile at 0. Where they do not always hold, all tiles of the grid that differ for
-        them are looked at; beyond 4,096 of these, the constraints decide. InvalidArgumentError for sizes that tiles of
+        The constraints decide it for the tile at 0. Where they do not always hold, all tiles of the grid that may
+        differ are examined; beyond 4,096 tiles, the constraints decide. InvalidArgumentError for sizes that tiles of
         these parameters cannot have.
         """
         chosen = self._checked(sizes)
@@ -258,8 +258,8 @@ def tile_fusion(fusion: HloInstruction | HloComputation) -> FusionTiling:
 
     `fusion` is a fusion instruction or the computation itself; of any other instruction, the tiles are its own and
     those of its operands. Results of equal sizes are tiled alike, those of other sizes by parameters of their own. A
-    fusion or call within the computation is one instruction: what it sums over within, its tiles take whole; so do
-    windows.
+    fusion or call within the computation is one instruction: its tiles take the dimensions that it sums over, and
+    windows, whole.
 
     InvalidArgumentError for a dimension without a bound in a result, LimitExceededError for more than 4,096 tiles
     or 128 parameters, else errors as for `output_to_input`.
@@ -283,7 +283,7 @@ class _Walk:
         self.order = order
         self.results = [_array_of(root, leaf) for leaf in range(len(leaves(root.shape)))]
         self.parameters: list[TileParameter] = []
-        # The first parameter of results of these sizes, and of what an instruction sums over.
+        # The first parameter of results of these sizes, and of the dimensions that an instruction sums over.
         self.first_of_sizes: dict[tuple[int, ...], int] = {}
         self.first_of_sum: dict[HloInstruction, int] = {}
         self.reached: dict[HloInstruction, dict[int, dict[OperandIndexing, None]]] = {}
@@ -341,7 +341,7 @@ class _Walk:
                         self._add(operand, composed.leaf, composed)
 
     def _composed(self, instruction: HloInstruction, access: OperandIndexing, read: OperandIndexing) -> OperandIndexing:
-        """From the parameters to an operand. What the instruction sums over becomes the index of a parameter."""
+        """From the parameters to an operand. Range variables of summed dimensions become indices of parameters."""
         first = self.first_of_sum.get(instruction)
         if first is not None and read.map.ranges and not access.map.is_undefined:
             own = access.map
@@ -397,7 +397,7 @@ def _summed_dimensions(instruction: HloInstruction) -> list[TileParameter]:
 
 
 def _cut_sizes(tile: SymbolicTile, parameters: Sequence[TileParameter]) -> dict[Variable, Expr]:
-    """The sizes of a tile along the parameters, none larger than what the tile's domain has of it."""
+    """The sizes of a tile along the parameters, each cut to the size of its parameter in the tile's domain."""
     return {
         Variable(dim(0).kind, k): minimum(dim(k), var.bounds.upper)
         for k, (var, parameter) in enumerate(zip(tile.sizes_of_tile, parameters, strict=True))
@@ -415,7 +415,7 @@ def _without_implied(constraints: TileConstraints) -> TileConstraints:
 
 
 def _is_box_everywhere(tile: InstructionTile, sizes: Sequence[int], parameters: Sequence[TileParameter]) -> bool:
-    """Whether all tiles of the grid are boxes, as far as they are looked at."""
+    """Whether all tiles of the grid that are examined are boxes."""
     if tile.symbolic is None or tile.symbolic.constraints.is_always:
         return True
     mentioned = variables_of(tile.symbolic.constraints.expressions())

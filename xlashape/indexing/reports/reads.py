@@ -49,8 +49,8 @@ class InstructionReads(Frozen, _Reads):
     """
 
     error: XlashapeError | None = None
-    """Why it is not known how the instruction reads: what `operand_reads` raises for this output. None where it is
-    known. It is no part of the tuple.
+    """The error that `operand_reads` raises for this output; None where the reads are known. It is no part of the
+    tuple.
     """
 
     _repr_html_ = shown
@@ -111,8 +111,8 @@ def instruction_reads(
 
 
 def module_reads(module: HloModule, *, warp: int = 32, segment_bytes: int = 128) -> Iterator[InstructionReads]:
-    """`operand_reads` of every output of every instruction that `executed_readers` names; lazily. `xlashape.reads`
-    makes a report of them.
+    """`operand_reads` of every output of every instruction in `executed_readers`; lazily. `xlashape.reads` makes a
+    report of them.
 
     Equal operations on equal shapes are analysed once. Outputs that are not arrays are left out. An instruction that
     `operand_reads` refuses has an `error`, and the others are answered. Errors of the budget in force are raised.

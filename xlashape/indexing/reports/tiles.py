@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 FEW_POINTS = 1 << 12
-"""Up to so many elements, enumerating them takes less time than making a symbolic tile."""
+"""The most elements for which enumeration takes less time than making a symbolic tile."""
 
 
 def push_tile(indexing_map: IndexingMap, tile: TileBox | Sequence[int]) -> TileBox | None:
@@ -190,7 +190,7 @@ def _box(rows: NDArray[np.int64]) -> TileBox | None:
 
 
 class OperandTile(NamedTuple):
-    """What a tile of one output reads of one leaf of an operand in one way."""
+    """The tile that a tile of one output reads of one leaf of an operand, in one way."""
 
     operand: int
     indexing: OperandIndexing

@@ -25,16 +25,16 @@ from xlashape.symbolic import IndexingMap, VariableKind
 
 
 class OperandUtilisation(NamedTuple):
-    """What one output reads of one operand (of all its leaves together)."""
+    """How much one output reads of one operand (of all its leaves together)."""
 
     elements: int | None
     """How many elements the operand has. None where a dimension is unbounded."""
     distinct: int | None
     """How many of them are read at least once. None where that is not known, or there are too many to enumerate."""
     reads: int | None
-    """How many reads there are: for each element of the output, one for each element that its maps name."""
+    """The number of reads: the elements that the maps name, summed over the elements of the output."""
     is_upper_bound: bool = False
-    """Fewer than `distinct` elements may be read: which ones is known at run time only."""
+    """Whether fewer than `distinct` elements may be read, since the elements are known at run time only."""
 
     @property
     def utilisation(self) -> float | None:
@@ -162,7 +162,7 @@ def _kept_distinct_elements(indexing_map: IndexingMap) -> _Count:
 
 
 def has_offset_of_elements(access: OperandIndexing) -> bool:
-    """Whether some runtime variable has a different value for each element."""
+    """Whether some runtime variable may have a different value for each element of the output."""
     return any(
         variable.kind is not VariableKind.RUNTIME
         for producer in access.runtime

@@ -24,8 +24,8 @@ of which reads hundreds of arrays along many paths. A walk through it gives up e
 - a leaf that more than `MAX_WAYS` different maps lead to is reached in every element, as in loops
   (`repeated.iterations`);
 - a fusion within it that ends with that error is walked through once more, giving up exactness, too;
-- after so many compositions of maps (`MAX_COMPOSITIONS` for all results of the computation together) so is any leaf
-  that two different maps lead to.
+- after `MAX_COMPOSITIONS` compositions of maps, for all results of the computation together, any leaf that two
+  different maps lead to is reached in every element.
 
 A call within a computation is answered by a walk through the called computation, which is kept for the next call of the
 same computation. Matches XLA's ComputeGroupedOutputToInputIndexing and its maps of fusions.
@@ -76,7 +76,7 @@ from xlashape.limits import spend
 from xlashape.shape import Shape
 
 _KEPT_COMPOSITIONS = 1 << 16
-"""Compositions that one analysis keeps. When there are more, all are forgotten."""
+"""The most compositions that one analysis keeps. When there are more, all are dropped."""
 
 Accesses: TypeAlias = dict[OperandIndexing, None]
 """A set that keeps its order."""
@@ -113,12 +113,12 @@ class PathLimits:
 
     @classmethod
     def exact(cls) -> PathLimits:
-        """Of a walk that raises a LimitExceededError where a leaf has too many maps."""
+        """The limits of a walk that raises a LimitExceededError where a leaf has too many maps."""
         return cls(None)
 
     @classmethod
     def giving_up(cls, computation: HloComputation) -> PathLimits:
-        """Of a walk that names every element of a leaf that has too many maps.
+        """The limits of a walk that names every element of a leaf that has too many maps.
 
         Each walk has its share of the compositions, so that an answer does not depend on the questions before it.
         """
@@ -136,8 +136,8 @@ class PathLimits:
             self._left -= compositions
 
     def gives_up(self, instruction: HloInstruction, leaf: int, ways: int) -> bool:
-        """Whether so many maps to a leaf become "every element", from now on. LimitExceededError for too many where
-        that is not allowed.
+        """Whether the maps to a leaf, `ways` of them, become "every element" from now on. LimitExceededError for too
+        many in an exact walk.
         """
         if self._left is not None:
             if ways <= (MAX_WAYS if self._left >= 0 else 1):
@@ -183,8 +183,7 @@ class Analysis:
         # and finding the signature of a tuple of n operands takes n steps for each of them.
         self._last: tuple[HloInstruction | None, Signature | None] = (None, None)
 
-    # -- questions
-    # --------------------------------------------------------------------------------------------------------------
+    # -- questions ------------------------------------------------------------------------------
 
     def output_to_input(self, instruction: HloInstruction, output: int) -> Answer:
         """One set for each operand."""
@@ -227,8 +226,7 @@ class Analysis:
         self._run(walk())
         return reached
 
-    # -- running coroutines
-    # -----------------------------------------------------------------------------------------------------
+    # -- running coroutines ---------------------------------------------------------------------
 
     def _run(self, first: MapsCoroutine) -> ComputationMaps:
         """Runs a coroutine to its end. When it requests the maps of a computation, the walk through that computation
@@ -282,8 +280,7 @@ class Analysis:
             composed = self._compositions[key] = first.compose(second)
         return composed
 
-    # -- one instruction
-    # --------------------------------------------------------------------------------------------------------
+    # -- one instruction ------------------------------------------------------------------------
 
     def _call_from_output(
         self, instruction: HloInstruction, output: int, limits: PathLimits | None = None
@@ -387,8 +384,7 @@ class Analysis:
             self._repeated[instruction] = repeated
         return repeated
 
-    # -- whole computations
-    # -----------------------------------------------------------------------------------------------------
+    # -- whole computations ---------------------------------------------------------------------
 
     def _computation_from_result(self, computation: HloComputation, leaf: int, limits: PathLimits) -> MapsCoroutine:
         """One set for each parameter."""
@@ -512,8 +508,8 @@ def _with_call_arguments(instruction: HloInstruction, answer: Answer) -> Answer:
 
 
 def _maps_of_call(instruction: HloInstruction, request: ComputationRequest, limits: PathLimits | None) -> MapsCoroutine:
-    """The maps of the computation that a fusion or call calls: of a fusion exactly, if that is possible or the walk
-    around it must be exact.
+    """The maps of the computation that a fusion or call calls. Those of a fusion are exact, if that is possible or the
+    walk around it must be exact.
     """
     if instruction.fields.opcode == Opcode.FUSION:
         try:
@@ -533,8 +529,8 @@ def _give_up(
     *,
     exchanges: bool,
 ) -> None:
-    """Replaces the accesses of a leaf of the target by that to every element, as the leaf `leaf` of the answer.
-    `first`: where the walk began.
+    """Replaces the accesses of a leaf of the target by one access to every element, as the leaf `leaf` of the answer.
+    `first` is the access with which the walk began.
     """
     of_leaf.clear()
     dims = tuple([var.bounds.upper + 1 for var in first.map.dims])

@@ -6,9 +6,8 @@ that hold no element):
     start  = ((f32[4]), f32[4], u32[]) add-start(a)                   result: reads a through the computation
     update = ((f32[4], f32[4]), f32[4], u32[]) add-update(start, b)   result: as `start`, and b through the computation
 
-What a start reads and what its updates read is together what the computation reads. A state may lack the result, or
-elements of it, as long as no later step adds them. The step that adds them reads the operands in the state through the
-computation:
+A start and its updates together read what the computation reads. A state may lack the result, or elements of it, until
+a later step adds them. The step that adds them reads the operands in the state through the computation:
 
     start  = ((), (), u32[]) add-start()
     update = ((f32[4], f32[4]), (), u32[]) add-update(start, a, b)    hands a and b on
@@ -83,7 +82,7 @@ def async_from_operand(instruction: HloInstruction, operand: int, leaf: int) -> 
     ]
     if part.kind is not _Kind.OPERAND:
         return tuple(answer)
-    # Of what is in the state, the results in the state have been read by an earlier step.
+    # An earlier step has already read the operands in the state for the results in the state.
     results = [
         (output, each.number)
         for output, each in enumerate(step.after)
@@ -106,7 +105,7 @@ def _passed(sizes: tuple[int, ...], leaf: int) -> OperandIndexingSet:
 
 
 class _Kind(Enum):
-    """What a leaf of a state belongs to."""
+    """The part of a state that a leaf belongs to."""
 
     OPERAND = "an operand of the computation"
     RESULT = "what the computation returns"
@@ -114,7 +113,7 @@ class _Kind(Enum):
 
 
 class _Part(NamedTuple):
-    """A leaf of a state, by what it is: two states of one operation have the same parts at different leaves."""
+    """A leaf of a state, whatever its number: two states of one operation have the same parts at different leaves."""
 
     kind: _Kind
     number: int
@@ -141,7 +140,7 @@ def _parts_of(part: Shape, whole: Shape, kind: _Kind, first: int = 0) -> Iterato
 
 
 def _state_parts(state: Shape, parameters: Shape, result: Shape) -> _Parts:
-    """What each leaf of a state is. ValueError where the state does not fit the computation."""
+    """The part that each leaf of a state is. ValueError where the state does not fit the computation."""
     elements = state.tuple_shapes
     if len(elements) < 2 or not elements[0].is_tuple:
         raise ValueError
@@ -154,7 +153,8 @@ def _state_parts(state: Shape, parameters: Shape, result: Shape) -> _Parts:
 
 
 class _Step:
-    """A start, update or end, the computation that runs, and what the leaves of its operand and of its result are."""
+    """A start, update or end, the computation that runs, and the parts that the leaves of its operand and result
+    are."""
 
     def __init__(self, instruction: HloInstruction, computation: HloComputation) -> None:
         """Raises ValueError where shapes do not fit."""
@@ -166,13 +166,13 @@ class _Step:
         self.first_leaves = first_leaves(shapes)
         """The number of the first leaf of each parameter among the leaves of all."""
         self.before = _state_parts(operands[0].shape, parameters, result) if self.takes_state else []
-        """What each leaf of the state that it takes is."""
+        """The part that each leaf of the step's operand state is."""
         self.after = (
             list(_parts_of(instruction.shape, result, _Kind.RESULT))
             if opcode == Opcode.ASYNC_DONE
             else _state_parts(instruction.shape, parameters, result)
         )
-        """What each leaf of its result is."""
+        """The part that each leaf of the step's result is."""
         self._leaves_before = {part: leaf for leaf, part in enumerate(self.before)}
         self._first = len(operands[0].shape.tuple_shapes[0].tuple_shapes) if self.takes_state else 0
         self._brought = len(operands) - self.takes_state
@@ -192,7 +192,7 @@ class _Step:
             raise _does_not_fit(instruction) from None
 
     def index_before(self, part: _Part) -> int | None:
-        """The leaf of the state that it takes; None if the state does not have it."""
+        """The leaf of the operand state that is this part; None if that state does not have it."""
         return self._leaves_before.get(part)
 
     def operand_of(self, parameter: int) -> int | None:

@@ -41,7 +41,7 @@ class ComputationRequest(NamedTuple):
     parameter: int
     """The number of the parameter, or `FROM_RESULT`."""
     leaf: int
-    """Of the result, or of the parameter."""
+    """The leaf of the result, or of the parameter."""
     gives_up: bool = False
     """Whether an array that is reached in many ways is to be named in every element, instead of in too many maps for an
     answer.
@@ -58,7 +58,7 @@ MapsCoroutine: TypeAlias = Coroutine[ComputationMaps]
 
 
 def seen_from_caller(answer: Answer, arguments: Mapping[HloInstruction, HloInstruction]) -> Answer:
-    """The maps with what a call passes, by parameter, as producers in place of the parameters."""
+    """The maps, with the arguments of a call as producers in place of the parameters that take them."""
     if not any(access.runtime for accesses in answer for access in accesses):
         return answer
     return tuple(

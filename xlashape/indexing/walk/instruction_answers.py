@@ -41,7 +41,7 @@ from xlashape.shape import Shape
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, VariableKind, const, maximum, minimum, rt
 from xlashape.symbolic.expr.expression import substitute_in_map
 
-# Estimates. Of large models, the bytes that tracemalloc measures are a third to all of what these give.
+# Estimates. The bytes that tracemalloc measures for large models are from a third of these estimates up to all of them.
 SET_BYTES = 1600
 """The bytes of a set with one access, its map included."""
 SHARED_SET_BYTES = 150
@@ -59,7 +59,7 @@ class BoundRow(NamedTuple):
 
 
 class KeptAnswer(NamedTuple):
-    """What is kept of an answer."""
+    """The part of an answer that the cache keeps."""
 
     length: int
     """How many sets the answer has."""
@@ -79,7 +79,7 @@ class Signature:
     is_unbounded: bool
     """Whether any array has a dimension without a bound."""
     op: Op
-    """What the rule sees."""
+    """The arguments of the rule."""
     registered: Registered
     """The rule."""
 
@@ -139,7 +139,7 @@ class AnswerCache:
             self._forget()
 
     def usage(self) -> CacheUsage:
-        """How much it holds, and how much it may."""
+        """How many bytes the cache holds, and how many it may hold."""
         with self._lock:
             return CacheUsage("xlashape.indexing: answers of rules", len(self.signatures), self._bytes, self.max_bytes)
 
@@ -183,9 +183,9 @@ class _Value(NamedTuple):
     """A known value."""
 
     expr: Expr
-    """In the variables of the access."""
+    """The value, in the variables of the access."""
     bounds: Interval
-    """All values that the expression takes lie within."""
+    """Bounds of all values of the expression."""
 
 
 def _known_value(producer: RuntimeVariable) -> _Value | None:
@@ -237,7 +237,7 @@ def _folded(old: IndexingMap, values: tuple[_Value | None, ...], clamped: tuple[
         value, bounds = known
         if not var.bounds.contains(bounds):
             if not is_clamped:
-                # The operation leaves out what lies beyond.
+                # The operation accesses nothing where the value lies beyond the bounds.
                 constraints_on_values.append((value, var.bounds))
             else:
                 if bounds.upper > var.bounds.upper:
@@ -284,7 +284,7 @@ def _new_signature(instruction: HloInstruction, registered: Registered, key: tup
 
 
 def calls_computation(instruction: HloInstruction) -> bool:
-    """Whether the maps of an instruction come from a computation: those of an async-update or async-done do if it adds
+    """Whether the maps of an instruction come from a computation. For an async-update or async-done, they do if it adds
     to the state.
     """
     opcode = instruction.fields.opcode
@@ -376,7 +376,8 @@ def answer_from_operand(instruction: HloInstruction, operand: int, leaf: int, re
 
 
 _UNKNOWN = OperandIndexing(IndexingMap.undefined())
-_ROW_STEPS = 8  # of a budget: to make the set of a row takes tens of microseconds
+# The steps of a budget that the set of a row counts: it takes tens of microseconds.
+_ROW_STEPS = 8
 
 
 def unknown_from_output(instruction: HloInstruction) -> Answer:
@@ -399,8 +400,8 @@ def _question_steps(op: Op) -> int:
 
 
 def _rows(instruction: HloInstruction, registered: Registered, op: Op, *question: int) -> Rows:
-    """The answer of the rule. What a rule stumbles over in a malformed instruction becomes an InvalidModuleError that
-    names it.
+    """The answer of the rule. Any exception that a malformed instruction causes in the rule becomes an
+    InvalidModuleError that names the instruction.
     """
     try:
         return registered.rule(op, *question)
@@ -416,8 +417,8 @@ def _rows(instruction: HloInstruction, registered: Registered, op: Op, *question
 def _kept(
     instruction: HloInstruction, rows: Rows, targets: tuple[tuple[Shape, ...], ...], dims: tuple[int, ...]
 ) -> KeptAnswer:
-    """What is kept of a rule's answer. Raises InvalidModuleError unless its maps have the ranks of the arrays that they
-    lead from and to.
+    """The part of a rule's answer that the cache keeps. Raises InvalidModuleError unless the maps have the ranks of the
+    arrays that they lead from and to.
 
     `targets` are the leaves of each array that the rows lead to, `dims` the sizes of the array that they lead from.
     """

@@ -69,10 +69,10 @@ _COMPARED = frozenset(
         Opcode.XOR,
     }
 )
-"""Operations whose values are equal where their operands' values and their attributes are."""
+"""Operations whose values are equal if the values of their operands and their attributes are equal."""
 
 MAX_DEPTH = 16
-"""Operands of operands that are compared. Beyond, a value is equal to itself alone."""
+"""How many levels of operands of operands are compared. A deeper value is equal to itself alone."""
 
 
 class ValueNumbers:
@@ -86,7 +86,7 @@ class ValueNumbers:
         self._callers: dict[HloComputation, HloInstruction | None] | None = None
 
     def of(self, producer: RuntimeVariable) -> object:
-        """What identifies the value of the element that the producer's map leads to."""
+        """A key of the value of the element that the producer's map leads to: equal keys mean equal values."""
         if producer.is_position:
             return id(producer.instruction)
         if not self._runs_once(producer.instruction.computation):
@@ -174,8 +174,8 @@ iteration.
 
 Dims: TypeAlias = tuple[int, ...]
 Frontier: TypeAlias = dict[int, dict[OperandIndexing, None]]
-"""For each leaf of the state, the maps that lead there after some number of iterations, each once. They have no runtime
-variables, and the leaf is theirs.
+"""For each leaf of the state, the maps that lead there after some number of iterations, each once. The maps have no
+runtime variables, and their `leaf` is the number of that leaf.
 """
 Compose: TypeAlias = Callable[[OperandIndexing, OperandIndexing], OperandIndexing]
 StepMaps: TypeAlias = Callable[[int], Coroutine[Sequence[OperandIndexing]]]
@@ -277,8 +277,8 @@ class StateWalk:
         union: Frontier = {leaf: dict(accesses) for leaf, accesses in first.items()}
         pending = deque([access for accesses in first.values() for access in accesses])
         given_up: set[int] = set()
-        # Leaves of which some map names every element on the executing replica: no other map without a replica says
-        # more.
+        # Leaves of which some map names every element on the executing replica. Other maps of such a leaf without a
+        # replica add nothing.
         covered: set[int] = set()
         while pending:
             access = pending.popleft()
@@ -336,7 +336,7 @@ def _node_count(indexing_map: IndexingMap) -> int:
 
 
 def _members(frontier: Frontier) -> frozenset[OperandIndexing]:
-    """What two equal frontiers share: their accesses, each of which knows its leaf."""
+    """The accesses of a frontier, each with its leaf: two frontiers are equal if these are."""
     return frozenset([access for accesses in frontier.values() for access in accesses])
 
 

@@ -24,8 +24,8 @@ Plain words:
     frontier 1: through the carry, the input's slice one step before, by () -> (): the frontiers repeat with period 1
     placed:     (d0)[s0] -> (s0), domain: d0 in [0, 3], s0 in [0, 3], d0 - s0 in [0, 3]
 
-What is given up: what `iterations` gives up. For the lags whose frontiers are not known, every element of an array that
-matters at all is named, marked as conservative.
+The walk gives up in the same cases as in `iterations`. For the lags whose frontiers are not known, every element of an
+array that matters at all is named, marked as conservative.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class _ScanWalk:
         return list(placed)
 
     def _every_element(self, number: int, target: _Array, least_lag: int) -> list[OperandIndexing]:
-        """What steps from a lag on, which were not followed, may access."""
+        """The accesses of steps that were not followed, from a lag on: every element."""
         if not self._depends_on(number):
             return []
         access = every_element(self.source.sizes, target.sizes, 0, exchanges=self.scan.known.contents.exchanges)
@@ -253,8 +253,7 @@ class _ScanWalk:
             )
         return bool(self._mattering >> number & 1 if self.is_back else self._mattering & results[number])
 
-    # -- from slices to arrays
-    # ----------------------------------------------------------------------------------------------------
+    # -- from slices to arrays ------------------------------------------------------------------
 
     def _placed(self, access: OperandIndexing, target: _Array, lags: _Lags) -> Iterator[OperandIndexing]:
         """A map between slices as a map between arrays, for steps that lie so far apart. At most one end is a carry."""

@@ -122,7 +122,7 @@ def _counted(loop: HloInstruction, body: HloComputation, condition: HloComputati
 
 
 def _increment(body: HloComputation, leaf: int) -> int | None:
-    """The constant that an iteration adds to a leaf of the state; None where it does anything else."""
+    """The constant that an iteration adds to a leaf of the state; None where the iteration changes it otherwise."""
     new_value, _ = origin(body.root, leaf)
     opcode = new_value.fields.opcode
     if opcode not in (Opcode.ADD, Opcode.SUBTRACT) or len(new_value.operands) != 2:
@@ -205,8 +205,7 @@ class WhileLoop:
         self._order: list[int] | None = None
         self._is_given_up = False
 
-    # -- from an output
-    # -----------------------------------------------------------------------------------------------------------
+    # -- from an output -------------------------------------------------------------------------
 
     def from_output(self, output: int) -> MapsCoroutine:
         """One set, for the operand."""
@@ -232,7 +231,7 @@ class WhileLoop:
             if last is not None:
                 return (_set_of_frontier(last),)
         else:
-            # What the condition reads decides too: add it to the start.
+            # The elements that the condition reads matter too: add them to the start.
             (reads_of_condition,) = yield ComputationRequest(self.condition, FROM_RESULT, 0)
             to_condition = OperandIndexing(to_scalar(dims)[0].map)
             for read in reads_of_condition:
@@ -245,8 +244,7 @@ class WhileLoop:
         (reads,) = yield ComputationRequest(self.body, FROM_RESULT, leaf)
         return reads
 
-    # -- from the operand
-    # ---------------------------------------------------------------------------------------------------------
+    # -- from the operand -----------------------------------------------------------------------
 
     def from_operand(self, leaf: int) -> MapsCoroutine:
         """One set for each leaf of the result."""
@@ -311,8 +309,7 @@ class WhileLoop:
             sets[output] = OperandIndexingSet([access.with_leaf(0) for access in accesses])
         return tuple(sets)
 
-    # -- both directions
-    # ----------------------------------------------------------------------------------------------------------
+    # -- both directions ------------------------------------------------------------------------
 
     def _state_walk(self, body: HloComputation, dims: Dims, step_maps: StepMaps) -> StateWalk:
         exchanges = any(known.contents.exchanges for known in self._body_and_condition())
