@@ -29,10 +29,10 @@ from xlashape.symbolic import IndexingMap
 from xlashape.version import __version__
 
 MOST_CHARACTERS: Final = 5600
-"""Of an answer: about two thousand tokens of JSON."""
+"""The most characters of an answer: about two thousand tokens of JSON."""
 
 _MOST_TEXT: Final = 160
-"""Characters of a value. Names of instructions may be as long as a module."""
+"""The most characters of a value. Names of instructions may be as long as a module."""
 _MOST_INPUT: Final = 1 << 20
 
 _INSTRUCTIONS: Final = (
@@ -208,8 +208,8 @@ class Agent:
 def _answered(
     answer: Answer, x: str, section: str = "", argument: Any = None, more: str = "", options: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The totals that are known and the first rows of a report. options: what the command that shows all rows has
-    behind `x`.
+    """The totals that are known and the first rows of a report. options: the options after `x` of the command that
+    shows all rows.
     """
     totals = {name: value for name, value in answer.totals.items() if value not in (None, "", [])}
     columns = answer.report.columns_of(section)
@@ -236,7 +236,7 @@ def _short(value: Any, most: int = _MOST_TEXT) -> Any:
 
 
 def _fitting(facts: dict[str, Any], rows: list[dict[str, Any]], more: str) -> dict[str, Any]:
-    """As many of the first rows as an answer has place for."""
+    """The answer with as many of the first rows as fit."""
     found: dict[str, Any] = {"totals": {name: _short(value, 400) for name, value in facts.items()}}
     left = MOST_CHARACTERS * 3 // 4 - len(json.dumps(found, ensure_ascii=False))
     taken: list[dict[str, Any]] = []

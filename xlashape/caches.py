@@ -30,7 +30,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class CacheUsage(NamedTuple):
-    """What one cache holds."""
+    """How much one cache holds, and may hold."""
 
     owner: str
     entries: int
@@ -39,7 +39,7 @@ class CacheUsage(NamedTuple):
 
 
 class Cache(Protocol):
-    """What a cache in the register can do."""
+    """The methods of a cache in the register."""
 
     def usage(self) -> CacheUsage:
         """How much the cache holds, and how much it may hold."""

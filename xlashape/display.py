@@ -1,8 +1,8 @@
-"""How objects of lower floors show themselves in notebooks.
+"""How objects of lower layers show themselves in notebooks.
 
-A notebook asks an object for `_repr_html_`. What it shows may be a picture, and pictures stand on a higher floor than
-shapes, modules and maps. So the objects there call `shown`, or derive from `Displayed`, which loads the module `HOME`
-by its name when a notebook asks first. Nothing is imported before.
+A notebook calls `_repr_html_` of an object. The HTML may have a picture, and the package of pictures is in a higher
+layer than shapes, modules and maps. So these objects call `shown`, or derive from `Displayed`. It imports the module
+`HOME` by its name when a notebook asks for the first time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def shown(value: object) -> str | None:
 
 
 class Displayed:
-    """An object that shows itself in notebooks. A NamedTuple, which can have no other base, has the same line."""
+    """An object that shows itself in notebooks. A NamedTuple, which can have no other base, repeats the line below."""
 
     __slots__ = ()
 

@@ -104,7 +104,7 @@ class XlashapeError(Exception):
         return (from_details, (self.code, self.message, self.details()))
 
     def details(self) -> dict[str, str]:
-        """What the exception holds beyond its message, as text, so that it can be sent."""
+        """The attributes of the exception beyond its message, as text, so that they can be sent."""
         return {"field": path_text(self.path)} if self.path else {}
 
     @classmethod
@@ -308,13 +308,13 @@ class UnavailableError(XlashapeError):
 
 
 class UnauthenticatedError(XlashapeError):
-    """A server that asks who calls, and was not shown credentials that it knows."""
+    """A server that requires credentials, and received none that it knows."""
 
     code = "unauthenticated"
 
 
 class PermissionDeniedError(XlashapeError, PermissionError):
-    """A caller that a server knows, and that may not do what it asks for."""
+    """A caller that a server knows, and that is not allowed to make its request."""
 
     code = "permission_denied"
 
@@ -336,7 +336,7 @@ def from_details(code: str, message: str, details: Mapping[str, str]) -> Xlashap
 
 
 is_a: Callable[[object, type[Any] | tuple[type[Any], ...]], bool] = isinstance
-"""`isinstance`, where the type of an argument says so already: a caller whose code has no types may pass anything."""
+"""`isinstance` for arguments whose declared type implies the result: a caller without type checks may pass anything."""
 
 
 def path_text(path: FieldPath) -> str:

@@ -10,7 +10,7 @@ from xlashape.errors import UnavailableError
 
 _CLIENT = ("grpc", "google.rpc")
 
-# What an extra of pyproject.toml makes importable.
+# Extra of pyproject.toml → the modules that it makes importable.
 _MODULES: dict[str, tuple[str, ...]] = {
     "client": _CLIENT,
     "mcp": ("mcp",),
@@ -26,7 +26,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "web": ("uvicorn", "h11"),
 }
 
-# What the packages of an extra are, where it is not gRPC.
+# Extra → its packages in words, where they are not gRPC.
 _NEEDS = {
     "mcp": "the SDK of the Model Context Protocol",
     "pandas": "pandas",

@@ -64,8 +64,8 @@ class FrozenValue(Frozen):
     __slots__ = ("_hash",)
     _fields: ClassVar[tuple[str, ...]] = ()
     _hash: int
-    # The tuple of all fields, or the only field. One call takes a quarter of the time of one for each field; values are
-    # keys of most caches.
+    # A function that gives the tuple of all fields, or the only field. One call takes a quarter of the time of a call
+    # for each field, and values are keys of most caches.
     _get_fields: ClassVar[Any]
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -34,7 +34,7 @@ INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
 
 MAX_SHAPE_DEPTH = 80
-"""Nesting depth of tuple shapes. Protobuf decodes at most 100 nested messages; a shape in a module starts at the fifth.
+"""Nesting depth of tuple shapes. Protobuf decodes at most 100 nested messages, and a shape in a module is the fifth.
 """
 
 MAX_RANK = 10_000

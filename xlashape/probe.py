@@ -1,7 +1,7 @@
-"""`xlashape health` as containers ask it, without what a command line and gRPC take to load.
+"""`xlashape health` in the forms that containers use, without loading the command line and gRPC.
 
-One call of grpc.health.v1 in bytes of HTTP/2. Whatever is more than that, such as TLS, other options and the words for
-what went wrong, is left to the command itself (`xlashape.cli.health`).
+The module makes one call of grpc.health.v1 in bytes of HTTP/2. Everything else, such as TLS, other options and the
+words of errors, is left to the command itself (`xlashape.cli.health`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ DEFAULT_ADDRESS = "127.0.0.1:50051"
 SERVICE = "ready"
 SECONDS = 4.0
 
-STATES = {b"": "UNKNOWN", b"\x08\x01": "SERVING", b"\x08\x02": "NOT_SERVING"}  # HealthCheckResponse, serialized
-ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # a server that listens there is asked here
-_OTHER_WAYS = ("CA", "CLIENT_KEY", "CLIENT_CERTIFICATE", "SERVER_NAME")  # variables of the options for TLS
-_MAX_TEXT = 100  # bytes of a name or an address; their lengths take one byte
+# Serialized HealthCheckResponse → the name of its status.
+STATES = {b"": "UNKNOWN", b"\x08\x01": "SERVING", b"\x08\x02": "NOT_SERVING"}
+# Address that a server listens on → the address at which it is asked.
+ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
+# The ends of the names of variables for TLS.
+_OTHER_WAYS = ("CA", "CLIENT_KEY", "CLIENT_CERTIFICATE", "SERVER_NAME")
+# The most bytes of a name or an address, so that their lengths take one byte.
+_MAX_TEXT = 100
 _MAX_ANSWER = 1 << 16
 
 _DATA, _HEADERS, _RESET, _SETTINGS, _GOAWAY = 0, 1, 3, 4, 7  # frames of HTTP/2
@@ -28,8 +32,8 @@ _ACKNOWLEDGED = 1
 
 
 def exit_code(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int | None:
-    """Asks as the arguments of `xlashape health` say, and prints the answer. None, and nothing printed, where the
-    command itself has to ask.
+    """Asks the server that the arguments of `xlashape health` name, prints the answer, and returns the exit code.
+    Returns None, and prints nothing, where the command itself has to ask.
     """
     given = dict(zip(arguments[::2], arguments[1::2], strict=False))
     service = given.pop("--service", SERVICE)
@@ -92,7 +96,7 @@ def _other_address(server: str, environment: Mapping[str, str]) -> str | None:
 
 
 def _ask(address: str, service: str, end: float) -> str | None:
-    """What the server says of the service; None if it says something else. TimeoutError, OSError."""
+    """The status of the service on the server; None for any other response. Raises TimeoutError and OSError."""
     with _connect(address, end) as connection:
         name = service.encode()
         message = bytes((0x0A, len(name))) + name if name else b""

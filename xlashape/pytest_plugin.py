@@ -46,7 +46,7 @@ def hlo(request: pytest.FixtureRequest) -> Hlo:
 
 
 class Hlo:
-    """What the fixture `hlo` gives: programs, and checks of them."""
+    """The value of the fixture `hlo`: it loads programs and checks them."""
 
     def __init__(self, path: Path, test: str, update: bool) -> None:
         self.path = path
@@ -78,9 +78,9 @@ class Hlo:
         """Fails where a program has become worse than its stored summary by more than `limits` allow: `new_copies=0,
         peak="+2%"`.
 
-        x, args, kwargs: as `load` takes them. name: what the summary is stored as, without it the name of the test and,
-        from the second check on, a number. Returns the program. Raises AssertionError with the reasons, and
-        InvalidArgumentError for limits that there are none of.
+        x, args, kwargs: as `load` takes them. name: the name under which the summary is stored; by default the name of
+        the test and, from the second check on, a number. Returns the program. Raises AssertionError with the reasons,
+        and InvalidArgumentError for limits that do not exist.
         """
         __tracebackhide__ = True
         from xlashape.reports.diff.summary import Summary, read_summaries  # deferred, as above
@@ -89,7 +89,7 @@ class Hlo:
         self._count += 1
         key = name or (self._test if self._count == 1 else f"{self._test} {self._count}")
         now = Summary.of(module)
-        now.broken(now, limits)  # mistakes in limits are told in each run
+        now.broken(now, limits)  # raises for mistakes in limits, also in runs that only store
         if self._update:
             self._store(key, now)
             return module

@@ -1,8 +1,8 @@
-"""What a text or a file is: a shape, a layout, an indexing map, a line of HLO, a module, a report about memory, a
-profile.
+"""Recognizes what a text or a file is: a shape, a layout, an indexing map, a line of HLO, a module, a report about
+memory, or a profile.
 
-`recognize` reads no more than it must: a module or a profile is told by how it begins, and read by whoever asks about
-it.
+`recognize` reads as little as possible: it recognizes a module or a profile by its beginning, and leaves the rest to
+the caller.
 """
 
 from __future__ import annotations
@@ -22,41 +22,43 @@ from xlashape.shape import Layout, Shape
 from xlashape.symbolic import IndexingMap
 
 _HEAD: Final = 1 << 16
-"""Bytes at the beginning that decide about a large file, and the longest text that is tried as lines of HLO."""
+"""The bytes at the beginning by which a large file is recognized; also the longest text that is tried as lines of
+HLO."""
 _MOST_SEARCHED: Final = 4 << 20
-"""Characters at the beginning of a text in which reports, computations and shapes are looked for, which takes a third
-of a second: of 60 million it would take seven, and no other thread runs meanwhile.
+"""The characters at the beginning of a text in which reports, computations and shapes are searched. The search takes a
+third of a second; in 60 million characters it would take seven seconds, and no other thread runs meanwhile.
 """
 _SPACE: Final = re.compile(r"\s*")
 _MODULE: Final = re.compile(r"(?:HloModule|ENTRY)\b")
 _COMPUTATION: Final = re.compile(r"^(?:HloModule|ENTRY)\s+%?[\w.\-]", re.MULTILINE)
 _MODULE_NAME: Final = re.compile(r"HloModule\s+([^\s,]{1,200})")
 _NAMES: Final = ("an instruction", "a computation", "an instruction defined before", "a computation defined before")
-"""What the parser expects where a name is not defined."""
+"""The `expected` of the parser's error about a name that is not defined."""
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _TRACE: Final = re.compile(rb'\s*\{.{0,4000}?"(?:traceEvents|displayTimeUnit)"', re.DOTALL)
 
 
 class Recognized(NamedTuple):
-    """What content is."""
+    """The kind of some content, with the content in XLA's form."""
 
     kind: str
     """`shape`, `layout`, `map`, `instruction`, `module`, `report` or `profile`."""
     text: str
-    """In XLA's form: a shape, of a layout a shape with it, a map, of an instruction a module that computes it. Of a
-    module the text that stands for the content where that is neither HLO text nor a binary proto, else empty, as of a
-    profile. Of a report the text itself.
+    """The content in XLA's form: a shape, a shape with the layout, a map, or a module that computes the instruction.
+    For a report, the report itself. For a module that is neither HLO text nor a binary proto, the text to use in place
+    of the content. Empty for other modules and for profiles.
     """
     instruction: str
-    """Of an instruction: its name in the module."""
+    """For an instruction, its name in the module."""
     summary: str
-    """What it is, for people."""
+    """The kind in words, for people."""
 
 
 def recognize(content: bytes) -> Recognized:
     """What `content` is: text in UTF-8, or the bytes of a file without compression.
 
-    The error for content that is nothing is that of what it is most like: ParseError with line and column, DecodeError.
+    For content that is none of these, the error is that of the kind that it resembles most: ParseError with line and
+    column, or DecodeError.
 
     >>> recognize(b"f32[3,5]{1,0:T(2,2)}")
     Recognized(kind='shape', text='f32[3,5]{1,0:T(2,2)}', instruction='', summary='a shape')
@@ -100,14 +102,15 @@ def recognize(content: bytes) -> Recognized:
         return Recognized("report", text, "", "text with shapes in it")
     if short is not None and not ("\n" in text.strip() and "{" in text):
         raise short
-    # The errors say what other programs are to be passed as. Letters alone may be a well-formed message of no module.
+    # These calls raise errors that say how to pass other kinds of programs. Text of letters alone is not decoded, since
+    # it may be a well-formed message by chance.
     HloModule.from_bytes(content) if _CONTROL.search(content, 0, _HEAD) else HloModule.parse(text)
     return _module(text)
 
 
 def _begins_as_text(content: bytes) -> bool:
-    """Whether content with control characters begins as no proto of a module does: its first field is one of the first
-    three. A tag 1 is a newline too, behind which a proto has a length that fits.
+    """Whether content with control characters begins in a way that no proto of a module does. Such a proto begins with
+    one of the first three fields. The tag of field 1 is also a newline, but in a proto a length that fits follows it.
     """
     if not content.startswith(b"\n"):
         return content[0] in b"\0\t\r" or 0x20 <= content[0] < 0x7F
@@ -141,7 +144,7 @@ def _module(text: str) -> Recognized:
 
 
 def _short(text: str) -> Recognized | XlashapeError:
-    """A shape, a layout, a map, or lines of HLO; else the error of what it is most like."""
+    """A shape, a layout, a map, or lines of HLO; else the error of the kind that the text resembles most."""
     if text.startswith("{") and "=" not in text:
         try:
             layout = Layout.parse(text)

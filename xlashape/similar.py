@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 _MOST_STEMS: Final = 1_000
-"""More different stems than this are not compared: an error is to be as quick as an answer."""
+"""The most different stems that are compared, so that an error is as quick as an answer."""
 _MOST_CHARACTERS: Final = 200
 
 
@@ -42,7 +42,7 @@ def similar(name: str, names: Iterable[str]) -> str | None:
     )
     if not near:
         return None
-    # A name that exists, with this number, is more likely than another number; then one that begins alike.
+    # A similar stem with the same number comes first, then the name with the longest equal beginning.
     for each in near:
         if each + name[len(stem) :] in by_stem[each]:
             return each + name[len(stem) :]

@@ -1,8 +1,8 @@
 """Tables: named columns of text, integers, numbers or truth values, for pandas, polars, Arrow, CSV and JSON lines.
 
-A `Table` holds its columns as lists; whatever leaves it is made of these. Modules, computations and reports are
-`Tabular`: they have a table, and its ways out. Arrow, and with it Parquet and the PyCapsule interface, needs the extra
-`tables`; pandas and polars are imported if they are asked for.
+A `Table` holds its columns as lists, from which all conversions are made. Modules, computations and reports are
+`Tabular`: they have a table and its conversions. Arrow, and with it Parquet and the PyCapsule interface, needs the
+extra `tables`; pandas and polars are imported on first use.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 
 class Kind(str, Enum):
-    """What a column holds. Every kind may have None: not known, or without meaning in that row."""
+    """The type of the values of a column. Every kind allows None: not known, or without meaning in that row."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -158,7 +158,7 @@ class Table(Frozen):
         )
 
     def to_polars(self) -> pl.DataFrame:
-        """As a DataFrame of pl."""
+        """As a DataFrame of polars."""
         require("polars", "a table of polars")
         import polars as pl  # an extra, and 100 ms
 
@@ -224,7 +224,7 @@ def _metadata(column: Column) -> dict[str, str]:
 
 
 class HasTable(Protocol):
-    """What `Tabular` needs."""
+    """An object with a table, as `Tabular` requires."""
 
     def table(self) -> Table:
         """The rows."""
@@ -252,8 +252,8 @@ def as_arrow_stream(value: HasTable, requested_schema: object | None = None) -> 
 
 
 class Tabular:
-    """The ways out of an object with a `table()`. A NamedTuple, which can have no other base, has the same four
-    lines.
+    """The conversions of an object with a `table()`. A NamedTuple, which can have no other base, repeats the four lines
+    below.
     """
 
     __slots__ = ()

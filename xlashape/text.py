@@ -1,4 +1,4 @@
-r"""What all parsers of the library are built on. The grammars are in the packages that use it.
+r"""The base of all parsers of the library. The grammars are in the packages that use it.
 
 - `Source`: a text, with the line and column of each offset for error messages.
 - `Cursor`: an offset in a source that moves forward token by token. Spaces and comments between tokens are skipped.
@@ -23,7 +23,8 @@ from xlashape.limits import INT64_MAX, INT64_MIN, spend
 
 __all__ = ["Cursor", "Source"]
 
-_SHOWN = 100  # characters of a line that an error shows
+# The characters of a line that an error shows.
+_SHOWN = 100
 
 
 class Source:
@@ -91,11 +92,12 @@ _MAY_SKIP = frozenset(" \t\r\n/")
 _INTEGER = re.compile(r"-?[0-9]+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FOUND = re.compile(r"-?[A-Za-z0-9_]{1,40}|->|.", re.DOTALL)
-_MAX_DIGITS = 19  # of an int64, without leading zeros
+# The most digits of an int64, without leading zeros.
+_MAX_DIGITS = 19
 
 
 class Cursor:
-    """`at` is the offset of the first character that is not consumed yet."""
+    """A position in a source. `at` is the offset of the first character that is not consumed yet."""
 
     __slots__ = ("at", "source", "text")
 

@@ -13,8 +13,8 @@ _NEW_FILE_MODE: Final = 0o666
 
 
 def replace_file(path: str | os.PathLike[str], write: Callable[[BinaryIO], None]) -> None:
-    """Lets `write` fill a new file beside `path` and renames it to `path`. Raises OSError or ValueError; the old file
-    is there then.
+    """Lets `write` fill a new file beside `path` and renames it to `path`. If this raises OSError or ValueError, the
+    old file stays.
 
     A link stays a link: the file that it leads to is replaced. An existing file keeps its mode. What is not a regular
     file, such as /dev/stdout or a pipe, is written to directly.
@@ -25,7 +25,7 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[BinaryIO], None]
             write(stream)
         return
     mode = target.stat().st_mode & 0o7777 if target.exists() else None
-    # What will replace a file that others may not read is not readable by them before either.
+    # If others may not read the old file, they may not read the new file before the renaming either.
     handle, new = _create_beside(target, _NEW_FILE_MODE if mode is None else 0o600)
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -40,8 +40,8 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[BinaryIO], None]
 
 
 def _create_beside(target: Path, mode: int) -> tuple[int, Path]:
-    """A descriptor of a new file in the directory of `target`, and its path. The system takes its umask from `mode`,
-    which tempfile does not let it do.
+    """A descriptor of a new file in the directory of `target`, and its path. The system applies the umask to `mode`,
+    which tempfile does not.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     while True:

@@ -43,7 +43,7 @@ from xlashape.version import __version__
 __all__ = ["main"]
 
 
-# click itself takes a call without a command for a mistake, and its help for a message.
+# click itself treats a call without a command as an error whose message is the help.
 @click.group(
     cls=Commands,
     subcommand_metavar="[COMMAND] [ARGS]...",  # click before 8.2 leaves the brackets out

@@ -1,8 +1,8 @@
 """The group of all commands: help in sections, errors with their line and caret or as JSON, exit codes, progress.
 
 Exit codes: 0 success, 1 an error of the library or the server, or a module that breaks a rule, 2 a mistake in the
-command line, 130 interrupted, 141 where the reader of standard output has gone, as `head` does: what shells report of
-other programs that SIGPIPE ends.
+command line, 130 interrupted, 141 where the reader of standard output has gone, as `head` does: shells report the same
+code for programs that SIGPIPE ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xlashape.similar import did_you_mean
 
 _PIPE_IS_CLOSED: Final = 141
 _NO_PROGRESS: Final = frozenset(["serve", "mcp", "demo", "completion", "open"])
-"""They print while they run, and have no end to progress to."""
+"""Commands without a progress bar: they print while they run, and have no end."""
 
 
 class Commands(click.Group):
@@ -38,7 +38,7 @@ class Commands(click.Group):
         return sorted({*super().list_commands(ctx), *REPORTS, *ALIASES})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command; that of a report is made when it is asked for first."""
+        """The command of this name. The command of a report is made on first use."""
         if cmd_name not in self.commands and cmd_name in REPORTS:  # a report loads what it computes with
             self.add_command(self.command_of_report(cmd_name))
         elif cmd_name not in self.commands and cmd_name in ALIASES:

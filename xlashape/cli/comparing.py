@@ -146,8 +146,8 @@ def _is_profile(name: str) -> bool:
 
 
 def _pairs(a: str, b: str, stage: str, load: Callable[[str], HloModule]) -> Iterator[tuple[str, str, str]]:
-    """What is compared: a title and two names of files. Modules of directories are matched by name, then by
-    fingerprint; those whose name one side has alone by fingerprint."""
+    """The comparisons, each a title and two names of files. Modules of directories are matched by name, and by
+    fingerprint where several have a name or only one side has it."""
     if not Path(a).is_dir() and not Path(b).is_dir():
         yield f"{a} → {b}", a, b
         return
@@ -232,8 +232,7 @@ def _compared(
 
 
 class _Written:
-    """The comparisons, as they are written. Those of two directories are one document or one table, whose rows say of
-    which module they are."""
+    """Writes the comparisons. Those of two directories are one document or one table, whose rows name their module."""
 
     def __init__(self, form: str, show: str | None, selection: Selection, directories: str | None) -> None:
         self.directories = directories
@@ -278,7 +277,7 @@ class _Written:
             write_rows(self._form, columns, rows)
 
     def end(self) -> None:
-        """Writes what waits for the last comparison."""
+        """Writes the rows that were kept until the last comparison."""
         if not self.directories or self._form in ("table", "markdown", "html"):
             return
         columns = self._columns

@@ -1,4 +1,4 @@
-"""Completion of what is typed on the shell: `completion`, and the names of instructions and computations in a file."""
+"""Completion of arguments on the shell: `completion`, and the names of instructions and computations in a file."""
 
 from __future__ import annotations
 

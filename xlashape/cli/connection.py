@@ -51,7 +51,7 @@ class Certificates(NamedTuple):
         return ca, key, certificate
 
     def without_variables(self) -> Certificates:
-        """What options of the command that runs say. Its variables may be about another server."""
+        """The options of the command line alone. Variables of the environment may be about another server."""
         context = click.get_current_context()
         variables = click.core.ParameterSource.ENVIRONMENT
         return self._replace(**{name: None for name in self._fields if context.get_parameter_source(name) is variables})
@@ -167,7 +167,7 @@ def connected(server: ServerAddress | None, timeout: float) -> Generator[Service
     if not address.strip():
         raise InvalidArgumentError("--server: expected HOST:PORT, found nothing", field="server")
     ca, key, certificate = certificates.read()
-    # The exception says what goes wrong; grpc's own log would repeat it on standard error.
+    # The exception describes the error; grpc's own log would repeat it on standard error.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from xlashape_client import Client
 

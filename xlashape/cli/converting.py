@@ -146,8 +146,8 @@ def _convert_many(
 
 
 def _targets(names: list[str], target: str, form: str) -> list[Path]:
-    """The file that each of these inputs is written to: its path below what all have in common, with another end.
-    Raises InvalidArgumentError where two would be one.
+    """The file that each of these inputs is written to: its path below the folder that all have in common, with the
+    extension of `form`. Raises InvalidArgumentError where two inputs would have one file.
     """
     common = common_folder(names)
     found: dict[Path, str] = {}

@@ -1,4 +1,4 @@
-"""What programs need to read answers: `protos`, the schema of messages, and `schemas`, the schemas of JSON."""
+"""The schemas with which programs read answers: `protos`, those of messages, and `schemas`, those of JSON."""
 
 from __future__ import annotations
 

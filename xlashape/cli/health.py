@@ -17,7 +17,8 @@ from xlashape.errors import InvalidArgumentError
 from xlashape.extras import require
 from xlashape.probe import ANY_HOST, SECONDS, SERVICE, STATES
 
-_MAX_NAME_BYTES = 127  # whose length takes one byte
+# The length of a name of so many bytes takes one byte.
+_MAX_NAME_BYTES = 127
 
 
 @click.command(short_help="Whether a server answers calls.")
@@ -113,10 +114,10 @@ def _own_server() -> tuple[str, str | None]:
 def _status(
     address: str, service: str, options: list[tuple[str, Any]], files: tuple[bytes | None, ...], timeout: float
 ) -> str:
-    """What the server says of the service: a name of HealthCheckResponse.ServingStatus. Errors of the library if it
-    cannot be asked.
+    """The status of the service on the server: a name of HealthCheckResponse.ServingStatus. Raises errors of the
+    library if the server cannot be asked.
     """
-    # The exception says what goes wrong; grpc's own log would repeat it on standard error.
+    # The exception describes the error; grpc's own log would repeat it on standard error.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     # Deferred, as everywhere on the command line: gRPC takes longer to load than most commands to answer.
     import grpc

@@ -44,7 +44,7 @@ class Local(ServiceMethods):
         self._handlers = {rpc.method.name: rpc.handler for rpc in rpcs(_UNLIMITED, self._modules)}
 
     def module(self, module: bytes | str) -> HloModule:
-        """The module, decoded as the handlers have it. They need not decode it again."""
+        """The decoded module from the handlers' store. The handlers need not decode it again."""
         return self._modules.read(finished(self._transport.module_input(module, None)), ("module",))
 
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:

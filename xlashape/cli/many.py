@@ -128,7 +128,7 @@ def in_processes(compute: Callable[[T], R], tasks: Iterator[T], jobs: int) -> It
 
 
 class Answered(NamedTuple):
-    """What is answered about one input."""
+    """The answer about one input."""
 
     rows: list[Row]
     totals: Row

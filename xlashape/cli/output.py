@@ -1,4 +1,4 @@
-"""What commands write: JSON documents with the name of their schema, facts, other text, and a progress bar.
+"""The output of commands: JSON documents with the name of their schema, facts, other text, and a progress bar.
 
 Everything goes through `echo`, which removes the progress bar before it writes to a terminal. The bar appears on
 standard error once a command has taken longer than a second, and only on a terminal. Commands say with `progress` what
@@ -23,7 +23,7 @@ import click
 from xlashape.errors import ParseError, XlashapeError
 
 DELAY_SECONDS: Final = 1.0
-"""How long a command works before the bar appears."""
+"""Seconds that a command works before the bar appears."""
 
 
 _REDRAW_SECONDS: Final = 0.1
@@ -40,7 +40,7 @@ class _Bar:
         self._is_over = self._is_shown = False
         self._drawn = 0.0
         self._began: tuple[float, int] | None = None
-        """When the first count came, and which."""
+        """The time of the first count, and the count."""
         self._state: tuple[str, int | None, int | None] = ("working", None, None)
         self._timer = threading.Timer(DELAY_SECONDS, self._appear)
         self._timer.daemon = True
@@ -67,7 +67,7 @@ class _Bar:
         count = "" if done is None else f"{done:,}" if total is None else f"{done:,} of {total:,}"
         count += self._rate()
         template = "%(label)s" if total is None else "%(label)s  [%(bar)s]"
-        # A bar for each drawing, since click's has one total for all of its life.
+        # A new bar for each drawing, since the total of a bar of click cannot change.
         bar = click.progressbar(
             length=total or 1, label=f"{what}  {count}".rstrip(), bar_template=f"\x1b[2K{template}", file=sys.stderr
         )
@@ -76,7 +76,7 @@ class _Bar:
         self._drawn = monotonic()
 
     def _rate(self) -> str:
-        """How much is done in a second, and the time that is left, once that can be told."""
+        """The amount done in a second, and the remaining time, once they can be estimated."""
         _, done, total = self._state
         if self._began is None or done is None or total is None:
             return ""
@@ -135,7 +135,8 @@ _ASCII: Final = {
     "←": "<", "↓": "v", "↑": "^", "×": "x", "÷": "/", "≤": "<=", "≥": ">=", "␣": "_", "“": '"', "”": '"', "’": "'",
     "–": "-",
 }  # fmt: skip
-"""What stands for characters that an encoding lacks, such as those of Windows. Any other such character is `?`."""
+"""Replacements of characters that an encoding lacks, as encodings of Windows do. Any other such character becomes
+`?`."""
 
 
 def _in_ascii(error: UnicodeError) -> tuple[str, int]:
@@ -166,7 +167,7 @@ def echo(text: str | bytes = "", *, newline: bool = True, color: bool | None = N
     """Writes to standard output."""
     if sys.stdout is not None and sys.stdout.isatty():
         clear()
-    # In pieces, so that the end of a reader that has seen enough is noticed.
+    # In pieces, so that a reader that stops early is noticed.
     while len(text) > _PIECE:
         click.echo(text[:_PIECE], nl=False, color=color)
         text = text[_PIECE:]

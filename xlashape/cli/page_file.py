@@ -48,7 +48,7 @@ from xlashape_client.results import Module
 _REPORTS: Final = ("memory", "copies", "reads", "cost", "why", "size", "verify")
 """The reports about a module that the file has."""
 _PAGE_ROWS: Final = 2_000
-"""The rows that the page asks for at once."""
+"""The number of rows that the page asks for at once."""
 _MOST_TABLE_BYTES: Final = 4 << 20
 """The most bytes of the answers that make one table. Further rows are left out, and the page says so."""
 _MOST_PICTURES: Final = 40
@@ -136,7 +136,8 @@ class Subject(NamedTuple):
 
 
 def subject_of(x: Any, upload: Callable[[HloModule | bytes], Module]) -> Subject:
-    """What the page is to show for `x`. A module is given to `upload`. Raises the errors of what `x` is most like."""
+    """The subject that the page shows for `x`. A module is given to `upload`. If `x` is no subject, raises the error of
+    the kind that `x` resembles most."""
     if isinstance(x, os.PathLike) or (isinstance(x, str) and (_is_file(x) or _is_path(x))):
         path = os.fspath(cast("str | os.PathLike[str]", x))
         x = _content_of(path)
@@ -183,7 +184,7 @@ def _of_module(module: HloModule | bytes, upload: Callable[[HloModule | bytes], 
 
 
 def _of_content(data: bytes, upload: Callable[[HloModule | bytes], Module]) -> Subject:
-    """What the content of a file is about."""
+    """The subject of the content of a file."""
     if data.startswith(b"\x1f\x8b"):
         try:
             with gzip.open(BytesIO(data)) as file:
@@ -224,7 +225,7 @@ def _content_of(path: str) -> bytes | HloModule:
 
 
 class _Recorder:
-    """Asks the handlers what the page asks a server, and keeps requests and answers."""
+    """Makes the page's requests to the handlers, and keeps requests and answers."""
 
     def __init__(self, local: Local, note: Callable[[str], None]) -> None:
         self._local = local
@@ -232,7 +233,7 @@ class _Recorder:
         self._records: dict[tuple[str, bytes], bytes] = {}
 
     def record(self, subject: Subject) -> None:
-        """Records what the page asks about the subject."""
+        """Records the page's requests about the subject."""
         if subject.kind == "shape":
             self._shape(subject.title)
         elif subject.kind == "map":
@@ -271,7 +272,7 @@ class _Recorder:
             self._shape(text)
 
     def _elements(self, named: dict[str, Any], graph: Any) -> None:
-        """What the first element of each of the worst reads reads."""
+        """Records, for each of the worst reads, the elements that its first output element reads."""
         numbers = zip(graph.computations, graph.names, graph.shapes, strict=True)
         shapes = {(graph.computation_names[c], name): graph.shape_texts[shape] for c, name, shape in numbers}
         answer = self._ask("Reads", first_row=0, max_rows=_PAGE_ROWS, **named)
@@ -339,7 +340,7 @@ class _Recorder:
             if is_needed:
                 raise
             return None
-        # The file is about one text or profile, which no request repeats.
+        # The file is about one text or profile, so requests are recorded without it.
         fields |= {name: type(fields[name])() for name in ("profile", "text") if name in fields}
         self._records[rpc, made(**fields).SerializeToString(deterministic=True)] = answer
         return getattr(v1, f"{rpc}Response").FromString(answer)
@@ -354,8 +355,8 @@ class _Recorder:
 
 
 def _is_path(text: str) -> bool:
-    """Whether text that is no file must have been meant as one: it has the dot or slash of a path, and none of the
-    marks of a shape, a map or HLO."""
+    """Whether text that names no existing file was probably meant as a path: it has a dot or slash, and none of the
+    characters of a shape, a map or HLO."""
     return ("." in text or "/" in text) and not any(mark in text for mark in "[({=>\n ")
 
 
@@ -381,7 +382,7 @@ def _assembled(folder: Path, records: bytes, subject: Subject) -> str:
         "img-src blob: data:; worker-src blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-    # Without the content, which the recorded answers are about.
+    # Without the content of the subject: the recorded answers replace it.
     fragment = subject._replace(state={**subject.state, "x": ""}).fragment
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta '

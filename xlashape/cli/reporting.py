@@ -41,7 +41,7 @@ _MOST_TOTALS: Final = 20
 """The most files whose totals stand above the rows."""
 _CONTENT: Final = "the profile"
 _JSON_NAMES: Final = {"totals": "totals_of_files"}
-"""The names of tables in a document about several files, where they are others: the totals are rows there."""
+"""Names of tables that differ in a document about several files: the totals are rows there."""
 
 
 def report_command(name: str) -> click.Command:
@@ -131,7 +131,7 @@ def _split(report: Report, what: tuple[str, ...]) -> tuple[tuple[str, ...], dict
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
-    """Files; behind a file the names of its instructions, if any begin so."""
+    """Completions: files, or behind a file the names of its instructions that begin with `incomplete`."""
     names = instruction_names(context, parameter, incomplete) if context.params.get(parameter.name or "") else []
     return list(map(CompletionItem, names)) or complete_files(context, parameter, incomplete)
 
@@ -213,7 +213,7 @@ def _asked(
     tables: tuple[list[str], Any],
     timeout: float,
 ) -> Answer:
-    """The answer of a server. What names something of this machine cannot be asked there."""
+    """The answer of a server. Options that name something on this machine are not sent."""
     local = [each.name for each in report.options if each.is_local and options.pop(each.name)]
     if local:
         message = f"--{local[0]} names something of this machine: leave it out with --server"

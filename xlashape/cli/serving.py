@@ -77,7 +77,7 @@ def serve(file: str | None, print_config: bool, **options: Any) -> None:
         click.echo(settings.printed(config, sources))
         return
     require("server", "a server")
-    # From here on what reads the log of JSON would take another line for none of the server's.
+    # From here on the log is JSON: readers of it would not understand other lines.
     logs.configure("info", pid=os.getpid())
     log = logging.getLogger("xlashape_server")
     for mistake in mistakes:
@@ -159,7 +159,8 @@ def _ask(service: ServiceMethods) -> None:
                     click.echo(f"     of {tensor.operand_name}: {access.text}")
 
 
-_DEMO_SECONDS = 60.0  # that one answer may take
+# The seconds that one answer may take.
+_DEMO_SECONDS = 60.0
 _MODULE = "attention.hlo.pb"
 # One head's share of a packed projection; the softmax's division.
 _FUSIONS = ("transpose_copy_fusion", "convert_convert_fusion")

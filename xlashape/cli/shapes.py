@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,40}\s*")
 _INDEX = re.compile(r"[(]?[-+0-9, ]{1,400}[)]?|-")
 
-_NUMBERS_AS_ARGUMENTS = {"ignore_unknown_options": True}  # so that "-1,3" is not an option, but a (wrong) index
+# With this setting, "-1,3" is not an option but an index, which is then refused.
+_NUMBERS_AS_ARGUMENTS = {"ignore_unknown_options": True}
 
 
 target_option = click.option(
@@ -66,7 +67,7 @@ def shape(text: str, target: str | None, server: ServerAddress | None, timeout: 
 
 
 def description_json(description: ShapeDescription) -> dict[str, Any]:
-    """A description as JSON. What has no meaning for the shape is null."""
+    """A description as JSON. A value that has no meaning for the shape is null."""
     array = description.shape.is_array
     layout = description.shape.layout if array else None
     return {

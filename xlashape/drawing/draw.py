@@ -107,7 +107,8 @@ def draw(
 
 def picture_of_answer(answer: object, theme: str = "auto") -> Picture | None:
     """The picture of a report's answer; None for anything else, and for reports without a picture."""
-    # An answer shows that its report is loaded; pictures of answers load with the first of their kind.
+    # If `answer` is a report's answer, the module of the report is loaded. The module of its picture is imported on
+    # first use.
     memory, profile = (sys.modules.get(f"xlashape.reports.{name}") for name in ("memory", "profile"))
     if memory is not None and isinstance(answer, memory.ProgramMemory):
         from xlashape.drawing.memory_map import MemoryPicture

@@ -31,7 +31,7 @@ KINDS: Final = ("parameter", "constant", "output", "temporary")
 _FILLS: Final = dict(zip(KINDS, (20, 21, 23, 24), strict=True))
 _WIDTH, _HEIGHT, _CURVE, _LEFT, _TOP = 960, 420, 90, 92, 64
 _MOST_RECTANGLES: Final = 1_500
-"""An SVG has this many rectangles, the largest. The page has all."""
+"""The most rectangles of an SVG, which has the largest ones. The page has all."""
 _MOST_POINTS: Final = 600
 
 
@@ -105,8 +105,8 @@ def _placed(buffers: Sequence[LiveBuffer]) -> tuple[list[tuple[LiveBuffer, int]]
 
 
 class MemoryPicture(AnswerPicture):
-    """The picture of a program's memory. It is shown and saved as other pictures; its page zooms, searches and tells
-    what lies under the pointer."""
+    """The picture of a program's memory. It is shown and saved like other pictures; its page zooms, searches and names
+    the value under the pointer."""
 
     __slots__ = ("_map", "_memory")
     _memory: ProgramMemory

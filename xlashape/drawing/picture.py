@@ -20,7 +20,8 @@ from xlashape.reports.text import cut_middle
 from xlashape.shape.parts.checks import integer
 from xlashape.whole_file import replace_file
 
-_WIDEST = 10_000  # characters
+# The most characters of a line.
+_WIDEST = 10_000
 _SMALLER = (
     SCREEN._replace(rows=12, columns=12, tile_rows=5, tile_columns=5, slices=3, leaves=30),
     SCREEN._replace(rows=8, columns=8, tile_rows=4, tile_columns=4, slices=2, leaves=20),
@@ -86,7 +87,7 @@ class Picture(Frozen):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """What is to be read off the picture: what stands below its title."""
+        """Facts about the picture, which stand below its title."""
         return self._scene.facts
 
     @property

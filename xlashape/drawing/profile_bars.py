@@ -1,8 +1,8 @@
 """The time of a profile as a picture: a bar for each instruction, the longest first, with a mark at the least time that
 the device allows.
 
-The instructions beyond the first 40 are one bar, the last. A mark is drawn where the profile knows the instruction's
-least time: from the mark to the end of the bar is the most that another program of the same instructions can save.
+The instructions beyond the first 40 share the last bar. A mark is drawn where the least time of the instruction is
+known. The part of the bar behind the mark is the most time that the same instruction could save.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KINDS: Final = {
     "": "limit not known",
     "rest": "all others",
 }
-"""What a bar's colour tells, in the order of the legend."""
+"""The meanings of a bar's colour, in the order of the legend."""
 _FILLS: Final = dict(zip(KINDS, (20, 23, 24, 27, 40), strict=True))
 _NAMES, _LINES, _BARS, _NUMBERS = 236, 176, 420, 216
 _ROW, _BAR = 22, 15
@@ -45,7 +45,7 @@ class Bar(NamedTuple):
 
     name: str
     time: float
-    """Without the events of other instructions within."""
+    """The time without the events of other instructions within."""
     share: float
     least: float | None
     """What the device needs at least; None where that is not known."""
@@ -187,8 +187,8 @@ class ProfilePicture(AnswerPicture):
         return "".join(parts) + "</svg>"
 
     def html(self) -> str:
-        """The picture as a self-contained page, which needs no network. Under the pointer a bar says what is known of
-        its instruction."""
+        """The picture as a self-contained page, which needs no network. The hover text of a bar has the facts about its
+        instruction."""
         page = DARK if self.theme == "dark" else LIGHT
         dark = (
             f"@media (prefers-color-scheme:dark){{body{{background:{DARK['ground']}}}}}" if self.theme == "auto" else ""

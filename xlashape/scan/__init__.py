@@ -1,4 +1,4 @@
-"""Many dumps as tables: what hundreds of thousands of modules hold, in Parquet or in the engine that is there.
+"""Many dumps as tables: the contents of hundreds of thousands of modules, in Parquet or in a data engine such as Spark.
 
     summary = xlashape.scan.scan(["dumps/"], "corpus")     Parquet in a directory or a bucket: `xlashape scan`
     corpus = xlashape.scan.open("corpus")                  {"modules": Dataset, "instructions": Dataset, …}
@@ -6,9 +6,9 @@
     dataset = xlashape.scan.on_ray(["s3://dumps/"])        a Dataset of Ray Data
 
 datasets    the data sets: their columns, and the rows of one file
-worker      a process that answers files, and may die of one
+worker      a process that answers files, and may be ended by one
 batches     record batches of files in, record batches of rows out; on Ray a Dataset of them
-corpus      a scan that ends as Parquet and can be gone on with
+corpus      a scan that writes Parquet and can be resumed
 """
 
 from xlashape.scan.batches import batches, on_ray, schema, select

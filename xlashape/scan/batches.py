@@ -27,7 +27,7 @@ from xlashape.tables import arrow_schema
 
 _ROWS: Final = 65_536
 _FILES: Final = 64
-"""The files of a call by Ray. Their content lies in memory together."""
+"""The number of files of a call by Ray, whose contents are in memory at the same time."""
 _idle: Final[dict[tuple[float, int], list[Worker]]] = {}
 """Workers of calls that have ended. Engines call the function often in one process, and a worker takes half a second to
 start."""
@@ -76,7 +76,7 @@ def batches(
     whole = schema(wanted)
     with borrowed_worker(seconds, memory_bytes) as worker:
         for batch in batches:
-            # Rows of many files leave together: a batch has a thousand arrays, whatever it has of rows.
+            # Rows of many files leave in one batch, since a batch has a thousand arrays however few its rows are.
             waiting: dict[str, list[Any]] = {name: [] for name in wanted}
             for path, data in _files(batch):
                 for name, table in tables_of(worker, path, data, wanted):
@@ -148,7 +148,7 @@ def _tall(name: str, tables: Sequence[Any], whole: Any) -> Iterator[Any]:
 
 @contextmanager
 def borrowed_worker(seconds: float, memory_bytes: int) -> Generator[Worker, None, None]:
-    """A worker that nobody else uses meanwhile. It goes on to live for the next call."""
+    """A worker that nobody else uses meanwhile. It stays alive for the next call."""
     require("tables", "a scan")
     with _idle_lock:
         workers = _idle.get((seconds, memory_bytes))
@@ -186,11 +186,11 @@ def on_ray(
     """The rows of files as a ray.data.Dataset, in the form that `batches` gives; lazily.
 
     names and stage are those of `scan`; every machine of the cluster must be able to read the files. datasets, seconds
-    and memory_bytes are those of `batches`, and `mapping` goes to Ray's map_batches: `concurrency`, `num_cpus`, … What
-    follows is Ray's: retries, memory, and `on_ray("s3://dumps/").write_parquet(…, partition_cols=["dataset"])`.
+    and memory_bytes are those of `batches`, and `mapping` goes to Ray's map_batches: `concurrency`, `num_cpus`, … Ray
+    manages retries, memory and output: `on_ray("s3://dumps/").write_parquet(…, partition_cols=["dataset"])`.
 
-    The files are read here and not by ray.data.read_binary_files, which decompresses them by their names: the key of a
-    file is the hash of what it is.
+    The files are read here and not by ray.data.read_binary_files, which decompresses files by their names: the key of a
+    file is the hash of its content as it is stored.
 
     Raises NotFoundError for a name that stands for no file, InvalidArgumentError for a data set that is not there,
     UnavailableError without the extra `ray`, and what Ray raises.

@@ -1,14 +1,15 @@
-"""A scan that ends as Parquet data sets in a directory or a bucket, and can be killed at any moment and gone on with.
+"""A scan that writes Parquet data sets to a directory or a bucket. It can be killed at any moment and resumed.
 
     OUT/modules/hash=3/5fa0….parquet       a file of each data set for each unit, by the first digits of a hash
     OUT/scan.json                          how many digits
-    OUT/_done/5fa0….json                   what a unit has done: version, data sets, bounds, inputs, errors, files
+    OUT/_done/5fa0….json                   the record of a unit: version, data sets, bounds, inputs, errors, files
 
-A unit is some inputs of equal first digits. Its files come first and are whole or absent, its line in `_done` last.
-Files without such a line are those of a unit that was interrupted; the next scan deletes them and does the unit again.
-Of an input that has changed, the rows of its earlier content are taken out of the files of its unit, each of which is
-replaced as a whole, and then its line in `_done`: interrupted, this is done again. The same happens to an input whose
-errors may be gone: it could not be read, or the bounds are larger now. One scan writes into a directory at a time.
+A unit is a set of inputs whose hashes begin with the same digits. Its data files are written first, each whole or not
+at all, its record in `_done` last. Files without a record belong to an interrupted unit; the next scan deletes them and
+does the unit again. When an input has changed, the rows of its earlier content are removed from the files of its unit:
+each file is replaced as a whole, then the record. If this is interrupted, the next scan repeats it. The same happens to
+an input whose errors may be gone: it could not be read, or the bounds are larger now. Only one scan at a time may write
+into a directory.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from xlashape.similar import did_you_mean
 from xlashape.tables import arrow_schema
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how many files are done, and of how many."""
+"""Called with the name of the current step, the number of files done, and the number of all files."""
 
 _VERSION: Final = version("xlashape")
 _UNIT_FILES: Final = 512
@@ -56,16 +57,16 @@ ENGINES: Final = ("local", "ray")
 
 
 class Summary(NamedTuple):
-    """What a scan has done."""
+    """The result of a scan."""
 
     files: int
     """Files that were scanned now."""
     skipped: int
     """Files that an earlier scan has done."""
     rows: dict[str, int]
-    """The rows that were written, of each data set."""
+    """The number of rows written, of each data set."""
     errors: int
-    """The rows of `errors` of all named files, also of those that an earlier scan has done."""
+    """The number of rows of `errors` of all named files, including files that an earlier scan has done."""
 
 
 class _Item(NamedTuple):
@@ -122,11 +123,11 @@ def scan(
     memory_bytes: bounds of one file. engine: "local", or "ray" for the tasks of a Ray cluster, whose machines must read
     the names and write `out`.
 
-    What `out` has of an unchanged file from this version of the library is not done again, unless the file could not be
+    An unchanged file whose rows from this version of the library are in `out` is not done again, unless it could not be
     read, or exceeded a bound that is larger now. A file that is broken, too large or too slow is a row of `errors`.
     Raises NotFoundError for a name that stands for no file,
-    InvalidArgumentError for a data set or an engine that is not there and for bounds that no file could be held to,
-    DecodeError for a damaged `out`, UnavailableError without the extra `scan`.
+    InvalidArgumentError for a data set or an engine that does not exist and for bounds that are not positive or too
+    large, DecodeError for a damaged `out`, UnavailableError without the extra `scan`.
     """
     require("scan", "a scan")
     if engine not in ENGINES:
@@ -144,7 +145,7 @@ def scan(
     for name in wanted:
         if any(each.name == name and not each.is_remote and not Path(name).is_file() for each in found):
             raise NotFoundError(f"cannot read {name!r}: there is no such file", kind="file", name=name)
-    # Of tasks elsewhere, other directories are the current ones.
+    # Tasks on other machines have other current directories.
     found = [absolute(each) for each in found]
     digits = _digits(target, len(found))
     stamped = [(each, each.stamp or _stamp(each.name)) for each in found]
@@ -196,8 +197,8 @@ def open(out: str | os.PathLike[str]) -> dict[str, Any]:  # noqa: A001 - `xlasha
 
 
 def _digits(target: _Target, count: int) -> int:
-    """How many digits of a hash name a part: so many that a part has some thousand files. It stays what the first scan
-    has chosen."""
+    """How many digits of a hash name a part: enough for a part to have some thousand files. Later scans keep the number
+    that the first one has chosen."""
     known = target.read("scan.json", missing=b"")
     if known:
         try:
@@ -225,10 +226,11 @@ def _document(target: _Target, name: str) -> dict[str, Any]:
 
 
 def _resumed(target: _Target, settings: _Settings, stamps: dict[str, str]) -> dict[tuple[str, str], int]:
-    """The names and stamps of inputs that are done, each with its number of errors. Files of units that were
-    interrupted are deleted, rows of earlier content of inputs and of errors that may be gone, and files of other
-    versions or data sets, whose inputs are done again. Raises InvalidArgumentError where some of these have no stamp,
-    as they are not among the inputs: their rows would be lost.
+    """The names and stamps of inputs that are done, each with its number of errors.
+
+    Deletes the files of interrupted units, the rows of earlier content of inputs, the rows of inputs whose errors may
+    be gone, and files of other versions or data sets, whose inputs are done again. Raises InvalidArgumentError where
+    such an input is not named now, and so has no stamp: its rows would be lost.
     """
     known: dict[tuple[str, str], int] = {}
     kept: set[str] = set()
@@ -299,8 +301,8 @@ def _stamp(name: str) -> str:
 
 
 def _hashed(found: Sequence[tuple[Input, str]], jobs: int, say: Progress) -> list[_Item]:
-    """The inputs with the hashes of their content. One that cannot be read has the hash of its name: the scan says what
-    is wrong with it."""
+    """The inputs with the hashes of their content. An input that cannot be read has the hash of its name: the scan
+    reports the error later."""
     items: list[_Item] = []
     with ThreadPoolExecutor(jobs) as pool:
         for each in pool.map(_item, found):

@@ -44,7 +44,8 @@ _ROWS: Final = 2048
 """The most rows of a table: Python's objects for a row take some kilobytes."""
 
 _FILE: Final = "the file"
-"""The name of a file in messages, so that the rows of files with the same content are equal but for their paths."""
+"""The name that messages use for every file, so that the rows of files with equal content differ in their paths
+only."""
 
 _TOTALS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "memory": (
@@ -66,11 +67,11 @@ _TOTALS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     ),
     "copies": (("copies", "copies"), ("copied_bytes", "total_bytes")),
 }
-"""The totals of reports that are columns of `modules`: of each report, the names of the column and of the total."""
+"""The totals of reports that are columns of `modules`: report → the names of the column and of the total."""
 
 
 class Subject:
-    """A module that is scanned, and what is known of it so far."""
+    """A module that is scanned, and the facts about it that are computed so far."""
 
     def __init__(self, module: HloModule, form: str, file_bytes: int) -> None:
         self.module = module
@@ -81,9 +82,10 @@ class Subject:
         self._totals: dict[str, dict[str, Any]] = {}
 
     def answer(self, report: str) -> Answer | None:
-        """The answer of a report about the module; None where it raises, which is among the failures then.
+        """The answer of a report about the module; None where the report raises, and the error is added to the
+        failures.
 
-        It is not kept, since answers about large modules are large: its totals are.
+        The answer is not kept, since answers about large modules are large. Its totals are kept.
         """
         self._totals[report] = {}
         answer = self.attempt(report, partial(report_of(report).run, self.module))
@@ -123,7 +125,7 @@ class Subject:
 
 def _totals_of(answer: Answer) -> dict[str, Any]:
     declared = {column.name: column for column in answer.report.totals}
-    # One by one: the totals that are no columns would be computed, too.
+    # Only these totals: `answer.totals()` would compute those that are no columns, too.
     return {total: plain(declared[total], getattr(answer, total)) for _, total in _TOTALS.get(answer.report.name, ())}
 
 
@@ -133,7 +135,7 @@ class DataSet(NamedTuple):
     name: str
     meaning: str
     columns: tuple[Column, ...]
-    """Without KEYS, with which its rows begin."""
+    """The columns after KEYS, with which the rows of every data set begin."""
     rows: Callable[[Subject], Iterable[Sequence[Any]]]
     """The rows of a module, with the values of `columns`."""
 
@@ -277,9 +279,9 @@ def chosen(names: Iterable[str] | None) -> tuple[str, ...]:
 
 def rows_of_file(path: str, content: bytes, names: Sequence[str]) -> Iterator[tuple[str, Table]]:
     """The rows that a file has in each of these data sets, as tables of some thousand rows with the name of their data
-    set, and last those of `errors`.
+    set. The rows of `errors` come last.
 
-    Whatever is wrong with the file is a row of `errors`. Raises MemoryError alone.
+    Every error about the file is a row of `errors`. The only exception raised is MemoryError.
 
     >>> text = b"HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }"
     >>> [(name, table["module"]) for name, table in rows_of_file("m.hlo", text, ["modules", "instructions"])]
@@ -302,7 +304,7 @@ def rows_of_file(path: str, content: bytes, names: Sequence[str]) -> Iterator[tu
     for module in modules:
         subject = Subject(module, form, size)
         about = (path, key, module.name)
-        # The row of a module last: it has totals of the reports that are rows of others.
+        # The row of a module comes last: it has totals of the reports whose rows are other data sets.
         for name in sorted(names, key=lambda name: name == "modules"):
             rows = ((*about, *row) for row in DATASETS[name].rows(subject))
             while found := subject.attempt(name, partial(_next_table, name, rows)):
@@ -319,8 +321,8 @@ def _next_table(name: str, rows: Iterator[tuple[Any, ...]]) -> Table | None:
 
 
 def key_of(path: str, content: bytes) -> str:
-    """The SHA-256 of a file's content; of a file in the store of a server that of the module, which is the file's
-    name."""
+    """The SHA-256 of a file's content. For a file in the store of a server, the SHA-256 of the module, which is the
+    file's name."""
     stored = STORED.search(path)
     return hashlib.sha256(content).hexdigest() if stored is None else stored[1]
 

@@ -1,10 +1,10 @@
-"""A process that answers files one after the other, and may die of one: of its time, of its memory, of a fault in
+"""A process that answers files one after the other. A file may end it: by its time, by its memory, or by a fault in
 compiled code.
 
-The process reads requests from its standard input and writes tables to its standard output. It ends itself by a timer
-when a file takes longer than it may, whatever it is doing then; an allocation beyond its memory fails. Seconds are
-those of the processor, so that a busy machine refuses no file; a file may take ten times as long in all, for a file
-system that hangs. Worker, the other end, starts a new process for the next file.
+The process reads requests from its standard input and writes tables to its standard output. A timer ends it when a file
+takes too long, whatever the process is doing then; an allocation beyond its memory fails. Seconds are those of the
+processor, so that a busy machine refuses no file; the elapsed time may be ten times as long, which bounds a hanging
+file system. `Worker`, at the other end, starts a new process for the next file.
 
     request     <I> size, JSON: {"path": …, "file": its absolute path, "datasets": […], "seconds": …,
                 "content": bytes of content or null}, content
@@ -41,23 +41,23 @@ from xlashape.scan.datasets import BY_DEFAULT, DATASETS, failed_file, failed_tab
 from xlashape.tables import Table, arrow_schema
 
 DEFAULT_SECONDS: Final = 300.0
-"""Twice what a module of 100 MB took for all data sets but the maps."""
+"""Twice the time that a module of 100 MB took for all data sets but the maps."""
 DEFAULT_MEMORY_BYTES: Final = 2 << 30
-"""Twice what a module of 100 MB took for the same."""
+"""Twice the memory that a module of 100 MB took for all data sets but the maps."""
 
 _PATIENCE: Final = 10
 _TIMERS: Final = (-signal.SIGPROF, -signal.SIGALRM)
 """The exit codes of a process that has ended itself by a timer."""
 
 _LARGE: Final = 1 << 20
-"""Bytes of a file beyond which its tables are compressed: those of small files, with a thousand columns of a few
-values, take ten times as long then."""
+"""The tables of files with more bytes than this are compressed. Compression would make small files, with a thousand
+columns of a few values, take ten times as long."""
 
 _CHANCES: Final = 6
-"""How often a file is begun whose process is killed each time."""
+"""How often a file is tried if its process is killed each time."""
 
 _STARTS: Final = 50
-"""How many processes are started for a file, also where somebody kills them while they start."""
+"""The most processes that are started for a file, counting those that are killed while they start."""
 
 _READY: Final = b"r"
 
@@ -97,7 +97,7 @@ class Worker:
         self._memory_bytes = memory_bytes
         self._process: subprocess.Popen[bytes] | None = None
         self._is_ready = False
-        """Whether the process has started: it waits for files."""
+        """Whether the process has started and waits for files."""
         self._lock = threading.Lock()
 
     def tables(self, path: str, content: bytes | None, datasets: Sequence[str]) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Worker:
                 is_killed = code == -signal.SIGKILL
                 # A process that is killed while it starts says nothing about the file.
                 deaths += self._is_ready or not is_killed
-                # The file has a second chance, and more where somebody else has killed the process, such as a system
+                # The file has a second chance, and more if the process was killed from outside, such as by a system
                 # that is short of memory.
                 if code in _TIMERS or deaths >= (_CHANCES if is_killed else 2):
                     break
@@ -204,7 +204,7 @@ def _content(path: str) -> bytes:
 
 
 def serve() -> None:
-    """Answers requests on standard input until it ends: what the process does."""
+    """The main loop of the process: answers requests on standard input until the input ends."""
     with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
         os.dup2(2, 1)  # what libraries print must not get between the answers
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started it ends it
@@ -246,7 +246,7 @@ def _answer(path: str, file: str, content: bytes | None, datasets: Sequence[str]
     shown = shown_path(path)
     try:
         size = os.stat(file).st_size if content is None else len(content)  # noqa: PTH116 - a path as it was given
-        # Nothing here keeps the content that is read: it goes when its modules are made.
+        # Nothing here keeps the content, so that its memory is freed when the modules are made.
         rows = rows_of_file(shown, _content(file) if content is None else content, datasets)
         return _streams(datasets, rows, is_large=size > _LARGE)
     except OSError as error:
@@ -258,10 +258,10 @@ def _answer(path: str, file: str, content: bytes | None, datasets: Sequence[str]
 
 
 def _streams(datasets: Sequence[str], tables: Iterable[tuple[str, Table]], *, is_large: bool = False) -> dict[str, Any]:
-    """The tables of each data set as one Arrow IPC stream, bytes or what is as good."""
+    """The tables of each data set as one Arrow IPC stream, in a bytes-like object."""
     pa: Any = import_module("pyarrow")
     options = pa.ipc.IpcWriteOptions(compression="lz4" if is_large else None)
-    # The rows of a large file wait on the disk. For small ones a file of Python takes longer than all else.
+    # The rows of a large file wait on the disk. For a small file, a temporary file would take longer than all the rest.
     made: Callable[[], Any] = TemporaryFile if is_large else pa.BufferOutputStream
     sinks: dict[str, Any] = {name: made() for name in datasets}
     writers = {
@@ -282,7 +282,7 @@ def _streams(datasets: Sequence[str], tables: Iterable[tuple[str, Table]], *, is
 
 
 def _mapped(file: IO[bytes]) -> mmap:
-    """The bytes of a file, which goes when nobody has them any more."""
+    """The bytes of a temporary file, which is deleted when nothing refers to them any more."""
     with file:
         file.flush()
         return mmap(file.fileno(), 0, access=ACCESS_READ)

@@ -180,8 +180,8 @@ def _axis(numbers: Sequence[int | None], array: Shape, tile: int) -> Axis:
 
 
 def _shown_axes(axes: Sequence[Axis]) -> tuple[int | None, int]:
-    """The two most minor axes that have more than one coordinate, the one of the lower dimension as rows; if fewer than
-    two have, the most minor ones."""
+    """The two most minor axes with more than one coordinate, or the two most minor axes if fewer than two have more
+    than one. The axis of the lower dimension is shown as rows."""
     long = [i for i, axis in enumerate(axes) if axis.padded > 1]
     others = [i for i in range(len(axes)) if i not in long and axes[i].dimensions]
     chosen = sorted((others + long)[-2:])

@@ -83,9 +83,9 @@ def coordinates_shown(
 ) -> Shown:
     """At most `budget` entries, 4 or more, for the coordinates from `start` on, `size` of them: gaps count as entries.
 
-    If not all fit: both ends, the coordinates in `focus` (ascending; if empty, the first coordinate), and as many
-    around these as fit. Of a focus that does not fit: its first coordinates, its last two, and the one behind these.
-    `reach` bounds how far from `focus`; an axis of no more than eight coordinates is shown whole in any case.
+    If not all fit, both ends are shown, the coordinates in `focus` (ascending; if empty, the first coordinate), and as
+    many around these as fit. If the focus does not fit, its first coordinates, its last two, and the one after these
+    are shown. `reach` is the largest distance from `focus`; an axis of at most eight coordinates is always shown whole.
 
     >>> coordinates_shown(5, 8), coordinates_shown(100, 6)
     ((0, 1, 2, 3, 4), (0, 1, 2, 3, None, 99))

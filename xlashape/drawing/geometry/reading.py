@@ -1,4 +1,4 @@
-"""The elements of an operand that part of an output reads. A few elements are found by evaluating the map, many as
+"""The elements of an operand that part of an output reads. For few elements the map is evaluated; many elements are
 boxes that the map transforms."""
 
 from __future__ import annotations

@@ -3,5 +3,5 @@
 - `colours`: the fills, their colours, and the text that can be read on them.
 - `cells`: the marks themselves, the options of `draw`, and cells of arrays: labels, fills, hover text.
 - `arrays`: the scene of an array, of one in two layouts, and of the arrays of a tuple; `panels`: the parts of a scene.
-- `reads`: what an output reads.
+- `reads`: the scene of the elements that an output reads.
 """

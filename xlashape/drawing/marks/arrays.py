@@ -1,4 +1,4 @@
-"""The scenes of shapes: what a picture of a shape shows, as marks.
+"""The scenes of shapes: the marks that a picture of a shape shows.
 
 - An array (`array_scene`): its tiles, one tile down to its elements, and its memory down to bits. A small array is
   shown whole.
@@ -31,9 +31,11 @@ from xlashape.math import byte_text, ceil_div, product, round_up
 from xlashape.shape import Shape, tiling
 
 _SMALL_CELLS = 480
-_LEAST = (8, 12)  # the fewest rows and columns that are opened, in whole tiles
+# The fewest rows and columns that are opened, in whole tiles.
+_LEAST = (8, 12)
 _WINDOW_CELLS = 1100
-_REACH = 2  # rows and columns around the cells in focus
+# Rows and columns that are shown around the cells in focus.
+_REACH = 2
 
 
 def array_scene(shape: Shape, options: Options, space: Space) -> Scene:
@@ -86,7 +88,7 @@ def open_grids(
     focus: Sequence[Sequence[int]] | None = None,
 ) -> Iterator[SpotGrid]:
     """The grids of elements: the window that the options name, else the whole array if it is small, else one tile, else
-    what fits.
+    as many elements as fit.
 
     `focus` are cells that must be shown, as coordinates of all axes; if there are any, no tile is opened.
     """
@@ -323,7 +325,7 @@ def thumbnail(shape: Shape, options: Options) -> Grid | None:
         brush = Brush(view, plain, tuple(sorted([tile.position for row in tiles.tiles for tile in row if tile])))
         return tile_panel(brush, tiles, "", style="thumbnail")
     outer = slices_shown(view, 1)[0] or ()
-    # Where elements end and padding begins, if that is not far.
+    # The corner at which elements end and padding begins is in focus.
     last, behind = [[min(axis.size - less, axis.padded - 1) for axis in view.axes] for less in (1, 0)]
     ends = [[0] * len(view.axes), last, behind] if view.is_tiled else []
     grid = element_grid(view, outer, None, None, space, ends)

@@ -9,7 +9,8 @@ from xlashape.drawing.geometry.grids import SpotGrid, TileGrid, TileSpot, coordi
 from xlashape.drawing.marks import colours
 from xlashape.drawing.marks.cells import Brush, Cell, Grid, Space, Strip, StripCell, StripRow, index_text, shortened
 
-_MAX_PATH = 700  # cells; a longer path cannot be followed by eye
+# The most cells of a path. A longer path cannot be followed by eye.
+_MAX_PATH = 700
 
 
 def coordinate_text(axis: Axis, coordinate: int) -> str:

@@ -1,5 +1,5 @@
-"""The scene of what an output reads: elements of the output, and the elements of the operands that they read, each on
-its layout."""
+"""The scene of the reads of an output: elements of the output, and the elements of the operands that they read, each
+array in its layout."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 The HTML is small and escaped, and takes its colours from the page, light or dark.
 
-card      a box with a title, lines, a table and a picture, which all others use
+card      a box with a title, lines, a table and a picture, which all other files use
 shapes    shapes, layouts and maps
-reading   pictures of what maps and instructions read
+reading   pictures of the elements that maps and instructions read
 modules   modules, computations and instructions
 reports   why buffers are as large as they are, how instructions read, tables
 """
@@ -24,8 +24,8 @@ _HOMES: Final = (
     ("xlashape.indexing", "reports"),
     ("xlashape.tables", "reports"),
 )
-"""The package of a class, and the file here that makes its HTML. Files are loaded when they are needed: the HTML of a
-shape needs no modules."""
+"""The package of a class → the file here that makes its HTML. Files are loaded when they are needed: the HTML of a
+shape needs no HLO modules."""
 
 
 def html(value: object) -> str | None:

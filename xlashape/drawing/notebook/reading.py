@@ -1,5 +1,5 @@
-"""Small pictures of what is read: elements of an output, and beside them the elements of each operand that they read,
-in the same colours."""
+"""Small pictures of reads: elements of an output, and beside them the elements of each operand that they read, in the
+same colours."""
 
 from __future__ import annotations
 

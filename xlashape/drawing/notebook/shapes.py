@@ -108,7 +108,7 @@ def _map(indexing_map: IndexingMap) -> str:
         text = str(indexing_map)
     except XlashapeError as error:
         return card("an indexing map", [error.message], "")
-    # Deferred: what is read takes the analysis to find, and shapes need none of it.
+    # Deferred: the picture of reads loads the indexing analysis, which the HTML of shapes does not need.
     from xlashape.drawing.notebook.reading import picture_of_map
 
     head, comma, domain = text.partition(", domain: ")

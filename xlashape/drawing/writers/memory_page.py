@@ -1,4 +1,4 @@
-"""The page of a program's memory: a canvas that zooms and pans, a search, and what lies under the pointer. It works
+"""The page of a program's memory: a canvas that zooms and pans, a search, and the value under the pointer. It works
 from a file, without a network."""
 
 from __future__ import annotations

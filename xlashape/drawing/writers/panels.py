@@ -81,8 +81,10 @@ _TITLE: Final = 20
 _HEAD: Final = 16
 _GAP: Final = 18
 _LEAST_PART: Final = 3
-_LANE: Final = 8  # the width that the path takes beside a label
-_LONGEST_JUMP: Final = (8, 1)  # rows and columns; a longer line between elements would cross too many labels
+# The width that the path takes beside a label.
+_LANE: Final = 8
+# Rows and columns. A longer line between elements would cross too many labels.
+_LONGEST_JUMP: Final = (8, 1)
 
 
 class Pen(NamedTuple):
@@ -148,7 +150,7 @@ def _rectangle(x: float, y: float, width: float, height: float, cell: Cell, pen:
     yield f"{start}>{tip}</rect>" if tip else f"{start}/>"
     rows, columns = cell.used
     if cell.fill != colours.PADDING and (rows < 1 or columns < 1):
-        # A part of elements is seen however small it is.
+        # The part with elements is visible however small it is.
         right, low = x + max(_LEAST_PART, width * columns), y + max(_LEAST_PART, height * rows)
         outline = (
             f"M{number(right)} "
@@ -161,7 +163,7 @@ def _rectangle(x: float, y: float, width: float, height: float, cell: Cell, pen:
 
 
 def _data(cell: Cell) -> str:
-    """What a script needs of a cell: the hover text, what cells of the same element share, its index and position."""
+    """The attributes of a cell for scripts: its hover text, the key of its element, its index and position."""
     found = f' data-t="{escape(cell.tip)}"'
     if cell.key is not None:
         found += f' data-k="{cell.key}"'

@@ -43,7 +43,7 @@ def svg_text(
 
 
 def _document(scene: Scene, theme: str, standalone: bool, tips: str, bare: bool) -> str:
-    # Pictures in one page may not share ids: the content makes them different.
+    # Pictures in one page may not share ids, so ids contain a hash of the content.
     mark = blake2b(repr((scene, theme)).encode("utf-8", "replace"), digest_size=4).hexdigest()
     scope, pattern = f"xs-{mark}", f"xsP{mark}"
     pen = Pen(pattern, tips)

@@ -49,7 +49,7 @@ class Sample(NamedTuple):
     segments: float | None
     """Segments that one read of a warp touches."""
     ideal: float | None
-    """Segments that it would touch if the elements that it reads were contiguous. Never more than `segments`."""
+    """Segments that the read would touch if its elements were contiguous. Never more than `segments`."""
     per_element: float | None
     """Segments ÷ elements that the lanes of a warp ask for."""
 
@@ -66,7 +66,7 @@ class OperandCoalescing(NamedTuple):
     segments: float | None
     """Segments that one read of a warp touches, on average. None where nothing is known or read."""
     ideal: float | None
-    """Segments that it would touch if the elements that it reads were contiguous, on average. Never more than
+    """Segments that the read would touch if its elements were contiguous, on average. Never more than
     `segments`.
     """
 

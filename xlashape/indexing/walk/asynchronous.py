@@ -82,7 +82,7 @@ def async_from_operand(instruction: HloInstruction, operand: int, leaf: int) -> 
     ]
     if part.kind is not _Kind.OPERAND:
         return tuple(answer)
-    # An earlier step has already read the operands in the state for the results in the state.
+    # An operand in the state takes part in those results only that this step adds: an earlier step computed the others.
     results = [
         (output, each.number)
         for output, each in enumerate(step.after)

@@ -22,7 +22,7 @@ class Operation(NamedTuple):
     module: str
     program_id: int | None
     opcode: str = ""
-    """What the profile itself says of it; empty where it does not."""
+    """The attribute in the profile itself; empty where the profile has none."""
     flops: int | None = None
     bytes: int | None = None
     source: str = ""

@@ -39,7 +39,7 @@ class Static(NamedTuple):
     main_bytes: int | None
     compute_seconds: float | None
     wasted_bytes: int | None = None
-    """What is moved beside the elements: padding, and what reads fetch in vain."""
+    """The bytes that are moved beside the elements: padding, and bytes that reads fetch in vain."""
 
 
 _NOTHING: Final = Static(None, None, None, None, None)
@@ -178,8 +178,9 @@ class Costs:
         return each.times if each is not None and each.is_exact else None
 
     def of(self, instruction: HloInstruction, timed: set[str]) -> Static | None:
-        """The cost of one execution; None where it is not known. Of a loop or a call that is the sum of what it runs,
-        unless the profile has times of that too: then nothing of it is its own.
+        """The cost of one execution; None where it is not known. For a loop or a call, it is the sum over the
+        instructions that it runs, unless the profile has times of these too: then the loop or call has no cost of its
+        own.
         """
         if instruction in self._called:
             inner = [each.name in timed for called in instruction.called_computations for each in called.instructions]

@@ -290,7 +290,7 @@ def read_xspace(spans: Spans, tally: Tally) -> Iterator[HeldProgram]:
             host_steps.update(_host_steps(plane))
             check("steps of a profile", len(host_steps), _MOST_STEPS)
         if plane.lines and plane.name.startswith(("/host:CPU", "/device:")):
-            # Of many planes only the places are kept.
+            # If there are many planes, only their places in the file are kept.
             found.append(plane if len(found) < _MOST_KEPT_PLANES else field)
             check("planes of a profile", len(found), _MOST_PLANES)
     if not has_name:

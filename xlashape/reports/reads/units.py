@@ -50,7 +50,7 @@ class _Runs(NamedTuple):
 
     offset: int
     strides: tuple[tuple[int, int], ...]
-    """(bits from one to the next, how many), the largest first."""
+    """(stride in bits, number of runs along it), the largest stride first."""
     length: int
 
 

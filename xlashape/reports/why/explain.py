@@ -151,8 +151,8 @@ def _is_one_shape(text: str) -> bool:
 
 
 def _file(path: Path, device: Target | None) -> Memory:
-    """Explains a module, or text with a report or with shapes. Of what XLA writes about a module's memory, the module
-    beside it.
+    """Explains the module, the report or the shapes in a file. For a file that XLA wrote about a module's memory, it
+    explains the module beside the file.
     """
     about = assignment_file(path)
     if about is not None and path.is_file():

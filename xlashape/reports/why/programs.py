@@ -287,8 +287,8 @@ class ModuleMemory(MemoryAnswer):
 
     @property
     def peak(self) -> Peak:
-        """The most bytes that live at once: by the buffer assignment of a dump, else estimated. With a target it is not
-        known.
+        """The most bytes that live at once: by the buffer assignment of a dump, else estimated. The peak is not known
+        with a target.
         """
         known = self._peak
         if not isinstance(known, Peak):
