@@ -42,7 +42,7 @@ def similar(name: str, names: Iterable[str]) -> str | None:
     )
     if not near:
         return None
-    # A similar stem with the same number comes first, then the name with the longest equal beginning.
+    # A similar stem with the same number comes first, then stems that begin with the same letter.
     for each in near:
         if each + name[len(stem) :] in by_stem[each]:
             return each + name[len(stem) :]

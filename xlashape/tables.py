@@ -45,7 +45,7 @@ class Kind(str, Enum):
 
     TEXT = "text"
     INTEGER = "integer"
-    """Of 64 bits, signed."""
+    """Signed integers of 64 bits."""
     NUMBER = "number"
     BOOLEAN = "boolean"
     TEXTS = "texts"

@@ -1,5 +1,5 @@
-"""The report `map`: which elements of its operands an instruction reads, as indexing maps; of one instruction or of
-each of a module.
+"""The report `map`: which elements of its operands an instruction reads, as indexing maps. It is about one instruction
+or about all instructions of a module.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ REPORT: Final = Report(
 
 
 class MapRow(NamedTuple):
-    """One way in which an instruction reads an operand; or why an instruction is not answered."""
+    """One way in which an instruction reads an operand, or the error of an instruction without maps."""
 
     instruction: str
     computation: str
@@ -84,8 +84,8 @@ class MapRow(NamedTuple):
 
 
 class Maps(Answer):
-    """The maps of one instruction, or of each of a module. An instruction that is not answered has one row, with the
-    reason.
+    """The maps of one instruction, or of each instruction of a module. An instruction whose maps raise an error has one
+    row, with the error.
     """
 
     report: ClassVar[Report] = REPORT
@@ -100,7 +100,7 @@ class Maps(Answer):
         self.error_count = sum([row.error is not None for row in maps])
 
     def headline(self) -> str:
-        """Nothing where there are maps, which say by themselves what they are of."""
+        """Empty where there are maps, since their rows name the instruction."""
         if self.maps:
             return ""
         if len(self._instructions) != 1:
@@ -127,10 +127,11 @@ def maps(
     """The maps of `instruction`, or of each instruction of the module or of `computation`. x: whatever `HloModule.of`
     takes.
 
-    operand, output: only the maps of this operand, and of this array of the result. raw: as the operation defines them.
-    physical: between positions in buffers. Errors are those of `HloModule.of`; NotFoundError for a name that the module
-    does not have, or a number that the one instruction does not have; InvalidArgumentError for `physical` with `raw` or
-    `input_to_output`. Of several instructions, one that is refused has a row with the reason.
+    operand, output: only the maps of this operand, and of this array of the result. raw: maps as the operation defines
+    them, not simplified. physical: maps between positions in buffers. Errors are those of `HloModule.of`; NotFoundError
+    for a name that the module does not have, or a number that the one instruction does not have; InvalidArgumentError
+    for `physical` with `raw` or `input_to_output`. Of several instructions, an instruction that raises an error has a
+    row with the error.
 
     >>> found = maps(
     ...     "HloModule m ENTRY e { p = f32[20] parameter(0) ROOT b = f32[10,20] broadcast(p), dimensions={1} }", "b"
@@ -145,7 +146,7 @@ def maps(
     module = HloModule.of(x)
     chosen = instructions_of(module, instruction, computation)
     direction = "input_to_output" if input_to_output else "output_to_input"
-    analysis = Analysis()  # one for all: what it derives for an instruction is used again for its users
+    analysis = Analysis()  # one for all instructions: its results for an instruction are used again for its users
     rows: list[MapRow] = []
     for each in chosen:
         if instruction:
@@ -170,8 +171,8 @@ def maps(
 
 
 def instructions_of(module: HloModule, instruction: str, computation: str) -> Sequence[HloInstruction]:
-    """The instruction of this name; without a name all of the module, or of the computation. NotFoundError for a name
-    that is not there.
+    """The instruction of this name; without a name, all instructions of the module, or of the computation.
+    NotFoundError for a name that does not exist.
     """
     if computation:
         inside = module.computation(computation)
@@ -180,9 +181,7 @@ def instructions_of(module: HloModule, instruction: str, computation: str) -> Se
 
 
 def ends_all(error: XlashapeError) -> bool:
-    """Whether an error about one of many instructions is none of that instruction but of the call: no time is left, or
-    no memory.
-    """
+    """Whether an error that one of many instructions raised ends the whole call, since no time or no memory is left."""
     is_memory = isinstance(error, LimitExceededError) and error.limit == "worker_memory"
     return is_memory or isinstance(error, DeadlineExceededError)
 
@@ -197,8 +196,8 @@ def _asked(
     analysis: Analysis, instruction: HloInstruction, direction: str, operand: int | None, output: int | None,
     physical: bool,
 ) -> Iterator[tuple[int, int, int | None, OperandIndexingSet]]:  # fmt: skip
-    """(output, operand, leaf of the operand or None where each access says it, accesses) of what is asked about and is
-    not empty.
+    """(output, operand, leaf of the operand or None where each access names it, accesses) for each requested set of
+    accesses that is not empty.
     """
     operands = range(len(instruction.operands))
     if not operands:

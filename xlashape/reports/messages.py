@@ -1,8 +1,8 @@
 """Reports as messages of the service: the typed messages of a report's RPC have the fields that its declaration names.
 
 A response has `totals` (a message of the totals), `headline`, and rows of one table: the main table, or the section
-that the request names, in the field of its name. `row_count` is how many rows that table has. `differences` says what a
-schema lacks.
+that the request names, in the field of its name. `row_count` is how many rows that table has. `differences` compares a
+schema with the declaration.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TYPES: Final = {
 MOST_ROWS: Final = 2_000
 """The most rows of one response."""
 _MOST_BYTES: Final = 3 << 20
-"""A response ends behind the row that goes beyond this: gRPC receives 4 MiB by default."""
+"""A response ends after the row with which it exceeds this number of bytes: gRPC receives 4 MiB by default."""
 
 
 def response_of(
@@ -168,7 +168,7 @@ def _read(columns: Sequence[Column], message: Any) -> dict[str, Any]:
 
 
 def differences(report: Report, request: Descriptor, response: Descriptor) -> list[str]:
-    """What the messages of a report's RPC lack or have otherwise than its declaration says; empty if they agree."""
+    """How the messages of a report's RPC differ from its declaration, in sentences; empty if they agree."""
     found: list[str] = []
     by_name = response.fields_by_name
     tables = [("totals", report.totals), (report.rows, report.columns)]
@@ -203,7 +203,7 @@ def differences(report: Report, request: Descriptor, response: Descriptor) -> li
 
 
 def remote_options(report: Report) -> tuple[Option, ...]:
-    """The options that a request has: not those that name something of the caller's machine."""
+    """The options that a request has: all except those that name something on the caller's machine."""
     return tuple([option for option in report.options if not option.is_local])
 
 

@@ -10,8 +10,8 @@ _HOLDERS: Final = frozenset((Opcode.ASYNC_START, Opcode.CALL, Opcode.FUSION))
 
 
 def source_of(instruction: HloInstruction) -> tuple[str, str]:
-    """The line and the operation of an instruction's own metadata. A fusion or a call that lacks one of them has that
-    of the last instruction within it that has one, which is the nearest to its result. Empty where none has.
+    """The line and the operation in an instruction's metadata, each empty where it is not known. For a fusion or a call
+    that lacks one of them, it comes from the last instruction within that has it, the one nearest to the result.
 
     >>> from xlashape.hlo import HloModule
     >>> text = '''HloModule m

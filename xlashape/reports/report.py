@@ -15,8 +15,8 @@ for each of them.
         peak_bytes: int
         peak_buffers: tuple[PeakBuffer, ...]    # PeakBuffer.name, …
 
-The names of the declaration are the names of attributes. Text, JSON, JSON's schema, Arrow, cards and messages are made
-from it.
+The names of the declaration are the names of attributes. Text, JSON, JSON's schema, Arrow, cards of notebooks and
+messages are made from the declaration.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from xlashape.tables import Column, Kind, Table, Tabular
 
 
 class Option(NamedTuple):
-    """A keyword argument of a report's function that every face offers, in the command line as `--name`."""
+    """A keyword argument of a report's function. The command line offers it as `--name`, requests as a field."""
 
     name: str
     kind: Kind
     meaning: str
     default: Any = None
     choices: tuple[str, ...] = ()
-    """The values that are allowed; empty where any value of the kind is."""
+    """The allowed values; empty where any value of the kind is allowed."""
     unit: str = ""
-    """As in a Column. Faces take `16GiB` for a number of bytes."""
+    """The unit, as in a Column. With the unit "bytes", the command line and the service take text such as `16GiB`."""
     positional: bool = False
-    """Whether the command line takes it behind X, without its name. Positional options are in the order in which they
-    are written.
+    """Whether the command line takes the value behind X, without a name. The order of positional options is that of
+    the declaration.
     """
     is_local: bool = False
-    """Whether it names something of this machine, such as a directory. Requests to a server do not have it."""
+    """Whether the option names something on this machine, such as a directory. Requests to a server do not have it."""
     is_content: bool = False
-    """Whether it is a file of this machine, whose content requests to a server have in a field of its name."""
+    """Whether the option is a file on this machine, whose content requests to a server have in a field of its name."""
 
 
 FRAMES: Final = Option(
@@ -73,11 +73,11 @@ class Section(NamedTuple):
     columns: tuple[Column, ...]
     meaning: str
     argument: Option | None = None
-    """What the method takes, such as what to group by. Such a table is made on demand only: JSON has it where it is
-    asked for.
+    """The argument of the method, such as the column to group by. A table with an argument is made on demand only: JSON
+    has it where the caller names it.
     """
     headline: Callable[[Any, Sequence[Any], Any], str] | None = None
-    """What text for people says above the table, of the answer, the rows and the argument."""
+    """A function of the answer, the rows and the argument: the text above the table, for people."""
 
 
 class Report(NamedTuple):
@@ -86,7 +86,7 @@ class Report(NamedTuple):
     name: str
     """The name of its function, command, JSON schema and, with a capital, RPC: `memory`."""
     summary: str
-    """What it answers, in a sentence."""
+    """The question that the report answers, in a sentence."""
     columns: tuple[Column, ...]
     """The columns of its main table. The first one names the row."""
     totals: tuple[Column, ...] = ()
@@ -94,7 +94,7 @@ class Report(NamedTuple):
     sections: tuple[Section, ...] = ()
     options: tuple[Option, ...] = ()
     compute: str = ""
-    """`module:function`. The function takes what is asked about, and the options as keyword arguments."""
+    """`module:function`. The function takes the subject, such as a module, and the options as keyword arguments."""
     rows: str = "rows"
     """The attribute of the answer with the rows of the main table."""
     shown: int = 20
@@ -106,21 +106,20 @@ class Report(NamedTuple):
     failures: str = ""
     """The total that makes the command's exit code 1 where it is above 0."""
     alike: tuple[str, ...] = ()
-    """The columns by which tables for people take rows together that are equal in all of them: one row, whose `times`
-    is the sum of theirs.
+    """Rows that are equal in all of these columns are one row of tables for people, whose `times` is the sum of theirs.
     """
     takes: str = (
         "X is a file with an HLO module (text, proto, gzip), or the name of a module that --server keeps. `-` "
         "reads standard input."
     )
-    """What can be asked about, for help."""
+    """The subjects that the report takes, for help."""
     asks_directories: bool = False
-    """Whether a directory is one thing to ask about, such as a profile, and not its files one by one."""
+    """Whether a directory is one subject, such as a profile, and not its files one by one."""
     inputs: tuple[str, ...] = ("module",)
     """What a request to a server names: one module, or the two that are compared."""
 
     def run(self, *x: Any, **options: Any) -> Answer:
-        """The answer about `x`, which is one thing for most reports. Errors are those of the report's function."""
+        """The answer about `x`, one subject for most reports. Errors are those of the report's function."""
         return _named(self.compute)(*x, **options)
 
     def rows_text(self, values: Sequence[Sequence[Any]], width: int | None = None) -> str:
@@ -200,7 +199,7 @@ def _object_schema(columns: Sequence[Column]) -> dict[str, Any]:
 
 
 def _row_schema(columns: Sequence[Column]) -> dict[str, Any]:
-    """The schema of a row. A row about one of several files names the file; a refused file has a row with the reason
+    """The schema of a row. With several files, a row names its file, and a refused file has a row with the reason
     alone.
     """
     made = _object_schema(columns)
@@ -257,12 +256,12 @@ class Answer(Displayed, Tabular):
         return {column.name: plain(column, getattr(self, column.name)) for column in self.report.totals}
 
     def headline(self) -> str:
-        """What to know first, in a few lines. Without another text, these are the totals that are known."""
+        """The most important facts, in a few lines. By default these are the totals that are known."""
         known = [(column, value) for column in self.report.totals if (value := getattr(self, column.name)) is not None]
         return facts_text(known)
 
     def selected(self, rows: Sequence[Any]) -> Answer | None:  # noqa: ARG002 - for reports whose totals follow from rows
-        """The answer about these of its rows, in this order; None where totals of a part have no meaning."""
+        """The answer about these rows alone, in this order; None where totals of some rows have no meaning."""
         return None
 
     def objects_of(self, section: str = "", argument: Any = None) -> Sequence[Any]:
@@ -302,7 +301,7 @@ class Answer(Displayed, Tabular):
 
         limit: the most rows; None is the report's own limit, 0 is all. width: the characters of a line; None leaves
         lines as long as they are.
-        hint: what is said behind how many rows are not shown.
+        hint: the text after the number of rows that are not shown.
         """
         most = self.report.shown if limit is None else limit
         columns = self.report.columns
@@ -339,12 +338,12 @@ class Answer(Displayed, Tabular):
 
 
 class Entry(NamedTuple):
-    """Where a report is."""
+    """The place of a report in the library."""
 
     module: str
     """The package with its declaration, `REPORT`. It is imported when the report is asked for."""
     short: str
-    """What it answers, in a line of the list of commands."""
+    """The question that the report answers, in a line of the list of commands."""
 
 
 REPORTS: Final[dict[str, Entry]] = {

@@ -1,7 +1,7 @@
-"""Which rows of a table are wanted, and in which order: filters such as `bytes>=10MiB`, a column to sort by, a limit.
+"""Chooses rows of a table and their order: filters such as `bytes>=10MiB`, a column to sort by, a limit.
 
-Every face of a report takes the same: --filter and --sort of the command line, fields of requests, the page. Rows are
-tuples with a value for each column.
+The same filters and sort keys are options of the command line (--filter, --sort), fields of requests, and inputs of the
+page. Rows are tuples with a value for each column.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {"=": eq, "!=": ne, "<"
 
 
 class Selection(NamedTuple):
-    """Which rows are wanted, and in which order."""
+    """The choice of rows, and their order."""
 
     filters: tuple[str, ...]
     sort: str | None
     limit: int | None
-    """None: the command's own."""
+    """The most rows; None for the command's own limit."""
     headings: Mapping[str, str] = {}
-    """The headings that a table has for columns of another name. Both are understood."""
+    """Heading → name of the column, for columns with another heading. Filters may use both."""
 
     @property
     def is_all(self) -> bool:
@@ -57,7 +57,7 @@ class Selection(NamedTuple):
 
 
 def sort_key(text: str, columns: Sequence[Column], headings: Mapping[str, str]) -> Callable[[Row], tuple[bool, Any]]:
-    """What --sort orders rows by. Rows without a value come last."""
+    """The key function for --sort. Rows without a value come last."""
     name, colon, direction = text.rpartition(":")
     if not colon or direction not in ("asc", "desc"):
         name, direction = text, ""
@@ -86,8 +86,8 @@ class _Descending(str):
 
 
 def _column(name: str, columns: Sequence[Column], headings: Mapping[str, str], option: str) -> tuple[int, Column]:
-    """The column that `name` means: its name, with spaces or underscores, its heading, or the beginning of its name, if
-    that is one column's.
+    """The column of a name, which may have spaces or underscores, of a heading, or of the beginning of a name, if only
+    one column's name begins so.
     """
     plain = name.strip().lower()
     wanted = headings.get(plain, plain).replace(" ", "_").replace("-", "_")
@@ -108,7 +108,7 @@ def _column(name: str, columns: Sequence[Column], headings: Mapping[str, str], o
 
 
 def _test(text: str, columns: Sequence[Column], headings: Mapping[str, str]) -> Callable[[Row], bool]:
-    """What a filter asks of a row. A row without a value passes `!=` and `!~` only."""
+    """A function that tests a row by a filter. A row without a value passes `!=` and `!~` only."""
     match = _FILTER.fullmatch(text)
     if match is None:
         number = next((number for number, column in enumerate(columns) if column.kind is Kind.TEXT), None)

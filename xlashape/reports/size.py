@@ -1,4 +1,4 @@
-"""The report `size`: how many bytes a shape takes, or the buffers of a program. Its rows are the buffers that `why`
+"""The report `size`: how many bytes a shape, or the buffers of a program, take. Its rows are the buffers that `why`
 explains, or all results of one computation.
 """
 
@@ -67,7 +67,7 @@ class SizeAnswer(FrozenValue, Answer):
     report: ClassVar[Report] = REPORT
 
     memory: MemoryAnswer
-    """What `why` says of the same."""
+    """The answer of `why` about the same subject."""
     buffers: tuple[Buffer, ...]
     computation: str | None
     shared_count: int
@@ -141,7 +141,7 @@ class SizeAnswer(FrozenValue, Answer):
         return SizeAnswer(self.memory, tuple(rows), *counts)
 
     def headline(self) -> str:
-        """The sum over the buffers, and of a module its peak, how many buffers are summed, and what is left out."""
+        """The sum over the buffers; for a module also its peak, the number of buffers, and what the sum leaves out."""
         padding = f"{byte_text(self.padding_bytes)} ({self.padding_share:.1%}) of padding"
         parts = f": {byte_text(self.element_bytes)} of elements, {padding}" if self.padding_bytes else ""
         if not isinstance(self.memory, ModuleMemory):
@@ -162,7 +162,7 @@ class SizeAnswer(FrozenValue, Answer):
         return "\n".join([first, *facts_lines(facts)])
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
-        """The headline and the first buffers; of an array the headline alone."""
+        """The headline and the first buffers; for an array, the headline alone."""
         if self.count == 1 and not isinstance(self.memory, ModuleMemory):
             return self.headline()
         return super().to_text(limit, width=width, hint=hint)
@@ -184,8 +184,8 @@ def size(
 ) -> SizeAnswer:
     """How many bytes the buffers of `x` take: a shape, a module, or anything else that `why` takes.
 
-    target: as for `why`; with one, the tables of tuples count too. computation: of a module, only the instructions of
-    this computation; of one that is fused or applied to elements all results count, as if they had memory. order:
+    target: as for `why`; with a target, the tables of tuples count too. computation: only the instructions of this
+    computation of the module; if it is fused or applied to elements, all results count, as if they had memory. order:
     "padding", "bytes" or "module". frames: as for `why`.
 
     Errors are those of `why`; NotFoundError for a computation that the module does not have.
@@ -207,7 +207,7 @@ def _sized(x: Any, device: Target | None, computation: str, order: str) -> SizeA
     if isinstance(memory, ModuleMemory):
         shared = sum(memory.shared.values())
         return SizeAnswer(memory, _ordered(memory.buffers, order), None, shared, memory.without_memory)
-    # Without a target nobody says what a pointer takes.
+    # Without a target, the size of a pointer is not known.
     buffers = [one for one in memory.buffers if device is not None or one.shape is None or not one.shape.is_tuple]
     return SizeAnswer(memory, tuple(buffers))
 

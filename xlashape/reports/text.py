@@ -16,10 +16,10 @@ _INDENT: Final = "    "
 _LEAST_WIDTH: Final = 14
 """Text is cut in the middle down to this many characters before a column is left out."""
 _JUDGING: Final = 2
-"""Columns up to this rank are what one judges by: for them, a table is made as narrow as it can be."""
+"""Columns up to this rank matter most: before one of them is left out, the table is made as narrow as possible."""
 _NARROW_GAP: Final = "  "
 _NARROW_WIDTH: Final = 8
-"""`_LEAST_WIDTH` of a table that is as narrow as it can be."""
+"""The value of `_LEAST_WIDTH` for a table that is made as narrow as possible."""
 _DECIMAL: Final = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 _SECONDS: Final = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9), ("ps", 1e-12))
 
@@ -178,8 +178,8 @@ def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: 
 def alike_together(
     columns: Sequence[Column], rows: Iterable[Sequence[Any]], alike: Sequence[str]
 ) -> list[tuple[Any, ...]]:
-    """Rows that are equal in the columns `alike` as one, the first of them; `times` is their number, None where there
-    is one.
+    """Merges rows that are equal in the columns `alike` into the first of them. `times` of a merged row is the sum over
+    its rows, None where the sum is 1.
 
     >>> columns = (Column("name", Kind.TEXT, ""), Column("bytes", Kind.INTEGER, ""), Column("times", Kind.INTEGER, ""))
     >>> alike_together(columns, [("a", 4, 1), ("b", 8, 1), ("c", 4, 1)], ["bytes"])
@@ -199,8 +199,8 @@ def alike_together(
 
 
 def _fit(columns: Sequence[Column], widths: list[int], shown: Sequence[int], room: int, least: list[int]) -> bool:
-    """Narrows columns of text, the widest first and each to no less than its `least`, until all have at most `room`
-    characters; whether that was possible.
+    """Narrows columns of text, the widest first and each to no less than its `least`, until all together have at most
+    `room` characters. Returns whether that was possible.
     """
     too_much = sum([widths[number] for number in shown]) - room
     texts = [number for number in shown if columns[number].kind in (Kind.TEXT, Kind.TEXTS)]
@@ -220,8 +220,8 @@ _BARS: Final = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float], width: int = 60) -> str:
-    """A bar for each value, or for the largest of each part where there are more than `width`. The largest is the
-    highest bar, and 0 the lowest.
+    """A bar for each value; where there are more than `width`, a bar for the largest value of each part. The largest
+    value is the highest bar, and 0 the lowest.
 
     >>> sparkline([0, 2, 7, 4]), sparkline([1, 9, 3, 4, 5, 6], 3), sparkline([0, 0])
     ('▁▃█▅', '█▄▆', '▁▁')
@@ -233,8 +233,8 @@ def sparkline(values: Sequence[float], width: int = 60) -> str:
 
 
 def listing_text(headings: tuple[str, str], rows: Iterable[tuple[str, str, str]], width: int | None) -> str:
-    """Rows of a number, what it is about, and below it what else there is to know. Nothing is cut: lines longer than
-    `width` go on in the next line.
+    """Text for rows of a number, its subject, and a further line below. Nothing is cut: lines longer than `width` are
+    continued in the next line.
 
     >>> print(
     ...     listing_text(

@@ -59,7 +59,7 @@ _INTEGERS: Final = re.compile(r"-?[0-9]+(?:,-?[0-9]+)*")
 
 
 class TileRow(NamedTuple):
-    """What the tile reads of one array of an operand in one way."""
+    """The elements of one array of an operand that the tile reads in one way."""
 
     operand: int
     operand_name: str

@@ -52,7 +52,7 @@ class Verification(Answer):
         self.problem_count = len(problems)
 
     def headline(self) -> str:
-        """Nothing where there are problems, which say by themselves what is wrong."""
+        """Empty where there are problems, since their messages say what is wrong."""
         if self.problems:
             return ""
         return f"{self.module}: {self.instruction_count:,} instructions keep the rules"

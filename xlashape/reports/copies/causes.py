@@ -78,7 +78,7 @@ class Ends(NamedTuple):
     from_bitcasts: tuple[HloInstruction, ...]
     """The bitcasts between source and mover, the last one first."""
     uses: list[Use]
-    """What takes the result."""
+    """The uses of the result."""
 
 
 class Cause(NamedTuple):

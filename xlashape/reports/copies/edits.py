@@ -69,7 +69,7 @@ class Edit(NamedTuple):
 
 
 class Removal(NamedTuple):
-    """What removes one copy."""
+    """The edits that together remove one copy."""
 
     edits: tuple[Edit, ...]
     is_exact: bool
@@ -509,7 +509,7 @@ def removal_text(edits: Sequence[Edit]) -> str:
 
 
 def advice_of(ends: Ends, kind: str) -> str:
-    """What may help where no edit is known to."""
+    """Advice about a copy for which no edit is known."""
     users = [use.user for use in ends.uses if use.role is Role.OPERAND]
     has_dot = any((inner := library_operation(user)) is not None and inner.opcode == Opcode.DOT for user in users)
     if kind in ("relayout", "transpose"):

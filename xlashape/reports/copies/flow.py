@@ -202,7 +202,8 @@ class Flow:
         found: list[Use],
         go: Callable[[HloInstruction, Index, tuple[HloInstruction, ...]], None],
     ) -> None:
-        """What happens to the result of a computation."""
+        """Adds the uses of a computation's result to `found`: as an output of the module, by a loop or conditional that
+        calls the computation, and the uses of the results of its other callers."""
         computation = root.computation
         if computation is computation.module.entry:
             found.append(Use(root, Role.OUTPUT, 0, at, bitcasts))

@@ -142,7 +142,7 @@ class Diff(Answer, Frozen):
     report = REPORT
 
     changes: tuple[Change, ...]
-    """What changed, what costs most first."""
+    """The changes, those that cost most first."""
     fingerprint_a: str
     fingerprint_b: str
     ignored: int

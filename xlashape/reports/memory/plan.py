@@ -78,7 +78,7 @@ class Place(NamedTuple):
     name: str
     """The name of the instruction; "" where not even that is known."""
     shape_index: tuple[int, ...] = ()
-    """Where in the instruction's result."""
+    """The index of the value in the instruction's result."""
     shape: Shape | None = None
     """The shape of the value; None where it is not known."""
 

@@ -83,12 +83,12 @@ class Suggestion(NamedTuple):
     change: str
     """`donate`, `recompute`, `precision`, `padding`, `copy` or `smaller`."""
     text: str
-    """What to write."""
+    """The change in words, as one writes it in JAX."""
     new_peak_bytes: int
     saved_bytes: int
     lower_bytes: int
     upper_bytes: int
-    """What the new peak is at least and at most."""
+    """The lower and the upper bound of the new peak."""
     is_exact: bool
     fits: bool | None
     """Whether the new peak is within the limit for certain; None without a limit."""

@@ -65,7 +65,7 @@ class Leaf(NamedTuple):
     """An array of a shape. Instructions of equal shapes share the object."""
 
     shape_index: tuple[int, ...]
-    """Where it is in the shape."""
+    """The index of the array in the shape."""
     shape: Shape
     """The shape of the array alone."""
     bytes: int

@@ -22,7 +22,7 @@ class Operation(NamedTuple):
     module: str
     program_id: int | None
     opcode: str = ""
-    """The attribute in the profile itself; empty where the profile has none."""
+    """The opcode that the profile itself names; empty where it names none."""
     flops: int | None = None
     bytes: int | None = None
     source: str = ""

@@ -254,7 +254,7 @@ class Ways(NamedTuple):
 
 
 class Write(NamedTuple):
-    """What an instruction writes."""
+    """The shape that an instruction writes, and its bytes."""
 
     instruction: str
     computation: str

@@ -167,7 +167,7 @@ class ReportedTotals(NamedTuple):
 
 
 class ReportText(NamedTuple):
-    """What a text says about memory."""
+    """The facts about memory in a text."""
 
     allocations: list[ReportedAllocation]
     amounts: list[ReportedAmount]

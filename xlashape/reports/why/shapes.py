@@ -161,7 +161,7 @@ class MemoryAnswer(FrozenValue, Answer):
 
     @property
     def about(self) -> str | None:
-        """What was asked about; None for text with several shapes."""
+        """The subject of the answer; None for text with several shapes."""
         return None
 
     @property
