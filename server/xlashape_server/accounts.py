@@ -22,9 +22,9 @@ from xlashape.errors import LimitExceededError
 from xlashape_server.store import faults
 
 _BURST_SECONDS = 10.0  # an identity may use this many seconds' worth of its rate at once
-_LEAST_SECONDS = 0.5  # of processor time that are left when a call begins
-_LOCK, _PENDING = ".lock", "pending"  # of the names of files
-_PENDING_SECONDS = 900.0  # after which the process of an upload that has not ended must have died
+_LEAST_SECONDS = 0.5  # a call begins only if its identity has this much processor time left
+_LOCK, _PENDING = ".lock", "pending"  # parts of the names of files
+_PENDING_SECONDS = 900.0  # an upload that has not ended after this time is taken for dead
 _MAX_ACCOUNTS = 10_000  # accounts that a worker keeps; the least recently used are dropped
 
 
@@ -43,7 +43,7 @@ class Account:
         self.quota = quota
         self._lock = threading.Lock()
         self.counts_time = quota.cpu_seconds_per_minute is not None
-        """Whether the time of calls counts, which is told by `used`."""
+        """Whether the quota bounds processor time. If so, `used` is called with the time of each call."""
         self._rate = (quota.cpu_seconds_per_minute or 0.0) / 60
         self._most = max(1.0, self._rate * _BURST_SECONDS)
         self._left = self._most
@@ -78,8 +78,8 @@ class Account:
 
 
 class Accounts:
-    """The accounts of a worker, by identity. `forgotten` is called when the account of one is, so that nobody uses two
-    accounts.
+    """The accounts of a worker, by identity. `forgotten` is called when an account is dropped, so that callers who keep
+    accounts drop it too and no identity uses two.
     """
 
     def __init__(self, forgotten: Callable[[], None]) -> None:

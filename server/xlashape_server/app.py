@@ -190,17 +190,17 @@ class Server:
         """Has each worker that answers calls write the stacks of its threads to the log."""
         for worker in self._workers:
             pid = worker.pid
-            if pid and worker.handles_signals:  # until then it would end
+            if pid and worker.handles_signals:  # before it handles signals, SIGUSR1 would end it
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGUSR1)
 
     def _serve_metrics(self, store: Store) -> None:
-        """Answers at the address of metrics, if there is one. It does so while workers start, and until the server has
+        """Serves metrics at their address, if one is set, from before the workers start until the server has
         stopped.
         """
         if self._metrics_files is None:
             return
-        # Their package is that of an extra.
+        # These modules need packages of an extra, which may not be installed.
         from xlashape_server.telemetry.endpoint import Endpoint
         from xlashape_server.telemetry.server_metrics import ServerMetrics, StoreUsage
 

@@ -44,7 +44,7 @@ _log = logging.getLogger("xlashape_server.auth")
 
 _CHECK_SECONDS = 1.0  # seconds between checks for changed files
 _MAX_REMEMBERED = 4096  # headers whose token was verified
-_MAX_REMEMBERED_CHARACTERS = 2048  # of one of them
+_MAX_REMEMBERED_CHARACTERS = 2048  # longer headers are verified at each call
 _MAX_TOKEN_BYTES = 8192
 _ACCESS = ("read", "write")
 
@@ -57,7 +57,7 @@ class _Member(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """Whom a header `authorization` has turned out to be."""
+    """The caller whom a header `authorization` identifies, and the account of that caller."""
 
     member: _Member
     account: Account
@@ -99,19 +99,19 @@ class Gate:
     def __init__(self, config: Config) -> None:
         self._path = config.auth
         self._lock = threading.Lock()
-        # Before the file is read: a change in between is read at the next check.
+        # The state is taken before the file is read, so that the next check notices a change in between.
         self._seen = _state(Path(self._path))
         self._rules = _read(config.auth)
         self._next_check = time.monotonic() + _CHECK_SECONDS
-        # By the header itself, as long as the rules stay: a call whose token is known so takes 2 µs less of 20, and 10
-        # µs less in a server, whose caches are cold.
+        # Verified headers, until the rules change. A call whose header is found here takes 2 µs less of 20, and 10 µs
+        # less in a server, whose caches are cold.
         self._known: dict[str, _Known] = {}
         self._accounts = Accounts(self._known.clear)
         self._writes = writing_rpcs()
 
     def admit(self, rpc: str, caller: Caller, authorization: str | None) -> tuple[Caller, Account | None]:
-        """The caller by its identity, and its account, by its header `authorization`. UnauthenticatedError,
-        PermissionDeniedError, LimitExceededError if it may not call `rpc` now.
+        """The caller with the identity that its header `authorization` proves, and its account. UnauthenticatedError,
+        PermissionDeniedError or LimitExceededError if the caller may not call `rpc` now.
         """
         if rpc.startswith("Health/"):
             return caller, None
@@ -263,7 +263,7 @@ def _quota(path: str, where: str, found: object) -> Quota:
     values: dict[str, Any] = {}
     for name, value in section.items():
         try:
-            # The settings of these kinds: numbers, and bytes with units.
+            # These two settings have the kinds of value that quotas have: bytes with units, and numbers.
             values[name] = read_value("store_bytes" if name == "stored_bytes" else "log_calls_per_second", value)
         except InvalidArgumentError as error:
             raise _wrong(path, f"{where}.{name}: {error.message.partition(': ')[2]}") from None

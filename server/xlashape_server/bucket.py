@@ -3,7 +3,7 @@
     s3://BUCKET/PREFIX    gs://BUCKET/PREFIX    az://CONTAINER/PREFIX    file:/DIRECTORY
 
 Addresses, credentials and regions are those of the cloud's own tools: AWS_…, GOOGLE_…, AZURE_… in the environment, or
-the role of the machine. Whoever gives an address without TLS wants it: emulators have none.
+the role of the machine. An address without TLS is accepted, since emulators have no TLS.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _bucket_faults(*, needs_bucket: bool = False) -> Generator[None]:
     except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
         raise UnavailableError(f"the bucket refuses access: {_told(error)}") from error
     except (BaseError, OSError, ValueError) as error:
-        # A list that was refused is an error of no kind of its own.
+        # obstore has no error class for a listing that was refused, so the status is read from the text.
         status = _STATUS.search(str(error))
         if status is not None and status[1] == "404":
             raise UnavailableError(f"there is no such bucket: {_told(error)}") from error
@@ -147,7 +147,7 @@ def _bucket_faults(*, needs_bucket: bool = False) -> Generator[None]:
 
 
 def _told(error: Exception) -> str:
-    """What the service says of an error, or else the first line of the error."""
+    """The message of the service within an error, or else the first line of the error."""
     text = str(error)
     told = _CODE.search(text) or _MESSAGE.search(text)
     line = ": ".join(filter(None, told.groups())) if told else (text.splitlines() or [type(error).__name__])[0]

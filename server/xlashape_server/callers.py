@@ -1,7 +1,7 @@
 """Callers, and how many places one caller may hold. A place is the right to have one call in progress.
 
 A caller is an identity and one of its connections. The identity is the caller's address without its port, until calls
-are authenticated; of an address of IPv6 it is the network, the first 64 bits, since who has one address of it has all.
+are authenticated; of an address of IPv6 it is the network, the first 64 bits, since whoever has one address of a network has all.
 There is a maximum of places of each kind (calls, uploads, connections). One connection may hold only a share of them,
 and one identity only a share of what others leave, so that a few callers never hold all.
 """
@@ -32,7 +32,7 @@ class _HasPeer(Protocol):
 
 
 class _Ends(Protocol):
-    """A call, as far as it can be ended."""
+    """The part of a call that ending it needs."""
 
     is_over: bool
     cut_off: Any
@@ -87,10 +87,10 @@ def _network(host: str) -> str:
 
 
 IDENTITY_HEADER = "x-xlashape-identity"
-"""Who calls, as a trusted proxy has found out, such as the subject of a JSON Web Token."""
+"""The header in which a trusted proxy names the caller, such as by the subject of a JSON Web Token."""
 
 PROXIED = "proxy:"
-"""Identities that a trusted proxy says begin so."""
+"""The prefix of identities that a trusted proxy states."""
 
 _MAX_IDENTITY = 500  # characters
 
@@ -116,7 +116,7 @@ class Proxies:
         self.are_there = bool(self._networks)
 
     def trusts(self, peer: str) -> bool:
-        """Whether an address as gRPC writes it is that of such a proxy."""
+        """Whether an address as gRPC writes it is that of a trusted proxy."""
         return self.are_there and _is_within(peer, self._networks)
 
     def behind(self, caller: Caller, headers: Mapping[str, str]) -> Caller:
@@ -242,7 +242,7 @@ class Places:
         return True
 
     def _per_identity(self, held: int) -> int:
-        """How many places a caller may hold who holds so many."""
+        """How many places a caller who now holds `held` may hold in all."""
         return max(1, int(self._part * (self._scarce - (self._taken - held))))
 
     def give_back(self, caller: Caller) -> None:
@@ -254,10 +254,10 @@ class Places:
 
 
 class Newest:
-    """Calls that need no place of others: the newest of them, at most `maximum`. One more ends the oldest of the caller
-    that has the most.
+    """Keeps the newest calls of a kind, at most `maximum`, without places. One call more ends the oldest call of the
+    caller that has the most.
 
-    So no number of calls that do not go on keeps out one that does.
+    So calls that make no progress, however many, do not keep out a new call.
     """
 
     def __init__(self, limit: str, maximum: int) -> None:
@@ -277,7 +277,7 @@ class Newest:
                 return
             counts = Counter(each.caller.identity for each in self._calls.values())
             most = max(counts.values())
-            # In the order in which they came.
+            # The dictionary keeps the order in which calls came.
             oldest = next(each for each in self._calls.values() if counts[each.caller.identity] == most)
             del self._calls[id(oldest)]
         words = self._limit.replace("_", " ")
