@@ -78,8 +78,8 @@ class Account:
 
 
 class Accounts:
-    """The accounts of a worker, by identity. `forgotten` is called when an account is dropped, so that callers who keep
-    accounts drop it too and no identity uses two.
+    """The accounts of a worker, by identity. `forgotten` is called when an account is dropped, so that the owner of
+    this object drops its reference to the account, and no identity uses two.
     """
 
     def __init__(self, forgotten: Callable[[], None]) -> None:

@@ -40,7 +40,7 @@ _RETRIES: RetryConfig = {
     "retry_timeout": timedelta(seconds=12),
     "backoff": {"init_backoff": timedelta(milliseconds=50), "max_backoff": timedelta(seconds=3), "base": 2},
 }
-# A check has a connection of its own that gives up soon, so that it tells when the bucket answers again.
+# A check has a connection of its own that gives up soon, so that it notices when the bucket answers again.
 _PROBE_CLIENT: ClientConfig = {**_CLIENT, "connect_timeout": timedelta(seconds=2), "timeout": timedelta(seconds=4)}
 _PROBE_RETRIES: RetryConfig = {**_RETRIES, "max_retries": 1, "retry_timeout": timedelta(seconds=1)}
 
@@ -63,7 +63,7 @@ class Bucket:
 
     def has(self, key: str) -> bool:
         """Whether there is an object."""
-        # An answer to HEAD has no body, which says whether it is the bucket that is missing; one to GET has.
+        # An answer to HEAD has no body that could say whether the bucket or only the object is missing. GET's has one.
         for question in (self._objects.head, self._objects.get):
             with suppress(FileNotFoundError), _bucket_faults():
                 question(key)
@@ -82,7 +82,7 @@ class Bucket:
         return True
 
     def replace(self, key: str, file: Path) -> None:
-        """Makes an object of a file, in the place of another."""
+        """Makes an object of a file. It replaces an object of the same name."""
         with _bucket_faults(needs_bucket=True):
             self._objects.put(key, file, use_multipart=False)
 
@@ -92,7 +92,7 @@ class Bucket:
             self._objects.delete(key)
 
     def check(self) -> None:
-        """Asks the bucket something."""
+        """Checks that the bucket answers. UnavailableError if not."""
         with _bucket_faults(needs_bucket=True):
             next(iter(self._probed.list(_PROBE)), None)  # pyright: ignore[reportUnknownArgumentType]  # what it holds is not used
 

@@ -1,7 +1,7 @@
 """Callers, and how many places one caller may hold. A place is the right to have one call in progress.
 
 A caller is an identity and one of its connections. The identity is the caller's address without its port, until calls
-are authenticated; of an address of IPv6 it is the network, the first 64 bits, since whoever has one address of a network has all.
+are authenticated. For IPv6 it is the network, the first 64 bits, since whoever has one address of a network has all.
 There is a maximum of places of each kind (calls, uploads, connections). One connection may hold only a share of them,
 and one identity only a share of what others leave, so that a few callers never hold all.
 """

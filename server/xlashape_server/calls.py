@@ -45,17 +45,17 @@ CutOff: TypeAlias = "Callable[[Call, XlashapeError], None]"
 """Ends the transport of a call with an error, from any thread."""
 
 _CHECK_SECONDS = 0.1  # seconds between checks by the watch
-# calls at a look: each wakes its thread, and a small call of somebody else would wait for thousands of them
+# The most calls that one check cuts off. Each wakes its thread; small calls of others would wait for thousands.
 _MOST_CUT_OFF = 100
-_CUT_OFF_AT_ONCE = 4  # without a pause, in which the woken threads end and small calls are answered
+_CUT_OFF_AT_ONCE = 4  # calls cut off before each pause, in which the woken threads end and small calls are answered
 _CUT_OFF_PAUSE_SECONDS = 0.002
 _SEND_BYTES_PER_SECOND = 8 << 20  # bytes per second that a caller must read, after the seconds that each message has
-# of the process beyond what calls have reserved, for which collector and allocator are asked to give memory back
+# If the process has more bytes than this beyond those reserved, collector and allocator are asked to free some.
 _TRIMMED_BYTES = 128 << 20
 _TRIM_SECONDS = 5.0  # seconds between two such requests
 _EXCESS_SECONDS = 10.0  # seconds for which a process may have more memory than its maximum
 _LARGE_EXCESS, _LARGE_EXCESS_SECONDS = 1.5, 2.0  # the same for so many times its maximum
-# the most seconds that one look counts for: while a process does not run, it cannot refuse calls either
+# The most seconds that one check of memory counts: while a process is suspended, it cannot refuse calls either.
 _LOOK_SECONDS = 0.2
 _ROOM = 64 << 20  # bytes that threads, connections and packages take beyond what a process has before its first call
 _END_CODE = 75  # the exit code of a process that ends itself
@@ -79,11 +79,11 @@ class Call(Turn):
     code: int = code_pb2.CANCELLED
     """What the call ends with, a code of google.rpc: CANCELLED until it is answered or refused."""
     span: CallSpan | None = None
-    """Where it is traced."""
+    """The span that traces the call; None without traces."""
     is_conversation = False
-    """Whether it computes for each message of its caller, and takes a turn when that has come."""
+    """Whether the call computes for each message of its caller, and takes a turn only once a message has come."""
     is_endless = False
-    """Whether it may take as long as its caller likes."""
+    """Whether the call may take as long as its caller likes."""
     is_over = False
     """Whether the transport has ended: the caller has the answer, or has cancelled, or was cut off."""
     refusal: LimitExceededError | None = None
@@ -251,7 +251,7 @@ class Watch:
         self.calls: dict[int, Call] = {}
         """Calls in progress by id. Single operations on a dict need no lock."""
         self.recorder: Recorder | None = None
-        """Where calls are counted, if they are."""
+        """The recorder that counts calls; None without metrics."""
         self._thread: threading.Thread | None = None
         self._lines = Rate()
         self._next_refusal = 0.0
@@ -315,7 +315,7 @@ class Watch:
             if self._lines.allows():
                 facts = {"rpc": call.name, "stage": call.stage, "caller": call.caller.connection, "error": str(error)}
                 _log.info("cut off", extra={"facts": {**facts, **self._lines.unlogged()}})
-            call.code = code_pb2.CANCELLED  # unless its caller can be told the error
+            call.code = code_pb2.CANCELLED  # replaced where the error reaches the caller
             if self.recorder is not None:
                 self.recorder.cut_off(call.stage)
             call.cut_off(call, error)

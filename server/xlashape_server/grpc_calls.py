@@ -34,8 +34,8 @@ _REFUSING_THREADS = 16
 
 _MAX_PENDING = 1 << 16
 
-_RECEIVE_SECONDS = 2.0  # for the request to come to what answers without a turn
-_SMALL_BYTES = 4096  # of a request to what answers without a turn: the name of a service
+_RECEIVE_SECONDS = 2.0  # seconds within which the request of a call without a turn must arrive
+_SMALL_BYTES = 4096  # the most bytes of the request of a call without a turn: it holds the name of a service
 
 _IDENTITY, _GZIP = 0, 2  # grpc's numbers of compression algorithms
 
@@ -80,22 +80,22 @@ def server_options(config: Config) -> list[tuple[str, Any]]:
         ("grpc.compression_enabled_algorithms_bitset", 1 << _IDENTITY | 1 << _GZIP),
         # More streams in one connection than calls are admitted would only be refused.
         ("grpc.max_concurrent_streams", config.max_concurrent_calls),
-        # Calls that the interpreter has not seen yet. Of more than 1,000 grpc would end some, of any caller, with
-        # CANCELLED: the guard refuses by shares.
+        # Calls that Python code has not received yet. By default grpc cancels some of more than 1,000, whoever made
+        # them. The guard refuses calls by the shares of callers instead.
         ("grpc.server.max_pending_requests", _MAX_PENDING),
         ("grpc.server.max_pending_requests_hard_limit", _MAX_PENDING),
     ]
 
 
 class CallThreads(ThreadPoolExecutor):
-    """The threads of a grpc server. Where the system has none left, a call waits for one of those that there are."""
+    """The threads of a grpc server. If the system refuses a new thread, a call waits for one that exists."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Runs the function in a thread, once one is free."""
         try:
             return super().submit(fn, *args, **kwargs)
         except RuntimeError:
-            # The task waits already. The error would end grpc's only thread, and with it all calls to come.
+            # The task is in the queue already. The error would end grpc's only thread, and with it all calls to come.
             return Future()
 
 
@@ -178,7 +178,7 @@ class GrpcCalls:
         self, name: str, handler: Callable[[bytes], bytes], places: Places, newest: Newest
     ) -> Callable[[Iterator[bytes], CallContext], bytes]:
         """Wraps a fast handler that must answer even when all other calls are busy: its calls need one of `places` and
-        no turn, and the oldest gives way.
+        no turn, and the oldest call ends where there are too many.
         """
         guard = self._guard
 

@@ -44,7 +44,7 @@ from xlashape_server.turns import Turns
 
 _log = logging.getLogger("xlashape_server.calls")
 
-_GZIP = b"\x1f\x8b"  # no message of protobuf begins so: 7 is not a wire type
+_GZIP = b"\x1f\x8b"  # the first bytes of gzip. No protobuf message begins with them: 7 is not a wire type
 
 _SMALL = 32 << 10  # bytes of a message that needs no reservation
 _STEP = 1 << 20  # bytes of content that are decompressed at once
@@ -98,8 +98,9 @@ class Guard:
         headers: Callable[[], Headers | None] | None = None,
         system: str = "grpc",
     ) -> Call:
-        """Admits a call that its caller gives so many `seconds`. `identify` says who that is; it is asked when that is
-        needed. `cut_off` ends its transport with an error. `places`: those that it needs, if not a place for a call.
+        """Admits a call whose caller allows it `seconds`. `identify` returns the caller; it is called when the caller is
+        needed. `cut_off` ends the transport with an error. `places`: the places that the call needs in place of the
+        usual one.
 
         LimitExceededError if there is no place. A call that was begun holds its places until `work_ended` and
         `transport_ended` were called. An `endless` call may take as long as its caller likes. `headers` are those of
@@ -159,14 +160,14 @@ class Guard:
                 value=size,
             )
         if size > _SMALL:
-            call.lease.take(2 * size - reserved)  # the message as it came, and as it is decoded
+            call.lease.take(2 * size - reserved)  # for the message as received, and for the decoded one
             call.is_large = call.is_large or size > _LARGE
         if call.span is not None:
             call.span.event("request", size)
         return data
 
     def _inflated(self, call: Call, data: bytes, maximum: int) -> bytes:
-        """The content of a compressed message, of which each part is reserved before it is there."""
+        """The content of a compressed message, whose memory is reserved part by part, before each part is made."""
         held = call.lease.size
 
         def before(size: int) -> None:
@@ -284,8 +285,8 @@ class Guard:
 
 
 def _shown(headers: Headers | None) -> dict[str, str]:
-    """What the headers of a request say about its caller: the first of those that a client sends itself, and the last
-    of those that a proxy adds.
+    """The headers of a request that identify its caller. Of repeated headers the first counts where clients send
+    them, and the last where a proxy adds them.
     """
     found: dict[str, str] = {}
     for name, value in headers or ():
