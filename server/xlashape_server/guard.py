@@ -98,7 +98,7 @@ class Guard:
         headers: Callable[[], Headers | None] | None = None,
         system: str = "grpc",
     ) -> Call:
-        """Admits a call whose caller allows it `seconds`. `identify` returns the caller; it is called when the caller is
+        """Admits a call whose caller allows it `seconds`. `identify` returns the caller; it is called when that is
         needed. `cut_off` ends the transport with an error. `places`: the places that the call needs in place of the
         usual one.
 

@@ -27,7 +27,7 @@ _LARGE = 1 << 20  # bytes; the memory of the process is measured before a larger
 _RELIEF_SECONDS = 1.0  # seconds between attempts to get memory back from caches and the collector of cycles
 _MOST_ON_HEAP = 32 << 20  # bytes, the most that glibc allows
 _KEPT_BYTES = 128 << 20  # free bytes at the end of the heap that stay with the process
-_KEPT_PART = 8  # those free bytes are at most an eighth of what the process may have
+_KEPT_PART = 8  # the kept free bytes are at most an eighth of the memory that the process may have
 _statm: dict[int, int] = {}
 """The file descriptor of the numbers of this process, by its id. It stays open, since to open the file takes longer
 than to read it.

@@ -112,7 +112,7 @@ class ModuleCache(_Kept[str, _KeptModule]):
         self.put(key, size, _KeptModule(module, answers, {}))
 
     def report(self, module: HloModule, question: bytes) -> object:
-        """The report about a module that was kept for a question, or None: its further pages are not computed again."""
+        """The kept report about a module that answers a question, or None. Further pages come from the kept report."""
         with self._lock:
             _, _, reports = self._entry_of(module)
             return reports[question][1] if question in reports else None
@@ -135,7 +135,7 @@ class ModuleCache(_Kept[str, _KeptModule]):
             if key is None or question in reports or weight - freed + size > self._max_bytes:
                 return
             if size > self._max_bytes - self._bytes:
-                reports.clear()  # they follow from the module again
+                reports.clear()  # they can be computed again from the module
                 weight -= freed
                 self._bytes -= freed
             self._make_room(size, spared=key)
@@ -179,7 +179,7 @@ _WORK_BYTES = 3000
 _TEXT_FACTOR = 16
 _TEXT_SHAPE_BYTES = 1000
 _TEXT_INSTRUCTION_BYTES = 1000
-# shapes per instruction that the text of a module with the most instructions may have on average
+# The most shapes per instruction, on average, in the text of a module with the most instructions.
 _SHAPES_PER_INSTRUCTION = 4
 _WINDOW = 1 << 20  # bytes of text in one search
 _LONGEST_MATCH = 4096  # bytes from the beginning of a match into the next window; longer runs of spaces are not counted

@@ -76,7 +76,7 @@ _NAME = re.compile(r"modules/([0-9a-f]{64})")
 _FOOTER = struct.Struct("<I32s12s")
 _MARK = b"xlashape.v2\n"
 BLOCK_BYTES = 1 << 20
-_SPOOL_BYTES = 1 << 20  # of an upload that are kept in memory; a longer one is in a file
+_SPOOL_BYTES = 1 << 20  # bytes of an upload that stay in memory; a longer upload goes to a file
 _PROBE_BYTES = 4096
 _TRUST_SECONDS = 60.0  # seconds for which a cached module is used without asking the bucket
 _MAX_TRUSTED = 100_000  # modules whose facts, and last lookup in the bucket, are remembered
@@ -133,7 +133,7 @@ class Stored(NamedTuple):
 
 
 class DamagedError(Exception):
-    """The file of a module is damaged. The text says how."""
+    """The file of a module is damaged. The text of the error says how."""
 
 
 class ModuleFile:
@@ -213,7 +213,7 @@ class Upload:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        with contextlib.suppress(OSError):  # a full disk, of which the caller was told
+        with contextlib.suppress(OSError):  # a full disk, which `write` has reported
             self._file.close()
 
     def write(self, data: bytes) -> None:
@@ -269,7 +269,7 @@ class Store:
         self._make_directories()
         self._device = self._root.stat().st_dev
         self._bucket = Bucket(bucket) if bucket else None
-        self._trusted: dict[str, float] = {}  # when the bucket was found to have a module
+        self._trusted: dict[str, float] = {}  # digest → when the bucket was last found to have the module
         self._found: dict[str, tuple[str, int, Stored]] = {}  # path and number of the file, facts
         self._checked_at = float("-inf")
 
@@ -401,7 +401,7 @@ class Store:
         self.check_size(len(content) + len(encoded) + len(footer))
         if self._bucket is None:
             with contextlib.suppress(NotFoundError), self._opened(sha256) as module:
-                module.check()  # a damaged file is moved away, and replaced
+                module.check()  # moves a damaged file away, so that this upload replaces it
                 return module.stored, True
         with self._new_file() as file:
             file.writelines((content, encoded, footer))
@@ -620,7 +620,7 @@ def _key(sha256: str) -> str:
 
 
 def _synchronize(folder: Path) -> None:
-    """Writes the names in a folder to the disk (fsync)."""
+    """Writes the file names of a folder to the disk (fsync)."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -26,7 +26,7 @@ _LONG_SECONDS = 0.02
 # A second one would keep the interpreter's lock busy while the first is asked to release it: with two, one small call
 # in ten waited 10 ms instead of 1.5.
 _LONG_TURNS = 1
-_OVERDUE_SECONDS = 0.1  # after the end of a turn, from when a call that waits is given one although it was not ended
+_OVERDUE_SECONDS = 0.1  # a call that overruns its turn by so much loses it to a waiting call
 _CHECK_SECONDS = 0.25  # seconds between checks that a waiting call must still wait
 
 
@@ -153,7 +153,7 @@ class Turns:
                 sys.setswitchinterval(_BUSY_SWITCH_SECONDS)
 
     def long_ends(self, turn: Turn) -> bool:
-        """Notes that a call ends its long turn. Returns whether it still has it."""
+        """Notes that a call ends its long turn. Returns whether the call still had it."""
         with self._lock:
             self._computing -= 1
             if not self._computing:

@@ -51,10 +51,10 @@ _log = logging.getLogger("xlashape_server.worker")
 _LIFE_SECONDS = 0.2  # seconds between reports to the parent
 _MOST_LIFE_SECONDS = 2.0  # the same if counting connections is slow
 _HANDSHAKE_SECONDS = 10.0
-_KEEPALIVE_ANSWER_MS = 20_000  # seconds in which a client must answer a ping
+_KEEPALIVE_ANSWER_MS = 20_000  # milliseconds in which a client must answer a ping
 # New objects for a collection of the youngest, and such collections for one of the next generation.
 _COLLECTIONS = (5000, 20, 20)
-_MIN_PING_INTERVAL_MS = 10_000  # seconds between two pings of a client; more frequent pings are refused
+_MIN_PING_INTERVAL_MS = 10_000  # milliseconds between two pings of a client; more frequent pings are refused
 
 
 def make_server(
@@ -89,7 +89,7 @@ def make_server(
 
 
 def _record(recorder: Recorder, guard: Guard, modules: Modules, health: Health) -> None:
-    """Counts what happens, and has the values of the moment told."""
+    """Has the guard count its calls, and has the recorder report the current values of gauges."""
     guard.watch.recorder = recorder
     cache, store = modules.cache, modules.store
     recorder.gauge("xlashape_calls_in_flight", guard.watch.by_stage)
@@ -106,7 +106,7 @@ def _record(recorder: Recorder, guard: Guard, modules: Modules, health: Health) 
 
 
 def _recorder(directory: str | None, worker: int) -> Recorder | None:
-    """Where this worker counts its calls, if there are metrics."""
+    """The recorder that counts the calls of this worker; None without metrics."""
     if directory is None:
         return None
     names = [f"{service.name}/{method.name}" for service in services() for method in service.methods]

@@ -64,7 +64,7 @@ class WorkerProcess:
         self.restarts = 0
         """How often a process was started in the place of one that ended."""
         self.gauges: dict[str, Any] = {}
-        """What the process told of itself last, by the names of metrics; nothing where there are no metrics."""
+        """The values that the process reported last, by the names of metrics; empty where there are no metrics."""
         self.past_cpu_seconds = 0.0
         """Processor time of the processes before this one."""
         self._config = config
