@@ -139,12 +139,13 @@ class WorkerProcess:
         with contextlib.suppress(BrokenPipeError):  # it has ended already, which is noticed later
             process.stdin.write(json.dumps(first) + "\n")
             process.stdin.flush()
-        self._readers = [
+        readers = [
             threading.Thread(target=read, args=(process,), name=f"worker {self.number}", daemon=True)
             for read in (self._read_events, self._read_output)
         ]
-        for reader in self._readers:
+        for reader in readers:
             reader.start()
+        self._readers = readers  # from now on `end`, which another thread may run, waits for them
 
     def await_ready(self) -> None:
         """Returns once the process answers calls. UnavailableError if it ended or takes too long."""
