@@ -254,8 +254,8 @@ class Places:
 
 
 class Newest:
-    """Keeps the newest calls of a kind, at most `maximum`, without places. One call more ends the oldest call of the
-    caller that has the most.
+    """Bounds the calls of a kind to the newest `maximum`. One call more ends the oldest call of the caller that has the
+    most.
 
     So calls that make no progress, however many, do not keep out a new call.
     """

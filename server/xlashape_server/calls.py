@@ -54,7 +54,7 @@ _SEND_BYTES_PER_SECOND = 8 << 20  # bytes per second that a caller must read, af
 _TRIMMED_BYTES = 128 << 20
 _TRIM_SECONDS = 5.0  # seconds between two such requests
 _EXCESS_SECONDS = 10.0  # seconds for which a process may have more memory than its maximum
-_LARGE_EXCESS, _LARGE_EXCESS_SECONDS = 1.5, 2.0  # the same for so many times its maximum
+_LARGE_EXCESS, _LARGE_EXCESS_SECONDS = 1.5, 2.0  # seconds for which it may have 1.5 times its maximum
 # The most seconds that one check of memory counts: while a process is suspended, it cannot refuse calls either.
 _LOOK_SECONDS = 0.2
 _ROOM = 64 << 20  # bytes that threads, connections and packages take beyond what a process has before its first call

@@ -89,7 +89,7 @@ def make_server(
 
 
 def _record(recorder: Recorder, guard: Guard, modules: Modules, health: Health) -> None:
-    """Has the guard count its calls, and has the recorder report the current values of gauges."""
+    """Has the guard count its calls, and has the recorder report values that other objects keep."""
     guard.watch.recorder = recorder
     cache, store = modules.cache, modules.store
     recorder.gauge("xlashape_calls_in_flight", guard.watch.by_stage)
