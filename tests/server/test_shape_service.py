@@ -7,9 +7,14 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from xlashape.errors import XlashapeError
 from xlashape.proto import v1, xla
 from xlashape.shape import Shape, tiling
+from xlashape_server import Config
+from xlashape_server.handlers.shapes import ShapeHandlers
 
 TILED = "f32[3,5]{1,0:T(2,2)}"
 SHAPES = [
@@ -310,6 +315,35 @@ def test_every_encoding_of_the_numbers_is_read(ask: Any, name: str, padding: int
     shape = v1.LinearIndexRequest(shape=text(TILED)).SerializeToString()
     for request in (shape + encodings([2, 3, 0, 1])[name] + unknown, unknown + encodings([2, 3, 0, 1])[name] + shape):
         assert list(ask("ShapeService/LinearIndex", request).positions) == [17, 1]
+
+
+@given(st.data())
+def test_a_request_whose_bytes_were_changed_has_the_answer_of_the_path_through_numpy(data: st.DataObject) -> None:
+    """A small request is cut by its bytes, a large one is read by protobuf: both take a request for the same."""
+    numbers = data.draw(st.lists(st.integers(-1, 5), max_size=8))
+    field = data.draw(st.sampled_from(sorted(encodings(numbers)))) if len(numbers) > 2 else "one packed run"
+    pieces = [
+        v1.LinearIndexRequest(
+            shape=text(data.draw(st.sampled_from([TILED, "f32[]", "f32[4]", "f32["])))
+        ).SerializeToString(),
+        encodings(numbers)[field],
+        data.draw(st.sampled_from([b"", b"\x18\x01", b"\x18\x02", b"\x20\x02", b"\x20\x07", b"\x12\x00"])),
+    ]
+    request = bytearray(b"".join(data.draw(st.permutations(pieces)) if data.draw(st.booleans()) else pieces))
+    if data.draw(st.booleans()) and request:
+        request[data.draw(st.integers(0, len(request) - 1))] = data.draw(st.integers(0, 255))
+    if data.draw(st.booleans()):
+        del request[data.draw(st.integers(0, len(request))) :]
+    handlers = ShapeHandlers(Config())
+
+    def answer(message: bytes) -> object:
+        try:
+            return handlers.linear_index(message)
+        except XlashapeError as error:
+            return type(error), error.path
+
+    padding = b"\xa2\x06\x80\x20" + bytes(4096)  # an unknown field, with which the request is large
+    assert answer(bytes(request)) == answer(bytes(request)) == answer(padding + request)
 
 
 def test_a_description_has_the_causes_of_padding_and_the_best_orders(ask: Any) -> None:
