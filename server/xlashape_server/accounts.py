@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -62,7 +62,7 @@ class Account:
                 f"{self.identity} has used its quota of {maximum:g} CPU seconds per minute; try again in "
                 f"{max(0.1, missing / self._rate):.1f} seconds",
                 limit="cpu_seconds_per_minute",
-                maximum=int(maximum),
+                maximum=maximum,
             )
 
     def used(self, seconds: float) -> None:
@@ -78,14 +78,11 @@ class Account:
 
 
 class Accounts:
-    """The accounts of a worker, by identity. `forgotten` is called when an account is dropped, so that the owner of
-    this object drops its reference to the account, and no identity uses two.
-    """
+    """The accounts of a worker, by identity."""
 
-    def __init__(self, forgotten: Callable[[], None]) -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._accounts: OrderedDict[str, Account] = OrderedDict()
-        self._forgotten = forgotten
 
     def of(self, identity: str, quota: Quota) -> Account:
         """The account of an identity; a new one if its quota has changed."""
@@ -96,7 +93,6 @@ class Accounts:
             self._accounts.move_to_end(identity)
             if len(self._accounts) > _MAX_ACCOUNTS:
                 self._accounts.popitem(last=False)
-                self._forgotten()
         return account
 
 

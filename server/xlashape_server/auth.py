@@ -56,13 +56,6 @@ class _Member(NamedTuple):
     may_write: bool
 
 
-class _Known(NamedTuple):
-    """The caller whom a header `authorization` identifies, and the account of that caller."""
-
-    member: _Member
-    account: Account
-
-
 class _Rules(NamedTuple):
     """The content of the file."""
 
@@ -103,10 +96,10 @@ class Gate:
         self._seen = _state(Path(self._path))
         self._rules = _read(config.auth)
         self._next_check = time.monotonic() + _CHECK_SECONDS
-        # Verified headers, until the rules change. A call whose header is found here takes 2 µs less of 20, and 10 µs
-        # less in a server, whose caches are cold.
-        self._known: dict[str, _Known] = {}
-        self._accounts = Accounts(self._known.clear)
+        # Verified headers `authorization` and their callers, until the rules change. A call whose header is found here
+        # takes 2 µs less of 20, and 10 µs less in a server, whose caches are cold.
+        self._known: dict[str, _Member] = {}
+        self._accounts = Accounts()
         self._writes = writing_rpcs()
 
     def admit(self, rpc: str, caller: Caller, authorization: str | None) -> tuple[Caller, Account | None]:
@@ -116,28 +109,26 @@ class Gate:
         if rpc.startswith("Health/"):
             return caller, None
         rules = self._current()
-        known = self._known.get(authorization or "")
-        if known is None:
+        member = self._known.get(authorization or "")
+        if member is None:
             member = _member(rules, caller, authorization)
-            account = self._accounts.of(member.identity, rules.quotas.get(member.identity, rules.quota))
             if authorization is not None:
-                self._remember(rules, authorization, _Known(member, account))
-        else:
-            member, account = known
+                self._remember(rules, authorization, member)
         if rpc in self._writes and not member.may_write:
             raise PermissionDeniedError(f"{member.identity} may read, and {rpc} needs the access write")
+        account = self._accounts.of(member.identity, rules.quotas.get(member.identity, rules.quota))
         if account.counts_time:
             account.check_time()
         return Caller(member.identity, caller.connection), account
 
-    def _remember(self, rules: _Rules, authorization: str, known: _Known) -> None:
+    def _remember(self, rules: _Rules, authorization: str, member: _Member) -> None:
         if len(authorization) > _MAX_REMEMBERED_CHARACTERS:
             return
         with self._lock:
             if len(self._known) >= _MAX_REMEMBERED:
                 self._known.clear()
             if rules is self._rules:
-                self._known[authorization] = known
+                self._known[authorization] = member
 
     def _current(self) -> _Rules:
         now = time.monotonic()
