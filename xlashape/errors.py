@@ -254,8 +254,8 @@ class NotFoundError(XlashapeError, LookupError):
 
 
 class LimitExceededError(XlashapeError):
-    """More than a limit allows. `limit` is its name, `maximum` its value, `value` the requested value (None: not
-    counted).
+    """More than a limit allows. `limit` is its name, `maximum` its value (None: not a whole number; the message has
+    it), `value` the requested value (None: not counted).
     """
 
     code = "limit_exceeded"
@@ -265,13 +265,13 @@ class LimitExceededError(XlashapeError):
         message: str,
         *,
         limit: str = "",
-        maximum: int | None = None,
+        maximum: float | None = None,
         value: int | None = None,
         field: str | FieldPath | None = None,
     ) -> None:
         super().__init__(message, field=field)
         self.limit = limit
-        self.maximum = maximum
+        self.maximum = int(maximum) if maximum is not None and maximum % 1 == 0 else None
         self.value = value
 
     def details(self) -> dict[str, str]:

@@ -339,11 +339,11 @@ class Watch:
         if call.stage == "sending":
             seconds = self.send_seconds
             text = f"the answer was not read within {seconds:g} seconds, and a second more for each 8 MiB"
-            return LimitExceededError(text, limit="send_seconds", maximum=int(seconds))
+            return LimitExceededError(text, limit="send_seconds", maximum=seconds)
         if call.stage == "receiving" and now < call.deadline:
             seconds = call.receive_seconds
             text = f"the request did not come within {seconds:g} seconds"
-            return LimitExceededError(text, limit="receive_seconds", maximum=int(seconds))
+            return LimitExceededError(text, limit="receive_seconds", maximum=seconds)
         return DeadlineExceededError("the deadline passed before the answer was computed")
 
     def _check_excess(self) -> None:

@@ -273,7 +273,7 @@ class Guard:
                 error = LimitExceededError(
                     f"the call took more than {self._max_seconds:g} seconds",
                     limit="call_seconds",
-                    maximum=int(self._max_seconds),
+                    maximum=self._max_seconds,
                     field=error.path,
                 )
         if isinstance(error, MemoryError):

@@ -32,7 +32,17 @@ def test_time_of_the_processor_has_a_rate() -> None:
     account.used(10.5)  # more than there was: the call that computed it was not stopped
     with pytest.raises(LimitExceededError, match="its quota of 60 CPU seconds per minute") as caught:
         account.check_time()
-    assert caught.value.limit == "cpu_seconds_per_minute"
+    assert (caught.value.limit, caught.value.maximum) == ("cpu_seconds_per_minute", 60)
+
+
+def test_a_quota_of_half_a_second_is_in_the_message_alone() -> None:
+    """`maximum` is a whole number in the details of an error; half a second would be 0 there."""
+    account = Account("token:ann", Quota(cpu_seconds_per_minute=0.5))
+    account.used(1.0)
+    with pytest.raises(LimitExceededError, match=r"its quota of 0\.5 CPU seconds per minute") as caught:
+        account.check_time()
+    assert caught.value.maximum is None
+    assert "maximum" not in caught.value.details()
 
 
 def test_parallel_uploads_do_not_exceed_the_quota(tmp_path: Path, wide: Callable[[int], bytes]) -> None:
