@@ -245,3 +245,21 @@ def test_hostile_layouts_are_refused_quickly() -> None:
     wide = Shape.array("u8", [1] * 5000)
     assert tiling.linear_index(wide, [0] * 5000) == 0
     assert tiling.padding_report(wide).is_best
+
+
+@pytest.mark.parametrize("offset", range(9))
+def test_a_number_of_more_than_32_bits_is_found_wherever_it_begins_in_memory(offset: int) -> None:
+    """Numbers of messages are not aligned. Cut to its low 32 bits, 1 or 0, each of these would be inside the array."""
+    shape = Shape.parse("f32[3,5]")
+    for count in (1, 2, 7):
+        held = np.ones(8 + offset + 16 * count, np.uint8)
+        rows = held[offset : offset + 16 * count].view("<i8").reshape(count, 2)
+        for row in range(count):
+            for column in (0, 1):
+                for wrong in (1 << 32, (1 << 32) + 1, 1 << 40, -(1 << 32) + 1, -(1 << 63)):
+                    rows[:] = 1
+                    assert tiling.linear_indices(shape, rows).tolist() == [6] * count
+                    rows[row, column] = wrong
+                    with pytest.raises(InvalidIndexError, match=str(wrong)) as caught:
+                        tiling.linear_indices(shape, rows)
+                    assert caught.value.path == ("indices", row, column)

@@ -19,6 +19,7 @@ from xlashape.shape.parts.checks import brief, integer, shown
 from xlashape.shape.tiling.floor_sums import FloorSums, Terms
 from xlashape.shape.value.shape import Shape
 
+_ALL_BITS = (1 << 64) - 1
 _CHUNK_BYTES = 2 << 20
 """Bytes of the registers of one chunk. An operation reads and writes some of them, which fit in a core's second-level
 cache. With smaller chunks, calls of NumPy take more time than that saves.
@@ -211,15 +212,9 @@ class _Chunk:
             self.cut(columns.shape[1])
         if not columns.size:
             return True
-        if columns.dtype.itemsize == 8:
-            # A negative number is a huge unsigned one: one comparison checks both ends.
-            native = columns.astype(np.int64 if columns.dtype.kind == "i" else np.uint64, copy=False)
-            unsigned: NDArray[np.uint64] = native.view(np.uint64)
-            if unsigned.flags.f_contiguous:  # of a flat array, NumPy finds the largest number in half the time
-                unsigned = cast("NDArray[np.uint64]", unsigned.T.reshape(-1))
-            largest = int(unsigned.max())
-            if (len(sizes) == 1 and largest >= sizes[0]) or (self._bits == 32 and largest > INT32_MAX):
-                return False
+        # Cut to 32 bits, a number that has more of them could be inside its size.
+        if self._bits == 32 and columns.dtype.itemsize == 8 and _bits_of(np.transpose(columns)) > INT32_MAX:
+            return False
         inputs = self.inputs[:, : self._used]
         np.copyto(inputs, columns, casting="unsafe")
         largest_of_each: list[int] = inputs.view(self._unsigned).max(axis=1).tolist()
@@ -271,6 +266,21 @@ class _Chunk:
                 np.multiply(source, coefficient, out=self.scratch)
                 np.add(total, self.scratch, out=out)
             total = out
+
+
+def _bits_of(numbers: NDArray[Any]) -> int:
+    """The bits that any of the integers of 64 bits has, as an unsigned number.
+
+    The numbers of a message are seldom aligned, and NumPy copies what is not: that takes longer than the question. So
+    it is asked of the aligned words, which have all bytes but those of the first and the last number, in turned order.
+    """
+    if not (numbers.flags.c_contiguous and numbers.dtype.isnative and sys.byteorder == "little"):
+        return int(np.bitwise_or.reduce(numbers, axis=None)) & _ALL_BITS
+    flat = numbers.reshape(-1)
+    data = flat.view(np.uint8)
+    turn = -data.__array_interface__["data"][0] % 8
+    words = int(np.bitwise_or.reduce(data[turn : turn + 8 * (len(flat) - 1)].view(np.uint64)))
+    return (words << 8 * turn | words >> (64 - 8 * turn) | int(flat[0]) | int(flat[-1])) & _ALL_BITS
 
 
 def _integers(values: ArrayLike, what: str, shape: Shape, rank: int | None) -> NDArray[Any]:
