@@ -143,6 +143,12 @@ class ModuleCache(_Kept[str, _KeptModule]):
             self._values[key] = weight + size, self._values[key][1]
             self._bytes += size
 
+    def entry_of(self, module: HloModule) -> tuple[str, int]:
+        """The key of a module, which names its content, and its size; "" and 0 if it is not kept."""
+        with self._lock:
+            key, size, _ = self._entry_of(module)
+        return key or "", size
+
     def _entry_of(self, module: HloModule) -> tuple[str | None, int, dict[bytes, tuple[int, object]]]:
         """The key of a module, its size and its reports; no key if it is not kept. Under the lock."""
         for key, (size, kept) in self._values.items():

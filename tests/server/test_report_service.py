@@ -11,6 +11,7 @@ import pytest
 
 from xlashape.errors import DeadlineExceededError, DecodeError, InvalidArgumentError, LimitExceededError, NotFoundError
 from xlashape.proto import v1
+from xlashape.reports.diff import compare
 from xlashape_server import Server
 from xlashape_server.config import Config
 from xlashape_server.handlers import rpcs
@@ -61,6 +62,25 @@ def test_names_that_are_not_there(handlers):
     assert caught.value.field == "argument"
     with pytest.raises(NotFoundError, match="memory has no section 'timelin'"):
         ask(handlers, "Memory", module=MODULE, section="timelin")
+
+
+def test_a_comparison_is_made_once_for_all_of_its_pages(handlers, monkeypatch):
+    """It is kept with the first module, by the content of the second and the options."""
+    compared = []
+    real = compare._compared
+    monkeypatch.setattr(compare, "_compared", lambda *asked: compared.append(asked[0]) or real(*asked))
+    others = [{"text": TEXT.replace("negate(p)", f'negate(p), metadata={{op_name="{name}"}}')} for name in "xy"]
+    first = {"text": TEXT.replace("f32[4]", "f32[4711]")}
+    for other in others:
+        for page in ({}, {"first_row": 1}, {"section": "measures"}, {"max_rows": 1}):
+            ask(handlers, "Diff", a=first, b=other, **page)
+    assert len(compared) == 2
+    ask(handlers, "Diff", a=first, b=others[0], ignore=["copy"])
+    ask(handlers, "Diff", a=others[0], b=first)
+    assert len(compared) == 4
+    ask(handlers, "Diff", a=first, b=first)
+    ask(handlers, "Diff", a=first, b=first)
+    assert len(compared) == 5
 
 
 def test_text_of_a_request_is_no_path(handlers, tmp_path):

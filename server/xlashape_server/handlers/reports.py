@@ -4,7 +4,7 @@ filled.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from google.protobuf.descriptor import MethodDescriptor
@@ -70,19 +70,21 @@ class ReportHandlers:
         return handle
 
     def _kept_answer(self, report: Report, message: Any, inputs: list[str]) -> Answer:
-        """The answer, which is kept with the module that it is about, since callers ask for it page by page."""
-        if inputs != ["module"] and not (report.inputs[:1] == ("module",) and message.HasField("module")):
+        """The answer, which is kept with the module that it is about, since callers ask for it page by page. One about
+        two modules is kept with the first.
+        """
+        given = [name for name in inputs if message.HasField(name)]
+        is_whole = len(given) == (2 if report.inputs == ("a", "b") else 1)
+        if not is_whole or not all(isinstance(getattr(message, name), v1.ModuleInput) for name in given):
             return self._answer(report, message, inputs)
         question = type(message)()
         question.CopyFrom(message)
         question.DiscardUnknownFields()  # they may be as large as a request, and change no answer
-        for name in ("first_row", "max_rows", "section", "argument", "module"):
+        for name in ("first_row", "max_rows", "section", "argument", *given):
             question.ClearField(name)
         key = report.name.encode() + b" " + question.SerializeToString(deterministic=True)
-        module = self._input(message, "module") if message.HasField("module") else None
-        if module is None:
-            return self._answer(report, message, inputs)
-        return kept_answer(self._modules, module, key, lambda: self._answer(report, message, inputs))
+        module, *others = [self._input(message, name) for name in given]
+        return kept_answer(self._modules, module, key, lambda: self._answer(report, message, inputs), others)
 
     def _answer(self, report: Report, message: Any, inputs: list[str]) -> Answer:
         given = [name for name in inputs if message.HasField(name)]
@@ -118,15 +120,22 @@ class ReportHandlers:
         return value.encode()  # as content: text could name a file of this machine
 
 
-def kept_answer(modules: Modules, module: HloModule, key: bytes, make: Callable[[], Answer]) -> Answer:
-    """The answer of a report about a module, which is kept with the module: `key` is the name of the report, a space
-    and the serialized options."""
+def kept_answer(
+    modules: Modules, module: HloModule, key: bytes, make: Callable[[], Answer], others: Sequence[HloModule] = ()
+) -> Answer:
+    """The answer of a report about a module, and perhaps about `others`, which is kept with the module: `key` is the
+    name of the report, a space and the serialized options.
+    """
+    kept = [modules.cache.entry_of(other) for other in others]
+    key += b"".join([name.encode() for name, _ in kept])
 
     def weigh(answer: Answer) -> int:
-        # Tables that are made on demand have at most a row for each instruction.
-        instructions = sum([len(computation.instructions) for computation in module.computations])
-        return len(key) + _ROW_BYTES * (1 + len(answer) + instructions)
+        # Tables that are made on demand have at most a row for each instruction. The answer holds the other modules.
+        found = sum([len(computation.instructions) for each in (module, *others) for computation in each.computations])
+        return len(key) + _ROW_BYTES * (1 + len(answer) + found) + sum([size for _, size in kept])
 
+    if not all(name for name, _ in kept):
+        return make()
     return modules.cache.report_or(module, key, make, weigh)
 
 
