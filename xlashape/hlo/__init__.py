@@ -1,31 +1,31 @@
-"""HLO modules: views over HloModuleProto, their text both ways, and what can be asked of them and changed in them.
+"""HLO modules: views of an HloModuleProto, the reader and the writer of HLO text, files, the verifier and the editor.
 
     HloModule, HloComputation, HloInstruction   the views: load, parse, walk, print, write back
-    Opcode, UnknownOpcode                       what an instruction does
-    Attributes                                  an instruction's attributes: numbers, texts, and the types that follow
+    Opcode, UnknownOpcode                       the operation of an instruction
+    Attributes                                  an instruction's attributes: numbers, texts, and the types below
     Window, WindowDimension, PaddingConfig, SliceDimension, ConvolutionDimensionNumbers, DotDimensionNumbers,
     RaggedDotDimensionNumbers, GatherDimensionNumbers, ScatterDimensionNumbers, SourceTarget   values of attributes
     Sharding, ReplicaGroups                     which device holds which part of an array; which devices exchange data
     Metadata, Frame                             which lines of a program an instruction comes from
-    ModuleConfig                                what a module's text says and its proto cannot hold
+    ModuleConfig                                the part of a module's text that HloModuleProto has no field for
     PrintOptions                                what `HloModule.to_text` shows
     Editor                                      rewrites, inserts, renames and removes instructions and computations
     check, verify, Problem                      whether a module follows XLA's rules
     convert                                     modules in files and streams of every format
     literal                                     literals: their text, their elements as bytes and as NumPy arrays
 
-The rooms. Each imports only from those above it:
+These are the files and packages. Each imports only from those above it:
 
-    tokens/        the words of HLO text
-    module_proto/  what is asked of an HloModuleProto: ids, order, older schemas
+    tokens.py      the words of HLO text
+    module_proto/  the ids, the order and the older schemas of an HloModuleProto, and the form in which it is held
     literal/       the elements of a LiteralProto
     values/        the values of attributes: read, written and made canonical
-    ops/           what is true of each opcode
+    ops/           a row for each opcode: its operands, attributes, calls, shape and rules
     text/          reader/ from text to proto, writer/ from proto to text
     files/         files and streams of every format
-    canonical/     modules without the choices of whoever wrote them down, and their fingerprints
+    canonical/     the canonical form of a module, without names and ids, and the fingerprint made of it
     module.py      the views
-    analysis/      which results are buffers in memory
+    analysis/      the buffers, the graph and the text lines of a whole module
     verifier/      check, verify
     editing/       Editor
 """
@@ -64,7 +64,8 @@ if TYPE_CHECKING:
     from xlashape.hlo.verifier import check as check
     from xlashape.hlo.verifier import verify as verify
 
-# Imported on first use, for start-up time: name → the module it is in; a module where the second part is empty.
+# Names that are imported on first use, for start-up time: name → (module, attribute of the module). Where the attribute
+# is empty, the name stands for the module itself.
 _LAZY: dict[str, tuple[str, str]] = {
     "Attributes": ("xlashape.hlo.ops.instruction_attributes", "Attributes"),
     "ConvolutionDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "ConvolutionDimensionNumbers"),

@@ -1,13 +1,15 @@
-"""HloModule, HloComputation and HloInstruction: views over an HloModuleProto. Match XLA's classes of the same names.
+"""HloModule, HloComputation and HloInstruction: views of an HloModuleProto. They match XLA's classes of the same names.
 
-A module is its bytes until somebody asks for a `proto`, of the module or of a part: from then on it is its
-HloModuleProto, decoded as a whole (`xlashape.hlo.module_proto.compact`). Reading loses nothing:
-`HloModule.from_proto(data).to_proto()` keeps every field, known or not. Views decode lazily and keep what they decoded,
-so a script that changes `module.proto` makes a new view of it afterwards: `module =
-HloModule.from_proto(module.proto)`, which also checks the ids that the script wrote.
+A module is held as serialized bytes until a caller reads the property `proto` of the module or of a part. The whole
+module is then decoded, and is held as an HloModuleProto from then on (`xlashape.hlo.module_proto.compact`). Reading
+loses nothing: `HloModule.from_proto(data).to_proto()` keeps every field, known or not.
 
-Code that only reads asks `fields`, which are always there, or `details` and `head`, which are decoded for one
-instruction and for what a module says beside its computations.
+Views decode lazily and keep what they decoded. So a script that changes `module.proto` makes a new view afterwards:
+`module = HloModule.from_proto(module.proto)`, which also checks the ids that the script wrote.
+
+Code of the library that only reads uses three properties, which do not decode the whole module. `fields` has the few
+fields that are always decoded, `details` all fields of one instruction, and `head` the fields of a module other than
+its computations.
 
 The three classes are in one file because they refer to each other: a module has computations, a computation has
 instructions, and an instruction knows its computation and the computations that it calls.
@@ -50,13 +52,13 @@ if TYPE_CHECKING:
 
 
 _HEAD = 4096
-"""Characters of a text by which it is told what it is, if it is not HLO."""
+"""How many characters of a text that is not HLO are examined to find out what it is."""
 
 _DETAILS = 256
-"""Instructions of a module whose details are kept: reports ask for those of one many times."""
+"""The number of instructions of a module whose `details` are kept. Reports ask for the same ones many times."""
 
-# Instructions are compared by identity: two threads that ask for them first must get the same objects. So it is with
-# the message of a module.
+# Instructions are compared by identity, so two threads that ask for them first must get the same objects. The same is
+# true of the message of a module.
 _MAKING_VIEWS = threading.Lock()
 
 
@@ -73,7 +75,7 @@ class HloModule(Displayed, Tabular):
     (<HloInstruction 'p': parameter>, 'f32[4]')
     """
 
-    # The slots that begin with `_` hold what was decoded; they live as long as the view.
+    # The slots that begin with `_` keep decoded parts, for as long as the view lives.
     __slots__ = (
         "__weakref__",
         "_computation_by_name",
@@ -93,7 +95,8 @@ class HloModule(Displayed, Tabular):
     held: Held
     """How the module is held: as bytes with compact messages, or as the message of the schema."""
     config: ModuleConfig
-    """What the module's text said and its proto cannot hold; for a module made from a proto the defaults, `UNSAID`."""
+    """The part of the module's text that the proto has no field for; `UNSAID`, the defaults, for a module made from a
+    proto."""
 
     def __init__(
         self,
@@ -120,16 +123,16 @@ class HloModule(Displayed, Tabular):
         self._last_canonical: Canonical | None = None
         self._shapes: dict[bytes, Shape] = {}
         self._stack_frames: ModuleFrames | None = None
-        # What `xlashape.hlo.analysis.buffers.taken_over` has found, which this file cannot import.
+        # The result of `xlashape.hlo.analysis.buffers.taken_over`, which keeps it here.
         self.taken_over: dict[tuple[HloInstruction, ShapeIndex], Any] | None = None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> HloModule:
         """The module in a file: HLO text, HloModuleProto or HloProto as bytes (XLA's `.hlo.pb`), protobuf text or JSON,
-        each with or without gzip. The content decides which of them it is, not the file's name.
+        each with or without gzip. The content decides which format it is, not the file's name.
 
-        Raises NotFoundError if there is no such file, ParseError, DecodeError or InvalidModuleError for a mistake in
-        its content.
+        Raises NotFoundError if there is no such file, and ParseError, DecodeError or InvalidModuleError for a mistake
+        in its content.
         """
         from xlashape.hlo.files.convert import read_file  # start-up time: 5 ms, and the text writer's 30 ms
 
@@ -160,15 +163,15 @@ class HloModule(Displayed, Tabular):
 
     @classmethod
     def of(cls, value: Any, *args: Any, **kwargs: Any) -> HloModule:
-        """The module of whatever holds one: `jax.stages.Lowered` and `Compiled`, HloModule and XlaComputation of
+        """The module in any object that holds one: `jax.stages.Lowered` and `Compiled`, HloModule and XlaComputation of
         jaxlib, a list of one of these, a message, bytes, text, a path, an open file. `xlashape.hlo.files.module_of`
-        lists all.
+        lists them all.
 
-        A list has one member; `all_of` takes several, and a Compiled with several modules.
-        A Compiled gives the module that XLA has optimised, a Lowered the one before that. Of a jitted function, `args`
-        and `kwargs` are those to lower it with. Text with a line end, a brace or `=` is HLO text unless it names a
-        file; other text is a path. Raises InvalidArgumentError for what holds no HLO, such as StableHLO, with what to
-        pass instead; and what `load` and `parse` raise.
+        A list must have one member; `all_of` takes several, and a Compiled with several modules.
+        A Compiled gives the module after XLA's optimizations, a Lowered the module before them. For a jitted function,
+        `args` and `kwargs` are the arguments that it is lowered with. Text with a line end, a brace or `=` is HLO text
+        unless it names a file; other text is a path. Raises InvalidArgumentError for an object without HLO, such as
+        StableHLO, and says what to pass instead. Also raises what `load` and `parse` raise.
 
         >>> HloModule.of("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }").entry.root
         <HloInstruction 'p': parameter>
@@ -194,8 +197,8 @@ class HloModule(Displayed, Tabular):
 
     @classmethod
     def all_of(cls, value: Any, *args: Any, **kwargs: Any) -> tuple[HloModule, ...]:
-        """Every module of whatever holds some: of each member of a list, of a Compiled with several, of a profile or a
-        dump directory. Anything else that `of` takes gives one. Raises as `of` does.
+        """Every module in an object that may hold several: a list, a Compiled with several modules, a profile, a dump
+        directory. Anything else that `of` takes gives one module. Raises as `of` does.
 
         >>> text = "HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }"
         >>> [module.name for module in HloModule.all_of([text, HloModule.parse(text)])]
@@ -211,13 +214,13 @@ class HloModule(Displayed, Tabular):
 
     @classmethod
     def from_proto(cls, value: bytes | bytearray | memoryview | Message) -> HloModule:
-        """The module in an HloModuleProto or an HloProto, given as bytes or as a message of this or of another
-        package's classes.
+        """The module in an HloModuleProto or an HloProto, given as bytes or as a message. The message may be of this
+        package's classes or of another's, such as TensorFlow's.
 
-        A message of this package is viewed, not copied. Bytes of several pieces of one shape or attribute, which no
-        library of protobuf writes, are read as the last piece. Raises DecodeError for bytes that are neither message,
-        InvalidModuleError for a module whose ids, operands, calls, root or entry are inconsistent. What is broken
-        within an attribute is found when that is asked for.
+        A message of this package is viewed, not copied. If bytes have one shape or attribute in several pieces, which
+        no library of protobuf writes, the last piece counts. Raises DecodeError for bytes that are neither message,
+        InvalidModuleError for a module whose ids, operands, calls, root or entry are inconsistent. A mistake within an
+        attribute raises an error only when that attribute is read.
         """
         if not isinstance(value, Message):
             value = bytes(value) if isinstance(value, (bytearray, memoryview)) else value
@@ -226,15 +229,15 @@ class HloModule(Displayed, Tabular):
         elif value.DESCRIPTOR.full_name == "xla.HloProto":
             hlo_proto = coerce(xla.HloProto, value)
             return cls(hlo_proto.hlo_module, hlo_proto=hlo_proto)
-        return cls(coerce(xla.HloModuleProto, value))  # which refuses what callers without types pass in
+        return cls(coerce(xla.HloModuleProto, value))  # `coerce` raises for a value of another type
 
     @classmethod
     def parse(cls, text: str | Source, *, elided_values: bool = True) -> HloModule:
         """The module that HLO text describes, as XLA's own parser understands it. Raises ParseError with line and
-        column, and DecodeError for text that is known and is not HLO, such as StableHLO.
+        column, and DecodeError for text of another known language, such as StableHLO.
 
-        XLA gives elided constants, `constant({...})`, made-up values of the size of their shape. Without
-        `elided_values` they have none, which takes no memory.
+        XLA fills elided constants, `constant({...})`, with made-up values, as many as their shape has elements. Without
+        `elided_values` such constants have no values and take no memory.
         """
         from xlashape.hlo.text.reader.module import parse_text  # start-up time: 30 ms
 
@@ -248,8 +251,8 @@ class HloModule(Displayed, Tabular):
 
     @property
     def proto(self) -> xla.HloModuleProto:
-        """The message of the schema itself, not a copy. The first use, of the proto of a module, a computation or an
-        instruction, decodes the whole module, 1.4 kB an instruction. Raises DecodeError where bytes are broken."""
+        """The message of the schema itself, not a copy. The first read of `proto`, of the module or of a part, decodes
+        the whole module, which takes 1.4 kB an instruction. Raises DecodeError where bytes are broken."""
         if self.held.is_compact:
             self._become_message()
         return self.held.message
@@ -272,7 +275,7 @@ class HloModule(Displayed, Tabular):
 
     @property
     def head(self) -> xla.HloModuleProto:
-        """What the module says beside its computations. To be read only: changes may be lost."""
+        """The fields of the module other than its computations. To be read only: changes may be lost."""
         return self.held.head
 
     def details_of(self, instruction: HloInstruction) -> xla.HloInstructionProto:
@@ -289,10 +292,10 @@ class HloModule(Displayed, Tabular):
         return found
 
     def to_proto(self, *, for_version: str | None = None) -> xla.HloModuleProto:
-        """A copy of `proto`, or one that a version of jaxlib loads, given as "0.4.35".
+        """A copy of `proto`. With `for_version`, such as "0.4.35", it is one that this version of jaxlib loads.
 
-        jaxlib 0.4.30 and 0.4.35 refuse ids beyond 32 bits, which modules made from text have where they have several
-        computations. For versions before 0.10 instructions and computations are numbered anew, from 1; all versions
+        jaxlib 0.4.30 and 0.4.35 refuse ids beyond 32 bits, which a module made from text has if it has several
+        computations. For versions before 0.10 instructions and computations are numbered anew, from 1. All versions
         load such ids.
         """
         held = self.held
@@ -309,8 +312,7 @@ class HloModule(Displayed, Tabular):
     def to_bytes(self) -> bytes:
         """The module serialized: as the HloProto that held it if there was one, else as an HloModuleProto.
 
-        A module that was read from bytes and not changed gives fields that today's schema does not have, too, as they
-        came.
+        If the module was read from bytes and not changed, the result also has the fields that today's schema lacks.
         """
         return self.held.to_bytes()
 
@@ -318,7 +320,7 @@ class HloModule(Displayed, Tabular):
         return _restore, (self.to_bytes(), self.held.is_program, self.config)
 
     def to_text(self, style: str | PrintOptions = "default", **options: Any) -> str:
-        """The module as XLA prints it. Style and options are those of `xlashape.hlo.text.writer.module.module_text`."""
+        """The module as XLA prints it. `xlashape.hlo.text.writer.module.module_text` describes style and options."""
         from xlashape.hlo.text.writer.module import module_text  # start-up time: 30 ms
 
         return module_text(self, style, **options)
@@ -336,9 +338,10 @@ class HloModule(Displayed, Tabular):
         .json, each also with .gz. `load` reads all of them. The file is replaced as a whole: where writing fails, the
         old one stays.
 
-        HLO text takes a style and options, as `to_text`, and has large constants unless `print_large_constants=False`
-        is passed. `for_version` is as for `to_proto`. Raises LossyConversionError, unless `lossy`, if the format cannot
-        hold all of the module; InvalidArgumentError for another suffix, or if the file cannot be written.
+        For HLO text, `style` and `options` are as for `to_text`, and large constants are written in full unless
+        `print_large_constants=False` is passed. `for_version` is as for `to_proto`. Raises LossyConversionError, unless
+        `lossy`, if the format cannot hold all of the module; InvalidArgumentError for another suffix, or if the file
+        cannot be written.
 
         >>> import tempfile
         >>> module = HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }")
@@ -353,7 +356,8 @@ class HloModule(Displayed, Tabular):
         write(document, path, lossy=lossy, for_version=for_version, style=style, **options)
 
     def printed(self, style: str | PrintOptions, options: dict[str, Any]) -> PrintedModule:
-        """What the texts of its parts share, kept for the options that were asked for last."""
+        """The names, order and other texts that the text of each part of the module needs. Kept for the options that
+        were asked for last."""
         from xlashape.hlo.text.writer.module import printed_module  # start-up time: 30 ms
         from xlashape.hlo.text.writer.printed_module import PrintOptions
 
@@ -364,11 +368,12 @@ class HloModule(Displayed, Tabular):
         return printed
 
     def fingerprint(self, **counted: bool) -> str:
-        """A hash of the program that is the same for all spellings of it, on all machines and in all releases: `1:` and
-        32 digits.
+        """A hash of the program that does not depend on names, ids and order, on the machine or on the release: `1:`
+        and 32 hexadecimal digits.
 
-        `counted` are `layouts=True`, `sharding=True`, `schedule=False` and `constants=True` (the values of large
-        constants); `xlashape.hlo.canonical` says what else counts, and what does not.
+        `counted` says which parts of the module the hash covers. The defaults are `layouts=True`, `sharding=True`,
+        `schedule=False` and `constants=True` (the values of large constants). `xlashape.hlo.canonical` lists what else
+        counts and what does not.
 
         >>> one, two = (
         ...     "ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }",
@@ -380,7 +385,8 @@ class HloModule(Displayed, Tabular):
         return self.canonical(counted).fingerprint()
 
     def canonical(self, counted: Mapping[str, bool] | Counted = MappingProxyType({})) -> Canonical:
-        """The module in the form that fingerprints are made of, kept for what was counted last."""
+        """The canonical form of the module, which fingerprints are hashes of. Kept for the `counted` that was asked for
+        last."""
         from xlashape.hlo.canonical import Canonical, Counted  # start-up time: it loads the codecs of attributes
 
         wanted = Counted.of(counted)
@@ -477,7 +483,8 @@ class HloModule(Displayed, Tabular):
 
     @property
     def stack_frames(self) -> ModuleFrames:
-        """The lines of the program that its instructions name by number, which `HloInstruction.metadata` shows."""
+        """The module's table of stack frames: the lines of the program that instructions refer to by number.
+        `HloInstruction.metadata` shows them."""
         frames = self._stack_frames
         if frames is None:
             # start-up time: few programs ask
@@ -512,9 +519,9 @@ def _restore(data: bytes, is_program: bool, config: ModuleConfig) -> HloModule:
 
 
 class HloComputation(Displayed, Tabular):
-    """A named list of instructions with a root: a view over an HloComputationProto, `proto`.
+    """A named list of instructions with a root: a view of an HloComputationProto, `proto`.
 
-    The views of its instructions are made on first use, all at once, and kept.
+    The views of the instructions are made on first use, all at once, and kept.
     """
 
     __slots__ = (
@@ -530,11 +537,11 @@ class HloComputation(Displayed, Tabular):
     )
 
     module: HloModule
-    """The module it belongs to."""
+    """The module that the computation belongs to."""
     index: int
-    """Its index in `module.computations`."""
+    """The index of the computation in `module.computations`."""
     fields: ComputationFields
-    """The fields of `proto` that are always there. To be read only."""
+    """The fields of `proto` that are always decoded. To be read only."""
 
     def __init__(self, module: HloModule, index: int, fields: ComputationFields) -> None:
         self.module = module
@@ -549,7 +556,7 @@ class HloComputation(Displayed, Tabular):
 
     @property
     def name(self) -> str:
-        """Its name, without `%`."""
+        """The name of the computation, without `%`."""
         name = self._name
         if name is None:
             name = self._name = self.fields.name
@@ -557,12 +564,12 @@ class HloComputation(Displayed, Tabular):
 
     @property
     def id(self) -> int:
-        """Its id as the proto has it."""
+        """The id of the computation in the proto."""
         return self.fields.id
 
     @property
     def instructions(self) -> tuple[HloInstruction, ...]:
-        """Its instructions in the order of the proto. XLA writes operands before their users."""
+        """The instructions in the order of the proto. XLA writes operands before their users."""
         instructions = self._instructions
         if instructions is None:
             with _MAKING_VIEWS:
@@ -575,12 +582,12 @@ class HloComputation(Displayed, Tabular):
 
     @property
     def root(self) -> HloInstruction:
-        """The instruction whose result is the computation's."""
+        """The instruction whose result is the result of the computation."""
         return self._by_local_id()[self.fields.root_id & LOCAL_ID]
 
     @property
     def parameters(self) -> tuple[HloInstruction, ...]:
-        """Its parameters in the order of their numbers. Raises InvalidModuleError if a number is missing or occurs
+        """The parameters in the order of their numbers. Raises InvalidModuleError if a number is missing or occurs
         twice."""
         parameters = self._parameters
         if parameters is None:
@@ -600,7 +607,7 @@ class HloComputation(Displayed, Tabular):
 
     @property
     def execution_thread(self) -> str:
-        """The thread that runs it. Empty is the main thread, which XLA's text leaves out."""
+        """The name of the thread that runs the computation; empty for the main thread, which XLA's text leaves out."""
         return self.fields.execution_thread
 
     def instruction(self, name: str) -> HloInstruction:
@@ -643,13 +650,12 @@ class HloComputation(Displayed, Tabular):
         return users[instruction.index]
 
     def fingerprint(self, **counted: bool) -> str:
-        """A hash of what the computation does, with all that it calls, as `HloModule.fingerprint` gives one of a
-        module."""
+        """A hash of the computation and of all computations that it calls. `HloModule.fingerprint` describes the hash
+        and `counted`."""
         return self.module.canonical(counted).computation_fingerprint(self.index)
 
     def to_text(self, style: str | PrintOptions = "default", **options: Any) -> str:
-        """The computation as it is in the module's text, which `HloModule.to_text` describes: from ENTRY or its name to
-        its brace.
+        """The text of the computation, from ENTRY or the name to the closing brace, as `HloModule.to_text` writes it.
 
         >>> print(
         ...     HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }").entry.to_text(
@@ -665,20 +671,21 @@ class HloComputation(Displayed, Tabular):
         return computation_text(self.module.head, self.module.printed(style, options), self.index)
 
     def table(self) -> Table:
-        """A row for each instruction, as `HloModule.table` has it."""
+        """A row for each instruction of the computation, with the columns of `HloModule.table`."""
         from xlashape.hlo.module_proto.structure import instruction_table  # start-up time, as above
 
         return instruction_table(self.module.held, [self.fields], self.module.shape_of)
 
     @property
     def proto(self) -> xla.HloComputationProto:
-        """The message of the schema itself, not a copy; `HloModule.proto` says what it takes."""
+        """The message of the schema itself, not a copy. The first read decodes the whole module, as `HloModule.proto`
+        does."""
         if not isinstance(self.fields, xla.HloComputationProto):
             _ = self.module.proto
         return cast("xla.HloComputationProto", self.fields)
 
     def become(self, message: xla.HloComputationProto) -> None:
-        """Reads `message` from now on, which has the same instructions."""
+        """Makes `message`, which has the same instructions, the message that the views read from now on."""
         self.fields = message
         for instruction, fields in zip(self._instructions or (), message.instructions, strict=False):
             instruction.fields = fields
@@ -699,11 +706,11 @@ class HloComputation(Displayed, Tabular):
 
 
 class HloInstruction(Displayed):
-    """One instruction of a computation: a view over an HloInstructionProto, `proto`. Properties decode it on first use
+    """One instruction of a computation: a view of an HloInstructionProto, `proto`. Properties decode it on first use
     and keep the result.
 
-    A computation makes each view once, so two views of the same instruction are the same object: compare with `is`.
-    Attributes are typed values: `instruction.attributes.window`. Every other field is in `proto`.
+    A computation makes one view of each of its instructions: compare them with `is`. Attributes are typed values:
+    `instruction.attributes.window`. Every other field is in `proto`.
     """
 
     __slots__ = (
@@ -720,11 +727,11 @@ class HloInstruction(Displayed):
     )
 
     computation: HloComputation
-    """The computation it belongs to."""
+    """The computation that the instruction belongs to."""
     index: int
-    """Its index in `computation.instructions`."""
+    """The index of the instruction in `computation.instructions`."""
     fields: InstructionFields
-    """The fields of `proto` that are always there. To be read only."""
+    """The fields of `proto` that are always decoded. To be read only."""
 
     def __init__(self, computation: HloComputation, index: int, fields: InstructionFields) -> None:
         self.computation = computation
@@ -740,7 +747,8 @@ class HloInstruction(Displayed):
 
     @property
     def proto(self) -> xla.HloInstructionProto:
-        """The message of the schema itself, not a copy; `HloModule.proto` says what it takes."""
+        """The message of the schema itself, not a copy. The first read decodes the whole module, as `HloModule.proto`
+        does."""
         if not isinstance(self.fields, xla.HloInstructionProto):
             _ = self.computation.module.proto
         return cast("xla.HloInstructionProto", self.fields)
@@ -755,7 +763,7 @@ class HloInstruction(Displayed):
 
     @property
     def name(self) -> str:
-        """Its name, without `%`."""
+        """The name of the instruction, without `%`."""
         name = self._name
         if name is None:
             name = self._name = self.fields.name
@@ -763,13 +771,13 @@ class HloInstruction(Displayed):
 
     @property
     def id(self) -> int:
-        """Its id as the proto has it: in newer modules (computation id << 32) | number."""
+        """The id of the instruction in the proto: in newer modules (computation id << 32) | number."""
         return self.fields.id
 
     @property
     def opcode(self) -> Opcode | UnknownOpcode:
-        """What it does. An opcode that this version does not know is an UnknownOpcode of the name that the proto
-        has."""
+        """The operation of the instruction. For an opcode that this library does not know, an UnknownOpcode with the
+        name that the proto has."""
         opcode = self._opcode
         if opcode is None:
             opcode = self._opcode = opcode_of(self.fields.opcode)
@@ -777,7 +785,7 @@ class HloInstruction(Displayed):
 
     @property
     def shape(self) -> Shape:
-        """The shape of its result. Instructions of equal shapes share one object. Raises InvalidModuleError for an
+        """The shape of the result. Instructions of equal shapes share one object. Raises InvalidModuleError for an
         invalid shape."""
         shape = self._shape
         if shape is None:
@@ -789,7 +797,7 @@ class HloInstruction(Displayed):
 
     @property
     def operands(self) -> tuple[HloInstruction, ...]:
-        """The instructions whose results it takes, in order. An instruction that it takes twice occurs twice."""
+        """The instructions whose results this instruction takes, in order. One that it takes twice occurs twice."""
         operands = self._operands
         if operands is None:
             ids = self.fields.operand_ids[:]  # a list is iterated over in half the time of a repeated field
@@ -798,7 +806,7 @@ class HloInstruction(Displayed):
 
     @property
     def users(self) -> tuple[HloInstruction, ...]:
-        """The instructions that take its result, each once, in the order of the computation."""
+        """The instructions that take the result of this instruction, each once, in the order of the computation."""
         users = self._users
         if users is None:
             users = self._users = self.computation.users_of(self)
@@ -806,7 +814,7 @@ class HloInstruction(Displayed):
 
     @property
     def control_predecessors(self) -> tuple[HloInstruction, ...]:
-        """The instructions that must have run before it, in addition to its operands."""
+        """The instructions that must have run before this instruction, in addition to its operands."""
         predecessors = self._control_predecessors
         if predecessors is None:
             predecessors = self.computation.resolve(self.fields.control_predecessor_ids)
@@ -815,8 +823,8 @@ class HloInstruction(Displayed):
 
     @property
     def called_computations(self) -> tuple[HloComputation, ...]:
-        """The computations it calls, in the proto's order: a while's body then its condition, a conditional's
-        branches."""
+        """The computations that the instruction calls, in the proto's order: the body of a while before its condition,
+        the branches of a conditional."""
         called = self._called
         if called is None:
             called = self._called = self.computation.module.resolve(self.fields.called_computation_ids)
@@ -824,7 +832,8 @@ class HloInstruction(Displayed):
 
     @property
     def metadata(self) -> Metadata:
-        """Which operation of a program it comes from, and which of its lines: `op_name`, `op_type`, `source`, `frames`.
+        """The operation and the lines of the user's program that the instruction comes from: `op_name`, `op_type`,
+        `source`, `frames`.
 
         >>> text = '''HloModule m ENTRY e { ROOT p = f32[4] parameter(0),
         ... metadata={op_name="jit(f)/x" source_file="/src/train.py" source_line=73} }'''
@@ -838,19 +847,19 @@ class HloInstruction(Displayed):
 
     @property
     def has_metadata(self) -> bool:
-        """Whether the module says where it comes from."""
+        """Whether the instruction has metadata, which says where in the user's program it comes from."""
         fields: Any = self.fields
         return fields.HasField("metadata")
 
     @property
     def op_metadata(self) -> xla.OpMetadata:
-        """Its metadata as a message. To be read only."""
+        """The metadata of the instruction as a message. To be read only."""
         metadata = self.fields.metadata
         return parse(xla.OpMetadata, metadata) if isinstance(metadata, bytes) else metadata
 
     @property
     def attributes(self) -> Attributes:
-        """Its attributes as typed values by their names in HLO text: `attributes.window`, `attributes.dimensions`.
+        """The attributes as typed values, by their names in HLO text: `attributes.window`, `attributes.dimensions`.
 
         >>> text = "HloModule m ENTRY e { p = f32[4,2] parameter(0) ROOT t = f32[2,4] transpose(p), dimensions={1,0} }"
         >>> attributes = HloModule.parse(text).entry.root.attributes
@@ -863,7 +872,7 @@ class HloInstruction(Displayed):
 
     @property
     def sharding(self) -> Sharding | None:
-        """How its result is distributed over devices, or None where the module does not say."""
+        """How the result is distributed over devices; None for an instruction without a sharding."""
         details = self.details
         if not details.HasField("sharding"):
             return None
@@ -873,7 +882,7 @@ class HloInstruction(Displayed):
 
     @property
     def replica_groups(self) -> ReplicaGroups:
-        """The groups in which a collective exchanges data; without groups where it has none, and for another
+        """The groups in which a collective exchanges data. Empty for a collective without groups and for any other
         instruction."""
         from xlashape.hlo.values.replica_groups import ReplicaGroups  # as above
 
@@ -881,25 +890,25 @@ class HloInstruction(Displayed):
 
     @property
     def output_operand_aliasing(self) -> Sequence[xla.OutputOperandAliasing]:
-        """Which parts of its result are parts of its operands, as its text says. To be read only."""
+        """Which parts of the result share memory with which parts of operands: the attribute
+        `output_to_operand_aliasing`. To be read only."""
         return self.details.output_operand_aliasing if self.fields.output_operand_aliasing else ()
 
     @property
     def parameter_number(self) -> int:
-        """Which parameter of the computation it is. Raises InvalidArgumentError for an instruction that is not a
-        parameter."""
+        """Which parameter of the computation this parameter is, from 0. Raises InvalidArgumentError for an instruction
+        that is not a parameter."""
         if self.fields.opcode != Opcode.PARAMETER:
             raise InvalidArgumentError(f"instruction {self.name!r} is not a parameter but {self.fields.opcode!r}")
         return self.fields.parameter_number
 
     @property
     def is_root(self) -> bool:
-        """Whether its result is the result of its computation."""
+        """Whether the result of this instruction is the result of its computation."""
         return self.computation.root is self
 
     def to_text(self, style: str | PrintOptions = "default", **options: Any) -> str:
-        """The line of the instruction in the module's text, which `HloModule.to_text` describes, without indentation
-        and `ROOT`.
+        """The line of the instruction as `HloModule.to_text` writes it, without indentation and `ROOT`.
 
         >>> HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }").entry.root.to_text()
         '%p = f32[4]{0} parameter(0)'
@@ -920,7 +929,7 @@ class HloInstruction(Displayed):
 
 
 def _without_percent(name: str) -> str:
-    """A name as protos hold it. Raises InvalidArgumentError for a value that is not text."""
+    """A name without the `%` that text may have before it. Raises InvalidArgumentError for a value that is not text."""
     if not is_a(name, str):
         raise InvalidArgumentError(f"name takes text, not {type(name).__name__}", field="name")
     return name.removeprefix("%")

@@ -1,4 +1,4 @@
-r"""The tokens of HLO text, beside those that every cursor reads, and how names, escapes, numbers and lists are written.
+r"""The tokens of HLO text. `HloCursor` reads them; the functions after it write names, escapes, numbers and lists.
 
 name       := letter (letter | digit | '_' | '-' | '.')*        letters of ASCII, and '_'
 reference  := '%' name | name ':'?
@@ -30,15 +30,16 @@ NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
 
 
 def _parentheses(depth: int, most: int) -> str:
-    """The regular expression of parentheses with further parentheses inside, to a depth; `most` on each level."""
+    """The regular expression of parentheses with others nested in them up to `depth` levels. The outermost may contain
+    `most` others, each inner pair 100."""
     return rf"\([^()]*(?:{_parentheses(depth - 1, 100)}[^()]*){{0,{most}}}\)" if depth else r"\([^()]*\)"
 
 
 SHAPE = rf"(?:[a-z][a-z0-9]*|unknown_-?[0-9]+)\[[^\[\](){{}}=]*\](?:\{{[^{{}}=]*\}})?|{_parentheses(3, 5000)}"
-"""The regular expression of what looks like a shape. Parsing tells whether it is one.
+"""The regular expression of what looks like a shape. It also matches text that parsing then refuses.
 
-Repetitions in the patterns of this parser are bounded, since `re` keeps a position to return to for each. Text beyond
-the bounds is read token by token.
+Repetitions in the regular expressions for HLO text are bounded, since `re` keeps a position to return to for each one.
+Text beyond the bounds is read token by token.
 """
 
 KEYWORDS = frozenset(
@@ -48,7 +49,7 @@ KEYWORDS = frozenset(
 """Words that are not names without a '%' before them or a ':' after them."""
 
 RESERVED = frozenset(kind.text for kind in PrimitiveType if kind.is_array_type) | {"token", "opaque"}
-"""Words that begin a shape and so are not names, with a '%' or without."""
+"""Words that begin a shape and therefore cannot be names, even with a '%' before them."""
 
 _NAME = re.compile(NAME)
 _ATTRIBUTE = re.compile(rf"({NAME})=")
@@ -68,12 +69,13 @@ def _is_sparse(shape: Shape) -> bool:
 
 
 class HloCursor(Cursor):
-    """A cursor that knows HLO's tokens."""
+    """A cursor that reads the tokens of HLO text, besides the integers and words that every Cursor reads."""
 
     __slots__ = ()
 
     def parse_name(self, what: str = "a name") -> str:
-        """A name without its '%' or its ':', or raises; `what` names it in the error."""
+        """Reads a name and returns it without its '%' or ':'. Raises ParseError, in which `what` names what was
+        expected."""
         self.skip_space()
         text, at = self.text, self.at
         percent = text.startswith("%", at)
@@ -94,10 +96,10 @@ class HloCursor(Cursor):
         return False
 
     def parse_shape(self) -> Shape:
-        """A shape. Any error about it is a ParseError with its position in the text.
+        """Reads a shape. Any error about the shape is a ParseError with its position in the text.
 
-        As in XLA, the layout of an array in a tuple has no type of indices or pointers: only sparse arrays would have
-        one.
+        The layout of an array within a tuple must not have a type of indices or pointers, which only sparse arrays
+        have. XLA requires the same.
         """
         self.skip_space()
         at = self.at
@@ -113,7 +115,7 @@ class HloCursor(Cursor):
         return shape
 
     def parse_optional_attribute_name(self) -> str | None:
-        """The name before a '=', both consumed; None if none comes next."""
+        """Reads `name=` and returns the name; None if no such text comes next."""
         self.skip_space()
         match = _ATTRIBUTE.match(self.text, self.at)
         if match is None:
@@ -122,7 +124,7 @@ class HloCursor(Cursor):
         return match.group(1)
 
     def parse_attribute_name(self) -> str:
-        """The name before a '=', both consumed, or raises."""
+        """Reads `name=` and returns the name. Raises ParseError if no such text comes next."""
         name = self.parse_optional_attribute_name()
         if name is None:
             self.fail("an attribute, name=value")
@@ -141,7 +143,7 @@ class HloCursor(Cursor):
                 self.fail(what)
             parts: list[str] = []
             self.at = self.string_end(at, parts)
-            # Part by part: of 14 million escapes at once `sub` takes 1.3 GB.
+            # Escapes are replaced part by part: for 14 million escapes in one string `sub` takes 1.3 GB.
             contents: list[bytes] = []
             for part in parts:
                 spend(256)
@@ -150,7 +152,7 @@ class HloCursor(Cursor):
         return self._content(raw, what, at)
 
     def _content(self, raw: str, what: str, at: int) -> bytes:
-        """The content of a part of a string, which begins at `at`. Escapes do not go beyond the part."""
+        """The content of `raw`, a part of the string that begins at `at`. No escape crosses the end of the part."""
         try:
             data = raw.encode()
         except UnicodeEncodeError:
@@ -176,8 +178,8 @@ class HloCursor(Cursor):
         return _ESCAPE.sub(replace, data)
 
     def string_end(self, at: int, parts: list[str] | None = None) -> int:
-        """The offset behind the string that begins with the quote at `at`. Its content is added to `parts`, cut between
-        escapes.
+        """The offset after the string that begins with the quote at `at`. Appends the string's content to `parts`, in
+        pieces that end between escapes.
         """
         text = self.text
         quote = text[at]
@@ -227,14 +229,14 @@ class HloCursor(Cursor):
         return value
 
     def int64(self, digits: str) -> int:
-        """The number that `digits`, which stand at the cursor, write; ParseError if it does not fit int64."""
+        """The number that `digits` spell. ParseError at the cursor if it does not fit int64."""
         value = int(digits)
         if not INT64_MIN <= value <= INT64_MAX:
             raise self.error(f"{digits} does not fit int64")
         return value
 
     def parse_double(self, what: str = "a number") -> float:
-        """A double, perhaps written as an integer."""
+        """A double, which may be written as an integer."""
         self.skip_space()
         match = _DOUBLE.match(self.text, self.at)
         if match is None:
@@ -267,8 +269,8 @@ class HloCursor(Cursor):
         return elements
 
     def parse_word_of(self, words: dict[str, _T], what: str, *, any_case: bool = False) -> _T:
-        """The value of the next word, which must be in `words`. With `any_case`, `words` are in lower case and the
-        text's case does not matter.
+        """Reads a word, which must be in `words`, and returns its value there. With `any_case`, `words` are in lower
+        case and the case of the text does not matter.
         """
         self.skip_space()
         at = self.at
@@ -306,7 +308,7 @@ def escape(text: str | bytes) -> str:
 
 
 def safe_name(name: str) -> str:
-    """The name that XLA gives to an instruction or computation of this name.
+    """The name that XLA gives to an instruction or computation that is called `name`.
 
     Bytes other than letters, digits and `_.-` become `_`, and so does a first byte that is neither a letter nor `_`.
     Names that begin with `__` are reserved for XLA; the first `_` becomes `a`.
@@ -323,7 +325,7 @@ def safe_name(name: str) -> str:
 
 
 def without_comments(text: str) -> str:
-    """The text without comments of the kind that shapes have.
+    """The text without comments `/*…*/`, such as the index comments of tuple shapes.
 
     >>> without_comments("(f32[2], /*index=1*/s32[]) /* open")
     '(f32[2], s32[]) /* open'
@@ -346,7 +348,7 @@ def without_suffix(name: str) -> str:
 
 
 def ints(values: Iterable[int]) -> str:
-    """`{1,2}`."""
+    """A list of integers as HLO text has it: `{1,2}`."""
     return f"{{{','.join([str(value) for value in values])}}}"
 
 
@@ -356,7 +358,8 @@ def number(value: float) -> str:
 
 
 def with_index_comments(parts: Sequence[str], interval: int = 5) -> str:
-    """The parts with commas between them and a comment before each `interval`-th, as XLA numbers long lists.
+    """The parts joined by commas, with a comment that gives the index before every `interval`-th part, as XLA writes
+    long lists.
 
     >>> with_index_comments(["a", "b", "c", "d", "e"], 2)
     'a, b, /*index=2*/c, d, /*index=4*/e'
@@ -367,8 +370,8 @@ def with_index_comments(parts: Sequence[str], interval: int = 5) -> str:
 
 
 def is_json_dict(text: str) -> bool:
-    """Whether the text is enclosed in braces that balance, those in strings not counted. XLA writes such a text without
-    quotes.
+    """Whether the text is enclosed in balanced braces; braces within strings do not count. XLA writes such a text
+    without quotes.
 
     >>> is_json_dict('{"a":"}"}'), is_json_dict("{a}}"), is_json_dict("[1]")
     (True, False, False)
