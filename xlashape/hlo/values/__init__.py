@@ -1,17 +1,14 @@
-"""The values of attributes: one file for each kind of value, which reads it from text, writes it as text, and takes it
-from a proto and puts it there.
+"""The values of attributes. Each file has one kind of value: how to read it from HLO text, how to write it as HLO text,
+and how to convert it from and to fields of a proto.
 
-attribute          Attribute, its Codec and its Context: what an attribute is, and what it may ask the writer;
-                   constructors of plain attributes
-plain              numbers, flags, strings and lists of numbers; backend_config and frontend_attributes: strings, or
-                   JSON as it is
-enums              values of enums, and numbers without a name; direction and type of a compare;
-                   options of triangular-solve and cholesky
+attribute          what an attribute is (Attribute), its value in Python (Codec), what the writer of text tells it
+                   (Context); constructors of simple attributes
+plain              numbers, flags, strings and lists of numbers; backend_config and frontend_attributes
+enums              values of enums; direction, order and type of a compare; options of triangular-solve and cholesky
 aliasing           output_to_operand_aliasing
-devices            iotas of devices, which shardings, meshes and replica groups have; meshes with named axes
+devices            lists of devices written as an iota, `[2,4]T(1,0)`; meshes of devices with named axes
 dimension_numbers  dim_labels; dimension numbers of dots, gathers and scatters
-metadata           metadata: OpMetadata; origin: the arrays of the unoptimized program; debug_attributes of a module;
-                   statistics
+metadata           metadata, origin and statistics of an instruction; debug_attributes of a module
 named_sharding     shardings over the axes of a mesh
 precision          operand_precision and the algorithm of a dot; result_accuracy of elementary functions
 replica_groups     replica_groups of collectives; source_target_pairs of a collective-permute

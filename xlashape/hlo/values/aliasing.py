@@ -1,10 +1,12 @@
 r"""Which parts of a result share memory with which operands: `output_to_operand_aliasing={{0}: (1, {})}`.
 
 aliasing    := '{' (pair (',' pair)*)? '}'
-pair        := index ':' '(' operand ',' index ')'      index := '{' (INT (',' INT)*)? '}', into a shape
+pair        := index ':' '(' operand ',' index ')'      of the result, then of the operand with this number
+index       := '{' (INT (',' INT)*)? '}'                into a shape
 kind        := 'may-alias' | 'must-alias' | 'unknown_' INT
 
-A module says the same of its result and its parameters, with a kind of aliasing for each: `input_output_alias`.
+The attribute `input_output_alias` of a module has such pairs of its result and its parameters, each with a kind. The
+reader and the writer of modules read and write it; only the kinds are here.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from xlashape.hlo.values.enums import EnumWords, parse_unknown
 from xlashape.proto import xla
 
 ALIAS_KINDS: Final = EnumWords([("may-alias", xla.MAY_ALIAS), ("must-alias", xla.MUST_ALIAS)], "a kind of aliasing")
-"""The words of a module's aliasing of its result and its parameters."""
+"""The words for the kinds of aliasing in `input_output_alias` of a module."""
 
 
 def parse_alias_kind(cursor: HloCursor) -> int:
-    """The kind of aliasing that comes next."""
+    """Reads a kind of aliasing and returns its number."""
     number = parse_unknown(cursor)
     if number is not None:
         return number
@@ -33,7 +35,7 @@ def parse_alias_kind(cursor: HloCursor) -> int:
 
 
 class OutputOperandAliasing(NamedTuple):
-    """A part of a result that is a part of an operand.
+    """A part of a result that shares memory with a part of an operand.
 
     >>> OutputOperandAliasing.parse("{1}: (0, {2})")
     OutputOperandAliasing(output_shape_index=(1,), operand_index=0, operand_shape_index=(2,))
@@ -41,17 +43,17 @@ class OutputOperandAliasing(NamedTuple):
 
     output_shape_index: tuple[int, ...] = ()
     operand_index: int = 0
-    """The number of the operand."""
+    """Which operand, from 0."""
     operand_shape_index: tuple[int, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> OutputOperandAliasing:
-        """The pair written `text`. Raises ParseError."""
+        """The pair that `text` describes. Raises ParseError."""
         return whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> OutputOperandAliasing:
-        """The pair at the cursor."""
+        """Reads the pair at the cursor."""
         output = cursor.parse_ints()
         cursor.expect(":")
         cursor.expect("(")
@@ -71,7 +73,7 @@ class OutputOperandAliasing(NamedTuple):
         return cls(tuple(message.output_shape_index), message.operand_index, tuple(message.operand_shape_index))
 
     def to_proto(self) -> xla.OutputOperandAliasing:
-        """A new message."""
+        """A new `xla.OutputOperandAliasing`."""
         return xla.OutputOperandAliasing(
             output_shape_index=self.output_shape_index,
             operand_index=self.operand_index,

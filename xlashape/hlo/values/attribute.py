@@ -1,19 +1,19 @@
-"""What an attribute of an instruction is: its name in HLO text, how its value is read and written, and its value as a
-Python object.
+"""`Attribute`: one attribute of an instruction, with its name in HLO text, a function that reads its value from text, a
+function that writes it as text, and its `Codec`, the value as a Python object.
 
-Reading gives bytes: fields of HloInstructionProto on the wire. The reader concatenates the bytes of all attributes of
-an instruction, and protobuf merges them: two parts of one submessage become one, repeated fields append. So every
-attribute can be read on its own.
+`Attribute.read` returns bytes: serialized fields of HloInstructionProto. The reader concatenates the bytes of all
+attributes of an instruction, and protobuf merges them: two parts of one submessage become one, repeated fields append.
+So every attribute can be read on its own.
 
-Writing takes the instruction as the writer holds it, a message with the fields of HloInstructionProto whose submessages
+`Attribute.write` takes the message that the writer holds. It has the fields of HloInstructionProto, but its submessages
 are left as bytes. A submessage that is not set is ABSENT.
 
-Values are what users, rules and the editor hold: numbers, texts and tuples, and a frozen type for each value that has a
-structure of its own, such as `Window`. Such a type has four methods side by side: `read` from a cursor and `write` to
-text, `of_proto` and `to_proto`.
+The Python values, which users, rules and the editor hold, are numbers, texts, tuples, and a frozen type for each value
+with a structure of its own, such as `Window`. Such a type has four methods: `read` from a cursor and `write` to text,
+`of_proto` and `to_proto`.
 
-The constructors below make the attributes that are plain numbers, flags, words or lists of numbers, and those of such
-a type.
+The functions at the end construct attributes whose value is a number, a flag, a word, a list of numbers, or a value of
+such a frozen type.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ these bytes.
 """
 
 FIELDS: Final = Fields(xla.HloInstructionProto)
-"""Encodes fields of an instruction, by name."""
+"""Serializes fields of HloInstructionProto by name."""
 
 
 class Context(Protocol):
-    """What an attribute may ask the writer about the instruction that is being written, and about the options."""
+    """What `Attribute.write` may ask about the instruction that is being written and about the print options."""
 
     @property
     def operand_count(self) -> int:
@@ -62,13 +62,14 @@ class Context(Protocol):
 
     @property
     def is_fingerprint(self) -> bool:
-        """Whether only what decides the program is written: device lists in full, no infeed and outfeed
+        """Whether the text is made for a fingerprint, which has device lists in full and no infeed and outfeed
         configurations."""
         ...
 
     @property
     def show_ids(self) -> bool:
-        """Whether the names of the module and its computations are written, and with them parameter_replication."""
+        """Whether the names of the module and its computations are written. The attribute parameter_replication is
+        written only with them."""
         ...
 
     @property
@@ -83,24 +84,24 @@ class Context(Protocol):
 
 
 class InProto(Protocol):
-    """A value that is a message."""
+    """A Python value that stands for a protobuf message."""
 
     @classmethod
     def of_proto(cls: type[_P], message: Any) -> _P:
-        """The value of its message."""
+        """The value that a message stands for."""
         ...
 
     def to_proto(self) -> Any:
-        """A new message."""
+        """A new message that stands for the value."""
         ...
 
 
 class Structured(InProto, Protocol):
-    """A value with a structure of its own, which text has in one place."""
+    """A value that stands for a message, and that HLO text has as one piece."""
 
     @classmethod
     def read(cls: type[_V], cursor: HloCursor) -> _V:
-        """The value at the cursor. Raises ParseError."""
+        """Reads the value at the cursor. Raises ParseError."""
         ...
 
     def write(self) -> str:
@@ -109,42 +110,42 @@ class Structured(InProto, Protocol):
 
 
 class Codec(NamedTuple):
-    """An attribute's value as a Python object."""
+    """How the value of an attribute is taken from an HloInstructionProto as a Python object and put into one."""
 
     get: Callable[[xla.HloInstructionProto], Any]
-    """The value that an instruction has; None where it has none, and its proto says so."""
+    """The value that an instruction has; None if the proto can tell that the attribute is not set, and it is not."""
     put: Callable[[xla.HloInstructionProto, Any], None]
-    """Gives an instruction a value, or none for None. Fields that the schema does not know stay. Raises TypeError,
-    ValueError or AttributeError for something that is no such value.
+    """Sets the value of an instruction; None removes it. Unknown fields stay. Raises TypeError, ValueError or
+    AttributeError for an object that cannot be a value of the attribute.
     """
     what: str
     """What a value is, in a few words, for errors."""
     is_said: Callable[[Any], bool] | None = None
-    """Whether a value says something: XLA writes others not at all. None where that is each but the value of an
-    instruction without the attribute.
+    """Whether XLA writes an attribute with this value. None where XLA writes every value but the one that `get` returns
+    for an instruction without the attribute.
     """
 
 
 class Attribute(NamedTuple):
-    """An attribute: its name and how its value is read and written. A name that means different fields for different
-    opcodes has an Attribute for each meaning.
+    """An attribute: its name and how its value is read and written. Where a name stands for different fields of
+    different opcodes, there is an Attribute for each meaning.
     """
 
     name: str
     """The name in HLO text, before the '='."""
     read: Callable[[HloCursor], bytes] | None
-    """Reads the value and returns fields of HloInstructionProto. None where the reader of instructions reads the value
-    itself, because it names computations or instructions, or belongs to a table of the module.
+    """Reads the value and returns serialized fields of HloInstructionProto. None where the reader of instructions reads
+    the value itself, because the value names computations or instructions, or is kept in a table of the module.
     """
     write: Callable[[Any, Context], str]
-    """The attribute as text with `, ` before it, such as `, dimensions={1}`; "" where XLA writes none."""
+    """The attribute as text with `, ` before it, such as `, dimensions={1}`; "" where XLA does not write it."""
     value: Codec | None = None
-    """Its value as a Python object. None where that names computations or instructions, or belongs to a table of the
-    module.
+    """The value as a Python object. None for attributes that name computations or instructions, or whose value is kept
+    in a table of the module.
     """
 
     def of(self, instruction: xla.HloInstructionProto) -> Any:
-        """The value that an instruction has. Only for attributes that have a `value`."""
+        """The value of this attribute that an instruction has. Only for attributes that have a Codec, `value`."""
         assert self.value is not None
         return self.value.get(instruction)
 
@@ -155,7 +156,7 @@ def not_written(_message: Any, _context: Context) -> str:
 
 
 def always_written(name: str, field: str, text: Callable[[Any], str] = str) -> Callable[[Any, Context], str]:
-    """The `write` of an attribute that XLA writes whatever the value of its field is; `text` is the text of a value."""
+    """The `write` of an attribute that XLA writes for every value of its field. `text` gives the text of a value."""
 
     def write(message: Any, _context: Context) -> str:
         return f", {name}={text(getattr(message, field))}"
@@ -164,12 +165,12 @@ def always_written(name: str, field: str, text: Callable[[Any], str] = str) -> C
 
 
 def submessage(data: bytes) -> bytes:
-    """The bytes of a submessage; those of an empty message where it is not set."""
+    """The bytes of a submessage of the writer's message; b"", an empty message, if it is ABSENT."""
     return b"" if data == ABSENT else data
 
 
 def whole(read: Callable[[HloCursor], _T], text: str) -> _T:
-    """What `read` makes of a whole text. Raises ParseError, also for something behind the value."""
+    """The value that `read` reads from `text`. Raises ParseError, also if more text follows the value."""
     cursor = HloCursor(text)
     value = read(cursor)
     cursor.expect_end()
@@ -177,7 +178,7 @@ def whole(read: Callable[[HloCursor], _T], text: str) -> _T:
 
 
 def replace_known(target: Message, new: Message) -> None:
-    """Makes the fields of a message those of another one; fields that the schema does not know stay."""
+    """Replaces the fields of `target` by those of `new`. Unknown fields of `target` stay."""
     for field in target.DESCRIPTOR.fields:
         target.ClearField(field.name)
     target.MergeFrom(new)
@@ -188,8 +189,8 @@ def replace_known(target: Message, new: Message) -> None:
 
 
 def scalar_value(field: str, what: str, *, owner: str = "") -> Codec:
-    """The value of a field that is a number, a flag or a string; `owner` is the submessage that it is in, if it is in
-    one.
+    """The Codec of a field that is a number, a flag or a string. `owner` is the submessage that has the field, "" for a
+    field of the instruction itself.
     """
 
     def get(instruction: Any) -> Any:
@@ -207,8 +208,8 @@ def scalar_value(field: str, what: str, *, owner: str = "") -> Codec:
 
 
 def list_value(field: str, what: str = "a list of integers", *, owners: Sequence[str] = ()) -> Codec:
-    """The value of a repeated field of numbers or flags: a tuple. `owners` are the submessages that it is in, the
-    outermost first.
+    """The Codec of a repeated field of numbers or flags, whose value is a tuple. `owners` are the submessages that the
+    field is in, the outermost first.
     """
 
     def message_of(instruction: Any) -> Any:
@@ -231,8 +232,8 @@ def list_value(field: str, what: str = "a list of integers", *, owners: Sequence
 
 
 def message_value(field: str, kind: type[InProto], *, is_optional: bool = True) -> Codec:
-    """The value of a field that is a message, for which there is a frozen type. Unless `is_optional`, a field that is
-    not set counts as empty.
+    """The Codec of a field that is a message. Its value is of the frozen type `kind`. Unless `is_optional`, a field
+    that is not set counts as an empty message.
     """
 
     def get(instruction: Any) -> Any:
@@ -251,7 +252,7 @@ def message_value(field: str, kind: type[InProto], *, is_optional: bool = True) 
 
 
 def messages_value(field: str, kind: type[InProto]) -> Codec:
-    """The value of a repeated field of messages, for which there is a frozen type: a tuple of these."""
+    """The Codec of a repeated field of messages. Its value is a tuple of values of the frozen type `kind`."""
 
     def get(instruction: Any) -> tuple[Any, ...]:
         return tuple([kind.of_proto(each) for each in getattr(instruction, field)])
@@ -269,8 +270,8 @@ def messages_value(field: str, kind: type[InProto]) -> Codec:
 
 
 def integer(name: str, field: str = "", *, defaults: tuple[int, ...] = ()) -> Attribute:
-    """An attribute that is an int64. `field` is its field, where that has another name; a value of `defaults` is not
-    written.
+    """An attribute that is an int64. `field` is the name of its field if that differs from `name`. Values in `defaults`
+    are not written.
     """
     field = field or name
 
@@ -315,7 +316,7 @@ def flag(name: str, *, write_false: bool = False) -> Attribute:
 def word_attribute(
     name: str, field: str, words: Sequence[str], what: str, write: Callable[[Any, Context], str]
 ) -> Attribute:
-    """An attribute that is one of some words, in a string field. Instructions may have another word, which is kept."""
+    """An attribute whose value is one of `words`, in a string field. Another word that a proto has is kept."""
     known = {word: word for word in words}
 
     def read(cursor: HloCursor) -> bytes:
@@ -350,7 +351,7 @@ def integers(name: str, field: str = "", *, write_empty: bool = True) -> Attribu
 
 
 def integer_of(message_class: type[Message], field: str, name: str) -> Attribute:
-    """An attribute that is field `name`, an int64, of the message in field `field` of an instruction."""
+    """An attribute whose value is field `name`, an int64, of the submessage in field `field` of an instruction."""
     fields = Fields(message_class)
 
     def read(cursor: HloCursor) -> bytes:
@@ -365,7 +366,8 @@ def integer_of(message_class: type[Message], field: str, name: str) -> Attribute
 def integers_of(
     message_class: type[Message], field: str, name: str, part: str = "", *, write_empty: bool = True
 ) -> Attribute:
-    """An attribute that is field `part`, a list of int64, of the message in field `field` of an instruction."""
+    """An attribute whose value is field `part`, a list of int64, of the submessage in field `field` of an instruction.
+    `part` is `name` unless given."""
     fields = Fields(message_class)
     part = part or name
 
@@ -382,8 +384,8 @@ def integers_of(
 def structured(
     name: str, kind: type[Structured], write: Callable[[Any, Context], str], *, field: str = ""
 ) -> Attribute:
-    """An attribute whose value is a message in field `field` of an instruction, which is called as the attribute unless
-    given.
+    """An attribute whose value is a message, of the frozen type `kind`, in field `field` of an instruction. `field` is
+    `name` unless given.
     """
     field = field or name
 
@@ -396,7 +398,8 @@ def structured(
 def structured_list(
     name: str, kind: type[Structured], write: Callable[[Any, Context], str], *, field: str = ""
 ) -> Attribute:
-    """An attribute whose value is a list, in braces, of messages in field `field` of an instruction."""
+    """An attribute whose value is a list, in braces, of messages in the repeated field `field` of an instruction. Each
+    is of the frozen type `kind`; `field` is `name` unless given."""
     field = field or name
 
     def read(cursor: HloCursor) -> bytes:

@@ -1,5 +1,5 @@
-"""Lists of devices that are an iota (0, 1, 2, … reshaped and transposed, then read in row-major order), and meshes of
-devices with named axes.
+"""Two ways in which attributes name devices: an iota (0, 1, 2, … reshaped and transposed, then read in row-major order)
+and a mesh with named axes. Shardings and replica groups use both.
 
 iota    := '[' INT (',' INT)* ']' ('T(' INT (',' INT)* ')')?        the transposition where there are several dimensions
 mesh    := 'mesh' '[' (string '=' INT (',' …)*)? ']' (',' 'device_ids=' '(' (iota | INT (',' INT)*) ')')?
@@ -7,8 +7,8 @@ axis    := string (':' '(' pre ')' size)?       an axis, or a part of one: an ax
                                                 (1)2 and (2)4, where `pre` is the product of the sizes before the
                                                 part
 
-`[4,2]T(1,0)` is 0, 2, 4, 6, 1, 3, 5, 7. The canonical form of an iota has the fewest dimensions that give the same
-order. The devices of a mesh are written where they are not 0, 1, 2, …
+`[4,2]T(1,0)` is the list 0, 2, 4, 6, 1, 3, 5, 7. The canonical form of an iota has the fewest dimensions that give the
+same list. The `device_ids` of a mesh are left out where they are 0, 1, 2, …
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xlashape.math import product
 from xlashape.proto import xla
 
 MAX_DEVICES: Final = 1 << 24
-"""The most devices of a list: more than any machine has."""
+"""The greatest number of devices that a list may have. It is more than any machine has."""
 
 
 class Iota(NamedTuple):
@@ -40,7 +40,7 @@ class Iota(NamedTuple):
 
     @staticmethod
     def parse(cursor: HloCursor) -> Iota:
-        """The iota at the cursor, as it is written. ParseError for an iota without devices or with too many."""
+        """Reads the iota at the cursor, not made canonical. ParseError for an iota without devices or with too many."""
         cursor.skip_space()
         at = cursor.at
         sizes = cursor.parse_ints("[", "]", "a dimension of the iota")
@@ -61,9 +61,9 @@ class Iota(NamedTuple):
 
     @staticmethod
     def of(sizes: Iterable[int], order: Iterable[int]) -> Iota:
-        """The iota of a message's fields; without an `order` it is not transposed.
+        """The iota with these sizes and this order, as protos hold them. An empty `order` means no transposition.
 
-        InvalidModuleError if `order` is not a permutation, or a size not positive.
+        InvalidModuleError if `order` is not a permutation of the dimensions, or if a size is not positive.
         """
         iota = Iota(list(sizes), list(order))
         if not iota.order:
@@ -78,8 +78,8 @@ class Iota(NamedTuple):
         return product(self.sizes)
 
     def canonical(self) -> Iota:
-        """The same devices in the fewest dimensions: those of size 1 are dropped, neighbours that stay neighbours
-        merged.
+        """The same list of devices with the fewest dimensions: dimensions of size 1 are dropped, and neighbouring
+        dimensions that are still neighbours after the transposition are merged.
         """
         kept = [dim for dim in self.order if self.sizes[dim] != 1]
         position = {dim: index for index, dim in enumerate(sorted(kept))}
@@ -96,16 +96,16 @@ class Iota(NamedTuple):
         return Iota([size_of[start] for start in starts], [starts.index(run[0]) for run in runs])
 
     def devices(self, most: int = MAX_DEVICES) -> list[int]:
-        """All devices in their order. LimitExceededError for more than `most`."""
+        """The list of all devices. LimitExceededError for more than `most` devices."""
         check("devices of a list", self.device_count, most)
         return transposed(list(range(self.device_count)), self.sizes, self.order)
 
     def split_along(self, tiles: Sequence[int]) -> list[list[tuple[int, int, int]]] | None:
-        """Splits the iota's dimensions so that each part lies in one of `tiles`, whose product is the number of
-        devices.
+        """Splits the iota's dimensions into parts so that each part lies within one tile dimension. `tiles` are the
+        sizes of the tile dimensions; their product is the number of devices.
 
-        For each tile its parts, most major first: (dimension of the iota, number of the part in that dimension, size).
-        None where the sizes do not divide each other.
+        The result has the parts of each tile dimension, most major first: (dimension of the iota, number of the part in
+        that dimension, size). None where the sizes do not divide each other.
 
         >>> Iota([8], [0]).split_along([2, 4]), Iota([2, 3], [1, 0]).split_along([2, 3])
         ([[(0, 0, 2)], [(0, 1, 4)]], None)
@@ -131,15 +131,16 @@ class Iota(NamedTuple):
         return parts
 
     def with_tiles_in_order(self, tiles: Sequence[int], order: Sequence[int]) -> Iota | None:
-        """The devices of an array of `tiles`, its dimensions in another order; None where that is not an iota.
+        """The devices, laid out as a row-major array of sizes `tiles`, after its dimensions are put into `order`. None
+        where that list is not an iota.
 
-        Dimensions that `order` leaves out have size 1.
+        Dimensions that `order` leaves out must have size 1.
         """
         parts = self.canonical().split_along(tiles)
         return None if parts is None else _iota_of_parts([part for tile in order for part in parts[tile]])
 
     def sorted_within_groups(self, size: int) -> Iota | None:
-        """The devices with each run of `size` devices sorted; None where that is not an iota.
+        """The devices with each run of `size` devices sorted; None where that list is not an iota.
 
         >>> Iota([2, 3], [1, 0]).sorted_within_groups(3) is None
         True
@@ -156,14 +157,14 @@ class Iota(NamedTuple):
 
 
 def _iota_of_parts(parts: list[tuple[int, int, int]]) -> Iota:
-    """The iota that has the parts of another iota's dimensions in a new order, most major first."""
+    """The iota whose dimensions are `parts` of the dimensions of another iota, in a new order, most major first."""
     base = sorted(parts)
     return Iota([size for _, _, size in base], [base.index(part) for part in parts]).canonical()
 
 
 def transposed(values: Sequence[int], sizes: Sequence[int], order: Iterable[int]) -> list[int]:
-    """The values of a row-major array of `sizes`, its dimensions reordered; dimensions that `order` leaves out have
-    size 1.
+    """The values of a row-major array of sizes `sizes` after its dimensions are put into `order`. Dimensions that
+    `order` leaves out must have size 1.
 
     >>> transposed([0, 1, 2, 3, 4, 5], [2, 3], [1, 0])
     [0, 3, 1, 4, 2, 5]
@@ -179,7 +180,7 @@ def transposed(values: Sequence[int], sizes: Sequence[int], order: Iterable[int]
 
 
 class Mesh(NamedTuple):
-    """A mesh read from text, and the number of each of its axes by name."""
+    """A mesh read from text, and the index of each of its axes by the axis's name."""
 
     message: xla.MeshProto
     numbers: dict[bytes, int]
@@ -189,7 +190,7 @@ class Mesh(NamedTuple):
         return [xla.AxisRefProto(mesh_axis_index=number) for number in range(len(self.message.axes))]
 
     def parse_axis(self, cursor: HloCursor) -> xla.AxisRefProto:
-        """The axis at the cursor, which must be one of this mesh, or a part of one."""
+        """Reads an axis of this mesh, or a part of one."""
         cursor.skip_space()
         at = cursor.at
         name = cursor.parse_text("the name of an axis")
@@ -208,7 +209,7 @@ class Mesh(NamedTuple):
 
 
 def parse_mesh(cursor: HloCursor) -> Mesh:
-    """The mesh whose word `mesh` has been consumed: its axes and, behind a comma, its devices."""
+    """Reads the axes of a mesh and, after a comma, its devices. The word `mesh` has been consumed."""
     at = cursor.at
     mesh = Mesh(xla.MeshProto(), {})
 
@@ -249,14 +250,14 @@ def parse_mesh(cursor: HloCursor) -> Mesh:
 
 
 def accept_single_device(cursor: HloCursor) -> bool:
-    """Consumes the word for a mesh of one device, `single_device` or, until jaxlib 0.10.2, `maximal_mesh`, if it comes
-    next.
+    """Consumes the word for a mesh of one device, if it comes next: `single_device` or, until jaxlib 0.10.2,
+    `maximal_mesh`.
     """
     return cursor.accept("single_device") or cursor.accept("maximal_mesh")
 
 
 def parse_device_id(cursor: HloCursor) -> int:
-    """The device of such a mesh: `[device_id=3]`."""
+    """Reads the device of a mesh of one device: `[device_id=3]`."""
     cursor.expect("[")
     cursor.expect("device_id=")
     device = cursor.parse_int("a device")
@@ -265,8 +266,8 @@ def parse_device_id(cursor: HloCursor) -> int:
 
 
 def mesh_text(mesh: xla.MeshProto) -> str:
-    """`mesh['a'=2,'b'=4]` and its devices where they are not 0, 1, 2, …; `single_device[device_id=3]` for a mesh
-    without axes that has a device.
+    """The text of a mesh: `mesh['a'=2,'b'=4]`, followed by its devices where they are not 0, 1, 2, …;
+    `single_device[device_id=3]` for a mesh of one device without axes.
     """
     if not mesh.axes and len(mesh.device_ids) == 1:
         return f"single_device[device_id={mesh.device_ids[0]}]"
@@ -281,7 +282,8 @@ def mesh_text(mesh: xla.MeshProto) -> str:
 
 
 def axis_texts(mesh: xla.MeshProto, axes: Iterable[xla.AxisRefProto]) -> list[str]:
-    """`'a'`, or `'a':(2)4` for a part, of each axis. InvalidModuleError for an axis that the mesh does not have."""
+    """The text of each axis, `'a'`, or `'a':(2)4` for a part of one. InvalidModuleError for an axis that the mesh does
+    not have."""
     texts: list[str] = []
     for axis in axes:
         index = axis.mesh_axis_index
@@ -297,7 +299,7 @@ def axis_texts(mesh: xla.MeshProto, axes: Iterable[xla.AxisRefProto]) -> list[st
 def mesh_device_ids(mesh: xla.MeshProto, most: int = MAX_DEVICES) -> list[int]:
     """The devices of a mesh in row-major order of its axes.
 
-    InvalidModuleError where their number is not that of the axes, LimitExceededError for more than `most`.
+    InvalidModuleError if their number is not the product of the axes' sizes, LimitExceededError for more than `most`.
     """
     total = product(axis.size for axis in mesh.axes)
     if total < 0:
@@ -315,15 +317,15 @@ def mesh_device_ids(mesh: xla.MeshProto, most: int = MAX_DEVICES) -> list[int]:
 def mesh_devices_along(
     mesh: xla.MeshProto, axes: Sequence[xla.AxisRefProto], most: int = MAX_DEVICES
 ) -> tuple[list[int], list[int]]:
-    """The devices of a mesh with these axes, or parts of axes, as the most minor dimensions in their order; and the
-    sizes of these.
+    """The devices of a mesh after its axes are reordered so that `axes`, which may be parts of axes, are the most minor
+    dimensions, in the given order. Also returns the sizes of `axes`.
 
     >>> cross = xla.MeshProto(axes=[xla.MeshProto.MeshAxis(name="a", size=2), xla.MeshProto.MeshAxis(name="b", size=3)])
     >>> mesh_devices_along(cross, [xla.AxisRefProto(mesh_axis_index=0)])
     ([0, 3, 1, 4, 2, 5], [2])
     """
     devices = mesh_device_ids(mesh, most)
-    # Each axis splits into what lies before, within and behind each part that is asked for.
+    # Each axis is split into the factors before, within and after each part that `axes` names.
     parts: dict[int, list[tuple[int, int]]] = {}
     for number, ref in enumerate(axes):
         index = ref.mesh_axis_index

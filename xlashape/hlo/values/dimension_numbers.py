@@ -1,17 +1,17 @@
-"""Dimension numbers: which dimensions of operands a dot contracts, a convolution slides over, a gather or a scatter
-takes its indices for.
+"""Dimension numbers: attributes that say which dimensions of its operands a dot contracts, which dimensions of a
+convolution are batch, feature or spatial, and which dimensions the indices of a gather or a scatter refer to.
 
-Those of a dot, a gather and a scatter are lists of dimensions, each an attribute of its own:
+The dimension numbers of a dot, a gather and a scatter are lists of dimensions. Each list is an attribute:
 
     lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1}
     offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1
     update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1
 
-They are fields of DotDimensionNumbers, GatherDimensionNumbers and ScatterDimensionNumbers. A ragged dot has those of a
-dot within its RaggedDotDimensionNumbers, beside lists of its own. Lists of batching dimensions of a gather or a scatter
-are written where they are not empty.
+The lists are fields of DotDimensionNumbers, GatherDimensionNumbers and ScatterDimensionNumbers. The
+RaggedDotDimensionNumbers of a ragged dot contain a DotDimensionNumbers, and further lists. Lists of batch and batching
+dimensions are written only if they are not empty.
 
-Those of a convolution are labels, `dim_labels=b01f_01io->b01f`:
+The dimension numbers of a convolution are labels, `dim_labels=b01f_01io->b01f`:
 
     labels := input '_' kernel '->' output
 
@@ -45,7 +45,8 @@ from xlashape.proto.wire import Fields
 
 
 class DotDimensionNumbers(NamedTuple):
-    """Which dimensions of a dot's operands are contracted, and which are batches, pair by pair."""
+    """Which dimensions of a dot's operands are contracted and which are batch dimensions. Each dimension of lhs belongs
+    to the dimension of rhs at the same position of the list."""
 
     lhs_contracting_dimensions: tuple[int, ...] = ()
     rhs_contracting_dimensions: tuple[int, ...] = ()
@@ -63,13 +64,13 @@ class DotDimensionNumbers(NamedTuple):
         )
 
     def to_proto(self) -> xla.DotDimensionNumbers:
-        """A new message."""
+        """A new `xla.DotDimensionNumbers`."""
         return xla.DotDimensionNumbers(**self._asdict())
 
 
 class RaggedDotDimensionNumbers(NamedTuple):
-    """The dimension numbers of a ragged dot: those of a dot, the ragged dimensions of its lhs, and the dimensions of
-    groups of its rhs.
+    """The dimension numbers of a ragged dot: those of a dot, the ragged dimensions of lhs, and the dimensions of rhs
+    that number the groups.
     """
 
     dot_dimension_numbers: DotDimensionNumbers = DotDimensionNumbers()
@@ -86,7 +87,7 @@ class RaggedDotDimensionNumbers(NamedTuple):
         )
 
     def to_proto(self) -> xla.RaggedDotDimensionNumbers:
-        """A new message."""
+        """A new `xla.RaggedDotDimensionNumbers`."""
         return xla.RaggedDotDimensionNumbers(
             dot_dimension_numbers=self.dot_dimension_numbers.to_proto(),
             lhs_ragged_dimensions=self.lhs_ragged_dimensions,
@@ -104,7 +105,7 @@ _RAGGED: Final = Fields(xla.RaggedDotDimensionNumbers)
 
 
 def _field(name: str) -> str:
-    """The field of an attribute: `lhs_batch_dims` is lhs_batch_dimensions."""
+    """The name of the field of an attribute: lhs_batch_dimensions for `lhs_batch_dims`."""
     return name.replace("_dims", "_dimensions")
 
 
@@ -119,7 +120,8 @@ def _ragged(name: str, *, write_empty: bool) -> Attribute:
 
 
 def _dot_of_ragged(name: str, *, write_empty: bool) -> Attribute:
-    """The same list of a ragged dot, where it is one level further down."""
+    """The attribute of a ragged dot that `_dot` makes for a dot. Its field is within
+    RaggedDotDimensionNumbers.dot_dimension_numbers."""
     field = _field(name)
 
     def read(cursor: HloCursor) -> bytes:
@@ -151,13 +153,14 @@ RHS_GROUP_DIMS: Final = _ragged("rhs_group_dims", write_empty=False)
 # -- convolution -------------------------------------------------------------------------------
 
 
-_MAX_RANK: Final = 1000  # of a side that is written
+_MAX_RANK: Final = 1000
+"""The greatest rank of an input, kernel or output whose labels are written."""
 _LABELS = re.compile(r"([0-9bf?]{2,})_([0-9io?]{2,})->([0-9bf?]{2,})")
 
 
 class ConvolutionDimensionNumbers(NamedTuple):
-    """Which dimension of a convolution's input, kernel and output means what, as `xla.ConvolutionDimensionNumbers` and
-    text have it.
+    """The meaning of each dimension of a convolution's input, kernel and output: the value of the attribute
+    `dim_labels`, an `xla.ConvolutionDimensionNumbers`.
 
     >>> numbers = ConvolutionDimensionNumbers.parse("b01f_01io->b01f")
     >>> numbers.input_feature_dimension, numbers.kernel_spatial_dimensions, str(numbers)
@@ -176,12 +179,12 @@ class ConvolutionDimensionNumbers(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> ConvolutionDimensionNumbers:
-        """The numbers written `text`. Raises ParseError."""
+        """The numbers that `text` describes. Raises ParseError."""
         return whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> ConvolutionDimensionNumbers:
-        """The numbers at the cursor."""
+        """Reads the numbers at the cursor."""
         cursor.skip_space()
         at = cursor.at
         match = _LABELS.match(cursor.text, at)
@@ -193,7 +196,7 @@ class ConvolutionDimensionNumbers(NamedTuple):
             if len(set(named)) != len(named):
                 raise cursor.error(f"{side!r} has a label twice", at=at)
             rank = len(named) - 2
-            # XLA takes a missing letter or number for dimension 0; here it is a mistake.
+            # XLA takes dimension 0 for a missing letter or number. Here a missing label is an error.
             if any(char not in named for char in letters) or any(str(number) not in named for number in range(rank)):
                 raise cursor.error(
                     f"the labels of the {which} are {' and '.join(letters)} and the numbers from 0, found {side!r}",
@@ -210,7 +213,7 @@ class ConvolutionDimensionNumbers(NamedTuple):
         return cls(*sides[0], *sides[1], *sides[2])
 
     def write(self) -> str:
-        """`b01f_01io->b01f`. InvalidModuleError for numbers that are not a permutation."""
+        """The labels, such as `b01f_01io->b01f`. InvalidModuleError if two labels have the same dimension."""
         lhs = _side(
             ("b", self.input_batch_dimension), ("f", self.input_feature_dimension), self.input_spatial_dimensions
         )
@@ -240,7 +243,7 @@ class ConvolutionDimensionNumbers(NamedTuple):
         )
 
     def to_proto(self) -> xla.ConvolutionDimensionNumbers:
-        """A new message."""
+        """A new `xla.ConvolutionDimensionNumbers`."""
         return xla.ConvolutionDimensionNumbers(**self._asdict())
 
     def __str__(self) -> str:
@@ -252,7 +255,8 @@ def _text(data: bytes) -> str:
 
 
 def _side(first: tuple[str, int], second: tuple[str, int], spatial: Iterable[int]) -> str:
-    """The labels of one side, from the dimension of each label. As in XLA, a dimension without a label is a '?'."""
+    """The labels of an input, a kernel or an output, made of the dimension that each label has. As in XLA, a dimension
+    without a label is written as '?'."""
     label_of: dict[int, str] = {}
     for label, dimension in (first, second, *((str(number), dimension) for number, dimension in enumerate(spatial))):
         if not 0 <= dimension < _MAX_RANK or dimension in label_of:
@@ -273,7 +277,7 @@ def _write_if_any(message: Any, context: Context) -> str:
 
 DIM_LABELS: Final = structured("dim_labels", ConvolutionDimensionNumbers, _write, field="convolution_dimension_numbers")
 DIM_LABELS_IF_ANY: Final = DIM_LABELS._replace(write=_write_if_any)
-"""Those of a custom call, which may be a convolution."""
+"""The labels of a custom call, which has them if it is a convolution."""
 
 
 # -- gather ------------------------------------------------------------------------------------
@@ -283,16 +287,17 @@ class GatherDimensionNumbers(NamedTuple):
     """Which dimensions of a gather's operand, indices and output belong together."""
 
     offset_dims: tuple[int, ...] = ()
-    """The dimensions of the output that the slice has."""
+    """The dimensions of the output that come from the slice."""
     collapsed_slice_dims: tuple[int, ...] = ()
-    """The dimensions of the operand that the slice does not have."""
+    """The dimensions of the slice, all of size 1, that the output does not have."""
     start_index_map: tuple[int, ...] = ()
-    """The operand's dimension for each element of an index vector."""
+    """The operand's dimension that each element of an index vector refers to."""
     index_vector_dim: int = 0
     """The dimension of the indices that an index vector extends along."""
     operand_batching_dims: tuple[int, ...] = ()
-    """Dimensions of the operand that the indices have too, pair by pair with the next."""
+    """The batching dimensions of the operand."""
     start_indices_batching_dims: tuple[int, ...] = ()
+    """The dimension of the indices that belongs to each of `operand_batching_dims`."""
 
     @classmethod
     def of_proto(cls, message: xla.GatherDimensionNumbers) -> GatherDimensionNumbers:
@@ -307,7 +312,7 @@ class GatherDimensionNumbers(NamedTuple):
         )
 
     def to_proto(self) -> xla.GatherDimensionNumbers:
-        """A new message."""
+        """A new `xla.GatherDimensionNumbers`."""
         return xla.GatherDimensionNumbers(**self._asdict())
 
 
@@ -333,16 +338,17 @@ class ScatterDimensionNumbers(NamedTuple):
     """Which dimensions of a scatter's operand, indices and updates belong together."""
 
     update_window_dims: tuple[int, ...] = ()
-    """The dimensions of the updates that the window has."""
+    """The dimensions of the updates that belong to the window."""
     inserted_window_dims: tuple[int, ...] = ()
-    """The dimensions of the operand that the window does not have."""
+    """The dimensions of the operand that the window in the updates does not have. The window has size 1 there."""
     scatter_dims_to_operand_dims: tuple[int, ...] = ()
-    """The operand's dimension for each element of an index vector."""
+    """The operand's dimension that each element of an index vector refers to."""
     index_vector_dim: int = 0
     """The dimension of the indices that an index vector extends along."""
     input_batching_dims: tuple[int, ...] = ()
-    """Dimensions of the operand that the indices have too, pair by pair with the next."""
+    """The batching dimensions of the operand."""
     scatter_indices_batching_dims: tuple[int, ...] = ()
+    """The dimension of the indices that belongs to each of `input_batching_dims`."""
 
     @classmethod
     def of_proto(cls, message: xla.ScatterDimensionNumbers) -> ScatterDimensionNumbers:
@@ -357,7 +363,7 @@ class ScatterDimensionNumbers(NamedTuple):
         )
 
     def to_proto(self) -> xla.ScatterDimensionNumbers:
-        """A new message."""
+        """A new `xla.ScatterDimensionNumbers`."""
         return xla.ScatterDimensionNumbers(**self._asdict())
 
 

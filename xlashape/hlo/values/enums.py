@@ -1,15 +1,17 @@
 """Attributes that are words: values of enums, such as `fft_type=RFFT` and `schedule=SCHEDULE_EARLIEST`; the direction
-of a compare; the options of a triangular solve and of a Cholesky decomposition.
+and the order of a compare; the options of a triangular solve and of a Cholesky decomposition.
 
 word        := name of a value | 'unknown_' INT
 direction   := 'EQ' | 'NE' | 'GE' | 'GT' | 'LE' | 'LT'
 order       := 'PARTIAL' | 'TOTAL'
 type        := 'FLOAT' | 'TOTALORDER' | 'SIGNED' | 'UNSIGNED'   instead of an order, in text of jaxlib 0.10.2 and before
 
-A number that the schema has no name for, because a newer XLA gave it one, is written as `unknown_77` and read back as
-that number. The fields of a compare are strings: any other string is written as it is, and `order=TOTAL` where the
-element type does not say it. Options that are flags, as in `left_side=true, transpose_a=NO_TRANSPOSE`, are written
-where they are true.
+A number of an enum that the schema has no name for, such as one that a newer XLA added, is written as `unknown_77` and
+read back as that number.
+
+The fields of a compare are strings; a proto may have a string that is not in the grammar, which is written unchanged.
+An order is written only if it is not the default of the operands' element type. A flag of a triangular solve or
+Cholesky decomposition, such as `left_side=true`, is written only if it is true.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ _UNKNOWN = re.compile(r"[uU][nN][kK][nN][oO][wW][nN]_(-?[0-9]{1,10})(?![A-Za-z0-
 class EnumWords:
     """The words that HLO text has for the numbers of an enum.
 
-    `items` are names and numbers; `what` names a value of the enum in errors, with its article. With `any_case` the
-    words are written in the case given and read in any case.
+    `items` are pairs of a name and its number. `what` is what errors call a value of the enum, such as "a precision".
+    With `any_case` the words are written in the case given and read in any case.
 
     >>> words = EnumWords([("DEFAULT", 0), ("HIGH", 1)], "a precision")
     >>> words.text(1), words.text(77), words.parse(HloCursor("HIGH")), words.parse(HloCursor("unknown_77"))
@@ -66,11 +68,11 @@ class EnumWords:
         return word in self._numbers
 
     def number(self, word: str) -> int:
-        """The number of a word; in lower case where words are read in any case."""
+        """The number of a word. The word must be in lower case if words are read in any case."""
         return self._numbers[word]
 
     def number_of(self, word: Any) -> int:
-        """The number of a word that a program gives, `unknown_77` among them. InvalidArgumentError for anything
+        """The number of a word that a caller passes, which may be like `unknown_77`. InvalidArgumentError for anything
         else."""
         if isinstance(word, str):
             found = self._numbers.get(word.lower() if self._any_case else word)
@@ -88,7 +90,7 @@ class EnumWords:
         return self._words.get(number) or f"unknown_{number}"
 
     def parse(self, cursor: HloCursor) -> int:
-        """The number of the word that comes next, or raises ParseError."""
+        """Reads a word and returns its number. Raises ParseError for another word."""
         number = parse_unknown(cursor)
         if number is not None:
             return number
@@ -96,12 +98,12 @@ class EnumWords:
 
 
 def lower_case(enum: Any, prefix: str = "") -> list[tuple[str, int]]:
-    """The names of an enum's values in lower case, without their common prefix, and their numbers."""
+    """The names of an enum's values in lower case and without `prefix`, each with its number."""
     return [(name.removeprefix(prefix).lower(), number) for name, number in enum.items()]
 
 
 def parse_unknown(cursor: HloCursor) -> int | None:
-    """The number of an `unknown_77` that comes next, consumed; None where none comes."""
+    """Reads a word such as `unknown_77` and returns its number; None if no such word comes next."""
     cursor.skip_space()
     match = _UNKNOWN.match(cursor.text, cursor.at)
     if match is None:
@@ -114,8 +116,8 @@ def parse_unknown(cursor: HloCursor) -> int | None:
 
 
 def enum_value(field: str, words: EnumWords, *, absent: tuple[int, ...] = (), owner: str = "") -> Codec:
-    """The value of an enum field, its word; None for a number of `absent`. `owner` is the submessage that the field is
-    in, if it is in one.
+    """The Codec of an enum field, whose value is a word; None for a number in `absent`. `owner` is the submessage that
+    has the field, "" for a field of the instruction itself.
     """
     number = scalar_value(field, "", owner=owner)
 
@@ -133,7 +135,7 @@ def enum_value(field: str, words: EnumWords, *, absent: tuple[int, ...] = (), ow
 
 
 def enum_attribute(name: str, field: str, words: EnumWords, *, unwritten: tuple[int, ...] = ()) -> Attribute:
-    """The attribute of an enum field. Numbers of `unwritten` are not written."""
+    """The attribute `name` whose value is the enum field `field`. Numbers in `unwritten` are not written."""
 
     def read(cursor: HloCursor) -> bytes:
         return FIELDS.integer(field, words.parse(cursor))
@@ -197,7 +199,8 @@ def _read_mode(cursor: HloCursor) -> bytes:
 
 
 MODE: Final = Attribute("mode", _read_mode, not_written)
-"""How the groups of a collective are meant. The schema has no field for it: XLA reads it and drops it."""
+"""What the ids in the groups of a collective stand for: replicas, partitions or both. The schema has no field for this
+attribute: XLA reads it and drops it."""
 
 _TRI_STATES: Final = EnumWords([("true", xla.TRI_STATE_TRUE), ("false", xla.TRI_STATE_FALSE)], "'true' or 'false'")
 
@@ -248,7 +251,7 @@ _TYPES: Final = ("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")
 
 
 def default_comparison_order(element_type: PrimitiveType) -> str:
-    """How operands of an element type are ordered where nothing is written.
+    """The order in which a compare of this element type compares if no order is written.
 
     >>> [
     ...     default_comparison_order(element_type)
@@ -260,9 +263,9 @@ def default_comparison_order(element_type: PrimitiveType) -> str:
 
 
 def comparison_order(order: str, comparison_type: str) -> str:
-    """The order that an instruction has, from its fields comparison_order and comparison_type; "" where both are empty.
+    """The order of a compare, from its fields comparison_order and comparison_type; "" if both are empty.
 
-    XLA wrote a type until jaxlib 0.10.2 and writes an order since 0.11.
+    XLA set the type until jaxlib 0.10.2, and has set the order since 0.11.
 
     >>> comparison_order("", "TOTALORDER"), comparison_order("", "FLOAT"), comparison_order("PARTIAL", "SIGNED")
     ('TOTAL', 'PARTIAL', 'PARTIAL')
@@ -299,7 +302,7 @@ _TRANSPOSES: Final = EnumWords(xla.TriangularSolveOptions.Transpose.items(), "a 
 
 
 def _flag(message_class: type[Message], field: str, name: str) -> Attribute:
-    """A flag that is field `name` of the message in field `field` of an instruction."""
+    """An attribute whose value is the flag `name` of the submessage in field `field` of an instruction."""
     fields = Fields(message_class)
 
     def read(cursor: HloCursor) -> bytes:

@@ -1,22 +1,21 @@
-"""What an instruction says of its origin: metadata, the arrays of the unoptimized program, statistics of a profiler;
-and the debug attributes of a module.
+"""The attributes metadata, origin and statistics of an instruction, and the attribute debug_attributes of a module.
 
-`metadata={op_name="jit(f)/add" source_file="a.py" source_line=3}` is the place in the user's program. The proto keeps
-two fields as numbers into tables of the module: stack_frame_id and the id of metadata_payload. XLA writes nothing at
-all of a message that has only lines, columns and profile types.
+`metadata={op_name="jit(f)/add" source_file="a.py" source_line=3}` says where in the user's program an instruction comes
+from. Two fields of the proto are indices into tables of the module: stack_frame_id and the id of metadata_payload. XLA
+does not write metadata that has no fields but lines, columns, profile types and a deduplicated name.
 
 metadata    := '{' (field (','? field)*)? '}'       field := name '=' (string | INT | '{' INT '}')
-several     := metadata | '{' metadata (',' metadata)* '}'                  as shardings carry them
+several     := metadata | '{' metadata (',' metadata)* '}'                  within shardings
 
 `origin={({"a"}, {"b" {1}})}` names the arrays of the unoptimized program that a value was made from.
 
-origin   := '{' (tree (',' tree)*)? (',' call)? '}' | '{' '[synthetic_call]' '}'     of several trees the last holds
+origin   := '{' (tree (',' tree)*)? (',' call)? '}' | '{' '[synthetic_call]' '}'     of several trees the last counts
 call     := '[' string ']'                                      the calls of the original program that lead to the value
 tree     := '(' (tree (',' tree)*)? ')' | '{' array? '}'         a tree of the same tuples as the value's shape
 array    := string ints?                                         an instruction, and an index into its shape
 
-`debug_attributes` of a module say how values of arrays are logged. XLA writes no other log modes than these, and none
-of the remaining fields of the message.
+`debug_attributes` of a module say how the values of arrays are logged. XLA writes only the log modes and the fields of
+this grammar:
 
 table       := '{' (entry (',' entry)*)? '}'
 entry       := array ':' '(' (attributes (',' attributes)*)? ')'
@@ -25,7 +24,7 @@ field       := 'log_mode=' ('default' | 'fusion_debugger') | 'callback_id=' INT 
 
 `statistics={visualizing_index=0,flops=12}` are numbers that a profiler shows beside an instruction.
 
-statistics  := '{' (name '=' INT (',' name '=' DOUBLE)*)? '}'    the index of the statistic to show, then all statistics
+statistics  := '{' (name '=' INT (',' name '=' DOUBLE)*)? '}'    which statistic to show, by index; then all of them
 """
 
 from __future__ import annotations
@@ -51,9 +50,8 @@ _INTS: Final = frozenset(("source_line", "source_end_line", "source_column", "so
 
 
 def parse_metadata(cursor: HloCursor) -> tuple[bytes, int, bytes | None]:
-    """The wire bytes of an OpMetadata without what the module keeps in tables: the stack frame and the payload.
-
-    Behind the bytes: the number of the stack frame in the text's table, 0 for none, and the payload itself.
+    """Reads a metadata. Returns a serialized OpMetadata without stack frame and payload, which the module keeps in
+    tables, then these two: the number of the stack frame in the text's table, 0 for none; and the payload's bytes.
     """
     cursor.expect("{")
     seen: set[str] = set()
@@ -90,7 +88,7 @@ def parse_metadata(cursor: HloCursor) -> tuple[bytes, int, bytes | None]:
 
 
 def parse_metadata_messages(cursor: HloCursor) -> list[xla.OpMetadata]:
-    """One metadata or a list of several in braces. Stack frames keep the numbers of the text."""
+    """Reads one metadata, or several in braces. Stack frames keep their numbers in the text's table."""
 
     def message() -> xla.OpMetadata:
         data, frame, payload = parse_metadata(cursor)
@@ -124,10 +122,10 @@ _fields = attrgetter(
 
 
 def metadata_text(metadata: xla.OpMetadata, frame: int = 0, payloads: Sequence[bytes] = ()) -> str:
-    r"""`op_name="x" source_line=3`, without braces; "" where XLA writes nothing.
+    r"""The text of a metadata, `op_name="x" source_line=3`, without braces; "" where XLA writes no metadata.
 
-    `frame` is the number of the stack frame in the tables that are written, 0 for none; `payloads` is the module's
-    table.
+    `frame` is the number of the stack frame in the tables of the text, 0 for none. `payloads` is the module's table of
+    payloads.
 
     >>> metadata_text(xla.OpMetadata(op_name="a\nb", source_line=3))
     'op_name="a\\nb" source_line=3'
@@ -163,13 +161,13 @@ def metadata_text(metadata: xla.OpMetadata, frame: int = 0, payloads: Sequence[b
 
 
 def metadata_texts(messages: Iterable[xla.OpMetadata]) -> list[str]:
-    """The text of each, in braces, as shardings carry them: stack frames keep the numbers of the proto."""
+    """The text of each metadata of a sharding, in braces. Stack frames keep their numbers in the proto."""
     return [f"{{{metadata_text(metadata, metadata.stack_frame_id)}}}" for metadata in messages]
 
 
 def payload_bytes(payload: xla.Payload, payloads: Sequence[bytes]) -> bytes:
-    """The bytes of a payload, which may be in the module's table `payloads`. InvalidModuleError if the table does not
-    have it.
+    """The bytes of a payload: its own, or those in the module's table `payloads` if it has an id. InvalidModuleError
+    for an id that the table does not have.
     """
     if not payload.HasField("id"):
         return payload.value
@@ -190,7 +188,7 @@ _MAX_ELEMENTS = 1 << 20
 
 
 def parse_original_array(cursor: HloCursor) -> xla.OriginalArrayProto | None:
-    """The array in braces; None for empty braces."""
+    """Reads the array in braces; None for empty braces."""
     cursor.expect("{")
     array = None
     if not cursor.looking_at("}"):
@@ -216,7 +214,8 @@ def _parse_original_value(cursor: HloCursor) -> xla.OriginalValueProto:
                 value.call_hierarchy = cursor.parse_text("a call hierarchy").decode()
                 cursor.expect("]")
                 if not value.call_hierarchy:
-                    # The original program does not have the call: `[synthetic_call]` until jaxlib 0.10.2.
+                    # An empty name means that the original program does not have the call. Until jaxlib 0.10.2, this
+                    # was written as `[synthetic_call]`.
                     value.ClearField("elements")
                     value.is_synthetic_call = True
                 break
@@ -266,8 +265,7 @@ class OriginalValue(NamedTuple):
     """
 
     elements: tuple[tuple[tuple[int, ...], OriginalArray | None], ...] = ()
-    """For each array of the value its index into the value's shape, and the original array; None where that is not
-    known.
+    """For each array of the value: its index into the value's shape, and the original array, None if that is not known.
     """
     call_hierarchy: str | None = None
     """The calls of the original program that lead to the value."""
@@ -280,21 +278,22 @@ class OriginalValue(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> OriginalValue:
-        """The origin written `text`, braces included. Raises ParseError."""
+        """The origin that `text` describes, braces included. Raises ParseError."""
         return whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> OriginalValue:
-        """The origin at the cursor."""
+        """Reads the origin at the cursor."""
         return cls.of_proto(_parse_original_value(cursor))
 
     def write(self) -> str:
-        """`{({"a"}, {"b" {1}})}`. InvalidModuleError for an index that no tuple has."""
+        """The text of the origin: `{({"a"}, {"b" {1}})}`. InvalidModuleError for an index that is negative or too
+        long."""
         return _value_text(self.to_proto())
 
     @classmethod
     def of_proto(cls, message: xla.OriginalValueProto) -> OriginalValue:
-        """The origin of a message, whichever version of XLA wrote it."""
+        """The origin of a message that any version of XLA wrote."""
         today = schema_compat.original_value(message.SerializeToString())
         elements: list[tuple[tuple[int, ...], OriginalArray | None]] = []
         for each in today.elements:
@@ -305,7 +304,7 @@ class OriginalValue(NamedTuple):
         return cls(tuple(elements), call, today.is_synthetic_call)
 
     def to_proto(self) -> xla.OriginalValueProto:
-        """A new message."""
+        """A new `xla.OriginalValueProto`."""
         message = xla.OriginalValueProto(is_synthetic_call=self.is_synthetic_call)
         for index, array in self.elements:
             element = message.elements.add(shape_index=index)
@@ -325,13 +324,13 @@ class OriginalValue(NamedTuple):
 
 
 def original_array_text(array: xla.OriginalArrayProto) -> str:
-    """`"name" {0,1}`, without braces."""
+    """The text of an original array: `"name" {0,1}`, without braces around it."""
     index = f" {ints(array.shape_index)}" if array.shape_index else ""
     return f'"{array.instruction_name}"{index}'
 
 
 class _Node:
-    """A tuple of the tree, or an array with its text."""
+    """A node of the tree of an origin that is being written: a tuple with children, or an array with its text."""
 
     __slots__ = ("children", "text")
 
@@ -379,7 +378,7 @@ def _tree_text(value: xla.OriginalValueProto) -> str:
 def _put_origin(instruction: xla.HloInstructionProto, value: Any) -> None:
     if value is not None and not isinstance(value, OriginalValue):
         raise TypeError("not an OriginalValue")
-    # Fields of older versions go: they say the same in another form.
+    # The whole field is cleared, since an older XLA wrote the same information into fields that the schema lacks.
     instruction.ClearField("original_value")
     if value is not None:
         instruction.original_value.CopyFrom(value.to_proto())
@@ -399,8 +398,8 @@ _FIELDS: Final = ("log_mode", "callback_id", "partitioned", "op_id")
 
 
 def parse_debug_attributes(cursor: HloCursor) -> list[xla.DebugAttributeTableEntryProto]:
-    """The entries of a table, sorted by their arrays. Of several entries of an array the last counts. Raises
-    ParseError.
+    """Reads a table of debug attributes and returns its entries, sorted by their arrays. If an array has several
+    entries, the last counts. Raises ParseError.
     """
     entries: dict[tuple[str, tuple[int, ...]], xla.DebugAttributeTableEntryProto] = {}
     for entry in cursor.parse_list(lambda: _parse_entry(cursor)):
@@ -440,8 +439,8 @@ def _parse_attributes(cursor: HloCursor, attributes: Any) -> None:
 
 
 def debug_attributes_text(module: xla.HloModuleProto) -> list[str]:
-    """The lines of a module's table, from `debug_attributes={` to the closing brace; none where the module has no
-    table.
+    """The lines of a module's debug attributes, from `debug_attributes={` to the closing brace; empty if the module has
+    none.
     """
     entries: dict[tuple[str, tuple[int, ...]], tuple[str, list[str]]] = {}
     for entry in module.debug_attributes:
@@ -471,7 +470,7 @@ def _attributes_text(attributes: Any) -> str:
 
 
 class Statistics(NamedTuple):
-    """Statistics by name, and which of them to show.
+    """The statistics of an instruction by name, and the index of the statistic that a profiler shows.
 
     >>> str(Statistics(0, (("flops", 12.0),)))
     '{visualizing_index=0,flops=12}'
@@ -482,12 +481,12 @@ class Statistics(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Statistics:
-        """The statistics written `text`, braces included. Raises ParseError."""
+        """The statistics that `text` describes, braces included. Raises ParseError."""
         return whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> Statistics:
-        """The statistics at the cursor."""
+        """Reads the statistics at the cursor."""
         index = 0
         found: list[tuple[str, float]] = []
         cursor.expect("{")
@@ -500,7 +499,7 @@ class Statistics(NamedTuple):
         return cls(index, tuple(found))
 
     def write(self) -> str:
-        """`{visualizing_index=0,flops=12}`."""
+        """The text of the statistics: `{visualizing_index=0,flops=12}`."""
         parts = [f"{name}={number(value)}" for name, value in self.statistics]
         return f"{{{','.join([f'visualizing_index={self.stat_index_to_visualize}', *parts])}}}"
 
@@ -511,7 +510,7 @@ class Statistics(NamedTuple):
         return cls(message.stat_index_to_visualize, tuple(found))
 
     def to_proto(self) -> xla.StatisticsViz:
-        """A new message."""
+        """A new `xla.StatisticsViz`."""
         message = xla.StatisticsViz(stat_index_to_visualize=self.stat_index_to_visualize)
         for name, value in self.statistics:
             message.statistics.add(stat_name=name, stat_val=value)
@@ -530,7 +529,7 @@ def _write_statistics(message: Any, _context: Context) -> str:
 
 
 def _get(instruction: xla.HloInstructionProto) -> Statistics | None:
-    # XLA sets the field for every instruction.
+    # XLA sets the field for every instruction, so an empty message means that there are no statistics.
     return Statistics.of_proto(instruction.statistics_viz) if instruction.statistics_viz.statistics else None
 
 

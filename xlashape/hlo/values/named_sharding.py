@@ -1,14 +1,16 @@
-r"""Shardings over the named axes of a mesh.
+r"""Named shardings: for each dimension of an array, the axes of a device mesh that divide it.
+`mesh['x'=2,'y'=4], [{'x'}, {}]` divides the first dimension along axis x.
 
 named       := mesh ','? (whole | '[' (dim (',' dim)*)? ']' (',' list)*) (',' 'metadata=' metadata)?
              | ('single_device' | 'maximal_mesh') '[' 'device_id=' INT ']'             maximal_mesh: until jaxlib 0.10.2
-whole       := 'replicated' | 'manual' | 'unreduced' ('=' reduction)? axes?          over all axes of the mesh, or these
+whole       := 'replicated' | 'manual' | 'unreduced' ('=' reduction)? axes?          without axes: all of the mesh
 axes        := '{' (axis (',' axis)*)? '}'
 reduction   := 'sum' | 'max' | 'min' | 'unknown_' INT
 dim         := '{' (axis (',' axis)* (',' '?')? | '?')? '}'         '?' where further axes may be added
 list        := ('replicated' | 'unreduced' | 'manual') '=' reduction? '{' axis (',' axis)* '}'
 
-Only `unreduced` has a reduction. Without one, values are summed.
+Only `unreduced` has a reduction, which says how the values that the devices hold are combined. Without one they are
+summed. The grammars of `mesh` and `axis` are in devices, that of `metadata` in metadata.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _REDUCTIONS: Final = EnumWords(lower_case(xla.NamedShardingProto.ReductionOpProt
 
 
 def parse_named_sharding(cursor: HloCursor) -> xla.OpSharding | None:
-    """The named sharding within braces, these not included; None where what comes next is another sharding."""
+    """Reads a named sharding, without the braces around it. None if a sharding of another kind comes next."""
     at = cursor.at
     sharding = xla.OpSharding(type=xla.OpSharding.REPLICATED)
     named = sharding.named_sharding
@@ -53,7 +55,7 @@ def parse_named_sharding(cursor: HloCursor) -> xla.OpSharding | None:
 
 
 def _parse_dimensions_and_lists(cursor: HloCursor, mesh: Mesh, named: xla.NamedShardingProto) -> list[xla.AxisRefProto]:
-    """What follows the mesh. Returns all axes that are used."""
+    """Reads the part of a named sharding that follows the mesh. Returns all axes that the part names."""
     used: list[xla.AxisRefProto] = []
 
     def axis() -> xla.AxisRefProto:
@@ -137,7 +139,8 @@ def named_sharding_text(named: xla.NamedShardingProto, *, metadata: bool) -> str
 
 
 def _whole(named: xla.NamedShardingProto) -> str:
-    """The word for a sharding of all axes alike, whose dimensions say nothing; "" for any other."""
+    """The word of the grammar's `whole` for a sharding without dimensions that has all axes in one list, or in none; ""
+    for any other sharding."""
     lists = {"manual": named.manual_axes, "unreduced": named.unreduced_axes, "replicated": named.replicated_axes}
     used = [name for name, axes in lists.items() if axes]
     if not used:

@@ -1,11 +1,11 @@
-"""Attributes that are a number, a flag, a string, a list of numbers, or an object of JSON: `backend_config={"a":1}` and
-`frontend_attributes={k="v",j={"a":1}}`.
+"""Attributes that are a number, a flag, a string or a list of numbers; `backend_config={"a":1}` and
+`frontend_attributes={k="v",j={"a":1}}`, whose values are strings or JSON objects.
 
 config      := string | object
 attributes  := '{' (name '=' (string | object) (',' …)*)? '}'
-object      := '{' … '}'            JSON as a rule; only strings and braces are looked at, and the text is kept as it is
+object      := '{' … '}'            usually JSON; the reader only finds where it ends, and keeps its text unchanged
 
-A value is written without quotes where braces enclose it and balance.
+A value that is enclosed in balanced braces is written without quotes.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ CHANNEL_ID: Final = Attribute(
     _write_channel_id,
     scalar_value("channel_id", "an integer")._replace(is_said=_is_channel),
 )
-"""The channel of a collective; numbers from 1. XLA writes no other."""
+"""The channel of a collective, a number from 1. XLA does not write any other number."""
 
 
 def _read_prefetch_index(cursor: HloCursor) -> bytes:
-    # The field is in a oneof, where 0 is written too; FIELDS.integer would leave it out.
+    # The field is in a oneof, so 0 must be serialized; FIELDS.integer leaves out a 0.
     index = cursor.parse_int_between(INT32_MIN, INT32_MAX, "cross_program_prefetch_index, an int32")
     return xla.HloInstructionProto(cross_program_prefetch_index=index).SerializeToString()
 
@@ -75,7 +75,7 @@ def _read_prefetch_index(cursor: HloCursor) -> bytes:
 def _write_prefetch_index(message: Any, _context: Context) -> str:
     if message.HasField("cross_program_prefetch_index"):
         return f", cross_program_prefetch_index={message.cross_program_prefetch_index}"
-    # What protos had before there was an index.
+    # Older protos have this flag instead of an index.
     return ", cross_program_prefetch_index=0" if message.is_cross_program_prefetch else ""
 
 
@@ -150,7 +150,7 @@ PARAMETER_REPLICATION: Final = Attribute(
     _write_replication,
     list_value("replicated_at_leaf_buffers", "a list of True and False", owners=("parameter_replication",)),
 )
-"""Whether a parameter is the same on all replicas, a flag for each leaf of its shape: `{true,false}`."""
+"""Whether a parameter has the same value on all replicas: a flag for each leaf of its shape, `{true,false}`."""
 
 # -- lists of integers -----------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ def _write_inferred_dimension(message: Any, _context: Context) -> str:
 
 
 def _one_dimension(absent: int | None) -> Codec:
-    """The first of `dimensions`; `absent` where there is none."""
+    """The Codec of an attribute that is the first number in the field `dimensions`; `absent` if the field is empty."""
 
     def get(instruction: xla.HloInstructionProto) -> int | None:
         return instruction.dimensions[0] if instruction.dimensions else absent
@@ -217,7 +217,7 @@ CUSTOM_CALL_TARGET: Final = Attribute(
 
 
 def _config(name: str) -> Attribute:
-    """The configuration of an infeed or outfeed: any bytes, which do not belong to a fingerprint."""
+    """The configuration of an infeed or outfeed: any bytes. It is not written in the text of a fingerprint."""
 
     def read(cursor: HloCursor) -> bytes:
         return FIELDS.string(name, cursor.parse_string(name))
@@ -248,7 +248,7 @@ _BRACE_OR_QUOTE = re.compile(r'[{}"]')
 
 
 def _parse_object(cursor: HloCursor) -> bytes:
-    """The text between braces, these included."""
+    """The text from the '{' at the cursor to the '}' that closes it, both included."""
     cursor.skip_space()
     start = cursor.at
     text = cursor.text
@@ -278,7 +278,7 @@ def _parse_object(cursor: HloCursor) -> bytes:
 
 
 def parse_frontend_attributes(cursor: HloCursor) -> xla.FrontendAttributes:
-    """Names with strings or objects. Of a name that is given twice the last value counts."""
+    """Reads names and their values, strings or objects, in braces. If a name is given twice, the last value counts."""
     attributes = xla.FrontendAttributes()
 
     def entry() -> None:
@@ -365,7 +365,7 @@ def _put_backend_config(instruction: xla.HloInstructionProto, value: Any) -> Non
 
 
 def config_value(data: bytes) -> str | bytes | None:
-    """A configuration as text; as bytes where it is not UTF-8, None where it is empty."""
+    """A backend configuration as text; as bytes if it is not UTF-8; None if it is empty."""
     if not data:
         return None
     try:

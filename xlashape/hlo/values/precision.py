@@ -1,5 +1,6 @@
-"""How exactly a dot or a convolution computes, `operand_precision={high,highest}` and `algorithm=dot_bf16_bf16_f32`,
-and how exact the result of an elementary function must be, `result_accuracy={mode=highest}`.
+"""Attributes about numerical accuracy. `operand_precision={high,highest}` and `algorithm=dot_bf16_bf16_f32` say how
+exactly a dot or a convolution computes; `result_accuracy={mode=highest}` says how exact the result of an elementary
+function must be.
 
 precisions  := '{' (precision (',' precision)*)? '}'
 precision   := 'default' | 'high' | 'highest' | 'packed_nibble', in any case
@@ -7,8 +8,8 @@ algorithm   := 'dot_…' | 'unset', in any case
 accuracy    := '{' ('mode=' mode | 'tolerance=' tolerance) '}'        mode := 'default' | 'highest', in any case
 tolerance   := '{' (('atol' | 'rtol') '=' DOUBLE | 'ulps=' INT),* '}'       each at most once
 
-Precisions and algorithm are fields of PrecisionConfig. Precisions are written for as many operands as there are, where
-one of them is not the default. The default mode of an accuracy is not written.
+Precisions and algorithm are fields of PrecisionConfig. If a precision is not the default, those of all operands are
+written, but no more than there are operands. The default mode of an accuracy is not written.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _ALGORITHMS: Final = EnumWords(lower_case(xla.PrecisionConfig.Algorithm, "ALG_")
 
 def _read_precision(cursor: HloCursor) -> bytes:
     message = xla.PrecisionConfig()
-    # Numbers that are not in the schema go in as they are: the enum is open.
+    # The enum is open: the message also takes numbers that the schema has no name for.
     message.operand_precision.extend(cursor.parse_list(lambda: _PRECISIONS.parse(cursor)))
     return FIELDS.message("precision_config", message)
 
@@ -99,7 +100,7 @@ _MODES: Final = EnumWords(lower_case(xla.ResultAccuracy.Mode), "default or highe
 
 
 class Tolerance(NamedTuple):
-    """How far a result may be from the exact one: absolutely, relatively, and in units in the last place."""
+    """How far a result may be from the exact value: absolutely, relatively, and in units in the last place."""
 
     atol: float = 0.0
     rtol: float = 0.0
@@ -116,17 +117,17 @@ class ResultAccuracy(NamedTuple):
     """
 
     mode: str = "default"
-    """default, highest, or `unknown_7` for a number without a name."""
+    """`default`, `highest`, or, for a number without a name, a word like `unknown_7`."""
     tolerance: Tolerance | None = None
 
     @classmethod
     def parse(cls, text: str) -> ResultAccuracy:
-        """The accuracy written `text`, braces included. Raises ParseError."""
+        """The accuracy that `text` describes, braces included. Raises ParseError."""
         return whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> ResultAccuracy:
-        """The accuracy at the cursor."""
+        """Reads the accuracy at the cursor."""
         cursor.expect("{")
         cursor.skip_space()
         at = cursor.at
@@ -143,7 +144,7 @@ class ResultAccuracy(NamedTuple):
         return accuracy
 
     def write(self) -> str:
-        """`{mode=highest}` or `{tolerance={atol=0.5,rtol=0,ulps=2}}`."""
+        """The text of the accuracy: `{mode=highest}` or `{tolerance={atol=0.5,rtol=0,ulps=2}}`."""
         if self.tolerance is None:
             return f"{{mode={self.mode}}}"
         atol, rtol, ulps = self.tolerance
@@ -157,7 +158,7 @@ class ResultAccuracy(NamedTuple):
         return cls(_MODES.text(message.mode))
 
     def to_proto(self) -> xla.ResultAccuracy:
-        """A new message. InvalidArgumentError for a mode that does not exist."""
+        """A new `xla.ResultAccuracy`. InvalidArgumentError for a mode that does not exist."""
         message = xla.ResultAccuracy()
         if self.tolerance is not None:
             message.tolerance.SetInParent()
@@ -165,7 +166,7 @@ class ResultAccuracy(NamedTuple):
                 setattr(message.tolerance, field, value)
         else:
             mode: Any = _MODES.number_of(self.mode)
-            # The default stays unset.
+            # The default mode stays unset.
             if mode:
                 message.mode = mode
         return message

@@ -1,13 +1,15 @@
-"""Which replicas or devices a collective exchanges data between, `replica_groups={{0,1},{2,3}}`, and which device sends
-to which in a collective-permute, `source_target_pairs={{0,1},{1,0}}`.
+"""The attributes `replica_groups={{0,1},{2,3}}`, the groups of replicas or devices that exchange data in a collective,
+and `source_target_pairs={{0,1},{1,0}}`, which device sends to which in a collective-permute.
 
 groups      := '{' ('{' ints '}' (',' …)*)? '}' | '[' groups ',' size ']' '<=' iota
              | (mesh | single_device) '{' axis (',' axis)* '}'
 pairs       := '{' (pair (',' pair)*)? '}'      pair := '{' source ',' target '}'
 
-The three forms of groups are three fields. A fourth field, a plain list of groups, is what protos had first; it is
-written as the first form. The second form in an older field (xlashape.hlo.module_proto.schema_compat) is written as the
-second form. In a fingerprint all devices are listed.
+The groups have three forms: a list, an iota and a mesh. The grammars of the latter two are in devices. A proto has a
+field for each form. The oldest protos have the groups in a fourth field, replica_groups, which is written in the first
+form. Protos of jaxlib 0.4.35 to 0.8.3 have an iota in a field that the schema no longer has
+(xlashape.hlo.module_proto.schema_compat); it is written in the second form. The text of a fingerprint always has the
+first form.
 """
 
 from __future__ import annotations
@@ -118,7 +120,7 @@ def _listed(groups: Iterable[Iterable[int]]) -> str:
 def _mesh_groups(groups: xla.MeshAxesReplicaGroupListProto, most: int = MAX_DEVICES) -> tuple[list[int], int, int]:
     """The devices group after group, the number of groups and the size of each.
 
-    The devices of a group are those of the mesh that differ in their position along the axes of the groups only.
+    Two devices of the mesh are in the same group if their positions differ only along the axes of `groups`.
     """
     devices, sizes = mesh_devices_along(groups.mesh, groups.axes, most)
     size = product(sizes)
@@ -126,10 +128,10 @@ def _mesh_groups(groups: xla.MeshAxesReplicaGroupListProto, most: int = MAX_DEVI
 
 
 def _groups_of(instruction: xla.HloInstructionProto, most: int = MAX_DEVICES) -> list[list[int]]:
-    """The groups of an instruction in any of their forms.
+    """The groups of an instruction as lists of devices, whichever form the proto has.
 
-    InvalidModuleError for devices that do not make these groups, LimitExceededError for a short form of more than
-    `most` devices.
+    InvalidModuleError if the number of devices does not fit the groups, LimitExceededError for an iota or a mesh of
+    more than `most` devices.
     """
     if instruction.HasField("iota_collective_device_list"):
         return _iota_groups(instruction.iota_collective_device_list, most)
@@ -171,7 +173,8 @@ class ReplicaGroups(FrozenValue):
     >>> ReplicaGroups.parse("mesh['a'=2,'b'=2] {'a'}") == groups == ReplicaGroups([(0, 2), (1, 3)])
     True
 
-    No groups stand for one group of all. The form that they are written in is kept, and does not count in comparisons.
+    An empty list means that all replicas or devices are one group. The form of the groups (list, iota or mesh) is kept
+    for `write`; comparisons ignore it.
     """
 
     __slots__ = ("_expanded", "_serialized")
@@ -185,16 +188,16 @@ class ReplicaGroups(FrozenValue):
 
     @classmethod
     def parse(cls, text: str) -> ReplicaGroups:
-        """The groups written `text`, as behind `replica_groups=` in HLO text. ParseError otherwise."""
+        """The groups that `text`, the value of `replica_groups=` in HLO text, describes. Raises ParseError."""
         return whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> ReplicaGroups:
-        """The groups at the cursor. InvalidModuleError where they contradict each other."""
+        """Reads the groups at the cursor. InvalidModuleError where they contradict each other."""
         return cls.from_instruction(xla.HloInstructionProto.FromString(parse_replica_groups(cursor)))
 
     def write(self) -> str:
-        """The groups in the form that they have, as `{{0,1},{2,3}}` or `[2,2]<=[4]`."""
+        """The text of the groups in the form that was kept, such as `{{0,1},{2,3}}` or `[2,2]<=[4]`."""
         message = self.to_proto()
         if message.HasField("iota_collective_device_list"):
             return _iota_text(message.iota_collective_device_list.SerializeToString(), False)
@@ -206,7 +209,8 @@ class ReplicaGroups(FrozenValue):
 
     @classmethod
     def of_proto(cls, message: xla.HloInstructionProto) -> ReplicaGroups:
-        """The groups of an instruction, whichever of its fields has them. They are expanded when they are asked for."""
+        """The groups of an instruction, whichever of its fields has them. They are not checked until `groups` or
+        `expand` makes lists of devices of them."""
         form = next((name for name in _FORMS[:3] if message.HasField(name)), "replica_groups")
         fields = xla.HloInstructionProto()
         if form == "replica_groups":
@@ -220,13 +224,14 @@ class ReplicaGroups(FrozenValue):
 
     @classmethod
     def from_instruction(cls, proto: xla.HloInstructionProto) -> ReplicaGroups:
-        """As `of_proto`. InvalidModuleError where the fields contradict each other."""
+        """The groups of an instruction, expanded and checked. InvalidModuleError where the fields contradict each
+        other."""
         groups = cls.of_proto(proto)
         _ = groups.groups
         return groups
 
     def to_proto(self) -> xla.HloInstructionProto:
-        """A new instruction with the groups and nothing else."""
+        """A new HloInstructionProto with only the groups set."""
         if self._serialized is not None:
             return xla.HloInstructionProto.FromString(self._serialized)
         groups = [xla.ReplicaGroup(replica_ids=group) for group in self.groups]
@@ -234,12 +239,12 @@ class ReplicaGroups(FrozenValue):
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Every form expanded to the lists of its groups. Raises as `expand` does."""
+        """The devices of each group, whichever form the groups have. Raises as `expand` does."""
         return self.expand()
 
     def expand(self, most: int = MAX_DEVICES) -> tuple[tuple[int, ...], ...]:
-        """`groups`; LimitExceededError for a short form of more than `most` devices, InvalidModuleError for devices
-        that do not make these groups.
+        """The devices of each group, as `groups`. LimitExceededError for an iota or a mesh of more than `most` devices,
+        InvalidModuleError if the number of devices does not fit the groups.
         """
         expanded = self._expanded
         if expanded is None:
@@ -248,7 +253,7 @@ class ReplicaGroups(FrozenValue):
         return expanded
 
     def group_of(self, device: int) -> tuple[int, ...] | None:
-        """The group that has this replica or device, or None."""
+        """The group that contains this replica or device, or None."""
         return next((group for group in self.groups if device in group), None)
 
     def __str__(self) -> str:
@@ -283,7 +288,7 @@ REPLICA_GROUPS: Final = Attribute(
 
 
 class SourceTarget(NamedTuple):
-    """A device that sends, and the one that receives.
+    """A device that sends and the device that receives from it, in a collective-permute.
 
     >>> SourceTarget.parse("{0,1}")
     SourceTarget(source=0, target=1)
@@ -294,12 +299,12 @@ class SourceTarget(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> SourceTarget:
-        """The pair written `text`, braces included. Raises ParseError."""
+        """The pair that `text` describes, braces included. Raises ParseError."""
         return whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> SourceTarget:
-        """The pair at the cursor."""
+        """Reads the pair at the cursor."""
         cursor.skip_space()
         at = cursor.at
         ends = cursor.parse_ints(what="a device")
@@ -317,7 +322,7 @@ class SourceTarget(NamedTuple):
         return cls(message.source, message.target)
 
     def to_proto(self) -> xla.SourceTarget:
-        """A new message."""
+        """A new `xla.SourceTarget`."""
         return xla.SourceTarget(source=self.source, target=self.target)
 
 

@@ -1,6 +1,6 @@
-r"""Shapes, and literals with their shapes, as values of attributes.
+r"""Attributes whose values are shapes, or literals written with their shapes.
 
-shape       := as the library's parser of shapes reads it, such as f32[2,3]{1,0}
+shape       := as `xlashape.shape.text` says, such as f32[2,3]{1,0}
 constraints := '{' (shape (',' shape)*)? '}'                                operand_layout_constraints= of a custom call
 literal     := shape value | '(' (literal (',' literal)*)? ')'              literal= of a custom call
 """
@@ -74,7 +74,7 @@ def _shape_of(value: Any) -> Shape:
 
 
 class Literal(NamedTuple):
-    """A literal with its shape: the `xla.LiteralProto` as bytes.
+    """A literal with its shape, held as the bytes of an `xla.LiteralProto`.
 
     >>> literal = Literal.parse("f32[2]{0} {1, 2}")
     >>> str(literal.shape), str(literal)
@@ -85,12 +85,12 @@ class Literal(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Literal:
-        """The literal written `text`, its shape before it. Raises ParseError."""
+        """The literal that `text` describes: its shape, then its value. Raises ParseError."""
         return whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> Literal:
-        """The literal at the cursor."""
+        """Reads the literal at the cursor."""
         return cls(_parse_literal(cursor, 0).SerializeToString())
 
     def write(self) -> str:
@@ -103,7 +103,7 @@ class Literal(NamedTuple):
         return cls(message.SerializeToString())
 
     def to_proto(self) -> xla.LiteralProto:
-        """A new message."""
+        """A new `xla.LiteralProto`."""
         return xla.LiteralProto.FromString(self.serialized)
 
     @property
@@ -134,7 +134,7 @@ def _write_literal(message: Any, context: Context) -> str:
 
 
 def _literal_text(literal: xla.LiteralProto, shape_text: Callable[[bytes], str], depth: int) -> str:
-    """A literal with its shape; of a tuple each part has its shape instead."""
+    """The text of a literal: its shape and its value. A tuple is written as its parts, each with its own shape."""
     if literal.shape.element_type != xla.TUPLE:
         return f"{shape_text(literal.shape.SerializeToString())} {literal_text(literal)}"
     check("levels of tuples in a literal", depth, MAX_SHAPE_DEPTH)

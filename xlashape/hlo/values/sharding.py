@@ -1,4 +1,4 @@
-r"""How values are distributed over devices: `sharding={devices=[2,1]<=[2]}`, and the shardings of a domain.
+r"""How values are distributed over devices: the attributes `sharding={devices=[2,1]<=[2]}` and `domain`.
 
 sharding   := '{' (single | '{' single '}' (',' '{' single '}')* | nothing) '}'
 single     := (kind | 'maximal device=' INT | tiled | named) (' shard_as ' INT | ' shard_like ' INT)?
@@ -6,9 +6,10 @@ single     := (kind | 'maximal device=' INT | tiled | named) (' shard_as ' INT |
 kind       := 'replicated' | 'manual' | 'unreduced' | 'unknown' | 'unknown_' INT
 domain     := '{' 'kind="sharding"' ',' 'entry=' sharding ',' 'exit=' sharding '}'
 
-The grammars of `tiled` and `named` are in tiled_sharding and named_sharding. A list of shardings is the sharding of a
-tuple; comments number every fifth element: `/*index=5*/`. `Tiles.canonical` makes tiled shardings canonical when they
-are read and when they are written.
+The grammars of `tiled` and `named` are in tiled_sharding and named_sharding. The `metadata` of a sharding is in
+metadata. A list of shardings is the sharding of a tuple; when it is written, a comment gives the index of every fifth
+element: `/*index=5*/`. A tiled sharding is made canonical (`Tiles.canonical`) when text is read and when it is written.
+`Sharding` is the value that users hold. It also answers which part of an array each device holds.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from xlashape.shape import UNBOUNDED_SIZE, Shape
 
 _S = xla.OpSharding
 
-# XLA keeps the reduction of an unreduced sharding in its metadata.
+# XLA keeps the reduction of an unreduced sharding in the metadata of the sharding, as an entry of this op_type.
 _REDUCTION: Final = "sdy::reduction_op"
 _REDUCTIONS: Final = ("SUM", "MAX", "MIN")
 
@@ -70,7 +71,7 @@ def parse_sharding(cursor: HloCursor) -> xla.OpSharding:
 
 
 def _parse_single(cursor: HloCursor) -> xla.OpSharding:
-    """The sharding of one array, its opening brace consumed."""
+    """Reads the sharding of one array, whose opening brace has been consumed."""
     start = cursor.at
     sharding = parse_named_sharding(cursor) or _parse_unnamed(cursor, start)
     cursor.expect("}")
@@ -84,8 +85,8 @@ def _is_unreduced(sharding: xla.OpSharding) -> bool:
 
 
 def _reduction(sharding: xla.OpSharding) -> str:
-    """How the devices' values are to be combined, as the metadata of an unreduced sharding says; SUM where it does
-    not."""
+    """How the values that the devices hold are to be combined, from the metadata of an unreduced sharding. SUM if the
+    metadata does not have it."""
     words = [each.op_name for each in sharding.metadata if each.op_type == _REDUCTION]
     return next((word for word in reversed(words) if word in _REDUCTIONS), "SUM")
 
@@ -161,7 +162,7 @@ def _read_sharding(cursor: HloCursor) -> bytes:
 
 
 def _read_domain(cursor: HloCursor) -> bytes:
-    # XLA keeps the entry of the text in the exit of the proto, and the other way round.
+    # XLA keeps the entry of the text in domain_exit_sharding of the proto, and the exit in domain_entry_sharding.
     cursor.expect("{")
     parts: dict[str, bytes] = {}
     while True:
@@ -228,9 +229,9 @@ def sharding_text(sharding: xla.OpSharding, *, metadata: bool = True, depth: int
 
 
 def _tiled_text(sharding: xla.OpSharding) -> tuple[str, bool]:
-    """The text of the canonical form, and whether that is unreduced."""
+    """The text of the canonical form of a tiled sharding, and whether the canonical form is unreduced."""
     tiles = Tiles.of(sharding)
-    # XLA reads one tile on one device from a proto as replicated; from text it keeps the tile.
+    # In a proto, XLA takes one tile on one device for a replicated sharding. From text it keeps the tile.
     canonical = _S.REPLICATED if product(tiles.dimensions) == 1 else tiles.canonical()
     if isinstance(canonical, Tiles):
         return canonical.text(), _S.UNREDUCED in canonical.subgroups
@@ -248,18 +249,18 @@ class Shard(NamedTuple):
     """
 
     offset: tuple[int, ...]
-    """The index of its first element."""
+    """The index of the part's first element in the array."""
     sizes: tuple[int, ...]
-    """Its sizes; 0 where there are more tiles than elements."""
+    """The sizes of the part; 0 for a dimension of which the device's tile is empty."""
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """What selects it from a NumPy array."""
+        """The index that selects the part from a NumPy array."""
         return tuple([slice(first, first + size) for first, size in zip(self.offset, self.sizes, strict=True)])
 
 
 class _Assignment(NamedTuple):
-    """The tiles of an array and who holds them."""
+    """The tiles of an array and the devices that hold them."""
 
     counts: tuple[int, ...] | None
     """The number of tiles of each dimension; None where an array of any rank is one tile."""
@@ -279,8 +280,8 @@ class Sharding(FrozenValue):
 
     A dimension of n elements in k tiles has tiles of n / k elements, rounded up; the last ones are smaller, or empty.
 
-    - `serialized`: the `xla.OpSharding` as bytes. `parse` gives the canonical form; `from_proto` keeps the message as
-      it is.
+    - `serialized`: the `xla.OpSharding` as bytes. `parse` gives the canonical form; `from_proto` keeps the message
+      unchanged.
     """
 
     __slots__ = ("_assigned", "serialized")
@@ -293,21 +294,21 @@ class Sharding(FrozenValue):
 
     @classmethod
     def parse(cls, text: str) -> Sharding:
-        """The sharding written `text`, as in HLO text, braces included. ParseError otherwise."""
+        """The sharding that `text`, in the form of HLO text with its braces, describes. Raises ParseError."""
         return whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> Sharding:
-        """The sharding at the cursor, in canonical form."""
+        """Reads the sharding at the cursor, in canonical form."""
         return cls(parse_sharding(cursor).SerializeToString(deterministic=True))
 
     def write(self) -> str:
-        """`{devices=[2,1]<=[2]}`. InvalidModuleError for tiles that contradict themselves."""
+        """The text, such as `{devices=[2,1]<=[2]}`. InvalidModuleError for tiles that contradict themselves."""
         return sharding_text(self.to_proto())
 
     @classmethod
     def of_proto(cls, message: xla.OpSharding) -> Sharding:
-        """The sharding of a message, as it is."""
+        """The sharding of a message, not made canonical."""
         return cls(message.SerializeToString(deterministic=True))
 
     @classmethod
@@ -334,7 +335,7 @@ class Sharding(FrozenValue):
 
     @property
     def elements(self) -> tuple[Sharding, ...]:
-        """The shardings of a tuple's leaves; none for another kind."""
+        """The shardings of a tuple's leaves. Empty for a sharding that is not of kind `tuple`."""
         return tuple([Sharding.from_proto(part) for part in self.to_proto().tuple_shardings])
 
     @property
@@ -347,8 +348,8 @@ class Sharding(FrozenValue):
 
     @property
     def devices(self) -> tuple[int, ...] | None:
-        """The devices that hold a tile, ascending; None where the sharding does not name them. Errors as for
-        `tile_counts`.
+        """The devices that hold a tile, ascending; None where the sharding does not name its devices. Raises as
+        `tile_counts` does.
         """
         holders = self._assignment.holders
         return None if holders is None else tuple(sorted({device for group in holders for device in group}))
@@ -356,7 +357,8 @@ class Sharding(FrozenValue):
     def shard_shape(self, shape: Shape) -> Shape:
         """The shape of the part that one device holds, padding included where the tiles do not divide a dimension.
 
-        A tuple's leaves have the shardings of `elements`; a sharding that is not a tuple holds for all leaves.
+        For a tuple shape, each leaf has its sharding in `elements`. A sharding of another kind than `tuple` holds for
+        all leaves.
 
         >>> str(Sharding.parse("{{replicated}, {devices=[2]<=[2]}}").shard_shape(Shape.parse("(f32[4], s32[3])")))
         '(f32[4]{0}, s32[2]{0})'
@@ -386,11 +388,11 @@ class Sharding(FrozenValue):
         return shape.replace(dimensions=sizes)
 
     def tile_of(self, device: int, shape: Shape) -> Shard | None:
-        """The part of an array that a device holds, None for a device that holds nothing.
+        """The part of an array that a device holds; None for a device that holds no part.
 
-        A manual or unreduced sharding leaves the whole array on every device: what the program calls the array is one
-        device's part or summand. InvalidArgumentError unless `shape` is an array of static or bounded sizes and of the
-        sharding's rank.
+        With a manual or unreduced sharding every device holds the whole array: the array in the program then stands for
+        one device's part or summand. InvalidArgumentError unless `shape` is an array of static or bounded sizes and of
+        the sharding's rank.
         """
         counts = self._counts_for(shape)
         _require_bounded(shape)
@@ -493,7 +495,7 @@ def _named_assignment(named: xla.NamedShardingProto) -> _Assignment:
 # -- attributes ------------------------------------------------------------------------------
 
 
-# Keeping results saves a twentieth of the time of printing Llama 3.1.
+# Caching the texts saves a twentieth of the time that printing Llama 3.1 takes.
 @cached(max_bytes=8 << 20, weigh=lambda key, text: 300 + len(key[0]) + 2 * len(text))
 def _serialized_sharding_text(data: bytes, metadata: bool) -> str:
     return sharding_text(_S.FromString(data), metadata=metadata)
@@ -518,7 +520,7 @@ class Domain(NamedTuple):
 
 
 def _get_domain(instruction: xla.HloInstructionProto) -> Domain:
-    # As when it is read: what text calls the entry is the proto's exit.
+    # As in `_read_domain`: the entry of the text is domain_exit_sharding of the proto.
     return Domain(
         Sharding.of_proto(instruction.domain_exit_sharding), Sharding.of_proto(instruction.domain_entry_sharding)
     )

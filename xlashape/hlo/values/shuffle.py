@@ -1,6 +1,5 @@
-"""How a shuffle moves elements, two attributes of one field:
-
-mode=rotate, shifts={1,-2}        a shift for each of its dimensions
+"""The attributes `mode=rotate, shifts={1,-2}`, which say how a shuffle moves elements: the only mode is to rotate each
+dimension by its shift. Both attributes are parts of the field `shuffle_mode`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,16 @@
-r"""Which operands of a convolution or a dot are sparse, and how, and which operands scale them block by block.
+r"""The attributes sparsity_config and block_scaling_config of convolutions and dots. The first says that an operand is
+sparse: of each block of elements along one dimension only some are stored. The second says that an operand is scaled
+block by block.
 
 sparsity   := '{' (('lhs' | 'rhs') '=' '{' part* '}')* '}'
 part       := 'sparsity=' INT 'x' INT | ('dimension=' | 'stride=' | 'idx=') INT        non-zeros of a block 'x' its size
 scaling    := '{' (('lhs' | 'rhs') '=' '{' scale* '}')* '}'
 scale      := ('scale_idx=' | 'zero_idx=') INT | ('strides=' | 'steps=') INT ('x' INT)*
 
-The attribute `sparsity` of a dot is older: XLA has had none since jaxlib 0.7 (xlashape.hlo.module_proto.schema_compat).
-Operands after lhs and rhs say which elements are there.
+Operands after lhs and rhs hold the positions of the stored elements, the scales and the zero points. The fields `idx`,
+`scale_idx` and `zero_idx` are the numbers of these operands.
+
+Until jaxlib 0.6, XLA had the attribute `sparsity` of a dot instead (xlashape.hlo.module_proto.schema_compat):
 
 of a dot   := side '.' INT '@' INT ':' INT ('_' …)*   dimension '@' non-zeros of a block ':' its size; side := 'L' | 'R'
 """
@@ -29,11 +33,11 @@ _SPARSE_OPERAND: Final = re.compile(r"([LR])\.([0-9]{1,9})@([0-9]{1,9}):([0-9]{1
 
 
 _Read = Callable[[HloCursor, dict[str, Any], str, int], None]
-"""Reads a field of what is said of one operand: (cursor, the fields so far, the field's name, its offset)."""
+"""Reads one field of an operand's configuration: (cursor, the fields read so far, the field's name, its offset)."""
 
 
 def _read_sides(cursor: HloCursor, read_field: _Read) -> dict[str, dict[str, Any]]:
-    """The fields of `{lhs={…} rhs={…}}`, by operand. What is given twice counts as given last."""
+    """Reads `{lhs={…} rhs={…}}` and returns the fields of each operand. If a field is given twice, the last counts."""
     sides: dict[str, dict[str, Any]] = {}
     cursor.expect("{")
     while not cursor.accept("}"):
@@ -52,13 +56,13 @@ def _read_sides(cursor: HloCursor, read_field: _Read) -> dict[str, dict[str, Any
 
 
 def _sides_text(lhs: OperandSparsity | OperandScaling | None, rhs: OperandSparsity | OperandScaling | None) -> str:
-    """The text of both operands; "" where nothing is said of either."""
+    """The text of the configurations of both operands; "" if neither operand has one."""
     texts = [f"{side}={{{each.write()}}}" for side, each in (("lhs", lhs), ("rhs", rhs)) if each is not None]
     return f"{{{' '.join(texts)}}}" if texts else ""
 
 
 def _if_said(attribute: Attribute) -> Attribute:
-    """The attribute, which counts as not set where it says nothing of either operand."""
+    """The attribute, changed so that it counts as not set if neither operand has a configuration."""
 
     def is_said(value: SparsityConfig | BlockScalingConfig | None) -> bool:
         return value is not None and (value.lhs or value.rhs) is not None
@@ -71,8 +75,8 @@ def _if_said(attribute: Attribute) -> Attribute:
 
 
 class OperandSparsity(NamedTuple):
-    """Which elements of one operand are there: `num_non_zero` of each `block_size` along a dimension, which the operand
-    `idx` names.
+    """Which elements of a sparse operand are stored: `num_non_zero` of each block of `block_size` along `dimension`.
+    Operand number `idx` holds their positions.
     """
 
     num_non_zero: int = 0
@@ -88,7 +92,7 @@ class OperandSparsity(NamedTuple):
 
 
 class SparsityConfig(NamedTuple):
-    """Which operands are sparse, and how.
+    """The sparsity of each operand; None for a dense operand.
 
     >>> SparsityConfig.parse("{rhs={sparsity=2x4 dimension=0 stride=1 idx=2}}").rhs.block_size
     4
@@ -99,12 +103,12 @@ class SparsityConfig(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> SparsityConfig:
-        """The configuration written `text`, braces included. Raises ParseError."""
+        """The configuration that `text` describes, braces included. Raises ParseError."""
         return whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> SparsityConfig:
-        """The configuration at the cursor."""
+        """Reads the configuration at the cursor."""
         return cls(
             **{side: OperandSparsity(**found) for side, found in _read_sides(cursor, _read_sparse_field).items()}
         )
@@ -126,7 +130,7 @@ class SparsityConfig(NamedTuple):
         return cls(of("lhs"), of("rhs"))
 
     def to_proto(self) -> xla.SparsityConfig:
-        """A new message."""
+        """A new `xla.SparsityConfig`."""
         return _message_of_sides(xla.SparsityConfig(), self.lhs, self.rhs)
 
     def __str__(self) -> str:
@@ -173,7 +177,8 @@ SPARSITY_CONFIG: Final = _if_said(structured("sparsity_config", SparsityConfig, 
 
 
 class OperandScaling(NamedTuple):
-    """Which operands scale another one, block by block."""
+    """How an operand is scaled block by block. Operand number `scale_idx` holds the scales, operand number `zero_idx`
+    the zero points, if there are any."""
 
     scale_idx: int = 0
     zero_idx: int | None = None
@@ -193,7 +198,7 @@ class OperandScaling(NamedTuple):
 
 
 class BlockScalingConfig(NamedTuple):
-    """Which operands are scaled block by block, and how.
+    """The scaling of each operand; None for an operand that is not scaled.
 
     >>> BlockScalingConfig.parse("{lhs={scale_idx=1 strides=1x2}}").lhs.strides
     (1, 2)
@@ -204,12 +209,12 @@ class BlockScalingConfig(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> BlockScalingConfig:
-        """The configuration written `text`, braces included. Raises ParseError."""
+        """The configuration that `text` describes, braces included. Raises ParseError."""
         return whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> BlockScalingConfig:
-        """The configuration at the cursor."""
+        """Reads the configuration at the cursor."""
         return cls(
             **{side: OperandScaling(**found) for side, found in _read_sides(cursor, _read_scaling_field).items()}
         )
@@ -231,7 +236,7 @@ class BlockScalingConfig(NamedTuple):
         return cls(of("lhs"), of("rhs"))
 
     def to_proto(self) -> xla.BlockScalingConfig:
-        """A new message."""
+        """A new `xla.BlockScalingConfig`."""
         return _message_of_sides(xla.BlockScalingConfig(), self.lhs, self.rhs)
 
     def __str__(self) -> str:

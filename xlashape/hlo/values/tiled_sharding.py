@@ -1,25 +1,29 @@
-r"""Shardings that tile an array: how many tiles each dimension has, which device holds each tile, and what the last
-tile dimensions mean.
+r"""Shardings that divide an array into tiles: the number of tiles of each dimension, the device of each tile, and
+subgroups of devices that share a tile.
 
 tiled       := 'devices=[' INT (',' INT)* ']' devices last?
 devices     := INT (',' INT)* | '<=' iota
 last        := 'last_tile_dim_replicate' | 'last_tile_dims={' kind (',' kind)* '}'
 kind        := 'maximal' | 'manual' | 'unreduced' | 'replicated' | 'unknown' | 'unknown_' INT
 
-The last tile dimensions do not divide the array: the devices along such a dimension form a subgroup that holds the same
-tile. XLA makes every sharding canonical when it reads text or a proto. `Tiles.canonical` does the same:
+The dimensions in `devices=[…]` are those of the array, then one for each subgroup kind in `last`. The latter do not
+divide the array: the devices along such a dimension form a subgroup, and all devices of a subgroup hold the same tile.
 
-1. subgroups are sorted by kind, the devices transposed with them, and neighbours of one kind merged;
-2. where one subgroup of kind manual, replicated or unreduced has all devices, nothing is tiled: the sharding is just
-   that kind;
-3. subgroups of one device are dropped; where one subgroup of kind manual or replicated with all devices is left, the
-   sharding is that kind;
-4. devices that hold the same data, those of a replicated subgroup that comes last, are sorted in each group;
-5. an iota has the fewest dimensions that give the same devices. It stays an iota where its dimensions can be split
-   along the tiles that are transposed or sorted, and becomes a list otherwise.
+XLA makes every sharding canonical when it reads text or a proto. `Tiles.canonical` does the same, in these steps:
 
-Source: what jaxlib 0.10.2 makes of shardings in text and in protos, recorded in tests/vectors/shardings.jsonl. jaxlib
-writes a subgroup of kind unknown as `error_type.` and does not read that back; here it is written as `unknown`.
+1. Subgroups are sorted by kind, and the devices are transposed accordingly. Neighbouring subgroups of one kind are
+   merged.
+2. If one subgroup of kind manual, replicated or unreduced has all devices, nothing is tiled: the sharding becomes that
+   kind.
+3. Subgroups of one device are dropped. If one subgroup of kind manual or replicated is left and has all devices, the
+   sharding becomes that kind.
+4. If the last subgroup is replicated, its devices hold the same data, and are sorted within each group.
+5. An iota gets the fewest dimensions that give the same devices. Where a transposition or sorting in the steps before
+   cannot split the iota's dimensions along the tiles, the iota becomes a list.
+
+The source of these steps is what jaxlib 0.10.2 makes of shardings in text and in protos, recorded in
+tests/vectors/shardings.jsonl. jaxlib writes a subgroup of kind unknown as `error_type.` and cannot read that back; here
+it is written as `unknown`.
 """
 
 from __future__ import annotations
@@ -52,10 +56,10 @@ _ORDER: Final = {
     kind: rank
     for rank, kind in enumerate((_S.MAXIMAL, _S.TUPLE, _S.OTHER, _S.MANUAL, _S.UNREDUCED, _S.REPLICATED, _S.UNKNOWN))
 }
-"""The order of subgroups. Kinds without a name come last."""
+"""The order in which subgroups are sorted: kind → rank. Kinds without a name come last."""
 _KINDS_OF_A_WHOLE: Final = (_S.MANUAL, _S.REPLICATED, _S.UNREDUCED)
 _MAX_LISTED: Final = 1 << 20
-"""Devices of an iota that is turned into a list. A few characters of text must not take much memory."""
+"""The greatest number of devices of an iota that becomes a list. A few characters of text must not take much memory."""
 
 
 class Tiles(NamedTuple):
@@ -70,8 +74,8 @@ class Tiles(NamedTuple):
 
     @staticmethod
     def of(sharding: xla.OpSharding) -> Tiles:
-        """The tiles of a sharding of type OTHER, as its fields have them. InvalidModuleError for fields that contradict
-        each other.
+        """The tiles of a sharding of type OTHER, not made canonical. InvalidModuleError for fields that contradict each
+        other.
         """
         dimensions = list(sharding.tile_assignment_dimensions)
         subgroups: list[int] = list(sharding.last_tile_dims)
@@ -90,8 +94,8 @@ class Tiles(NamedTuple):
         return Tiles(dimensions, subgroups, devices)
 
     def canonical(self) -> Tiles | int:
-        """The canonical form: tiles, or a kind where nothing is tiled. LimitExceededError where too many devices would
-        be listed.
+        """The canonical form: tiles, or the kind of the sharding if nothing is tiled. LimitExceededError if an iota of
+        too many devices would become a list.
         """
         tiles = self._sorted()
         if tiles._is_one_subgroup() and tiles.subgroups[0] in _KINDS_OF_A_WHOLE:
@@ -106,11 +110,12 @@ class Tiles(NamedTuple):
         return tiles
 
     def _is_one_subgroup(self) -> bool:
-        """Whether there is one subgroup, and it has all devices."""
+        """Whether there is exactly one subgroup and it has all devices."""
         return len(self.subgroups) == 1 and product(self.dimensions[:-1]) == 1
 
     def _sorted(self) -> Tiles:
-        """Subgroups in their order, the devices transposed with them, neighbours of one kind merged."""
+        """The same tiles with the subgroups sorted, the devices transposed accordingly, and neighbouring subgroups of
+        one kind merged."""
         first = len(self.dimensions) - len(self.subgroups)
         order = sorted(
             range(len(self.subgroups)), key=lambda i: (_ORDER.get(self.subgroups[i], len(_ORDER)), self.subgroups[i])
@@ -126,7 +131,7 @@ class Tiles(NamedTuple):
         return Tiles(dimensions, subgroups, moved)
 
     def _transposed(self, order: list[int]) -> list[int] | Iota:
-        """The devices with the tile dimensions in another order."""
+        """The devices of the tiles when the tile dimensions are put into another order."""
         moved = [dim for dim in order if self.dimensions[dim] != 1]
         if moved == sorted(moved):
             return self.devices
@@ -142,7 +147,7 @@ class Tiles(NamedTuple):
         return Tiles(dimensions, [self.subgroups[i] for i in kept], self.devices)
 
     def put_into(self, sharding: xla.OpSharding) -> None:
-        """Sets the fields of a sharding to these tiles."""
+        """Stores these tiles in a sharding that has none yet."""
         sharding.type = _S.OTHER
         sharding.tile_assignment_dimensions.extend(self.dimensions)
         if isinstance(self.devices, Iota):
@@ -156,7 +161,7 @@ class Tiles(NamedTuple):
             sharding.last_tile_dims.extend(self.subgroups)
 
     def text(self) -> str:
-        """`devices=[…]…`, without braces."""
+        """The text of the tiles, `devices=[…]…`, without braces."""
         text = f"devices=[{','.join(map(str, self.dimensions))}]"
         text += f"<={self.devices}" if isinstance(self.devices, Iota) else ",".join(map(str, self.devices))
         if self.subgroups == [_S.REPLICATED]:
@@ -183,7 +188,8 @@ def _listed(iota: Iota) -> list[int]:
 
 
 def read_tiles(cursor: HloCursor) -> Tiles:
-    """The value of `devices=`: tiles and devices. Subgroups follow as values of their own."""
+    """Reads the value of `devices=`: numbers of tiles, and devices. The text has the kinds of subgroups elsewhere, so
+    the result has no subgroups yet."""
     cursor.skip_space()
     at = cursor.at
     dimensions = cursor.parse_ints("[", "]", "a number of tiles")

@@ -1,17 +1,17 @@
-"""Which part of an array an operation takes: the window of a convolution, reduce-window or select-and-scatter, the
-padding of a pad, the slices of a slice.
+"""Attributes that say which part of an array an operation takes: `window` of a convolution, reduce-window or
+select-and-scatter, `padding` of a pad, `slice` of a slice, and the sizes of dynamic slices and of a gather's slices.
 
 padding     := dimension ('x' dimension)*       dimension := INT '_' INT ('_' INT)?      low, high, interior
 window      := '{' (list '=' INT ('x' INT)* | 'pad=' INT '_' INT ('x' INT '_' INT)*)* '}'        each at most once
 list        := 'size' | 'stride' | 'lhs_dilate' | 'rhs_dilate' | 'rhs_reversal'
 slice       := '{' (part (',' part)*)? '}'      part := '[' start ':' limit (':' stride)? ']'
 sizes       := '{' (INT (',' INT)*)? '}'
-each        := '{' (sizes (',' sizes)*)? '}'                of a collective-permute that moves several slices
+each        := '{' (sizes (',' sizes)*)? '}'                slice_sizes of a collective-permute that moves many slices
 
-The padding of a scalar is written as nothing. Interior padding and strides of slices are written for all dimensions
-where one dimension has another value than the default. A list of a window has a number for each dimension; a list with
-its default in all dimensions is left out. Text of jaxlib 0.10 and older may have fewer numbers in rhs_reversal: the
-window is not reversed in the dimensions after them.
+The text of a scalar's padding is empty. Interior padding, and strides of slices, are written for all dimensions if any
+dimension has a value other than the default. Each list of a window has a number for every dimension; a list that has
+its default in all dimensions is left out. Text of jaxlib 0.10 and older may have fewer numbers in rhs_reversal; the
+window is not reversed in the remaining dimensions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _PADDING = re.compile(
 
 
 def parse_paddings(cursor: HloCursor, *, with_interior: bool) -> list[list[int]]:
-    """The numbers of each dimension: low, high and, `with_interior`, perhaps interior."""
+    """Reads paddings and returns the numbers of each dimension: low, high and, if `with_interior` and the text has it,
+    interior."""
     cursor.skip_space()
     match = _PADDING.match(cursor.text, cursor.at)
     if match is None:
@@ -57,14 +58,15 @@ class PaddingDimension(NamedTuple):
     """How one dimension is padded."""
 
     edge_padding_low: int = 0
-    """Elements added before the first; negative where elements are removed."""
+    """The number of elements added before the first element; negative where elements are removed."""
     edge_padding_high: int = 0
+    """The number of elements added after the last element; negative where elements are removed."""
     interior_padding: int = 0
-    """Elements added between each two."""
+    """The number of elements added between each two neighbouring elements."""
 
 
 class PaddingConfig(NamedTuple):
-    """The padding of a pad, as `xla.PaddingConfig` and text have it.
+    """The padding of a pad: the value of the attribute `padding`, an `xla.PaddingConfig`.
 
     >>> padding = PaddingConfig.parse("0_1_2x-3_4_0")
     >>> padding.dimensions[1].edge_padding_low, str(padding)
@@ -75,18 +77,18 @@ class PaddingConfig(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> PaddingConfig:
-        """The padding written `text`. Raises ParseError."""
+        """The padding that `text` describes. Raises ParseError."""
         return whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> PaddingConfig:
-        """The padding at the cursor."""
+        """Reads the padding at the cursor."""
         if not cursor.at_end() and _PADDING.match(cursor.text, cursor.at) is None:
             cursor.fail("a padding, such as '0_0_0x3_3_1'")
         return cls(tuple([PaddingDimension(*numbers) for numbers in parse_paddings(cursor, with_interior=True)]))
 
     def write(self) -> str:
-        """`0_1x2_3`, with interior padding where there is some."""
+        """The text of the padding: `0_1x2_3`, or `0_1_2x3_4_0` if a dimension has interior padding."""
         has_interior = any(each.interior_padding for each in self.dimensions)
         return "x".join(
             [f"{low}_{high}{f'_{interior}' if has_interior else ''}" for low, high, interior in self.dimensions]
@@ -105,7 +107,7 @@ class PaddingConfig(NamedTuple):
         )
 
     def to_proto(self) -> xla.PaddingConfig:
-        """A new message."""
+        """A new `xla.PaddingConfig`."""
         message = xla.PaddingConfig()
         for each in self.dimensions:
             message.dimensions.add(**each._asdict())
@@ -134,7 +136,7 @@ _LISTS: Final = ("size", "stride", "lhs_dilate", "rhs_dilate", "rhs_reversal")
 
 
 def parse_numbers_by_x(cursor: HloCursor, what: str) -> list[int]:
-    """Integers with an 'x' between each two: `3x1x-2`. `what` names them in the error."""
+    """Reads integers with an 'x' between each two: `3x1x-2`. `what` names them in the error."""
     cursor.skip_space()
     match = _NUMBERS_BY_X.match(cursor.text, cursor.at)
     if match is None:
@@ -150,8 +152,9 @@ class WindowDimension(NamedTuple):
     size: int
     stride: int = 1
     padding_low: int = 0
-    """Elements added before the operand's first; negative where elements are removed."""
+    """The number of elements added before the operand's first; negative where elements are removed."""
     padding_high: int = 0
+    """The number of elements added after the operand's last; negative where elements are removed."""
     window_dilation: int = 1
     """The distance between elements of the window, which text calls rhs_dilate."""
     base_dilation: int = 1
@@ -160,7 +163,7 @@ class WindowDimension(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A window, as `xla.Window` and text have it.
+    """The window of an operation: the value of the attribute `window`, an `xla.Window`.
 
     >>> window = Window.parse("{size=3x2 stride=2x1 pad=1_1x0_0}")
     >>> window.dimensions[0].stride, window.dimensions[1].padding_low, str(window)
@@ -171,12 +174,12 @@ class Window(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Window:
-        """The window written `text`, braces included. Raises ParseError."""
+        """The window that `text` describes, braces included. Raises ParseError."""
         return whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> Window:
-        """The window at the cursor."""
+        """Reads the window at the cursor."""
         cursor.expect("{")
         lists: dict[str, list[int]] = {}
         pads: list[list[int]] | None = None
@@ -214,7 +217,8 @@ class Window(NamedTuple):
         return cls(tuple([WindowDimension(*row) for row in rows]))
 
     def write(self) -> str:
-        """`{size=3x2 stride=2x1}`; without what has its default in all dimensions."""
+        """The text of the window: `{size=3x2 stride=2x1}`. A list that has its default in all dimensions is left
+        out."""
         if not self.dimensions:
             return "{}"
 
@@ -232,7 +236,7 @@ class Window(NamedTuple):
 
     @classmethod
     def of_proto(cls, message: xla.Window) -> Window:
-        """The window of a message, with its numbers as they are: a stride or dilation that is not set is 0."""
+        """The window of a message. A stride or dilation that is not set in the message is 0 here."""
         return cls(
             tuple(
                 [
@@ -251,14 +255,15 @@ class Window(NamedTuple):
         )
 
     def to_proto(self) -> xla.Window:
-        """A new message."""
+        """A new `xla.Window`."""
         message = xla.Window()
         for each in self.dimensions:
             message.dimensions.add(**each._asdict())
         return message
 
     def with_defaults(self) -> Window:
-        """The same window, in which strides and dilations that are not set, 0 in proto3, are 1."""
+        """The same window with 1 for strides and dilations that are 0, which proto3 has for a number that is not
+        set."""
         if all(each.stride and each.window_dilation and each.base_dilation for each in self.dimensions):
             return self
         return Window(
@@ -293,14 +298,14 @@ def _write_window(message: Any, context: Context) -> str:
 
 WINDOW: Final[Attribute] = structured("window", Window, _write_window)
 WINDOW_IF_ANY: Final[Attribute] = WINDOW._replace(write=_write_even_if_empty)
-"""The window of a custom-call: where there is one, it is written even if it has no dimensions."""
+"""The window of a custom-call. If the custom-call has a window, it is written even if it has no dimensions."""
 
 
 # -- slices ------------------------------------------------------------------------------------
 
 
 class SliceDimension(NamedTuple):
-    """What a slice takes of one dimension: every `stride`-th element from `start` on, before `limit`.
+    """The elements that a slice takes of one dimension: every `stride`-th element from `start` to before `limit`.
 
     >>> SliceDimension.parse("[1:5:2]")
     SliceDimension(start=1, limit=5, stride=2)
@@ -312,12 +317,12 @@ class SliceDimension(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> SliceDimension:
-        """What `text` takes, brackets included. Raises ParseError."""
+        """The dimension that `text` describes, brackets included. Raises ParseError."""
         return whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> SliceDimension:
-        """The dimension at the cursor."""
+        """Reads the dimension at the cursor."""
         cursor.expect("[")
         start = cursor.parse_int("where the slice starts")
         cursor.expect(":")
@@ -327,7 +332,8 @@ class SliceDimension(NamedTuple):
         return cls(start, limit, stride)
 
     def write(self, *, with_stride: bool = True) -> str:
-        """`[1:5:2]`, or `[1:5]` without the stride, which counts for all dimensions of a slice."""
+        """The text of the dimension: `[1:5:2]`, or `[1:5]` without the stride. A slice writes the strides of all its
+        dimensions or of none."""
         return f"[{self.start}:{self.limit}:{self.stride}]" if with_stride else f"[{self.start}:{self.limit}]"
 
     @classmethod
@@ -336,7 +342,7 @@ class SliceDimension(NamedTuple):
         return cls(message.start, message.limit, message.stride)
 
     def to_proto(self) -> xla.HloInstructionProto.SliceDimensions:
-        """A new message."""
+        """A new `xla.HloInstructionProto.SliceDimensions`."""
         return xla.HloInstructionProto.SliceDimensions(start=self.start, limit=self.limit, stride=self.stride)
 
 
@@ -348,7 +354,7 @@ def _write_slice(message: Any, _context: Context) -> str:
 
 
 def _read_permute_sizes(cursor: HloCursor) -> bytes:
-    # The schema has one list: the sizes of all slices, one slice after the other.
+    # The schema has a single list for the sizes of all slices, one slice after the other.
     lists = cursor.parse_list(cursor.parse_ints)
     return FIELDS.integers("dynamic_slice_sizes", [size for sizes in lists for size in sizes])
 
@@ -362,7 +368,7 @@ def _write_permute_sizes(message: Any, context: Context) -> str:
 
 
 def _sizes_by_slice(sizes: list[int], ranks: Sequence[int]) -> str:
-    """The sizes of all slices, split into those of each: a slice has the rank of the array that is sent."""
+    """The text `{{2,3},{4}}` for the sizes of all slices. Each slice has the rank of the array that it is a part of."""
     parts: list[str] = []
     first = number = 0
     while first < len(sizes):
@@ -379,7 +385,7 @@ DYNAMIC_SLICE_SIZES: Final = integers("dynamic_slice_sizes")
 PERMUTE_SLICE_SIZES: Final = Attribute(
     "slice_sizes", _read_permute_sizes, _write_permute_sizes, list_value("dynamic_slice_sizes")
 )
-"""The slices of a collective-permute: its value has the sizes of all slices, one slice after the other."""
+"""The slices of a collective-permute. The value is one list with the sizes of all slices, one slice after the other."""
 SLICE: Final = structured_list("slice", SliceDimension, _write_slice, field="slice_dimensions")
 SLICE_SIZES: Final = integers("slice_sizes", "gather_slice_sizes")
-"""The slice that a gather takes at each index."""
+"""The sizes of the slice that a gather takes at each index."""
