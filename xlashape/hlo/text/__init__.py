@@ -1,2 +1,2 @@
-"""HLO text both ways. `reader` makes an HloModuleProto from text, `writer` prints one as XLA prints it. Neither imports
-the other."""
+"""HLO text. `reader` makes an HloModuleProto from text, and `writer` prints an HloModuleProto as XLA does. Neither
+imports the other."""

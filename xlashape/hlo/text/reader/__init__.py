@@ -1,13 +1,12 @@
-"""HLO text → HloModuleProto. Every instruction becomes serialized fields as soon as it is read; one decode at the end
-makes the message.
+"""The reader of HLO text. It keeps each instruction as serialized fields of its proto as soon as it has read it, and at
+the end puts these together to a serialized HloModuleProto.
 
-module         the grammar of a module and its computations: `parse_text`, `parse_module`; serializes the computations:
-               order, ids, unique names
-header         the name and the attributes of a module, the tables of where instructions came from, such as stack frames
+module         `parse_text` and `parse_module`: the grammar of a module and its computations; gives the computations
+               their order, ids and unique names
+header         the name and the attributes of a module, and the tables of files, functions and stack frames
 instruction    the grammar of instructions
-attributes     the attributes of an instruction; which of them, and which operands, an opcode's text may have; what XLA
-               fills in
+attributes     the attributes of an instruction: which ones its opcode may have, and what XLA fills in for missing ones
 asynchronous   the steps of asynchronous operations
-state          what the reader knows while it reads
-scope          an instruction or computations that are written alone, and name those of a module
+state          the computations, instructions, shapes and errors that the reader has so far
+scope          text of a single instruction, or of computations, that refers to parts of an existing module
 """

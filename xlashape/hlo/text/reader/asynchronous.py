@@ -1,14 +1,15 @@
-"""The steps of asynchronous operations: what each takes, and which attributes and shapes it gives to the operation that
-it runs.
+"""Reads the instructions that are steps of an asynchronous operation: a start, any number of updates, and a done.
 
-`negate-start(p)` makes a computation of its own that holds the operation; `async-start(p), calls=f` names one. A start
-may have fewer operands than the operation. The operands that are missing follow in updates:
+The operation itself is in a computation that the start calls. `async-start(p), calls=f` names that computation.
+`negate-start(p)` does not name one: the reader makes a computation with the negate in it. A start may have fewer
+operands than the operation; updates then bring the missing ones:
 
     start = ((), f32[4], u32[]) add-start()
     update = ((f32[4], f32[4]), f32[4], u32[]) add-update(start, p0, p1)
     ROOT done = f32[4] add-done(update)
 
-The first element of a step's shape, not the operands, gives the parameters of the computation their shapes.
+The shape of a start or update is ((operands…), result, …). Its first element, not the operands of the instruction, has
+the shapes of the computation's parameters. Some attributes of a step, such as metadata, also go to the operation.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from xlashape.shape import Shape
 _THREAD = "async_execution_thread"
 _PARAMETER: Final = "async_param"
 _NOT_KNOWN_YET: Final = Shape.array("f32", (1,))
-"""The shape that XLA gives to an operand that a later step brings."""
+"""The shape that XLA gives to a parameter of the operation until a later step brings the operand."""
 
 
 # -- starts ---------------------------------------------------------------------------------
@@ -60,18 +61,20 @@ def complete_wrapped_start(
     at: int,
     wrapped: str,
 ) -> ParsedInstruction:
-    """`negate-start(p)`: a computation of its own that holds the operation, and an async-start that calls it."""
+    """Completes a start that is written as the operation it wraps, such as `negate-start(p)`. Makes a computation that
+    holds the operation, and returns an async-start that calls it. `wrapped` is the opcode of the operation."""
     if shape is None:
         raise state.cursor.error(f"the shape of {wrapped}-start must be written", at=at)
     _check_shape(state, shape, at)
     if "parameter_replication" in attributes:
         raise state.cursor.error(f"{wrapped}-start is not a parameter, so it has no parameter_replication", at=at)
     wrapped_row, row = OPERATIONS[wrapped], OPERATIONS[Opcode.ASYNC_START]
-    # What both may have besides the common attributes, such as output_to_operand_aliasing, is the wrapped operation's.
+    # An attribute that both may have, other than the common ones, belongs to the wrapped operation. An example is
+    # output_to_operand_aliasing.
     inner = {key: value for key, value in attributes.items() if key in wrapped_row.readable and key not in COMMON}
     outer = {key: value for key, value in attributes.items() if key not in inner}
     given, result = shape.shape.tuple_shapes[0].tuple_shapes, shape.shape.tuple_shapes[1]
-    # An operation of a fixed number of operands takes that many, one of any number as many as the shape says.
+    # An operation with a fixed number of operands takes that many, any other as many as the shape of the start has.
     taken = len(given) if wrapped_row.arity is None else wrapped_row.arity
     if taken < wrapped_row.operands.least:
         raise state.cursor.error(f"{wrapped} takes {wrapped_row.operands} operands, found {taken}", at=at)
@@ -124,7 +127,8 @@ def _complete_start(state: State, parsed: ParsedInstruction, attributes: Attribu
 
 
 def _add_missing(state: State, computation: ParsedComputation, root: ParsedInstruction) -> None:
-    """Gives a call or fusion that is started operands for all parameters of the computation that it calls."""
+    """Adds operands to `root`, a call or fusion that an asynchronous operation runs, until it has one for each
+    parameter of the computation that it calls. Each added operand is a new parameter of `computation`."""
     if len(root.calls) != 1 or root.calls[0] < 0:
         return
     called = state.computations[root.calls[0]]
@@ -134,7 +138,7 @@ def _add_missing(state: State, computation: ParsedComputation, root: ParsedInstr
 
 
 def _add_parameter(computation: ParsedComputation, shape: ParsedShape) -> int:
-    """Gives a computation one more parameter. Returns the index of the instruction."""
+    """Adds a parameter to a computation. Returns the index of its instruction."""
     number, index = len(computation.parameters), len(computation.instructions)
     computation.parameters[number] = index
     computation.instructions.append(complete_parameter(_PARAMETER, shape, number))
@@ -153,9 +157,10 @@ def complete_step(
     at: int,
     wrapped: str,
 ) -> None:
-    """Checks an async-start, async-update or async-done of `computation`, and notes in `parsed` what it runs.
+    """Checks `parsed`, an async-start, async-update or async-done of `computation`, and sets its
+    `async_computation` and `async_origin`.
 
-    `wrapped` is the opcode that text writes it as, "" for `async-start` and so on themselves.
+    `wrapped` is "negate" for a step that is written as `negate-update`, and "" for one written as `async-update`.
     """
     if step is AsyncStep.START:
         _complete_start(state, parsed, attributes, at)
@@ -171,8 +176,8 @@ def complete_step(
     if origin is not None:
         _check_origin(state, parsed, origin, attributes, at, wrapped)
         parsed.calls = ()
-    # The state may have been started elsewhere, such as before a loop: what it runs is then what `calls` says, if
-    # anything.
+    # Without an origin, the operation was started where the reader cannot look, such as before a loop. The computation
+    # that it runs is then the one that the attribute `calls` names, if there is one.
     parsed.async_origin = parsed if origin is None else origin
     parsed.async_computation = (
         origin.async_computation if origin is not None else parsed.calls[0] if parsed.calls else -1
@@ -190,7 +195,8 @@ def complete_step(
 
 
 def _origin(state: State, computation: ParsedComputation, index: int) -> ParsedInstruction | None:
-    """The instruction that names the computation that an asynchronous instruction with the operand at `index` runs."""
+    """The origin of an asynchronous instruction whose operand is at `index`: the instruction that names the computation
+    that runs. None if it is not found."""
     operand = computation.instructions[index]
     if operand.opcode is Opcode.ASYNC_START:
         return operand
@@ -203,8 +209,7 @@ def _origin(state: State, computation: ParsedComputation, index: int) -> ParsedI
 def _check_origin(
     state: State, parsed: ParsedInstruction, origin: ParsedInstruction, attributes: Attributes, at: int, wrapped: str
 ) -> None:
-    """Raises ParseError unless an update or end names the operation, the computation and the thread of its start, if
-    any."""
+    """Raises ParseError if an update or done names another operation, computation or thread than its origin."""
     if origin.async_computation < 0:
         return
     called = state.computations[origin.async_computation]
@@ -221,14 +226,14 @@ def _check_origin(
 
 
 def _parts(shape: ParsedShape) -> tuple[Sequence[Shape], Shape]:
-    """The operands and the result in the shape of an asynchronous operation."""
+    """The shapes of the operands and of the result in the shape of a start or update."""
     operands, result = shape.shape.tuple_shapes[:2]
     return operands.tuple_shapes, result
 
 
 def _set_shapes(state: State, computation: ParsedComputation, parameters: Sequence[Shape], result: Shape) -> None:
-    """Gives a computation the parameters and the result that a later step declares. Parameters beyond those it has are
-    operands of its root."""
+    """Sets the shapes of the parameters and of the result of a computation to those that a later step declares. Missing
+    parameters are added, and become operands of the root."""
     instructions = computation.instructions
     root = instructions[computation.root]
     added: list[int] = []
@@ -245,19 +250,19 @@ def _set_shapes(state: State, computation: ParsedComputation, parameters: Sequen
 
 
 class _ParsedNode(NamedTuple):
-    """An instruction of a computation that is read."""
+    """An instruction that has been read: its computation and its index there."""
 
     computation: ParsedComputation
     number: int
 
     @property
     def instruction(self) -> ParsedInstruction:
-        """The instruction itself."""
+        """The instruction at that index."""
         return self.computation.instructions[self.number]
 
 
 class _ParsedInstructions:
-    """The instructions that have been read, as find_origin asks for them."""
+    """The instructions that have been read, as the graph that `find_origin` searches."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -279,7 +284,7 @@ class _ParsedInstructions:
         return _ParsedNode(body, body.root)
 
     def loop(self, node: _ParsedNode, /) -> _ParsedNode | None:
-        del node  # what calls a computation is read after it
+        del node  # a caller stands after the computation that it calls, so it has not been read yet
         return None
 
     def is_origin(self, node: _ParsedNode, /) -> bool:
@@ -293,14 +298,15 @@ class _ParsedInstructions:
 
 
 _MOST_THREAD_STEPS: Final = 2_000_000
-"""A second or two of reading."""
+"""The most times that computations of a module are put on a thread. So many take a second or two."""
 
 
 def _set_thread(state: State, index: int, thread: bytes) -> None:
-    """Makes a computation and all that it calls run on the thread of the start, even where they name another.
+    """Puts a computation, and all computations that it calls, on the thread of the start, even if they name another.
 
-    Starts within starts put the same computations on a thread again and again. What is on the thread already, with all
-    that it calls, is passed over. LimitExceededError where threads that alternate leave too much to do.
+    Where starts are nested, the same computations would be put on a thread again and again. So a computation is skipped
+    if it and all that it calls are on the thread already. LimitExceededError where nested starts alternate between
+    threads so often that this does not help.
     """
     seen: set[int] = set()
     left = [index]
@@ -313,7 +319,8 @@ def _set_thread(state: State, index: int, thread: bytes) -> None:
         if state.thread_steps > _MOST_THREAD_STEPS:
             raise LimitExceededError("asynchronous operations within each other alternate between threads too often")
         if index in state.threads:
-            state.threads.clear()  # what calls this computation is no longer on one thread
+            # Computations that call this one are no longer on a single thread with all that they call.
+            state.threads.clear()
         computation = state.computations[index]
         computation.thread = thread
         for instruction in computation.instructions:
@@ -331,7 +338,8 @@ def _check_shape(state: State, shape: ParsedShape, at: int) -> None:
         )
 
 
-# The wrapped operation has these attributes of its asynchronous steps, too: those of the last step that has them.
+# Attribute → field. The wrapped operation gets these attributes from its asynchronous steps; the last step that has one
+# counts.
 _PASSED_ON = {
     "backend_config": "backend_config",
     "frontend_attributes": "frontend_attributes",
@@ -342,7 +350,7 @@ _PASSED_ON = {
 
 
 def _pass_on(wrapped: ParsedComputation, attributes: Attributes) -> None:
-    """Gives the attributes of an asynchronous instruction to the operation that it wraps."""
+    """Gives the attributes in _PASSED_ON of an asynchronous instruction to the operation that `wrapped` holds."""
     root = wrapped.instructions[wrapped.root]
     for name, field in _PASSED_ON.items():
         attribute = attributes.get(name)

@@ -1,16 +1,17 @@
-"""Reads the attributes of an instruction, `, name=value`, and completes what the text leaves out.
+"""Reads the attributes of an instruction, `, name=value`, and puts the instruction together, with what the text leaves
+out. The row of the opcode in `xlashape.hlo.ops` says which attributes there are and what is filled in.
 
-`form_of` says what text may have for an opcode, by its row. `negate-start(p)` is an async-start of a negate: it takes
-the operands and attributes of a negate, and those of an async-start that a negate does not have. `negate-update(s, …)`
-and `negate-done(s)` take the started operation, and the attributes that any instruction may have. The update also takes
-operands that the start does not have, and may have output_to_operand_aliasing.
+`form_of` gives the operands and attributes that text may have for an opcode. `negate-start(p)` is an async-start of a
+negate: it takes the operands and attributes of a negate, and further attributes of an async-start. `negate-update(s)`
+and `negate-done(s)` take the started operation, and the attributes that any instruction may have. The update may also
+have operands that the start left out, and the attribute output_to_operand_aliasing.
 
-`parse_attributes` reads each name at most once. A regular expression finds a name with its value where the value is
-plain enough to tell where it ends; attributes that were read before are found by that text. Values that name
-computations or instructions are read here, all others by the attribute's own `read`.
+`parse_attributes` reads the attributes; each name may occur once. If the value is simple, a regular expression finds
+where it ends, and an attribute with the same text that was read before is used again. Values that name computations or
+instructions are read here, all others by `Attribute.read`.
 
-The completion then puts the instruction together: the attributes that XLA fills in, the called computations in their
-order, and the shape where text leaves it out. The row of the opcode says what is filled in, checked and inferred.
+`complete_instruction` then makes the ParsedInstruction. It adds the attributes that XLA fills in, puts the called
+computations into the order of the proto, and infers the shape if the text leaves it out.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ _STEPS = {
 
 
 class WrappedForm(NamedTuple):
-    """What text may have for an asynchronous operation that is written as the operation it wraps."""
+    """The operands and attributes that text may have for a step of an asynchronous operation that is written as the
+    wrapped operation: `negate-start`. `opcode` is that of the step, such as async-start."""
 
     opcode: Opcode | UnknownOpcode
     operands: Count
@@ -70,10 +72,10 @@ def _has_steps_of_its_own(opcode: str) -> bool:
 
 
 def form_of(opcode: str) -> tuple[Operation, Form, str] | None:
-    """The row of the instruction that text writes with `opcode`, what text may have for it, and the opcode that it
-    wraps, if any.
+    """For an opcode in text: the row of its instruction, the operands and attributes that text may have, and the opcode
+    of the wrapped operation. The latter is "negate" for `negate-start`, and "" if no operation is wrapped.
 
-    None for an opcode that is not known.
+    None for an unknown opcode.
     """
     row = OPERATIONS.get(opcode)
     if row is not None:
@@ -86,7 +88,7 @@ def form_of(opcode: str) -> tuple[Operation, Form, str] | None:
     row = OPERATIONS[outer]
     own = {use.attribute.name: use.attribute for use in row.attributes}
     if step is AsyncStep.START:
-        # Operands that are missing here are those of an update.
+        # A start may lack operands, since an update may bring them.
         form = WrappedForm(outer, at_least(0), inner.required, {**own, **inner.readable})
     else:
         form = WrappedForm(outer, at_least(1), (), {**COMMON, **own})
@@ -99,7 +101,7 @@ _STRING = r'"[^"\\]*(?:\\.[^"\\]*){0,100}"'
 
 
 def _braces(depth: int) -> str:
-    """The regular expression of braces with their contents: strings, and further braces up to a depth."""
+    """The regular expression of braces with their content, in which further braces are nested up to `depth` levels."""
     inner = rf"{_STRING}|{_braces(depth - 1)}" if depth else _STRING
     return rf"\{{[^{{}}\"]*(?:(?:{inner})[^{{}}\"]*){{0,100}}\}}"
 
@@ -109,8 +111,8 @@ _ATTRIBUTE = re.compile(rf"{_SPACE},{_SPACE}(({NAME})=[ \t]*(?:{_VALUE})?)", re.
 
 
 def parse_attributes(body: Body, form: Form, wrapped: str, *, nested: bool) -> dict[str, ParsedAttribute]:
-    """Reads attributes, each after a comma, and checks their names. An operand that is an operation itself (`nested`)
-    has none."""
+    """Reads the attributes of an instruction, each after a comma, and checks their names. An operation that is written
+    as an operand of another (`nested`) has no attributes in text."""
     cursor, text, state = body.cursor, body.text, body.state
     cache, readable = state.attributes, form.readable
     attributes: dict[str, ParsedAttribute] = {}
@@ -128,7 +130,8 @@ def parse_attributes(body: Body, form: Form, wrapped: str, *, nested: bool) -> d
             cursor.at = match.end(2) + 1
             parsed = _parse_value(body, attribute, match.start(2))
             at = cursor.at
-            # A computation that is written where it is called is a new one each time.
+            # An attribute is not kept by its text if the same text later means something else: a computation in braces
+            # is a new one each time, and names of instructions belong to one computation.
             if at == match.end() and attribute is not CONTROL_PREDECESSORS and not (name in CALLED and "{" in key):
                 state.keep_attribute(key, parsed)
         attributes[name] = parsed
@@ -150,7 +153,8 @@ def parse_attributes(body: Body, form: Form, wrapped: str, *, nested: bool) -> d
 
 
 def _parse_rest(body: Body, form: Form, attributes: dict[str, ParsedAttribute]) -> None:
-    """Reads what the regular expression does not match, such as a comment before a name. The comma is consumed."""
+    """Reads the remaining attributes token by token, from the first that the regular expression does not match, such as
+    one with a comment before its name. The comma before it has been consumed."""
     cursor = body.cursor
     while True:
         cursor.skip_space()
@@ -162,7 +166,7 @@ def _parse_rest(body: Body, form: Form, attributes: dict[str, ParsedAttribute]) 
 
 
 def _checked(cursor: HloCursor, name: str, form: Form, attributes: dict[str, ParsedAttribute], at: int) -> Attribute:
-    """The attribute of a name, which the operation must have and text must not have given yet."""
+    """The Attribute called `name`. ParseError if the operation cannot have it or if it has been given already."""
     if name in attributes:
         raise cursor.error(f"attribute {name} is given twice", at=at, expected="each attribute once", found=name)
     attribute = form.readable.get(name)
@@ -175,7 +179,7 @@ def _checked(cursor: HloCursor, name: str, form: Form, attributes: dict[str, Par
 
 
 def _parse_value(body: Body, attribute: Attribute, at: int) -> ParsedAttribute:
-    """Reads the value of an attribute, whose name is at `at` in the text."""
+    """Reads the value of an attribute. `at` is the offset of the attribute's name."""
     cursor, name = body.cursor, attribute.name
     try:
         if attribute.read is not None:
@@ -189,13 +193,13 @@ def _parse_value(body: Body, attribute: Attribute, at: int) -> ParsedAttribute:
             return ParsedAttribute(attribute, b"", calls=_parse_predecessors(body))
         return ParsedAttribute(attribute, b"", thread=cursor.parse_text(name))
     except ParseError:
-        # Reading goes on after the attribute's name at least.
+        # Reading for further errors goes on at or after the attribute's name.
         cursor.at = max(cursor.at, at)
         raise
 
 
 def _parse_called(body: Body, name: str) -> tuple[int, ...]:
-    """The indices of the computations that an attribute names."""
+    """Reads an attribute that names computations, or has them in braces, and returns their indices."""
     cursor = body.cursor
 
     def parse_name() -> int:
@@ -210,7 +214,7 @@ def _parse_called(body: Body, name: str) -> tuple[int, ...]:
 
 
 def _parse_inline(body: Body) -> int:
-    """Reads a computation that is written where it is called, its '{' consumed."""
+    """Reads a computation that is written where it is called. Its '{' has been consumed."""
     state = body.state
     if state.depth >= MAX_DEPTH:
         raise body.cursor.error(f"computations nest deeper than {MAX_DEPTH} levels")
@@ -225,7 +229,8 @@ def _parse_inline(body: Body) -> int:
 
 
 def _parse_predecessors(body: Body) -> tuple[int, ...]:
-    """The indices of the instructions that control-predecessors names, without those that could not be read."""
+    """Reads the value of control-predecessors and returns the indices of the instructions, without those that could not
+    be read."""
     cursor = body.cursor
 
     def parse_name() -> int:
@@ -256,7 +261,7 @@ Attributes = dict[str, ParsedAttribute]
 
 
 def complete_parameter(name: str, shape: ParsedShape, number: int) -> ParsedInstruction:
-    """A parameter that no line of the text makes."""
+    """A parameter that the text has no line for."""
     row = OPERATIONS[Opcode.PARAMETER]
     data = row.base + shape.field + FIELDS.integer("parameter_number", number)
     return ParsedInstruction(name, row.opcode, shape, data, ())
@@ -265,8 +270,8 @@ def complete_parameter(name: str, shape: ParsedShape, number: int) -> ParsedInst
 def complete_tuple_element(
     state: State, instructions: Sequence[ParsedInstruction], tuple_index: int, number: int
 ) -> ParsedInstruction:
-    """Element `number` of the tuple at `tuple_index` of `instructions`, which an operand names as `%x#0` instead of by
-    a line of its own."""
+    """A get-tuple-element of element `number` of the tuple at `tuple_index` of `instructions`. The text has no line for
+    it: an operand names the element as `%x#0`."""
     row = OPERATIONS[Opcode.GET_TUPLE_ELEMENT]
     of = instructions[tuple_index]
     shape = parsed_shape(state, of.shape.shape.tuple_shapes[number])
@@ -275,8 +280,8 @@ def complete_tuple_element(
 
 
 def _origin_of_element(instructions: Sequence[ParsedInstruction], of: ParsedInstruction, number: int) -> bytes:
-    """The field `original_value` that a get-tuple-element has where text gives it none: that of the element, if `of`
-    makes the tuple."""
+    """The serialized field `original_value` that XLA gives to a get-tuple-element of element `number` of `of` if the
+    text has none. It is that of the element if `of` is a `tuple` instruction; else there is none."""
     if of.opcode is not Opcode.TUPLE or not 0 <= number < len(of.operands):
         return b""
     element = xla.HloInstructionProto.FromString(instructions[of.operands[number]].data)
@@ -286,7 +291,7 @@ def _origin_of_element(instructions: Sequence[ParsedInstruction], of: ParsedInst
 def add_origin_of_element(
     parsed: ParsedInstruction, instructions: Sequence[ParsedInstruction], attributes: Attributes
 ) -> None:
-    """Gives a get-tuple-element without an origin that of the element that it takes."""
+    """Gives `parsed`, a get-tuple-element, the origin of the element that it takes, unless the text has an origin."""
     of = instructions[parsed.operands[0]]
     if of.opcode is Opcode.TUPLE and "origin" not in attributes and "index" in attributes:
         number = xla.HloInstructionProto.FromString(attributes["index"].data).tuple_index
@@ -304,10 +309,10 @@ def complete_instruction(
     attributes: Attributes,
     at: int,
 ) -> ParsedInstruction:
-    """The instruction, complete but for what is known only at the end of the module.
+    """The instruction with everything but what is known only at the end of the module (see `ParsedInstruction`).
 
-    `data` are the fields that its parentheses hold, `operands` the instructions of `operand_indices`. Raises
-    ParseError, at the position `at`, for text that contradicts itself.
+    `data` has the serialized fields that the parentheses hold; `operands` are the instructions at `operand_indices`.
+    Raises ParseError, at the offset `at`, for text that contradicts itself.
     """
     pieces = [row.base, data]
     fills = row.fills
@@ -350,7 +355,8 @@ def complete_instruction(
 
 
 class _WrittenInstruction:
-    """The text of an instruction, as completion asks for it. It is the Written of xlashape.hlo.ops.attributes."""
+    """The operands and attributes that text gives an instruction, for the rows' functions that fill in and check
+    attributes. It is the Written of xlashape.hlo.ops.attributes."""
 
     __slots__ = ("_attributes", "_operands", "_shape", "_state", "opcode")
 
@@ -396,7 +402,7 @@ def _error(state: State, at: int, message: str) -> ParseError:
 
 
 def _called(row: Operation, attributes: Attributes) -> tuple[int, ...]:
-    """The computations that are called, in the order in which the proto lists them."""
+    """The indices of the called computations, in the order in which the proto lists them."""
     replacement = attributes.get(row.calls.replacement)
     if replacement is not None:
         return replacement.calls
@@ -434,7 +440,7 @@ def _infer(
 def _check_arguments(
     state: State, row: Operation, operands: list[ParsedInstruction], attributes: Attributes, at: int
 ) -> None:
-    """Checks that the called computations take the operands."""
+    """Raises ParseError unless the parameters of the called computations have the shapes of the operands."""
     if row.calls.arguments is Arguments.ELEMENTS:
         return
     indices = [index for index in _called(row, attributes) if index >= 0]
@@ -449,7 +455,7 @@ def _check_arguments(
 
 
 def parsed_shape(state: State, shape: Shape) -> ParsedShape:
-    """The shape as the reader keeps it."""
+    """The ParsedShape of a shape: the one that `state` already has, or a new one."""
     known = state.shapes.get(str(shape))
     return known if known is not None and known.shape == shape else ParsedShape(shape)
 
@@ -458,11 +464,12 @@ def parsed_shape(state: State, shape: Shape) -> ParsedShape:
 
 
 def sharding_of_tuple(data: bytes, shape: ParsedShape) -> bytes:
-    """The field `sharding` of a tuple. A sharding that is not a tuple of shardings is that of each element."""
+    """The serialized field `sharding` of an instruction whose result is a tuple. If `data` has one sharding instead of
+    one for each leaf, every leaf gets it."""
     sharding = xla.HloInstructionProto.FromString(data).sharding
     if sharding.type == xla.OpSharding.TUPLE:
         return data
-    # An empty tuple has one element's sharding, too.
+    # An empty tuple has a list with one sharding.
     count = sum(1 for _ in shape.shape.leaves()) or 1
     each = xla.OpSharding(type=xla.OpSharding.TUPLE, tuple_shardings=[sharding] * count)
     return FIELDS.message("sharding", each)

@@ -1,4 +1,5 @@
-"""Reads the header of a module's text: its name, its attributes, and the tables that say where instructions came from.
+"""Reads the header of a module's text: the module's name, its attributes, and the tables of files, functions, locations
+and stack frames that the metadata of instructions refers to.
 
     header      := 'HloModule' name ':'? (',' attribute)* tables?
     attribute  := 'is_scheduled=' bool | 'replica_count=' INT | 'num_partitions=' INT | 'alias_passthrough_params=' bool
@@ -15,9 +16,9 @@
     tables      := 'FileNames' (INT string)*  'FunctionNames' (INT string)*
                    'FileLocations' (INT '{' fields '}')*  'StackFrames' (INT '{' fields '}')*
 
-replica_count, num_partitions, alias_passthrough_params and the propagation flags belong to the configuration of a
-compilation. HloModuleProto has no field for them: they go into a ModuleConfig. A frame's `parent_frame_id` in text is
-one more than the parent's number, so 1 means that there is no parent.
+HloModuleProto has no field for replica_count, num_partitions, alias_passthrough_params and the propagation flags: they
+go into a ModuleConfig. A frame's `parent_frame_id` in text is one more than the parent's number, so 1 means that there
+is no parent.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from xlashape.proto.wire import Fields
 
 
 class Location(NamedTuple):
-    """A place in a program."""
+    """A location in the source of the user's program."""
 
     file: str
     function: str
@@ -47,9 +48,9 @@ class Location(NamedTuple):
 
 
 class StackFrames:
-    """The table of stack frames that a module gets: the frames of the text's tables that its instructions name, and
-    their parents. Frames have the order in which `number` is first asked for them. All numbers begin with 1; 0 means no
-    frame."""
+    """Makes the table of stack frames of a module. It has the frames of the text's tables that instructions name, and
+    the parents of those frames. They are numbered from 1, in the order in which `number` is first called for them; 0
+    means no frame."""
 
     __slots__ = (
         "_files",
@@ -66,21 +67,21 @@ class StackFrames:
         self, text_locations: Sequence[Location | None] = (), text_frames: Sequence[tuple[int, int]] = ()
     ) -> None:
         self._text_locations = text_locations
-        """The text's file locations; None for a location whose file or function the text's tables do not have."""
+        """The file locations of the text. None for a location whose file or function is not in the text's tables."""
         self._text_frames = text_frames
-        """The text's stack frames: (number of the location, number of the parent)."""
+        """The stack frames of the text: (number of the location, number of the parent)."""
         self._numbers: dict[int, int] = {}
-        """Number in the text → number in the module."""
+        """Number of a frame in the text → its number in the module."""
         self._files: dict[str, int] = {}
         self._functions: dict[str, int] = {}
         self._locations: dict[Location, int] = {}
         self._frames: dict[tuple[int, int], int] = {}
         self.index = xla.StackFrameIndexProto()
-        """The module's table so far."""
+        """The table of the module as far as it has been made."""
 
     def number(self, text_frame: int) -> int:
-        """The module's number of a frame of the text. 0 if the text lacks the frame, its location, or one of its
-        ancestors."""
+        """The number in the module of a frame of the text. Adds the frame to the table if it is not in it. 0 if the
+        text lacks the frame, its location, or one of its ancestors."""
         chain: list[int] = []
         seen: set[int] = set()
         while text_frame != 0 and text_frame not in self._numbers:
@@ -100,7 +101,8 @@ class StackFrames:
         return number
 
     def _location(self, text_location: int) -> int:
-        """The module's number of a location of the text; 0 if the text lacks the location, its file or its function."""
+        """The number in the module of a location of the text. 0 if the text lacks the location, its file or its
+        function."""
         location = self._text_locations[text_location - 1] if 0 < text_location <= len(self._text_locations) else None
         if location is None:
             return 0
@@ -144,7 +146,7 @@ _FRAME_FIELDS = ("file_location_id", "parent_frame_id")
 
 
 class Alias(NamedTuple):
-    """An output that shares a parameter's buffer."""
+    """An entry of input_output_alias: a part of the module's result that shares the buffer of a part of a parameter."""
 
     output_index: tuple[int, ...]
     parameter: int
@@ -152,7 +154,7 @@ class Alias(NamedTuple):
     kind: int
     """A number of xla.Kind."""
     at: int
-    """The offset in the text."""
+    """The offset of the entry in the text."""
 
 
 class Recovery(NamedTuple):
@@ -163,11 +165,11 @@ class Recovery(NamedTuple):
     module: str
     """The text of the recovery module; empty for none."""
     at: int
-    """The offset of that text."""
+    """The offset of the recovery module's text."""
 
 
 class Header:
-    """What the header of a module says."""
+    """The content of a module's header."""
 
     __slots__ = ("aliases", "config", "data", "donors", "frames", "layout", "name", "recoveries", "scheduled")
 
@@ -177,22 +179,22 @@ class Header:
         """Fields of the module's ModuleConfig."""
         self.scheduled = False
         self.layout: tuple[list[ParsedShape], ParsedShape] | None = None
-        """Parameters and result of the entry computation, with the layouts that callers see."""
+        """The shapes of the entry computation's parameters and result, with the layouts that callers see."""
         self.data = _MODULE.message("frontend_attributes", b"")
-        """The module's fields that are already serialized."""
+        """Serialized fields of the module, for attributes that need no further work."""
         self.aliases: list[Alias] = []
         self.donors: list[tuple[int, tuple[int, ...]]] = []
-        """(number of a parameter, index into it) of each buffer that may be overwritten."""
+        """(number of a parameter, index into its shape) of each buffer that its caller donates."""
         self.frames = StackFrames()
         self.recoveries: list[Recovery] = []
 
 
 Reader = Callable[[State, Header], None]
-"""Reads the value of an attribute into the header."""
+"""A function that reads the value of an attribute and stores it in the header."""
 
 
 def parse_header(state: State) -> Header:
-    """Reads the header, from after 'HloModule' on."""
+    """Reads the header of a module. The word 'HloModule' has been consumed."""
     cursor = state.cursor
     cursor.skip_space()
     at = cursor.at
@@ -349,15 +351,15 @@ def _tables(cursor: HloCursor, header: Header) -> None:
 
 
 def _location(files: list[str], functions: list[str], file: int, function: int, *numbers: int) -> Location | None:
-    """The location that a row describes; None if the tables do not have its file or its function."""
+    """The location that a row of FileLocations describes; None if the other tables lack its file or its function."""
     if not (0 < file <= len(files) and 0 < function <= len(functions)):
         return None
     return Location(files[file - 1], functions[function - 1], *numbers)
 
 
 def _has_entry(cursor: HloCursor) -> bool:
-    """Whether an entry follows; consumes its number. Entries count by their order, from 1: as in XLA, the number means
-    nothing."""
+    """Whether another entry of a table follows. Consumes the number before it, which is ignored as in XLA: entries are
+    numbered by their order, from 1."""
     cursor.skip_space()
     if _DIGITS.match(cursor.text, cursor.at) is None:
         return False

@@ -1,14 +1,17 @@
-r"""Instructions of HLO text.
+r"""Reads the instructions of a computation from HLO text. `parse_body` reads all of them, up to the closing brace.
 
     instruction := 'ROOT'? name '=' right
     right       := shape? opcode '(' operands ')' (',' attribute)*
     operands    := (operand? (',' operand?)*)?              operand := shape? (reference ('#' INT)*)? | right
-    parameter(INT)      constant(literal)                   the contents of their parentheses
     attribute   := name '=' value                           names: the opcode's row; values: xlashape.hlo.values
 
-The instructions of real dumps are matched by three regular expressions: head, operands, and each attribute. Their
-shapes and attributes are kept by their text. `%x#1#0` is element 0 of element 1 of the tuple %x. Everything else, such
-as comments in unusual places and operations within operands, is read with the cursor, which also finds what is wrong.
+The parentheses of `parameter(INT)` and `constant(literal)` have a number and a literal instead of operands. The
+operand `%x#1#0` is element 0 of element 1 of the tuple %x.
+
+Three regular expressions match an instruction that is written as XLA writes it: its head, its operands, and each of its
+attributes. Shapes and attributes are kept by their text, so that equal texts are read once. Everything else, such as
+comments in unusual places and operations within operands, is read token by token with the cursor, which also finds out
+what is wrong with the text.
 """
 
 from __future__ import annotations
@@ -36,14 +39,14 @@ from xlashape.hlo.values.attribute import FIELDS
 from xlashape.limits import spend
 
 MAX_PARAMETER = 1 << 24
-"""The greatest number of a parameter or of a tuple's element."""
+"""The greatest number that a parameter, or an element of a tuple, may have."""
 
 _NUMBER = re.compile(r"[ \t]*([0-9]{1,7})[ \t]*\)")
 _SCALAR = re.compile(r"([^(){}\"/, \n]{1,64})\)")
 
 
 def parse_parameter_number(body: Body) -> int:
-    """The number of a parameter, up to and with the ')'."""
+    """Reads the number of a parameter and the ')' after it."""
     cursor = body.cursor
     match = _NUMBER.match(cursor.text, cursor.at)
     if match is not None:
@@ -55,8 +58,8 @@ def parse_parameter_number(body: Body) -> int:
 
 
 def parse_constant(body: Body, shape: ParsedShape | None, at: int) -> bytes:
-    """The field `literal` of a constant of a shape, up to and with the ')'; b"" for an elided one without values. `at`
-    is where the opcode is."""
+    """Reads the value of a constant and the ')' after it. Returns the serialized field `literal`; b"" for an elided
+    constant that gets no values. `at` is the offset of the opcode."""
     cursor, state = body.cursor, body.state
     if shape is None:
         raise cursor.error("the shape of a constant must be written", at=at, expected="a shape")
@@ -85,7 +88,7 @@ _NO_NAME = RESERVED | KEYWORDS
 _SPACE = r"[ \t\r\n]*"
 _HEAD = re.compile(rf"{_SPACE}(?:(ROOT)[ \t\r\n]+)?(%?)({NAME})[ \t]+=[ \t]*({SHAPE})[ \t]*([a-z][a-z0-9\-]*)\(")
 _OTHER_SHAPE = re.compile(rf"b{_SPACE}\(|unknown_-?[0-9]+{_SPACE}\[")
-"""How a buffer begins, and an array of a type without a name."""
+"""The beginning of the shape of a buffer, or of an array whose type has a number and no name."""
 _SEPARATOR = r",[ \t\r\n]*(?:/\*[^*]*\*/[ \t\r\n]*)?"
 _REFERENCE = rf"%?{NAME}(?:#[0-9]{{1,7}})*"
 _OPERANDS = re.compile(rf"[ \t]*(?:({_REFERENCE}(?:{_SEPARATOR}{_REFERENCE}){{0,10000}})[ \t]*)?\)")
@@ -96,11 +99,12 @@ _COMMENT = re.compile(r"/\*[^*]*\*/")
 _BEGIN = re.compile(rf"{_SPACE}(?:ROOT[ \t\r\n]+)?%?({NAME})")
 _RESYNC = re.compile(rf"\n[ \t]*(?:(?:ROOT[ \t]+)?%?{NAME}[ \t]+=[ \t]|\}})")
 
-_STEPS = 10  # of the budget of `xlashape.limits`, for each instruction
+_STEPS = 10
+"""How many steps of the budget of `xlashape.limits` reading an instruction takes."""
 
 
 def parse_body(state: State, computation: ParsedComputation) -> None:
-    """Reads instructions up to and with the '}' that ends the computation; the '{' is consumed. Fills `computation`."""
+    """Reads instructions into `computation`, and the '}' that ends it. The '{' before them has been consumed."""
     body = Body(state, computation, parse_body)
     cursor = state.cursor
     last: int | None = None
@@ -118,14 +122,15 @@ def parse_body(state: State, computation: ParsedComputation) -> None:
             last = _parse_instruction(body, match)
         except ParseError as error:
             if state.depth:
-                # The computation is part of an instruction; reading goes on after that instruction.
+                # The computation is written within an instruction. Reading goes on after that instruction.
                 raise
             state.note(error)
-            # Instructions that use it are not errors of their own.
+            # The name is defined, so that instructions that use it are not reported as further errors.
             begin = _BEGIN.match(state.text, start)
             body.names.setdefault(begin.group(1) if begin is not None else body.current, -1)
             last = -1
-            # The line of the mistake may begin what comes next, where the instruction began on a line before it.
+            # Reading goes on at the next line that begins an instruction or ends the computation. That may be the line
+            # of the mistake itself, if the instruction began on a line before it.
             start = begin.start(1) if begin is not None else cursor.at
             newline = state.text.rfind("\n", start, cursor.at)
             match = _RESYNC.search(state.text, cursor.at if newline < 0 else newline)
@@ -136,7 +141,8 @@ def parse_body(state: State, computation: ParsedComputation) -> None:
     if computation.root < 0:
         computation.root = last
     if state.errors:
-        # What follows is read for further mistakes. It may call this computation, of which a parameter may be missing.
+        # The rest of the text is read for further mistakes, and may call this computation. Its parameters may have gaps
+        # because of the errors, so they are numbered anew.
         computation.parameters = dict(
             enumerate([computation.parameters[each] for each in sorted(computation.parameters)])
         )
@@ -145,7 +151,8 @@ def parse_body(state: State, computation: ParsedComputation) -> None:
 
 
 def _parse_instruction(body: Body, match: re.Match[str] | None) -> int:
-    """Reads one instruction, whose head is `match` if it is written as real dumps write it; returns its index."""
+    """Reads one instruction and returns its index. `match` is the match of its head; None if the head is not written as
+    XLA writes it."""
     cursor, text = body.cursor, body.text
     start = cursor.at
     if match is not None:
@@ -171,7 +178,7 @@ def _parse_instruction(body: Body, match: re.Match[str] | None) -> int:
             raise cursor.error(f"{name!r} cannot be a name", at=name_at, expected="a name", found=name)
         if name in body.names:
             raise _twice(body, name, name_at)
-        # `p=` would be an attribute.
+        # `p=`, without a space, would be an attribute.
         has_mark = text.startswith("%", name_at) or text.startswith(":", cursor.at - 1)
         if (not has_mark and text.startswith("=", cursor.at)) or not cursor.accept("="):
             cursor.fail("' = '")
@@ -204,7 +211,7 @@ def _accept_root(cursor: HloCursor) -> str | None:
 
 
 def _shape_and_opcode(body: Body) -> tuple[ParsedShape | None, str, int]:
-    """shape? opcode; the shape is None where it is to be inferred."""
+    """Reads `shape? opcode`. Returns the shape, None if the text leaves it out, the opcode, and the opcode's offset."""
     cursor = body.cursor
     cursor.skip_space()
     match = _NAME.match(cursor.text, cursor.at)
@@ -224,7 +231,7 @@ def _shape_and_opcode(body: Body) -> tuple[ParsedShape | None, str, int]:
 
 
 def begins_instruction(cursor: HloCursor) -> bool:
-    """Whether an instruction with its name and '=' comes next."""
+    """Whether an instruction comes next that begins with its name and '='. Consumes nothing."""
     start = cursor.at
     try:
         _accept_root(cursor)
@@ -239,7 +246,7 @@ def begins_instruction(cursor: HloCursor) -> bool:
 def parse_instruction_text(state: State, computation: ParsedComputation) -> None:
     """Reads a text of one instruction, `(ROOT? name =)? shape opcode(operands), attributes`.
 
-    An operand that no instruction defines is a parameter of `computation`, of the shape written before it.
+    An operand that no instruction defines becomes a parameter of `computation`, with the shape written before it.
     """
     body = Body(state, computation, parse_body)
     body.open = True
@@ -271,7 +278,7 @@ def parse_right(body: Body, name: str) -> int:
 
 
 def _finish_right(body: Body, name: str, shape: ParsedShape | None, opcode: str, opcode_at: int, depth: int) -> int:
-    """Reads operands and attributes, the '(' consumed; adds the instruction and returns its index."""
+    """Reads operands and attributes, adds the instruction, and returns its index. The '(' has been consumed."""
     cursor = body.cursor
     wrapped = ""
     form = row = OPERATIONS.get(opcode)
@@ -292,7 +299,7 @@ def _finish_right(body: Body, name: str, shape: ParsedShape | None, opcode: str,
     else:
         number = parse_parameter_number(body)
         data = FIELDS.integer("parameter_number", number)
-    # An operand that is an operation has no attributes: the comma after it separates operands.
+    # An operation within operands has no attributes: a comma after it separates operands.
     attributes = parse_attributes(body, form, wrapped, nested=depth > 0)
     if -1 in operand_indices:
         # An operand could not be read, so this instruction cannot be checked.
@@ -302,7 +309,7 @@ def _finish_right(body: Body, name: str, shape: ParsedShape | None, opcode: str,
     if not form.operands.least <= count <= form.operands.most:
         raise _count_error(cursor, form, count, opcode_at)
     if row.async_step is AsyncStep.DONE:
-        operand_indices = operand_indices[:1]  # XLA does not keep further ones
+        operand_indices = operand_indices[:1]  # XLA drops further operands of an async-done
     operands = [instructions[i] for i in operand_indices]
     if wrapped and row.async_step is AsyncStep.START:
         parsed = complete_wrapped_start(body.state, name, shape, operand_indices, attributes, opcode_at, wrapped)
@@ -336,7 +343,7 @@ def _count_error(cursor: HloCursor, form: Form, count: int, at: int) -> ParseErr
 
 
 def _operands(body: Body, depth: int) -> tuple[int, ...]:
-    """Reads operands up to and with the ')'."""
+    """Reads operands and the ')' after them. Returns their indices."""
     cursor, text = body.cursor, body.text
     match = _OPERANDS.match(text, cursor.at)
     names = body.names
@@ -389,14 +396,14 @@ def _operands(body: Body, depth: int) -> tuple[int, ...]:
 
 
 def _element(body: Body, index: int, path: str) -> int:
-    """The index of `%x#1#0`: element 0 of element 1 of the tuple at `index`, whose `path` is "#1#0"."""
+    """The index of the instruction for the operand `%x#1#0`, where `index` is that of %x and `path` is "#1#0"."""
     for digits in path.split("#")[1:]:
         index = _tuple_element(body, index, int(digits))
     return index
 
 
 def _tuple_element(body: Body, index: int, number: int) -> int:
-    """The index of an element of a tuple: of the get-tuple-element that stands for it, which the first use makes."""
+    """The index of the get-tuple-element of element `number` of the tuple at `index`. The first call makes it."""
     if index < 0:
         return index
     instructions = body.computation.instructions
@@ -426,8 +433,8 @@ def _check_written(body: Body, written: ParsedShape, index: int, at: int) -> Non
 
 
 def _operand(body: Body, depth: int) -> int | None:
-    """Reads one operand with the cursor: shape? reference | shape? opcode '(' …. None for a shape alone, which is not
-    an operand."""
+    """Reads one operand with the cursor, `shape? reference` or `shape? opcode '(' …`, and returns its index. None for a
+    shape alone, which is not an operand."""
     cursor, text = body.cursor, body.text
     cursor.skip_space()
     at = cursor.at

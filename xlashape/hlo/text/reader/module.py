@@ -1,24 +1,25 @@
-"""HLO text to HloModuleProto, without XLA: reads the header and the computations, and writes the bytes of the proto.
-Accepts what XLA's own parser accepts and makes the proto that it makes.
+"""Reads the HLO text of a module and makes a serialized HloModuleProto of it (`parse_text`). It accepts the texts that
+XLA's own parser accepts and makes the same protos.
 
     text        := header computation*  |  computation+  |  instruction        'HloModule' begins a header
     computation := 'ENTRY'? name ('(' (name ':'? shape (',' …)*)? ')' '->' shape)? '{' instruction+ '}' (',' attribute)*
     attribute   := 'execution_thread=' string
 
-The entry computation is the one marked ENTRY, or else the last. A text without a header is a module named after its
-entry. A text of one instruction is a computation `_` whose parameters are the operands, each written with its shape. A
-computation must be defined before those that call it, an instruction before those that use it.
+The entry computation is the one marked ENTRY; without this mark it is the last. A text without a header is a module
+named after its entry. A text of one instruction is a computation named `_`, whose parameters are the operands of the
+instruction, each written with its shape. A computation must be defined before those that call it, an instruction before
+those that use it.
 
-In the proto, instructions are in XLA's post order (`xlashape.hlo.module_proto.structure`), with positions in the text
-for ids. An instruction's id is (index of the computation << 32) | index in the text. A scheduled module's order of
-execution is the order of the text; its schedule holds it.
+In the proto, the instructions of a computation are in XLA's post order (`xlashape.hlo.module_proto.structure`). The id
+of an instruction is (index of the computation << 32) | index of the instruction in the text of the computation. A
+scheduled module runs its instructions in the order of the text, which the schedule of the proto records.
 
-Names are made unique as XLA does where the computations of one text use a name twice. A name is a stem and, after its
-last dot, a number within int64: `add.3` is number 3 of the stem `add`, so is `add.03`, and `add` alone is number 0. A
-name whose number is taken gets the smallest free number of its stem.
+If computations of one text use the same name twice, names are made unique in XLA's way. A name is a stem and, after its
+last dot, a number within int64: `add.3` and `add.03` are number 3 of the stem `add`, and `add` alone is number 0. If
+the number of a name is taken, the name gets the smallest free number of its stem.
 
-The lists WE_ACCEPT and WE_REFUSE of tests/unit/hlo/test_parse.py name every deliberate difference from XLA's parser and
-its reason.
+The lists WE_ACCEPT and WE_REFUSE of tests/unit/hlo/test_parse.py and test_corpus.py name every deliberate difference
+from XLA's parser and its reason.
 """
 
 from __future__ import annotations
@@ -42,11 +43,12 @@ from xlashape.proto.wire import VARINT, Fields, fields, numbered_ids, sized, tag
 from xlashape.shape import Shape
 from xlashape.text import Source
 
-_SINGLE: set[int] = set()  # instead of a set of one number, which most stems would need: see `_stems`
+_SINGLE: set[int] = set()
+"""The value in UniqueNames for a stem with one number, which most stems are: it saves them a set of their own."""
 
 
 class UniqueNames:
-    """The names given out so far.
+    """The names that have been given to instructions, or to computations, so far.
 
     >>> names = UniqueNames()
     >>> [names.take(name) for name in ("p", "p", "p.1", "q.7", "q", "r.3", "r.3", "s.04")]
@@ -56,12 +58,12 @@ class UniqueNames:
     __slots__ = ("_stems",)
 
     def __init__(self) -> None:
-        # By stem: the numbers taken and the smallest that may be free; for a stem with one number, _SINGLE and that
-        # number.
+        # Stem → (the numbers taken, the smallest number that may be free). For a stem with one number: (_SINGLE, the
+        # number).
         self._stems: dict[str, tuple[set[int], int]] = {}
 
     def take(self, name: str) -> str:
-        """`name` if it is free, or else the name to use instead."""
+        """Takes `name`, or a similar name if it is not free, and returns the name taken."""
         stem, dot, digits = name.rpartition(".")
         unsigned = digits.removeprefix("-")
         if dot and unsigned.isdecimal() and len(digits) < 32 and INT64_MIN <= (number := int(digits)) <= INT64_MAX:
@@ -96,13 +98,14 @@ _NAME = FIELDS.tag("name")
 _OPERAND_IDS = FIELDS.tag("operand_ids")
 _ID = tag(xla.HloInstructionProto.DESCRIPTOR.fields_by_name["id"].number, VARINT)
 _BLOCK = 1 << 16
-"""Bytes of instructions that protobuf brings into its form at once."""
+"""About how many bytes of instructions `_normal` gets at once."""
 
-_STEPS_PER_INSTRUCTION = 5  # of the budget that `limits.spend` counts
+_STEPS_PER_INSTRUCTION = 5
+"""How many steps of the budget that `limits.spend` counts emitting an instruction takes."""
 
 
 class _Tables:
-    """What the computations of one module share."""
+    """The tables that all computations of one module share while they are serialized."""
 
     __slots__ = ("computation_ids", "frames", "names", "payloads")
 
@@ -111,7 +114,7 @@ class _Tables:
         self.computation_ids = computation_ids
         """The id of each computation that was read, by its index."""
         self.names = UniqueNames()
-        """Of instructions."""
+        """The names of instructions."""
         self.payloads: dict[bytes, int] = {}
         """Serialized payload of metadata → its index in the module's table."""
 
@@ -128,7 +131,8 @@ def instruction_order(instructions: Sequence[ParsedInstruction]) -> list[int]:
 def program_shape(
     instructions: Sequence[ParsedInstruction], computation: ParsedComputation, names: Sequence[str]
 ) -> bytes:
-    """A ProgramShapeProto: parameters, result, and the parameters' names."""
+    """The serialized ProgramShapeProto of a computation: the shapes of its parameters and of its result, and the
+    parameters' names."""
     pieces: list[bytes] = []
     for number in range(len(computation.parameters)):
         pieces.append(_PROGRAM_SHAPE.message("parameters", instructions[computation.parameters[number]].shape.data))
@@ -138,8 +142,9 @@ def program_shape(
 
 
 def _executed(computation: ParsedComputation) -> Iterable[int]:
-    """The instructions of a computation in the order in which they run: that of the text, except that the root of a
-    computation which is made for an asynchronous operation comes after the parameters that later steps have added."""
+    """The indices of a computation's instructions in the order in which they run, which is that of the text. There is
+    one exception: in a computation that is made for an asynchronous operation, the root comes after the parameters that
+    later steps of the operation have added."""
     count, root = len(computation.instructions), computation.root
     if max(computation.instructions[root].operands, default=-1) < root:
         return range(count)
@@ -149,12 +154,11 @@ def _executed(computation: ParsedComputation) -> Iterable[int]:
 def emit_computations(
     computations: Sequence[ParsedComputation], frames: StackFrames | None, *, scheduled: bool, single: bool = False
 ) -> tuple[bytearray, bytes, list[str]]:
-    """The field `computations` of the module, as protobuf writes it; its tables and, if it is scheduled, its schedule;
-    the computations' final names.
+    """Serializes computations. Returns three things: the field `computations` of the module; the fields of its tables
+    and, if it is `scheduled`, of its schedule; and the final names of the computations.
 
-    Empties the computations as it goes, to save memory: their instructions are gone afterwards. `single` says that the
-    text was one instruction: its computation, the last, then gets id 0 and is named first, before the computations that
-    it calls.
+    To save memory it takes the instructions out of the computations. `single` says that the text was one instruction:
+    the computation of that instruction, the last, gets id 0 and is named before the computations that it calls.
     """
     last = len(computations) - 1
     ids = [last - index for index in range(len(computations))] if single else range(len(computations))
@@ -187,8 +191,8 @@ def emit_computations(
 
 
 def _computation_bytes(computation: ParsedComputation, name: str, computation_id: int, tables: _Tables) -> bytearray:
-    """A serialized HloComputationProto. Each instruction is given up when it is written: of a large module there is no
-    room for both. So protobuf gets them in blocks."""
+    """A serialized HloComputationProto. Each instruction is freed once it is serialized, and protobuf gets the
+    instructions in blocks, so that a large module is not in memory twice."""
     instructions, computation.instructions = computation.instructions, []
     first_id = computation_id << 32
     ids = numbered_ids(computation_id, len(instructions))
@@ -199,7 +203,8 @@ def _computation_bytes(computation: ParsedComputation, name: str, computation_id
     data = bytearray()
     block = bytearray(_COMPUTATION.string("name", name))
     for instruction in instructions:
-        # Frames are numbered in the order of the instructions' ids.
+        # `number` gives a frame its number on the first call: stack frames are numbered in the order of these calls,
+        # which is that of the instructions' ids.
         if instruction.frame:
             tables.frames.number(instruction.frame)
     left: list[ParsedInstruction | None] = [*instructions]
@@ -232,13 +237,14 @@ def _computation_bytes(computation: ParsedComputation, name: str, computation_id
 
 
 def _normal(message: type[Message], data: bytearray) -> bytes:
-    """The fields in the order of their numbers, the pieces of each submessage in one."""
+    """The same fields as protobuf serializes them: in the order of their numbers, with the pieces of each submessage
+    merged."""
     return parse(message, bytes(data)).SerializeToString()
 
 
 def _references(instruction: ParsedInstruction, first_id: int, tables: _Tables) -> bytes:
-    """The fields of an instruction that refer to other parts of the module: computations, predecessors, frames,
-    payloads, threads."""
+    """The serialized fields of an instruction that refer to other parts of the module: called computations, control
+    predecessors, the stack frame, the payload, the thread."""
     parts: list[bytes] = []
     if instruction.calls:
         called_ids = [tables.computation_ids[index] for index in instruction.calls]
@@ -293,10 +299,10 @@ def parse_module(text: str | Source) -> xla.HloModuleProto:
 
 
 def parse_text(text: str | Source, *, elided_values: bool = True) -> tuple[bytes, ModuleConfig]:
-    """The module that a text describes, as protobuf serializes its HloModuleProto, and what it says that the proto
-    cannot hold. Raises ParseError as `parse_module` does.
+    """The module that a text describes: its serialized HloModuleProto, and the part of the text that the proto has no
+    field for. Raises ParseError as `parse_module` does.
 
-    `elided_values` says whether elided constants get made-up values, as XLA gives them, or no literal.
+    `elided_values` says whether elided constants, `constant({...})`, get made-up values as in XLA, or no literal.
     """
     source = text if isinstance(text, Source) else Source(text)
     return _parse(source, is_recovery_module=False, elided_values=elided_values)
@@ -322,19 +328,20 @@ def _parse(source: Source, *, is_recovery_module: bool, elided_values: bool) -> 
             at = next(recovery.at for recovery in header.recoveries if recovery.module)
             raise cursor.error("a recovery module has a recovery table of its own", at=at)
         _add_recoveries(state, header, head)
-    # Fields of smaller numbers come first.
+    # protobuf writes fields in the order of their numbers, so the computations go before the fields of greater numbers.
     data = head.SerializeToString()
     at = next((start for number, _, start, _, _ in fields(data) if number > _COMPUTATIONS_NUMBER), len(data))
     return b"".join((data[:at], computations, data[at:])), config
 
 
 _BUFFERED = re.compile(rf"[ \t\r\n]*\([ \t\r\n]*{NAME}[ \t\r\n]*\[")
-"""What follows the `b` of a buffer. The parameters of a computation of this name have names before their shapes."""
+"""The text after the `b` of the shape of a buffer, such as `b(f32[4])`. After a computation named `b` the parentheses
+have a parameter's name before its shape."""
 
 
 def _begins_computation(state: State) -> bool:
-    """Whether a text without a header consists of computations rather than of one instruction: after the name comes no
-    '='."""
+    """Whether a text without a header consists of computations rather than of one instruction. It does if 'ENTRY' comes
+    first, or a name with '{' or '(' after it."""
     cursor = state.cursor
     start = cursor.at
     if cursor.accept_word("ENTRY"):
@@ -351,7 +358,7 @@ def _begins_computation(state: State) -> bool:
 
 
 def parse_computations(state: State) -> int:
-    """Reads computations up to the end of the text. Returns the index of the entry."""
+    """Reads computations up to the end of the text. Returns the index of the entry computation."""
     cursor = state.cursor
     entry: int | None = None
     while True:
@@ -368,8 +375,8 @@ def parse_computations(state: State) -> int:
 
 
 def _plain_signature(state: State) -> tuple[ParsedShape, int] | None:
-    """Reads `(name: shape, …) -> shape {` as XLA prints it. Returns the result and its offset; None, having read
-    nothing, for other text."""
+    """Reads the signature `(name: shape, …) -> shape {` if it is written as XLA prints it. Returns the shape of the
+    result and its offset. For other text, returns None and consumes nothing."""
     cursor, shapes = state.cursor, state.shapes
     text, at = state.text, cursor.at
     match = _SIGNATURE.match(text, at)
@@ -464,7 +471,7 @@ def _single(state: State) -> int:
 
 
 def _emit(state: State, header: Header | None, entry: int) -> tuple[bytearray, xla.HloModuleProto]:
-    """The field `computations`, and a message of the others apart from the recovery table."""
+    """The serialized field `computations`, and a message with all other fields except the recovery table."""
     main = state.computations[entry]
     single = header is None and main.name == "_"
     pieces: list[bytes] = []
@@ -503,7 +510,7 @@ def _host_shape(parameters: list[ParsedShape], result: ParsedShape) -> bytes:
 
 
 def _buffers(state: State, header: Header | None, result: Shape) -> bytes:
-    """The fields input_output_alias and buffer_donor, sorted as XLA keeps them."""
+    """The serialized fields input_output_alias and buffer_donor, with their entries sorted as in XLA."""
     aliases, donors = xla.HloInputOutputAliasProto(), xla.HloBufferDonorProto()
     if header is not None:
         seen: set[tuple[int, ...]] = set()
@@ -516,7 +523,7 @@ def _buffers(state: State, header: Header | None, result: Shape) -> bytes:
                     )
                 part = part.tuple_shapes[index]
             if alias.output_index in seen:
-                # Of several aliases of one output the first counts.
+                # If an output has several aliases, the first counts.
                 continue
             seen.add(alias.output_index)
             aliases.entries.add(

@@ -1,10 +1,11 @@
-"""HLO text that is a part of a module: an instruction, or computations, which name instructions and computations that
-the module has.
+"""Reads HLO text of an instruction, or of computations, that is to become part of an existing module. The text may name
+instructions and computations of that module.
 
     part        := shape? opcode '(' operands ')' attributes  |  computation+              as in a module
 
-What the text may name comes as a `Scope`. Each instruction of the scope is read as a parameter of the computation that
-the instruction is in, each computation as one of the same signature.
+A `Scope` has the instructions and computations that the text may name. The reader puts stand-ins in their place: a
+parameter for each instruction, and for each computation another one with the same signature. The result is a module of
+the stand-ins and of what the text has.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from xlashape.text import Source
 
 
 class Signature(NamedTuple):
-    """A computation of the module, as callers know it."""
+    """The signature of a computation of the existing module: its name, parameters and result."""
 
     name: str
     parameters: Sequence[xla.ShapeProto]
@@ -36,7 +37,7 @@ class Signature(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """What a text may name."""
+    """The instructions and computations of a module that a text may name."""
 
     instructions: Sequence[tuple[str, xla.ShapeProto]] = ()
     """Names and shapes of instructions."""
@@ -44,11 +45,13 @@ class Scope(NamedTuple):
 
 
 def parse_instruction_in(scope: Scope, text: str, at: int, name: str) -> xla.HloModuleProto:
-    """The instruction `name`, whose shape, opcode, operands and attributes begin at offset `at` of a text.
+    """Reads an instruction, which gets the name `name`. Its shape, opcode, operands and attributes begin at offset `at`
+    of `text`.
 
-    The module has the computations of the scope, then those that the instruction brought along, then the one of the
-    instruction: a parameter for each instruction of the scope, and the instruction as root. Raises ParseError with
-    lines and columns of `text`, InvalidArgumentError for a parameter, and for a text of several instructions.
+    The result is a module. It has the stand-ins of the scope's computations, then the computations that are written
+    within the instruction, then a computation with a parameter for each instruction of the scope and the instruction
+    as root. Raises ParseError with lines and columns of `text`, InvalidArgumentError for a parameter and for a text of
+    several instructions.
     """
     state = _state(text, scope)
     computation = ParsedComputation("_")
@@ -73,7 +76,8 @@ def parse_instruction_in(scope: Scope, text: str, at: int, name: str) -> xla.Hlo
 
 
 def parse_computations_in(scope: Scope, text: str) -> xla.HloModuleProto:
-    """The computations of a text, behind those of the scope. Raises ParseError with lines and columns of `text`."""
+    """Reads the computations of a text. The result is a module of the stand-ins of the scope's computations and, after
+    them, those of the text. Raises ParseError with lines and columns of `text`."""
     state = _state(text, scope)
     if not state.cursor.at_end():
         parse_computations(state)
@@ -82,7 +86,7 @@ def parse_computations_in(scope: Scope, text: str) -> xla.HloModuleProto:
 
 
 def _state(text: str, scope: Scope) -> State:
-    """A reader that knows the computations of the scope."""
+    """The state of a reader that already has a stand-in for each computation of the scope."""
     state = State(Source(text))
     for index, signature in enumerate(scope.computations):
         computation = ParsedComputation(signature.name)

@@ -1,8 +1,8 @@
-"""What the parser of one module knows while it reads: shapes and attributes by their text, computations by name,
-instructions read.
+"""The state of the reader of HLO text: `State` for a module, `Body` for the computation that is being read, and records
+for what has been read: ParsedComputation, ParsedInstruction, ParsedAttribute, ParsedShape.
 
-An instruction is kept as bytes of its HloInstructionProto, without what is known only at the end: its final name, the
-ids of a module that may still change, and the number of its stack frame in the table that the module gets.
+A ParsedInstruction holds serialized fields of HloInstructionProto. Its final name, the ids that it refers to and the
+number of its stack frame are known only at the end of the module, so they are not in these bytes.
 """
 
 from __future__ import annotations
@@ -19,18 +19,22 @@ from xlashape.shape import Shape
 from xlashape.text import Source
 
 MAX_DEPTH = 100
-"""Levels of operations within operands, and of computations within instructions."""
+"""The greatest depth of operations within operands, and of computations written within instructions."""
 
 MAIN_THREAD = b"main"
 """The execution thread of computations and instructions without one. Protos leave its name out."""
 
-_SHAPES_KEPT = 1 << 23  # characters of shapes' texts
+_SHAPES_KEPT = 1 << 23
+"""The greatest number of characters in the texts of shapes that are kept."""
 _ATTRIBUTES_KEPT = 1 << 23
-_ERRORS = 20  # after so many errors the rest of the text is not read
+"""The greatest number of characters in the texts of attributes and literals that are kept, plus 64 for each text."""
+_ERRORS = 20
+"""The number of errors after which the rest of the text is not read."""
 
 
 class ParsedShape:
-    """A shape that the text has: its value, its message and its bytes as field `shape` of an instruction."""
+    """A shape of the text in three forms: the Shape, the serialized ShapeProto (`data`), and the serialized field
+    `shape` of an instruction (`field`)."""
 
     __slots__ = ("_bare", "_of_literal", "data", "field", "shape")
 
@@ -43,22 +47,22 @@ class ParsedShape:
 
     @property
     def bare(self) -> Shape:
-        """The shape without layouts. Operands' written shapes and computations' results are compared without them."""
+        """The shape without layouts. Layouts do not count when the shape that is written before an operand, or in a
+        computation's signature, is compared with the shape of the instruction."""
         if self._bare is None:
             self._bare = self.shape.without_layout()
         return self._bare
 
     def is_like(self, written: ParsedShape) -> bool:
-        """Whether `written` may stand for this shape: they are equal but for layouts and for which dimensions are
-        dynamic."""
+        """Whether `written` is this shape, apart from layouts and from which dimensions are dynamic."""
         if self is written or self.data == written.data or self.bare == written.bare:
             return True
         return _without_dynamism(self.proto()) == _without_dynamism(written.proto())
 
     @property
     def is_plain(self) -> bool:
-        """Whether a literal of this shape has this very shape: a static array whose elements have their type's own
-        size."""
+        """Whether this is the shape of a static array whose layout gives no element size of its own. A literal of a
+        plain shape has exactly that shape (see `of_literal`)."""
         shape = self.shape
         return (
             shape.is_array
@@ -67,7 +71,8 @@ class ParsedShape:
         )
 
     def of_literal(self) -> ParsedShape:
-        """The shape of a literal of this shape, which is also that of the constant."""
+        """The shape that a constant written with this shape has, and its literal: static, without element sizes, and
+        for a buffer the array in it."""
         if self._of_literal is None:
             proto = self.proto()
             if proto.element_type == xla.BUFFER:
@@ -77,7 +82,7 @@ class ParsedShape:
         return self._of_literal
 
     def in_default_order(self) -> ParsedShape:
-        """The shape with its dimensions in the default order in memory; tiles and the rest of its layouts stay."""
+        """The shape with minor_to_major of every layout in the default order. The rest of the layouts stays."""
         proto = self.proto()
         _reset_order(proto)
         return ParsedShape(Shape.from_proto(proto))
@@ -88,7 +93,8 @@ class ParsedShape:
 
 
 def _reset_order(shape: xla.ShapeProto) -> None:
-    if shape.HasField("layout"):  # sorting nothing makes an empty layout in protobuf 4.25
+    # With protobuf 4.25, sorting the minor_to_major of a layout that is not set would set the layout.
+    if shape.HasField("layout"):
         shape.layout.minor_to_major.sort(reverse=True)
     for part in shape.tuple_shapes:
         _reset_order(part)
@@ -100,7 +106,7 @@ def _without_dynamism(shape: xla.ShapeProto) -> Shape:
 
 
 def make_static(shape: xla.ShapeProto) -> None:
-    """Takes dynamic dimensions and element sizes out of a shape and its parts."""
+    """Makes all dimensions of a shape and its parts static, and removes the element sizes of their layouts."""
     if True in shape.is_dynamic_dimension:
         shape.is_dynamic_dimension[:] = [False] * len(shape.is_dynamic_dimension)
     if shape.layout.element_size_in_bits:
@@ -110,7 +116,8 @@ def make_static(shape: xla.ShapeProto) -> None:
 
 
 class ParsedAttribute:
-    """An attribute read: bytes of the instruction's fields, and what cannot be bytes yet."""
+    """An attribute that has been read: the serialized fields of the instruction (`data`), and values that can be
+    serialized only at the end of the module."""
 
     __slots__ = ("attribute", "calls", "data", "frame", "payload", "thread")
 
@@ -127,7 +134,8 @@ class ParsedAttribute:
         self.attribute = attribute
         self.data = data
         self.calls = calls
-        """The indices of the computations it calls, or of the instructions it names."""
+        """The indices of the computations that the attribute names, or of the instructions that control-predecessors
+        names."""
         self.frame = frame
         """The stack frame in the text's table that metadata names; 0 for none."""
         self.payload = payload
@@ -137,7 +145,9 @@ class ParsedAttribute:
 
 
 class ParsedInstruction:
-    """An instruction read. `data` are its fields but name, id and operands."""
+    """An instruction that has been read. `data` has its serialized fields other than name, id, operands and references
+    to other parts of the module. `operands`, `calls` and `control` are indices: of operands, of called computations,
+    and of control predecessors."""
 
     __slots__ = (
         "async_computation",
@@ -168,22 +178,22 @@ class ParsedInstruction:
         self.async_computation = -1
         """The index of the computation that an asynchronous instruction runs; -1 if there is none."""
         self.async_origin: ParsedInstruction | None = None
-        """Of an async-update or async-done, the instruction that names the computation that runs, if it is known."""
+        """For an async-update or async-done: the instruction that names the computation that runs, if it is known."""
 
     def set_shape(self, shape: ParsedShape) -> None:
-        """Gives it another shape, in its data too."""
+        """Gives the instruction another shape, in `data` too."""
         message = xla.HloInstructionProto.FromString(self.data)
         message.shape.CopyFrom(shape.proto())
         self.shape, self.data = shape, message.SerializeToString()
 
     @property
     def is_linked(self) -> bool:
-        """Whether it refers to anything but its operands."""
+        """Whether the instruction refers to parts of the module other than its operands."""
         return bool(self.calls or self.control or self.frame) or self.thread != MAIN_THREAD or self.payload is not None
 
 
 class ParsedComputation:
-    """A computation read: its instructions in the order of the text."""
+    """A computation that has been read, with its instructions in the order of the text."""
 
     __slots__ = ("instructions", "is_fusion", "name", "parameters", "root", "thread")
 
@@ -198,7 +208,7 @@ class ParsedComputation:
 
 
 class State:
-    """What is known of the module that is being read."""
+    """The state of reading one module."""
 
     __slots__ = (
         "_attributes_kept",
@@ -230,37 +240,37 @@ class State:
         self.channels_0: list[str] = []
         """The instructions whose text says `channel_id=0`."""
         self.async_origins: dict[Any, Any] = {}
-        """Where asynchronous operations were started, as far as it has been looked for."""
+        """Asynchronous instruction → the instruction where its operation was started. These are the answers so far of
+        `find_origin`, which reads and extends them."""
         self.threads: dict[int, bytes] = {}
-        """Index of a computation → the thread that it and all that it calls have been put on."""
+        """Index of a computation → the thread that it and all computations that it calls have been put on."""
         self.thread_steps = 0
-        """How often a computation has been put on a thread."""
+        """How many times a computation has been put on a thread."""
         self.elided = Elided(is_filled=elided_values)
         self.errors: list[ParseError] = []
         self.depth = 0
-        """Computations written within computations that are being read."""
+        """The depth of computations that are written within an instruction and are being read."""
         self.shapes: dict[str, ParsedShape] = {}
         self._shapes_kept = 0
         self._attributes_kept = 0
         self.attributes: dict[str, ParsedAttribute] = {}
-        """Attributes by their text. The same text may be another attribute for another opcode:
-        `ParsedAttribute.attribute` is the attribute that was read. Kept while this module is read, as are the
-        literals."""
+        """Text of an attribute → the attribute. The same text may be another Attribute for another opcode;
+        `ParsedAttribute.attribute` is the one that was read."""
         self.literals: dict[str, bytes] = {}
-        """The field `literal` of scalar constants, by shape and text."""
+        """Shape and text of a scalar constant → its serialized field `literal`."""
 
     def keep_attribute(self, text: str, attribute: ParsedAttribute) -> None:
-        """Keeps an attribute by its text."""
+        """Adds an attribute to `attributes`."""
         self._make_room(text)
         self.attributes[text] = attribute
 
     def keep_literal(self, text: str, data: bytes) -> None:
-        """Keeps the literal of a scalar by its shape and text."""
+        """Adds the literal of a scalar to `literals`; `text` is its shape and its text."""
         self._make_room(text)
         self.literals[text] = data
 
     def _make_room(self, text: str) -> None:
-        # Removes all attributes and literals when there are many.
+        # Removes all attributes and literals once they exceed _ATTRIBUTES_KEPT.
         self._attributes_kept += len(text) + 64
         if self._attributes_kept > _ATTRIBUTES_KEPT:
             self._attributes_kept = 0
@@ -268,7 +278,7 @@ class State:
             self.literals.clear()
 
     def shape_of_text(self, text: str, at: int) -> ParsedShape:
-        """The shape of `text`, which is at `at` in the source."""
+        """The shape that `text` describes; `at` is the offset of `text` in the source."""
         found = self.shapes.get(text)
         if found is None:
             cursor = self.cursor
@@ -279,7 +289,7 @@ class State:
         return found
 
     def parse_shape(self) -> ParsedShape:
-        """The shape at the cursor."""
+        """Reads the shape at the cursor."""
         cursor = self.cursor
         cursor.skip_space()
         at = cursor.at
@@ -292,7 +302,7 @@ class State:
         return found
 
     def computation(self, name: str, at: int) -> int:
-        """The index of the computation of a name, which is at `at` in the text."""
+        """The index of the computation called `name`. ParseError at the offset `at` if there is none."""
         index = self.computation_indices.get(name)
         if index is None:
             raise self.cursor.error(
@@ -304,13 +314,13 @@ class State:
         return index
 
     def note(self, error: ParseError) -> None:
-        """Keeps an error, so that reading can go on after it. Raises all of them when there are many."""
+        """Keeps an error, so that reading can go on after it. Raises the kept errors once there are _ERRORS of them."""
         self.errors.append(error)
         if len(self.errors) >= _ERRORS:
             self.raise_errors()
 
     def raise_errors(self) -> None:
-        """Raises the first of the errors kept, with the others in it, if there are any."""
+        """If errors have been kept, raises the first of them, with the others in its `others`."""
         if self.errors:
             first, *others = self.errors
             first.others = tuple(others)
@@ -318,7 +328,7 @@ class State:
 
 
 class Body:
-    """One computation's body while it is read."""
+    """The body of one computation while it is being read."""
 
     __slots__ = ("computation", "current", "cursor", "elements", "names", "open", "parse_body", "state", "text")
 
@@ -330,19 +340,19 @@ class Body:
         self.text = state.text
         self.computation = computation
         self.parse_body = parse_body
-        """Reads a computation written where it is called."""
+        """The function that reads a computation which is written within the instruction that calls it."""
         self.names: dict[str, int] = {}
-        """Name → index; -1 for an instruction that could not be read."""
+        """Name of an instruction → its index; -1 for an instruction that could not be read."""
         self.elements: dict[tuple[int, int], int] = {}
-        """(Index of a tuple, number of an element) → index of the get-tuple-element that stands for operands such as
-        `%x#0`."""
+        """(Index of a tuple, number of an element) → index of the get-tuple-element that the reader made for operands
+        such as `%x#0`."""
         self.current = ""
         """The name of the instruction that is being read."""
         self.open = False
-        """Whether an operand that no instruction defines becomes a parameter."""
+        """Whether the reader makes a parameter for an operand that no instruction defines."""
 
     def check_parameters(self) -> None:
-        """Raises ParseError if a parameter of a number below the greatest is missing."""
+        """Raises ParseError unless the parameters are numbered from 0 without a gap."""
         parameters = self.computation.parameters
         for number in range(len(parameters)):
             if number not in parameters:

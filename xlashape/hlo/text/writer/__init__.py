@@ -1,7 +1,7 @@
-"""HLO text from protos, byte for byte what XLA's printer writes.
+"""The writer of HLO text. The text is byte for byte what XLA's printer writes.
 
-templates         a module as the writer reads it: instructions that are alike share a template
-printed_module    XLA's print options and styles; names, order and texts that all lines of a module share; stack frames
-line              one instruction, with the value of a constant
-module            a computation, and a module: `module_text`
+templates         a module in the form that the writer reads, in which equal instructions share a template
+printed_module    XLA's print options and styles; the names, the order and the texts that all lines of a module need
+line              writes one instruction, with the value of a constant
+module            `module_text`: writes a computation and a module
 """

@@ -1,11 +1,11 @@
-"""One instruction as text. The innermost loop of the writer is here.
+"""Writes instructions as text: `LineWriter.write` is the innermost loop of the writer.
 
     line := 'ROOT '? name ' = ' shape ' ' opcode '(' operands ')' attributes calls common
-    common := sharding, frontend_attributes, control-predecessors, statistics, origin, metadata, backend_config: those
-    that are set
+    common := sharding, frontend_attributes, control-predecessors, statistics, origin, metadata, backend_config, each
+              where it is set
 
-An async-start, async-update or async-done whose computation wraps one instruction is written as that instruction:
-`all-gather-start`. `PrintOptions` say which constants are written in full, and which as `{...}`.
+An async-start, async-update or async-done is written as the instruction that its computation wraps, if there is just
+one: `all-gather-start`. `PrintOptions` say which constants are written in full and which as `{...}`.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def _text(data: bytes, large: bool) -> str:
 
 
 def _essential_text(data: bytes) -> str:
-    """What a fingerprint has: `0` or `1` where all elements are that, integers in full, and `{...}` for anything
-    else."""
+    """The text of a constant in a fingerprint: `0` or `1` if all elements are 0 or all are 1, integers in full, and
+    `{...}` for anything else."""
     literal = xla.LiteralProto.FromString(data)
     if literal.shape.element_type not in ELEMENT_TYPES:
         return _ELIDED
@@ -76,14 +76,15 @@ def _one(element: ElementType) -> bytes:
 
 
 _OPCODE: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-"""What may be written as an opcode. An opcode of a newer XLA is written by its name."""
+"""The names that may be written for an opcode that this library does not know."""
 _NO_MESSAGE: Final = (ABSENT, b"")
-_COMPACT: Final = 4  # operands shown of a compact list
+_COMPACT: Final = 4
+"""The number of operands that are written with the option `compact_operands`."""
 
 
 class LineWriter:
-    """Writes the instructions of one computation; what its attributes may ask is in
-    `xlashape.hlo.values.attribute.Context`."""
+    """Writes the instructions of one computation. It is the `xlashape.hlo.values.attribute.Context` that attributes ask
+    about the instruction at `index`."""
 
     __slots__ = (
         "_body",
@@ -110,9 +111,10 @@ class LineWriter:
         frontend: bool = True,
         shows_names: bool = True,
     ) -> None:
-        """`names` are those to write, by index, `own_names` the instructions' own. `body(id, level, frontend)` writes
-        the body of a computation. `level` is the depth of bodies within bodies. `frontend` says whether frontend
-        attributes are written, `shows_names` whether the names of operands are."""
+        """`names` are the names that are written, and `own_names` the instructions' own names, both by index.
+        `body(id, level, frontend)` gives the text of a called computation; `level` is the depth of computations that
+        are written where they are called. `frontend` says whether frontend attributes are written, `shows_names`
+        whether the names of operands are."""
         self._module = module
         self._computation = computation
         self._names = names
@@ -121,7 +123,7 @@ class LineWriter:
         shows_operand_names = options.print_operand_names or options.canonicalize_instruction_names
         self._operand_names = names if shows_names and shows_operand_names else [""] * len(names)
         self._frontend = frontend
-        # As many operands are written as a list of names and nothing else.
+        # Up to this number of operands, the text of the operands is their names, without index comments.
         self._max_plain_operands = 0 if options.print_operand_shape else min(_COMPACT, options.operand_index_interval)
         self._level = level
         self._body = body
@@ -144,7 +146,8 @@ class LineWriter:
             if not targets:
                 inside = template.inside
             elif len(targets) <= max_plain_operands:
-                # Nearly all. With a call of `_operands` for them too, small modules take a twentieth more time.
+                # Nearly all instructions. If `_operands` were called for these too, small modules would take a
+                # twentieth more time.
                 inside = ", ".join([operand_names[i] for i in targets])
             else:
                 inside = self._operands(targets)
@@ -156,8 +159,8 @@ class LineWriter:
             self._add_channels_0(order, lines)
 
     def _add_channels_0(self, order: list[int], lines: list[str]) -> None:
-        """Adds `channel_id=0`, which no proto holds, to the last lines, those of `order`, where the module's text said
-        it."""
+        """Adds `channel_id=0` to the lines of the instructions that had it in the text that the module was read from.
+        The proto cannot hold it. The lines of `order` are the last of `lines`."""
         computation = self._computation
         for line, index in enumerate(order, len(lines) - len(order)):
             if computation.names[index] in self._module.channels_0:
@@ -166,7 +169,7 @@ class LineWriter:
                 lines[line] = f"{head}), channel_id=0{attributes[1:]}{tail}"
 
     def _write_template(self, template: InstructionTemplate) -> None:
-        """Sets the texts of a template, for the current instruction."""
+        """Sets the texts of a template as they are for the instruction at `self.index`."""
         module = self._module
         options = module.options
         row, message = template.row, template.message
@@ -198,7 +201,7 @@ class LineWriter:
         """The attributes of the opcode, and the computations that are called."""
         message, row = template.message, template.row
         text = ""
-        # An accuracy is written even where the options ask for no attributes.
+        # Attributes are written even without `print_extra_attributes` if there is a result_accuracy.
         if self._module.options.print_extra_attributes or message.result_accuracy not in _NO_MESSAGE:
             text = "".join([use.attribute.write(message, self) for use in row.attributes])
         if template.called:
@@ -219,7 +222,7 @@ class LineWriter:
         return text if len(shown) == len(operands) else f"{text}, ...(+{len(operands) - len(shown)})"
 
     def _common(self, template: InstructionTemplate) -> str:
-        """What any instruction may have, between the attributes of its opcode and its metadata."""
+        """The attributes that any instruction may have, from those of its opcode to its metadata."""
         message = template.message
         text = SHARDING.write(message, self)
         if self._frontend:
@@ -260,7 +263,7 @@ class LineWriter:
     def _targets(self, called: Sequence[int]) -> str:
         module = self._module
         if module.options.print_computation_bodies:
-            # XLA does not indent the brace that closes the list.
+            # As in XLA, the brace that closes the list is not indented.
             return "{\n" + ",\n".join([self._body(i, self._level + 1, self._frontend) for i in called]) + "\n}"
         return f"{{{', '.join([module.names[module.index_of(i)] for i in called])}}}"
 
@@ -289,8 +292,8 @@ class LineWriter:
         return opcode, attributes
 
     def _wrapped_attributes(self, computation: PrintedComputation, index: int, *, frontend: bool) -> str:
-        """The attributes of a wrapped instruction. Its frontend attributes are left out where the start has some of its
-        own, and so are those in bodies of computations that it calls."""
+        """The attributes of the instruction that an async-start wraps. Unless `frontend`, its frontend attributes are
+        left out, and so are those in computations that are written where it calls them."""
         names = self._module.instruction_names(computation)
         writer = LineWriter(
             self._module, computation, names, names, self._level, self._body, frontend=frontend and self._frontend
@@ -324,7 +327,7 @@ class LineWriter:
 
     @property
     def is_fingerprint(self) -> bool:
-        """Whether only what decides the program is written."""
+        """Whether the text is made for a fingerprint."""
         return self._module.options.print_only_essentials
 
     @property

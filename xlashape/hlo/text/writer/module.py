@@ -1,5 +1,5 @@
-"""The text of a module and of its computations. Matches XLA's HloModule::ToString, what `module.to_string()` of jaxlib
-gives, and XLA's HloComputation printer.
+"""Writes the text of a module, of one of its computations, or of one instruction. The text is that of XLA's
+HloModule::ToString, which is `module.to_string()` in jaxlib.
 
     module_text(module)                                  # the default
     module_text(module, style="short_parsable")          # or canonical, fingerprint
@@ -7,8 +7,8 @@ gives, and XLA's HloComputation printer.
 
     computation := 'ENTRY '? name signature? '{' line* '}' (', execution_thread="' thread '"')?
 
-The text is that of the proto. What the schema has no field for (replica_count, num_partitions, …) comes from a
-ModuleConfig.
+The text is made of the module's proto. The values that HloModuleProto has no field for (replica_count, num_partitions,
+…) come from a ModuleConfig. `line.LineWriter` writes the lines.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from xlashape.proto import coerce, xla
 
 _MAX_BODY_LEVELS: Final = 100
 _MAX_BODIES: Final = 1 << 20
-"""The number of bodies within bodies grows exponentially where computations call others twice."""
+"""The greatest number of computations that are written where they are called. If computations call others twice, this
+number grows exponentially with the depth of the calls."""
 
 
 class ComputationWriter:
@@ -58,7 +59,8 @@ class ComputationWriter:
     ) -> list[str]:
         """The lines of a computation, each indented, from its header to its closing brace.
 
-        `order` is its schedule, `level` its depth among bodies that are written within bodies. `frontend` says whether
+        `order` are the indices of its instructions in the order of the schedule; None for XLA's post order. `nested`
+        says that the computation is written where it is called, and `level` at which depth. `frontend` says whether
         frontend attributes are written.
         """
         module = self._module
@@ -88,9 +90,11 @@ class ComputationWriter:
         return lines
 
     def line(self, index: int, instruction: int, order: list[int] | None = None) -> str:
-        """One instruction of a computation, by their indices, without `ROOT`. `order` is as for `lines`.
+        """The text of instruction number `instruction` of computation number `index`, without `ROOT`. `order` is as for
+        `lines`.
 
-        As in XLA, an instruction alone has no names in place of which numbers could be written.
+        As in XLA, an instruction that is written alone has no names at all where the options ask for `tmp_0` instead of
+        names.
         """
         module = self._module
         computation = module.computations[index]
@@ -99,7 +103,7 @@ class ComputationWriter:
         if module.options.canonicalize_instruction_names:
             names = self._names(own_names, module.order(index) if order is None else order)
         shows_names = not module.options.canonicalize_instruction_names or module.options.is_in_nested_computation
-        # The bodies of computations that it calls are indented as it is.
+        # Level -1 gives the bodies of called computations the same indentation as the instruction.
         writer = LineWriter(module, computation, names, own_names, -1, self._body, shows_names=shows_names)
         lines: list[str] = []
         with _errors_name_instruction(computation, writer):
@@ -114,7 +118,7 @@ class ComputationWriter:
         return indent + text
 
     def _names(self, own_names: list[str], order: list[int]) -> list[str]:
-        """The names to write, by index."""
+        """The names that are written, by index of the instruction: its own, or `tmp_0`, … as the options say."""
         if not self._module.options.canonicalize_instruction_names:
             return own_names
         names = [""] * len(own_names)
@@ -123,8 +127,8 @@ class ComputationWriter:
         return names
 
     def _compact_elements(self, computation: PrintedComputation) -> dict[int, int]:
-        """The instructions that have no line, because operands name elements of tuples, with the element's number:
-        operands before their users."""
+        """Index of an instruction → number of an element, for get-tuple-elements that have no line of their own because
+        operands are written as `%x#0`. Operands come before their users."""
         templates = computation.templates
         named = {computation.index_of(i, user) for user in computation.notable for i in templates[user].predecessors}
         return {
@@ -151,7 +155,7 @@ class ComputationWriter:
         return f"({', '.join([text for _, text in parameters])}) -> {result} "
 
     def _body(self, computation_id: int, level: int, frontend: bool) -> str:
-        """The body of a called computation, from its opening brace on, as it is written within another computation."""
+        """The text of a called computation, from its opening brace on, as it is written where it is called."""
         self._bodies += 1
         if level > _MAX_BODY_LEVELS:
             raise LimitExceededError(
@@ -170,8 +174,8 @@ class ComputationWriter:
 
 @contextmanager
 def _errors_name_instruction(computation: PrintedComputation, writer: LineWriter) -> Generator[None, None, None]:
-    """Errors within the block name the computation and the instruction that is being written. Those about limits stay
-    as they are."""
+    """Turns errors within the block into an InvalidModuleError that names the computation and the instruction that is
+    being written. LimitExceededError stays as it is."""
     try:
         yield
     except LimitExceededError:
@@ -188,7 +192,7 @@ _MAX_RECOVERY_DEPTH: Final = 20
 
 
 class ModuleView(Protocol):
-    """A module and what its head says beyond the proto, such as HloModule."""
+    """The two properties of HloModule that the writer needs."""
 
     @property
     def held(self) -> Held:
@@ -197,7 +201,7 @@ class ModuleView(Protocol):
 
     @property
     def config(self) -> ModuleConfig:
-        """What the head of the text says beyond the proto."""
+        """The values in the header of the text that the proto has no field for."""
         ...
 
 
@@ -208,12 +212,14 @@ def module_text(
     config: ModuleConfig | None = None,
     **changes: Any,
 ) -> str:
-    """The text of a module: an HloModule, what it holds, an HloModuleProto or its bytes.
+    """The text of a module, which is given as an HloModule, its Held, an HloModuleProto or the bytes of one.
 
-    `style` is a PrintOptions or the name of one: default, short_parsable, canonical, fingerprint; `changes` are single
-    options. `config` is what the head says beyond the proto; an HloModule brings its own.
+    `style` is a PrintOptions or the name of one: default, short_parsable, canonical, fingerprint. `changes` are single
+    options that replace those of the style. `config` has the values in the header that the proto has no field for; an
+    HloModule has a `config` of its own.
     Raises InvalidArgumentError for an unknown style or option, InvalidModuleError naming the instruction for a module
-    that cannot be printed, LimitExceededError where computations within computations grow without end.
+    that cannot be printed, LimitExceededError if computations that are written where they are called are too many or
+    too deep.
 
     >>> p = xla.HloInstructionProto(name="p", opcode="parameter", shape=xla.ShapeProto(element_type=xla.F32))
     >>> main = xla.HloComputationProto(name="main", instructions=[p])
@@ -268,13 +274,14 @@ def _module_text(module: Held, options: PrintOptions, depth: int, config: Module
 
 
 def printed_module(module: ModuleView, style: str | PrintOptions = "default", **changes: Any) -> PrintedModule:
-    """What `computation_text` and `instruction_text` share: it is worth keeping while several texts are made with the
-    same options."""
+    """The PrintedModule that `computation_text` and `instruction_text` need. A caller that makes several texts with the
+    same options keeps it."""
     return PrintedModule(module.held, PrintOptions.of(style, **changes), module.config.channels_0)
 
 
 def computation_text(module: xla.HloModuleProto, printed: PrintedModule, index: int) -> str:
-    """The text of one computation, from its name or ENTRY to its closing brace. `module` is the head of the module."""
+    """The text of one computation, from its name or ENTRY to its closing brace. `module` is `Held.head` of the
+    module."""
     computation = printed.computations[index]
     is_entry = computation.id == module.entry_computation_id & LOCAL_ID
     order = _scheduled(computation, _schedules(module).get(computation.id))
@@ -282,7 +289,8 @@ def computation_text(module: xla.HloModuleProto, printed: PrintedModule, index: 
 
 
 def instruction_text(module: xla.HloModuleProto, printed: PrintedModule, computation: int, index: int) -> str:
-    """The text of one instruction, without `ROOT`."""
+    """The text of one instruction, by the indices of its computation and of the instruction, without `ROOT`. `module`
+    is `Held.head` of the module."""
     order = None
     if printed.options.canonicalize_instruction_names:
         owner = printed.computations[computation]
@@ -291,7 +299,7 @@ def instruction_text(module: xla.HloModuleProto, printed: PrintedModule, computa
 
 
 def _schedules(module: xla.HloModuleProto) -> dict[int, Sequence[int]]:
-    """The ids of the scheduled instructions, by the id of their computation."""
+    """Id of a computation → the ids of its instructions in the order of the schedule."""
     return {ident & LOCAL_ID: sequence.instruction_ids for ident, sequence in module.schedule.sequences.items()}
 
 
@@ -326,7 +334,7 @@ def _header(proto: xla.HloModuleProto, printed: PrintedModule, config: ModuleCon
 
 
 def _recovery_table(proto: xla.HloModuleProto, options: PrintOptions, depth: int) -> list[str]:
-    """The lines behind `origin_recovery_table={`; none without a table."""
+    """The lines of the recovery table after `origin_recovery_table={`; empty if the module has no table."""
     entries = {
         (entry.old_original_array.instruction_name, tuple(entry.old_original_array.shape_index)): entry
         for entry in proto.original_value_recovery_table.entries

@@ -1,11 +1,11 @@
-"""A module while it is written, as all its lines need it: the print options, the names that these show, the order of
+"""`PrintOptions`, and `PrintedModule`, a module while it is written with such options: its names, the order of its
 instructions and computations, the texts of shapes and metadata, and the tables of stack frames.
 
-Options match XLA's HloPrintOptions; those that jaxlib offers have the same names here.
+The options match XLA's HloPrintOptions. Options that jaxlib has too have the same names here.
 
-XLA makes new tables of stack frames when it reads a module. It keeps the frames that instructions name and the frames
-that called those, callers first, in the order of the computations and, within a computation, of the instructions' ids.
-It merges equal names, locations and frames. The text has the numbers of the new tables.
+When XLA reads a module, it makes new tables of stack frames, and the text has their numbers. The new tables have the
+frames that instructions name and, before each, the frames that called it. Frames are in the order of the computations
+and, within a computation, of the instructions' ids. Equal names, locations and frames are merged.
 """
 
 from __future__ import annotations
@@ -31,51 +31,52 @@ from xlashape.shape.text import shape_text
 
 
 class PrintOptions(NamedTuple):
-    """The defaults are those of `HloModule::ToString()`, which is what `module.to_string()` of jaxlib gives.
+    """Which parts of a module its text shows, and how. The defaults give the text of XLA's `HloModule::ToString()`,
+    which is `module.to_string()` in jaxlib.
 
     >>> PrintOptions.named("short_parsable").print_percent
     False
     """
 
     print_large_constants: bool = False
-    """The values of constants of more than ten elements, instead of `{...}`."""
+    """Write the values of constants of more than ten elements, instead of `{...}`."""
     print_metadata: bool = True
-    """`metadata={…}`, and the tables of file names and stack frames in the header."""
+    """Write `metadata={…}`, and the tables of file names and stack frames in the header."""
     print_backend_config: bool = True
     print_operand_shape: bool = False
-    """The shape of each operand before its name."""
+    """Write the shape of each operand before its name."""
     print_operand_names: bool = True
     print_result_shape: bool = True
     print_program_shape: bool = True
-    """The parameters and the result of a computation behind its name."""
+    """Write the parameters and the result of a computation after its name."""
     print_percent: bool = True
-    """`%` before names."""
+    """Write `%` before names."""
     print_control_dependencies: bool = True
     print_extra_attributes: bool = True
-    """The attributes that an opcode has of its own: `dimensions={1}`, `window={…}`, …"""
+    """Write the attributes that belong to an opcode: `dimensions={1}`, `window={…}`, …"""
     print_ids: bool = True
-    """The names of the module and of its computations."""
+    """Write the names of the module and of its computations."""
     compact_get_tuple_elements: bool = False
-    """`%x#0` for operands that are elements of the tuple %x, without lines for them, as XLA dumps with
-    xla_dump_compact_gte."""
+    """Write `%x#0` for an operand that is an element of the tuple %x, without a line for the get-tuple-element. XLA
+    does so in dumps with the flag xla_dump_compact_gte."""
     compact_operands: bool = False
-    """Only the first four operands, and how many more there are."""
+    """Write only the first four operands, and how many more there are."""
     include_layout_in_shapes: bool = True
     canonicalize_instruction_names: bool = False
-    """`tmp_0`, `tmp_1`, … in the order printed instead of names."""
+    """Write `tmp_0`, `tmp_1`, … instead of names, numbered in the order of the text."""
     canonicalize_computations: bool = False
-    """Computations sorted by their text, the entry last. XLA sorts by content too, but in another order."""
+    """Write the computations sorted by their text, the entry last. XLA sorts by content too, but in another order."""
     print_computation_bodies: bool = False
-    """Called computations in full where they are called, instead of their names."""
+    """Write called computations in full where they are called, instead of their names."""
     print_only_essentials: bool = False
-    """What decides the program: constants only where they are integers, all 0 or all 1; device lists in full; no infeed
-    and outfeed configurations."""
+    """Write what a fingerprint needs: values of constants only if they are integers, all 0 or all 1; device lists in
+    full; no infeed and outfeed configurations."""
     operand_index_interval: int = 5
     r"""The number of operands from one comment `/*index=5*/` to the next; 0 for no comments."""
     is_in_nested_computation: bool = False
-    """Whether a computation is written without its name."""
+    """Write computations without their names."""
     indent_amount: int = 0
-    """Levels of two spaces before every line."""
+    """The number of levels, of two spaces each, that every line is indented by."""
 
     @staticmethod
     def named(style: str) -> PrintOptions:
@@ -139,7 +140,7 @@ _STYLES = {
 
 
 class FrameTables:
-    """The tables as they are written."""
+    """The tables of stack frames of a text: the four tables with the frames in `used`, and with new numbers."""
 
     def __init__(self, index: xla.StackFrameIndexProto, used: Iterable[int]) -> None:
         self._index = index
@@ -158,8 +159,8 @@ class FrameTables:
         return self._numbers.get(frame, 0)
 
     def _add(self, frame: int) -> None:
-        # Callers first. A frame that is not in the table, or has no location, is dropped, and so are the frames called
-        # from it.
+        # Adds the frames that called `frame` before it. A frame that is not in the table of the proto, or has no
+        # location there, is dropped, and so are the frames that were called from it.
         frames = self._index.stack_frames
         chain: list[int] = []
         seen: set[int] = set()
@@ -221,7 +222,7 @@ class FrameTables:
 
 
 class _TextByBytes(dict[bytes, str]):
-    """Serialized message → text, made when it is first asked for. It lives as long as the writing of one module."""
+    """Serialized message → its text, which `make` gives when it is first looked up."""
 
     def __init__(self, make: Callable[[bytes], str]) -> None:
         super().__init__()
@@ -233,7 +234,7 @@ class _TextByBytes(dict[bytes, str]):
 
 
 class PrintedModule:
-    """One module that is written with one set of options."""
+    """A module that is written with one set of options, and everything that its lines share."""
 
     def __init__(
         self,
@@ -244,7 +245,7 @@ class PrintedModule:
         head = module.head
         self.options = options
         self.channels_0 = frozenset(channels_0) if options.print_extra_attributes else frozenset[str]()
-        """The instructions that are written with channel_id=0."""
+        """The names of the instructions that are written with channel_id=0."""
         self.computations = read_computations(module.module_bytes())
         self.payloads: Sequence[bytes] = list(head.payloads)
         self.percent = "%" if options.print_percent else ""
@@ -254,9 +255,9 @@ class PrintedModule:
         self.shapes_with_layout = _TextByBytes(lambda data: str(Shape.from_proto(data)))
         self.shapes_without_layout = _TextByBytes(lambda data: shape_text(Shape.from_proto(data), layout=False))
         self.shapes = self.shapes_with_layout if options.include_layout_in_shapes else self.shapes_without_layout
-        """The text of a shape, as the options ask for it."""
+        """Serialized shape → its text, with or without layout as the options say."""
         self.metadata = _TextByBytes(self._metadata_text if options.print_metadata else lambda _: "")
-        """The text of an instruction's metadata."""
+        """Serialized metadata of an instruction → `, metadata={…}`; "" if the options leave metadata out."""
         self._index_of = {computation.id: index for index, computation in enumerate(self.computations)}
         self._kept_names: dict[int, list[str]] = {}
         self._orders: dict[int, list[int]] = {}
@@ -289,7 +290,7 @@ class PrintedModule:
         return [self.percent + without_suffix(safe_name(name)) for name in names]
 
     def index_of(self, computation_id: int) -> int:
-        """The index of the computation of an id. Raises InvalidModuleError."""
+        """The index of the computation with an id. Raises InvalidModuleError if there is none."""
         index = self._index_of.get(computation_id & LOCAL_ID)
         if index is None:
             raise InvalidModuleError(f"there is no computation of id {computation_id}")
@@ -300,7 +301,7 @@ class PrintedModule:
         return self._shown(computation.names)
 
     def kept_names(self, index: int) -> list[str]:
-        """`instruction_names` of the computation at an index, kept for further lines of it."""
+        """The result of `instruction_names` for the computation at `index`, kept for further calls."""
         names = self._kept_names.get(index)
         if names is None:
             names = self._kept_names[index] = self.instruction_names(self.computations[index])
@@ -309,7 +310,7 @@ class PrintedModule:
     # -- order -------------------------------------------------------------------------------
 
     def order(self, index: int) -> list[int]:
-        """The indices of a computation's instructions, operands before their users."""
+        """The indices of a computation's instructions in XLA's post order: operands before their users."""
         order = self._orders.get(index)
         if order is None:
             computation = self.computations[index]
@@ -329,7 +330,7 @@ class PrintedModule:
         return order
 
     def computation_order(self) -> list[int]:
-        """The indices of the computations, called ones before their callers."""
+        """The indices of the computations in XLA's order: called computations before their callers."""
         called: list[list[list[int]]] = []
         for computation in self.computations:
             templates, ids = computation.templates, computation.ids
@@ -344,19 +345,20 @@ class PrintedModule:
     # -- asynchronous instructions -----------------------------------------------------------
 
     def wrapped(self, index: int) -> int | None:
-        """The only instruction of a computation beside its parameters; None if there are more."""
+        """The index of the instruction that the computation at `index` wraps: the only one other than its parameters.
+        None if there are several."""
         if index not in self._wrapped:
             computation = self.computations[index]
             root = computation.root
             parameters = sum(computation.templates[i].is_parameter for i in computation.notable)
-            # The root may be a parameter itself: XLA writes parameter-start.
+            # A computation of parameters alone wraps its root: XLA writes it as parameter-start.
             is_alone = root >= 0 and len(computation.ids) - parameters == (not computation.templates[root].is_parameter)
             self._wrapped[index] = root if is_alone else None
         return self._wrapped[index]
 
     def hidden(self) -> frozenset[int]:
-        """The computations that are not written, because they are written as part of the asynchronous instructions that
-        call them."""
+        """The indices of computations that have no text of their own, because the asynchronous instructions that call
+        them are written as the instruction that they wrap."""
         called = {
             self.index_of(target)
             for computation in self.computations
@@ -367,8 +369,8 @@ class PrintedModule:
         return frozenset(index for index in called if self.wrapped(index) is not None)
 
     def async_computation(self, computation: PrintedComputation, index: int) -> int | None:
-        """The computation that an asynchronous instruction runs: the one that it or its start calls. None if there is
-        none."""
+        """The index of the computation that the asynchronous instruction at `index` runs: the one that it or its start
+        calls. None if there is none."""
         template = computation.templates[index]
         if template.called:
             return self.index_of(template.called[0])
@@ -378,7 +380,7 @@ class PrintedModule:
         key = computation.id, index
         if key in self._async_computations:
             return self._async_computations[key]
-        # Operands are written first, so the answer for the update before is there.
+        # Instructions are written after their operands, so the answer for an update before this one is often known.
         before = computation.id, operands[0]
         if before in self._async_computations:
             found = self._async_computations[before]
@@ -388,8 +390,8 @@ class PrintedModule:
         return found
 
     def _origin_computation(self, computation: PrintedComputation, index: int) -> int | None:
-        """The computation that is called where the asynchronous operation whose state an instruction has was
-        started."""
+        """The index of the computation that an asynchronous operation runs. The instruction at `index` has the state of
+        the operation, and `find_origin` finds the instruction that calls the computation."""
         origin = find_origin(_PrintedInstructions(self), (self.index_of(computation.id), index), self._async_origins)
         if origin is None:
             return None
@@ -397,8 +399,8 @@ class PrintedModule:
         return self.index_of(called[0]) if called else None
 
     def caller(self, index: int) -> tuple[int, int] | None:
-        """The index of the computation, and in it the index of the instruction, that alone calls a computation; None if
-        there are more or none."""
+        """The instruction that calls the computation at `index`: (index of its computation, its index there). None if
+        several instructions call it, or none."""
         if self._callers is None:
             self._callers = {}
             for number, computation in enumerate(self.computations):
@@ -410,8 +412,8 @@ class PrintedModule:
 
 
 class _PrintedInstructions:
-    """The instructions of the module, as find_origin asks for them: (index of the computation, index of the
-    instruction)."""
+    """The instructions of the module as the graph that `find_origin` searches. A node is (index of the computation,
+    index of the instruction)."""
 
     def __init__(self, module: PrintedModule) -> None:
         self._module = module

@@ -1,14 +1,14 @@
-"""A module as the writer reads it: lists of what differs between instructions, and a template for instructions that are
-alike.
+"""A module in the form that the writer reads. Instructions that differ only in name, id, operands and metadata share an
+InstructionTemplate; a PrintedComputation has lists of these four for its instructions.
 
-Modules repeat themselves. Without name, id, operands and metadata, nine of ten instructions are byte for byte the same
-as an earlier instruction. So the module is parsed with a schema of its own on the same wire format, in which an
-instruction has only those four fields and everything else is unknown. The bytes that remain when the four are cleared
-are the key of a template, which is decoded and written once. For a language model of 31855 instructions and 4188
-templates, writing takes 176 ms; with a template for each instruction it takes 517 ms.
+Modules repeat themselves: apart from the four fields, nine of ten instructions are byte for byte the same as an earlier
+one. So the writer parses the module with a schema of its own, for the same wire format, in which an instruction has
+only these four fields and everything else is unknown fields. The bytes that remain when the four are cleared are the
+key of a template, which is decoded and written once. For a language model of 31855 instructions and 4188 templates,
+writing takes 176 ms; with a template for each instruction it takes 517 ms.
 
-In a template, submessages (shapes, shardings, …) are bytes, which serve as keys of caches. A submessage that is not set
-is ABSENT, one that is set but empty is b"". Enums are int32: a number without a name stays a number.
+In a template, submessages (shapes, shardings, …) are bytes, so that they can be keys of caches. A submessage that is
+not set is ABSENT; one that is set but empty is b"". Enums are int32, so that a number without a name stays a number.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _COMPUTATION: Final = ("name", "id", "root_id", "execution_thread", "instruction
 
 
 def _make_classes() -> tuple[Any, Any]:
-    """The message classes of a module and of a template."""
+    """Makes the message classes for a module and for a template."""
     file = descriptor_pb2.FileDescriptorProto(name="writer.proto", package="xlashape.writer", syntax="proto2")
     instruction = xla.HloInstructionProto.DESCRIPTOR
     template = add_message(file, "Template", instruction)
@@ -55,11 +55,11 @@ def _is_message(descriptor: Descriptor, field: descriptor_pb2.FieldDescriptorPro
 
 
 class InstructionTemplate:
-    """What instructions have in common that differ in name, id, operands and metadata only.
+    """The common part of instructions that differ only in name, id, operands and metadata.
 
-    `message` has all fields of HloInstructionProto but those four, submessages as bytes. The last five attributes are
-    set by the writer of lines: the text of a line between its parts, and whether that text holds for all instructions
-    of the template.
+    `message` has all fields of HloInstructionProto but those four, with submessages as bytes. LineWriter sets the last
+    five attributes: the pieces of the line between its parts, and whether they hold for all instructions of the
+    template.
     """
 
     __slots__ = (
@@ -87,22 +87,22 @@ class InstructionTemplate:
         self.predecessors: list[int] = list(message.control_predecessor_ids)
         self.is_parameter = self.row.contents is Contents.PARAMETER_NUMBER
         self.is_notable = bool(self.is_parameter or self.called or self.predecessors)
-        """Whether it is a parameter, calls computations or has control predecessors."""
+        """Whether the instruction is a parameter, calls computations or has control predecessors."""
         self.is_written = False
-        """Whether the following texts hold for all instructions of the template."""
+        """Whether the following texts have been set and hold for all instructions of the template."""
         self.head = ""
-        """From ` = ` to the opening parenthesis."""
+        """The text from ` = ` to the opening parenthesis."""
         self.inside = ""
-        """Between the parentheses, where there are no operands."""
+        """The text between the parentheses of an instruction without operands."""
         self.attributes = ""
-        """From the closing parenthesis to the metadata."""
+        """The text from the closing parenthesis to the metadata."""
         self.backend_config = ""
+        """The text of the attribute backend_config, which is the last."""
 
 
 class PrintedComputation:
-    """A computation: its instructions as parallel lists in the order of the proto.
-
-    An instruction is named by its index in these lists, operands too.
+    """A computation. Its instructions are parallel lists, in the order of the proto. Other code refers to an
+    instruction by its index in these lists.
     """
 
     __slots__ = (
@@ -120,7 +120,7 @@ class PrintedComputation:
     )
 
     def __init__(self, message: Any, templates: dict[bytes, InstructionTemplate], template_class: Any) -> None:
-        """`templates` are those of the module so far, by their bytes."""
+        """`templates` has the templates of the module so far, by their bytes. New ones are added to it."""
         self.name: str = message.name
         self.id: int = message.id & LOCAL_ID
         self.thread: str = message.execution_thread
@@ -128,13 +128,15 @@ class PrintedComputation:
         ids: list[int] = []
         names: list[str] = []
         metadata: list[bytes] = []
-        # Tuples of integers, unlike lists, do not stay with the garbage collector.
+        # The operands of an instruction are a tuple since the garbage collector, unlike with lists, soon stops tracking
+        # tuples of integers.
         operands: list[tuple[int, ...]] = []
         self.templates: list[InstructionTemplate] = []
         self.notable: list[int] = []
         """The indices of instructions whose template is notable."""
         index_of: dict[int, int] = {}
-        forward: list[tuple[int, list[int]]] = []  # instructions with an operand that has not been read yet
+        # Instructions with an operand that comes later in the proto: (index, ids of the operands).
+        forward: list[tuple[int, list[int]]] = []
         for index, instruction in enumerate(message.instructions):
             ident, name, repeated, data = _own_fields(instruction)
             clear = instruction.ClearField
@@ -159,7 +161,7 @@ class PrintedComputation:
             rest = instruction.SerializePartialToString()
             template = templates.get(rest)
             if template is None:
-                decode(xla.HloInstructionProto, rest)  # finds attributes whose bytes are broken
+                decode(xla.HloInstructionProto, rest)  # raises DecodeError for attributes whose bytes are broken
                 template = templates[rest] = InstructionTemplate(template_class.FromString(rest))
             self.templates.append(template)
             if template.is_notable:
@@ -175,14 +177,14 @@ class PrintedComputation:
 
     @property
     def indices(self) -> dict[int, int]:
-        """Local id → index."""
+        """Local id of an instruction → its index."""
         if self._indices is None:
             self._indices = {ident & LOCAL_ID: index for index, ident in enumerate(self.ids)}
         return self._indices
 
     def index_of(self, ident: int, user: int) -> int:
-        """The index of the instruction of an id. `user` is the index of the instruction that names the id, for the
-        error."""
+        """The index of the instruction with an id. InvalidModuleError if there is none; the error names the instruction
+        at index `user`, which refers to the id."""
         index = self.indices.get(ident & LOCAL_ID)
         if index is None:
             raise InvalidModuleError(
