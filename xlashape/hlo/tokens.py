@@ -88,7 +88,7 @@ class HloCursor(Cursor):
         return match.group()
 
     def accept_word(self, word: str) -> bool:
-        """Consumes `word` if it is the word that comes next, as a whole."""
+        """Consumes `word` if it is the whole next word. Returns whether it is."""
         at = self.at
         if self.parse_optional_word() == word:
             return True
@@ -131,7 +131,7 @@ class HloCursor(Cursor):
         return name
 
     def parse_string(self, what: str = "a string") -> bytes:
-        r"""The content of a string with its escapes replaced: bytes, since `\377` need not be UTF-8."""
+        r"""Reads a string and returns its content with escapes replaced: bytes, since `\377` need not be UTF-8."""
         self.skip_space()
         at = self.at
         match = _STRING.match(self.text, at)
@@ -198,7 +198,7 @@ class HloCursor(Cursor):
             position = end
 
     def parse_text(self, what: str = "a string") -> bytes:
-        """A string that must be UTF-8, as its bytes."""
+        """Reads a string whose content must be UTF-8, and returns the content as bytes."""
         self.skip_space()
         at = self.at
         data = self.parse_string(what)
@@ -210,7 +210,7 @@ class HloCursor(Cursor):
         return data
 
     def parse_bool(self, what: str = "'true' or 'false'") -> bool:
-        """`true` or `false`."""
+        """Reads `true` or `false`."""
         self.skip_space()
         match = _NAME.match(self.text, self.at)
         word = match.group() if match is not None else ""
@@ -220,7 +220,7 @@ class HloCursor(Cursor):
         return word == "true"
 
     def parse_int_between(self, low: int, high: int, what: str) -> int:
-        """An integer from `low` to `high`, both included."""
+        """Reads an integer from `low` to `high`, both included."""
         self.skip_space()
         at = self.at
         value = self.parse_int(what)
@@ -236,7 +236,7 @@ class HloCursor(Cursor):
         return value
 
     def parse_double(self, what: str = "a number") -> float:
-        """A double, which may be written as an integer."""
+        """Reads a double, which may be written as an integer."""
         self.skip_space()
         match = _DOUBLE.match(self.text, self.at)
         if match is None:
@@ -249,7 +249,7 @@ class HloCursor(Cursor):
         return value
 
     def parse_ints(self, opening: str = "{", closing: str = "}", what: str = "an integer") -> list[int]:
-        """Integers between `opening` and `closing`, separated by commas."""
+        """Reads integers between `opening` and `closing`, separated by commas."""
         self.skip_space()
         if opening == "{":
             match = _INTEGERS.match(self.text, self.at)
@@ -260,7 +260,7 @@ class HloCursor(Cursor):
         return self.parse_list(lambda: self.parse_int(what), opening, closing)
 
     def parse_list(self, parse: Callable[[], _T], opening: str = "{", closing: str = "}") -> list[_T]:
-        """A list between `opening` and `closing`: `parse` reads each element, and commas separate them."""
+        """Reads a list between `opening` and `closing`. `parse` reads each element; commas separate the elements."""
         self.expect(opening)
         elements: list[_T] = []
         for _ in self.items(closing):
@@ -311,7 +311,7 @@ def safe_name(name: str) -> str:
     """The name that XLA gives to an instruction or computation that is called `name`.
 
     Bytes other than letters, digits and `_.-` become `_`, and so does a first byte that is neither a letter nor `_`.
-    Names that begin with `__` are reserved for XLA; the first `_` becomes `a`.
+    Names that begin with `__` are reserved for XLA: the first `_` becomes `a`, unless the name begins with `__xla_`.
 
     >>> safe_name("a b%c"), safe_name("1x"), safe_name("__x")
     ('a_b_c', '_x', 'a_x')
@@ -339,7 +339,7 @@ def without_comments(text: str) -> str:
 
 
 def without_suffix(name: str) -> str:
-    """The name up to its first point; what follows makes names unique.
+    """The name up to its first dot, without the suffix that makes names unique.
 
     >>> without_suffix("add.12.clone"), without_suffix("add")
     ('add', 'add')

@@ -1,7 +1,7 @@
 """The values of attributes. Each file has one kind of value: how to read it from HLO text, how to write it as HLO text,
 and how to convert it from and to fields of a proto.
 
-attribute          what an attribute is (Attribute), its value in Python (Codec), what the writer of text tells it
+attribute          what an attribute is (Attribute), its value in Python (Codec), what it may ask the writer of text
                    (Context); constructors of simple attributes
 plain              numbers, flags, strings and lists of numbers; backend_config and frontend_attributes
 enums              values of enums; direction, order and type of a compare; options of triangular-solve and cholesky

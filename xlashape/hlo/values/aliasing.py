@@ -64,7 +64,7 @@ class OutputOperandAliasing(NamedTuple):
         return cls(tuple(output), operand, tuple(index))
 
     def write(self) -> str:
-        """`{1}: (0, {2})`."""
+        """The text of the pair, such as `{1}: (0, {2})`."""
         return f"{ints(self.output_shape_index)}: ({self.operand_index}, {ints(self.operand_shape_index)})"
 
     @classmethod

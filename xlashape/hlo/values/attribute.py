@@ -1,5 +1,5 @@
-"""`Attribute`: one attribute of an instruction, with its name in HLO text, a function that reads its value from text, a
-function that writes it as text, and its `Codec`, the value as a Python object.
+"""`Attribute`: an attribute of instructions. It has a name in HLO text, a function that reads the value from text, a
+function that writes it as text, and a `Codec`, which gives the value as a Python object.
 
 `Attribute.read` returns bytes: serialized fields of HloInstructionProto. The reader concatenates the bytes of all
 attributes of an instruction, and protobuf merges them: two parts of one submessage become one, repeated fields append.
@@ -97,7 +97,7 @@ class InProto(Protocol):
 
 
 class Structured(InProto, Protocol):
-    """A value that stands for a message, and that HLO text has as one piece."""
+    """A value that stands for a message, and that HLO text has as the value of a single attribute."""
 
     @classmethod
     def read(cls: type[_V], cursor: HloCursor) -> _V:
@@ -105,7 +105,7 @@ class Structured(InProto, Protocol):
         ...
 
     def write(self) -> str:
-        """The value as HLO text has it behind `name=`."""
+        """The text of the value, as it follows `name=` in HLO text."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Two ways in which attributes name devices: an iota (0, 1, 2, … reshaped and transposed, then read in row-major order)
 and a mesh with named axes. Shardings and replica groups use both.
 
-iota    := '[' INT (',' INT)* ']' ('T(' INT (',' INT)* ')')?        the transposition where there are several dimensions
+iota    := '[' INT (',' INT)* ']' ('T(' INT (',' INT)* ')')?        sizes; then the order, for several dimensions
 mesh    := 'mesh' '[' (string '=' INT (',' …)*)? ']' (',' 'device_ids=' '(' (iota | INT (',' INT)*) ')')?
 axis    := string (':' '(' pre ')' size)?       an axis, or a part of one: an axis of 8 split into 2 x 4 has the parts
                                                 (1)2 and (2)4, where `pre` is the product of the sizes before the
@@ -27,7 +27,7 @@ MAX_DEVICES: Final = 1 << 24
 
 
 class Iota(NamedTuple):
-    """0, 1, 2, … reshaped to `sizes` and transposed by `order`.
+    """The list of devices 0, 1, 2, … reshaped to `sizes`, transposed by `order`, and read in row-major order.
 
     >>> Iota([4, 2], [1, 0]).devices()
     [0, 2, 4, 6, 1, 3, 5, 7]

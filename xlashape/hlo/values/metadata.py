@@ -46,7 +46,7 @@ _STRINGS: Final = frozenset(("op_type", "op_name", "source_file", "deduplicated_
 _INTS: Final = frozenset(("source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id"))
 
 
-# -- reading ---------------------------------------------------------------------------------
+# -- metadata: reading -------------------------------------------------------------------------
 
 
 def parse_metadata(cursor: HloCursor) -> tuple[bytes, int, bytes | None]:
@@ -105,7 +105,7 @@ def parse_metadata_messages(cursor: HloCursor) -> list[xla.OpMetadata]:
     return cursor.parse_list(message) if are_several else [message()]
 
 
-# -- writing ---------------------------------------------------------------------------------
+# -- metadata: writing -------------------------------------------------------------------------
 
 _fields = attrgetter(
     "op_type",
@@ -176,15 +176,15 @@ def payload_bytes(payload: xla.Payload, payloads: Sequence[bytes]) -> bytes:
     return payloads[payload.id]
 
 
-# -- origins -----------------------------------------------------------------------------------
+# -- origins: reading --------------------------------------------------------------------------
 
 
 _MAX_READ_DEPTH = 200
+"""The greatest depth of tuples in the text of an origin."""
 _MAX_WRITTEN_DEPTH = 100
+"""The greatest depth of tuples in an origin that is written."""
 _MAX_ELEMENTS = 1 << 20
-
-
-# -- reading ---------------------------------------------------------------------------------
+"""The greatest number of elements of a tuple in an origin that is written."""
 
 
 def parse_original_array(cursor: HloCursor) -> xla.OriginalArrayProto | None:
@@ -246,7 +246,7 @@ def _parse_tree(cursor: HloCursor, value: xla.OriginalValueProto, index: list[in
     index.pop()
 
 
-# -- the value --------------------------------------------------------------------------------
+# -- origins: the value ------------------------------------------------------------------------
 
 
 class OriginalArray(NamedTuple):
@@ -320,7 +320,7 @@ class OriginalValue(NamedTuple):
         return self.write()
 
 
-# -- writing ---------------------------------------------------------------------------------
+# -- origins: writing --------------------------------------------------------------------------
 
 
 def original_array_text(array: xla.OriginalArrayProto) -> str:

@@ -139,8 +139,8 @@ def named_sharding_text(named: xla.NamedShardingProto, *, metadata: bool) -> str
 
 
 def _whole(named: xla.NamedShardingProto) -> str:
-    """The word of the grammar's `whole` for a sharding without dimensions that has all axes in one list, or in none; ""
-    for any other sharding."""
+    """The word that is written for a sharding without dimensions: "manual" or "unreduced" if all axes of the mesh are,
+    "replicated" if no axis is named. "" for a sharding whose axes must be written."""
     lists = {"manual": named.manual_axes, "unreduced": named.unreduced_axes, "replicated": named.replicated_axes}
     used = [name for name, axes in lists.items() if axes]
     if not used:

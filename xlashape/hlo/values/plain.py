@@ -1,4 +1,4 @@
-"""Attributes that are a number, a flag, a string or a list of numbers; `backend_config={"a":1}` and
+"""Attributes whose value is a number, a flag, a string or a list of numbers. Also `backend_config={"a":1}` and
 `frontend_attributes={k="v",j={"a":1}}`, whose values are strings or JSON objects.
 
 config      := string | object
@@ -165,7 +165,7 @@ def _write_scan_dimension(message: Any, _context: Context) -> str:
 
 
 SCAN_DIMENSION: Final = DIMENSIONS._replace(write=_write_scan_dimension)
-"""The dimension of a scan: a list of one number."""
+"""The attribute `dimensions` of a scan, which is written with one dimension only."""
 
 
 def _read_one_dimension(cursor: HloCursor) -> bytes:
@@ -291,7 +291,7 @@ def parse_frontend_attributes(cursor: HloCursor) -> xla.FrontendAttributes:
 
 
 def frontend_attributes_text(attributes: xla.FrontendAttributes) -> str:
-    """`{a="x",b={…}}`, sorted by name; "" for none."""
+    """The text of frontend attributes, `{a="x",b={…}}`, sorted by name; "" if there are none."""
     if not attributes.map:
         return ""
     # XLA sorts names by their bytes; the order of code points is the same.

@@ -38,7 +38,7 @@ from xlashape.proto import xla
 
 
 def parse_replica_groups(cursor: HloCursor) -> bytes:
-    """The groups at the cursor, as fields of an instruction."""
+    """Reads the groups at the cursor and returns them as serialized fields of HloInstructionProto."""
     if cursor.looking_at("{"):
         groups = cursor.parse_list(lambda: cursor.parse_ints(what="a replica"))
         return FIELDS.message(
@@ -118,7 +118,7 @@ def _listed(groups: Iterable[Iterable[int]]) -> str:
 
 
 def _mesh_groups(groups: xla.MeshAxesReplicaGroupListProto, most: int = MAX_DEVICES) -> tuple[list[int], int, int]:
-    """The devices group after group, the number of groups and the size of each.
+    """All devices, one group after the other; the number of groups; the size of each.
 
     Two devices of the mesh are in the same group if their positions differ only along the axes of `groups`.
     """
@@ -313,7 +313,7 @@ class SourceTarget(NamedTuple):
         return cls(*ends)
 
     def write(self) -> str:
-        """`{0,1}`."""
+        """The text of the pair, such as `{0,1}`."""
         return f"{{{self.source},{self.target}}}"
 
     @classmethod

@@ -19,6 +19,7 @@ from xlashape.proto import xla
 from xlashape.shape import Shape
 
 _MAX_LITERAL_DEPTH = 60
+"""The greatest depth of tuples in the text of a literal."""
 
 
 def _read_outfeed_shape(cursor: HloCursor) -> bytes:
@@ -94,7 +95,7 @@ class Literal(NamedTuple):
         return cls(_parse_literal(cursor, 0).SerializeToString())
 
     def write(self) -> str:
-        """`f32[2]{0} {1, 2}`."""
+        """The text of the literal, such as `f32[2]{0} {1, 2}`."""
         return _literal_text(self.to_proto(), lambda data: str(Shape.from_proto(data)), 0)
 
     @classmethod

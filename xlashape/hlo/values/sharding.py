@@ -6,10 +6,10 @@ single     := (kind | 'maximal device=' INT | tiled | named) (' shard_as ' INT |
 kind       := 'replicated' | 'manual' | 'unreduced' | 'unknown' | 'unknown_' INT
 domain     := '{' 'kind="sharding"' ',' 'entry=' sharding ',' 'exit=' sharding '}'
 
-The grammars of `tiled` and `named` are in tiled_sharding and named_sharding. The `metadata` of a sharding is in
-metadata. A list of shardings is the sharding of a tuple; when it is written, a comment gives the index of every fifth
-element: `/*index=5*/`. A tiled sharding is made canonical (`Tiles.canonical`) when text is read and when it is written.
-`Sharding` is the value that users hold. It also answers which part of an array each device holds.
+The grammars of `tiled`, `named` and `metadata` are in tiled_sharding, named_sharding and metadata. A list of shardings
+is the sharding of a tuple; when it is written, a comment gives the index of every fifth element: `/*index=5*/`. A tiled
+sharding is made canonical (`Tiles.canonical`) when text is read and when it is written. `Sharding` is the value that
+users hold. It also answers which part of an array each device holds.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _REDUCTIONS: Final = ("SUM", "MAX", "MIN")
 
 
 def parse_sharding(cursor: HloCursor) -> xla.OpSharding:
-    """The sharding at the cursor, in canonical form."""
+    """Reads the sharding at the cursor, in canonical form."""
     cursor.expect("{")
     if not cursor.looking_at("{") and not cursor.looking_at("}"):
         return _parse_single(cursor)
@@ -513,7 +513,7 @@ def _write_domain(message: Any, _context: Context) -> str:
 
 
 class Domain(NamedTuple):
-    """The shardings on both sides of a domain."""
+    """The value of the attribute `domain`: the shardings on its two sides."""
 
     entry: Sharding
     exit: Sharding
@@ -527,9 +527,9 @@ def _get_domain(instruction: xla.HloInstructionProto) -> Domain:
 
 
 def _put_domain(instruction: xla.HloInstructionProto, value: Any) -> None:
-    entry, leave = value
+    entry, exit_ = value
     replace_known(instruction.domain_exit_sharding, entry.to_proto())
-    replace_known(instruction.domain_entry_sharding, leave.to_proto())
+    replace_known(instruction.domain_entry_sharding, exit_.to_proto())
 
 
 DOMAIN: Final = Attribute("domain", _read_domain, _write_domain, Codec(_get_domain, _put_domain, "a Domain"))

@@ -86,7 +86,7 @@ class OperandSparsity(NamedTuple):
     idx: int = 0
 
     def write(self) -> str:
-        """`sparsity=2x4 dimension=0 stride=1 idx=2`."""
+        """The text of the sparsity of one operand, such as `sparsity=2x4 dimension=0 stride=1 idx=2`."""
         sizes = f"sparsity={self.num_non_zero}x{self.block_size}"
         return f"{sizes} dimension={self.dimension} stride={self.stride} idx={self.idx}"
 
@@ -114,7 +114,7 @@ class SparsityConfig(NamedTuple):
         )
 
     def write(self) -> str:
-        """`{rhs={sparsity=2x4 dimension=0 stride=1 idx=2}}`; "" where no operand is sparse."""
+        """The text, such as `{rhs={sparsity=2x4 dimension=0 stride=1 idx=2}}`; "" if no operand is sparse."""
         return _sides_text(self.lhs, self.rhs)
 
     @classmethod
@@ -186,7 +186,7 @@ class OperandScaling(NamedTuple):
     steps: tuple[int, ...] = ()
 
     def write(self) -> str:
-        """`scale_idx=1 zero_idx=3 strides=1x2 steps=2x4`."""
+        """The text of the scaling of one operand, such as `scale_idx=1 zero_idx=3 strides=1x2 steps=2x4`."""
         text = f"scale_idx={self.scale_idx}"
         if self.zero_idx is not None:
             text += f" zero_idx={self.zero_idx}"
@@ -220,7 +220,7 @@ class BlockScalingConfig(NamedTuple):
         )
 
     def write(self) -> str:
-        """`{lhs={scale_idx=1}}`; "" where no operand is scaled."""
+        """The text, such as `{lhs={scale_idx=1}}`; "" if no operand is scaled."""
         return _sides_text(self.lhs, self.rhs)
 
     @classmethod

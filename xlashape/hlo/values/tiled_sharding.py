@@ -18,8 +18,8 @@ XLA makes every sharding canonical when it reads text or a proto. `Tiles.canonic
 3. Subgroups of one device are dropped. If one subgroup of kind manual or replicated is left and has all devices, the
    sharding becomes that kind.
 4. If the last subgroup is replicated, its devices hold the same data, and are sorted within each group.
-5. An iota gets the fewest dimensions that give the same devices. Where a transposition or sorting in the steps before
-   cannot split the iota's dimensions along the tiles, the iota becomes a list.
+5. An iota gets the fewest dimensions that give the same devices. If step 1 or 4 changes the order of the devices and
+   the iota's dimensions cannot be split along the tiles, the iota becomes a list.
 
 The source of these steps is what jaxlib 0.10.2 makes of shardings in text and in protos, recorded in
 tests/vectors/shardings.jsonl. jaxlib writes a subgroup of kind unknown as `error_type.` and cannot read that back; here
@@ -63,7 +63,7 @@ _MAX_LISTED: Final = 1 << 20
 
 
 class Tiles(NamedTuple):
-    """A tiled sharding."""
+    """A tiled sharding: its tiles, its subgroups and its devices."""
 
     dimensions: list[int]
     """The number of tiles of each dimension of the array, then the number of devices of each subgroup."""

@@ -294,11 +294,11 @@ class _ParsedInstructions:
         return instruction.opcode is Opcode.ASYNC_UPDATE and bool(instruction.calls)
 
 
-# -- what is passed on ----------------------------------------------------------------------
+# -- threads, and attributes of the wrapped operation ---------------------------------------
 
 
 _MOST_THREAD_STEPS: Final = 2_000_000
-"""The most times that computations of a module are put on a thread. So many take a second or two."""
+"""The greatest number of times that computations of a module are put on a thread. So many take a second or two."""
 
 
 def _set_thread(state: State, index: int, thread: bytes) -> None:

@@ -153,8 +153,8 @@ def parse_attributes(body: Body, form: Form, wrapped: str, *, nested: bool) -> d
 
 
 def _parse_rest(body: Body, form: Form, attributes: dict[str, ParsedAttribute]) -> None:
-    """Reads the remaining attributes token by token, from the first that the regular expression does not match, such as
-    one with a comment before its name. The comma before it has been consumed."""
+    """Reads the remaining attributes token by token, from the first that the regular expression does not match. An
+    example is an attribute with a comment before its name. The comma before it has been consumed."""
     cursor = body.cursor
     while True:
         cursor.skip_space()
@@ -273,18 +273,23 @@ def complete_tuple_element(
     """A get-tuple-element of element `number` of the tuple at `tuple_index` of `instructions`. The text has no line for
     it: an operand names the element as `%x#0`."""
     row = OPERATIONS[Opcode.GET_TUPLE_ELEMENT]
-    of = instructions[tuple_index]
-    shape = parsed_shape(state, of.shape.shape.tuple_shapes[number])
-    data = row.base + FIELDS.integer("tuple_index", number) + _origin_of_element(instructions, of, number) + shape.field
-    return ParsedInstruction(f"{of.name}_{number}", row.opcode, shape, data, (tuple_index,))
+    operand = instructions[tuple_index]
+    shape = parsed_shape(state, operand.shape.shape.tuple_shapes[number])
+    data = (
+        row.base
+        + FIELDS.integer("tuple_index", number)
+        + _origin_of_element(instructions, operand, number)
+        + shape.field
+    )
+    return ParsedInstruction(f"{operand.name}_{number}", row.opcode, shape, data, (tuple_index,))
 
 
-def _origin_of_element(instructions: Sequence[ParsedInstruction], of: ParsedInstruction, number: int) -> bytes:
-    """The serialized field `original_value` that XLA gives to a get-tuple-element of element `number` of `of` if the
-    text has none. It is that of the element if `of` is a `tuple` instruction; else there is none."""
-    if of.opcode is not Opcode.TUPLE or not 0 <= number < len(of.operands):
+def _origin_of_element(instructions: Sequence[ParsedInstruction], operand: ParsedInstruction, number: int) -> bytes:
+    """The serialized field `original_value` that XLA gives to a get-tuple-element of element `number` of `operand` if
+    the text has none. It is that of the element if `operand` is a `tuple` instruction; else there is none."""
+    if operand.opcode is not Opcode.TUPLE or not 0 <= number < len(operand.operands):
         return b""
-    element = xla.HloInstructionProto.FromString(instructions[of.operands[number]].data)
+    element = xla.HloInstructionProto.FromString(instructions[operand.operands[number]].data)
     return FIELDS.message("original_value", element.original_value) if element.HasField("original_value") else b""
 
 
@@ -292,10 +297,10 @@ def add_origin_of_element(
     parsed: ParsedInstruction, instructions: Sequence[ParsedInstruction], attributes: Attributes
 ) -> None:
     """Gives `parsed`, a get-tuple-element, the origin of the element that it takes, unless the text has an origin."""
-    of = instructions[parsed.operands[0]]
-    if of.opcode is Opcode.TUPLE and "origin" not in attributes and "index" in attributes:
+    operand = instructions[parsed.operands[0]]
+    if operand.opcode is Opcode.TUPLE and "origin" not in attributes and "index" in attributes:
         number = xla.HloInstructionProto.FromString(attributes["index"].data).tuple_index
-        parsed.data += _origin_of_element(instructions, of, number)
+        parsed.data += _origin_of_element(instructions, operand, number)
 
 
 def complete_instruction(

@@ -409,10 +409,10 @@ def _tuple_element(body: Body, index: int, number: int) -> int:
     instructions = body.computation.instructions
     element = body.elements.get((index, number))
     if element is None:
-        of = instructions[index]
-        if not of.shape.shape.is_tuple or number >= len(of.shape.shape.tuple_shapes):
+        operand = instructions[index]
+        if not operand.shape.shape.is_tuple or number >= len(operand.shape.shape.tuple_shapes):
             raise body.cursor.error(
-                f"{of.name!r}, {of.shape.bare}, has no element {number}",
+                f"{operand.name!r}, {operand.shape.bare}, has no element {number}",
                 expected="an element of a tuple",
                 found=str(number),
             )

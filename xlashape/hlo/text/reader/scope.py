@@ -56,9 +56,9 @@ def parse_instruction_in(scope: Scope, text: str, at: int, name: str) -> xla.Hlo
     state = _state(text, scope)
     computation = ParsedComputation("_")
     body = Body(state, computation, parse_body)
-    for number, (each, shape) in enumerate(scope.instructions):
-        _add_parameter(computation, each, shape, number)
-        body.names[each] = number
+    for number, (known_name, shape) in enumerate(scope.instructions):
+        _add_parameter(computation, known_name, shape, number)
+        body.names[known_name] = number
     cursor = state.cursor
     cursor.at = at
     computation.root = parse_right(body, name)

@@ -128,7 +128,7 @@ class LineWriter:
         self._level = level
         self._body = body
         self.index = -1
-        """The instruction that is being written; -1 before the first."""
+        """The index of the instruction that is being written; -1 before the first."""
 
     def write(self, order: list[int], indent: str, lines: list[str]) -> None:
         """Appends the lines of the instructions at the indices of `order`."""
@@ -254,7 +254,8 @@ class LineWriter:
         return shape is not None and shape.element_type == PrimitiveType.PRED
 
     def _target(self, called: int) -> str:
-        """The name of a called computation, or its body where the options ask for bodies."""
+        """The name of a called computation, or its text if the options say that computations are written where they
+        are called."""
         module = self._module
         if module.options.print_computation_bodies:
             return "\n" + self._body(called, self._level + 1, self._frontend)
@@ -302,7 +303,7 @@ class LineWriter:
         template = computation.templates[index]
         return writer._attributes(template) + writer._common(template)
 
-    # -- what attributes may ask for: see Context ----------------------------------------------
+    # -- the members of Context ----------------------------------------------------------------
 
     @property
     def operand_count(self) -> int:

@@ -93,8 +93,8 @@ class ComputationWriter:
         """The text of instruction number `instruction` of computation number `index`, without `ROOT`. `order` is as for
         `lines`.
 
-        As in XLA, an instruction that is written alone has no names at all where the options ask for `tmp_0` instead of
-        names.
+        As in XLA, an instruction that is written alone has no names at all if the options replace names by `tmp_0`, …,
+        unless they also have `is_in_nested_computation`.
         """
         module = self._module
         computation = module.computations[index]
