@@ -113,7 +113,8 @@ class Codec(NamedTuple):
     """How the value of an attribute is taken from an HloInstructionProto as a Python object and put into one."""
 
     get: Callable[[xla.HloInstructionProto], Any]
-    """The value that an instruction has; None if the proto can tell that the attribute is not set, and it is not."""
+    """The value that an instruction has. For an instruction without the attribute: None if its proto can tell that,
+    else 0, False or empty."""
     put: Callable[[xla.HloInstructionProto, Any], None]
     """Sets the value of an instruction; None removes it. Unknown fields stay. Raises TypeError, ValueError or
     AttributeError for an object that cannot be a value of the attribute.

@@ -213,7 +213,8 @@ class ConvolutionDimensionNumbers(NamedTuple):
         return cls(*sides[0], *sides[1], *sides[2])
 
     def write(self) -> str:
-        """The labels, such as `b01f_01io->b01f`. InvalidModuleError if two labels have the same dimension."""
+        """The labels, such as `b01f_01io->b01f`. InvalidModuleError for a dimension that occurs twice or is out of
+        range."""
         lhs = _side(
             ("b", self.input_batch_dimension), ("f", self.input_feature_dimension), self.input_spatial_dimensions
         )

@@ -287,8 +287,8 @@ class OriginalValue(NamedTuple):
         return cls.of_proto(_parse_original_value(cursor))
 
     def write(self) -> str:
-        """The text of the origin: `{({"a"}, {"b" {1}})}`. InvalidModuleError for an index that is negative or too
-        long."""
+        """The text of the origin: `{({"a"}, {"b" {1}})}`. InvalidModuleError for an index into the value's shape that
+        is too long, or has a negative or too great number."""
         return _value_text(self.to_proto())
 
     @classmethod
