@@ -5,7 +5,7 @@
     Attributes                                  an instruction's attributes: numbers, texts, and the types below
     Window, WindowDimension, PaddingConfig, SliceDimension, ConvolutionDimensionNumbers, DotDimensionNumbers,
     RaggedDotDimensionNumbers, GatherDimensionNumbers, ScatterDimensionNumbers, SourceTarget   values of attributes
-    Sharding, ReplicaGroups                     which device holds which part of an array; which devices exchange data
+    Sharding, Shard, ReplicaGroups              which device holds which part of an array; which devices exchange data
     Metadata, Frame                             which lines of a program an instruction comes from
     ModuleConfig                                the part of a module's text that HloModuleProto has no field for
     PrintOptions                                what `HloModule.to_text` shows
