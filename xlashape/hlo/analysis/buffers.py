@@ -1,5 +1,5 @@
-"""Which results of a module's instructions are buffers in memory of their own, and which share those of others. XLA
-decides this in its buffer assignment; here it is what follows from the opcodes alone.
+"""Which results of a module's instructions are buffers in memory of their own, and which share the buffers of other
+results. XLA decides this in its buffer assignment. This file derives it from opcodes and declared aliases alone.
 
 >>> text = '''HloModule m
 ... fused { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }
@@ -11,16 +11,16 @@ decides this in its buffer assignment; here it is what follows from the opcodes 
 
 - An instruction of the entry computation, or of a computation that is executed instruction by instruction (the bodies
   and conditions of loops, branches, calls), has a buffer for each array of its result.
-- Instructions that are fused or applied to elements (the computations of fusions, reductions, sorts, …) have none.
+- Instructions that are fused or applied to elements (the computations of fusions, reductions, sorts, …) have no buffer.
 - Tuples and their elements, bitcasts, barriers, loops, branches, calls, and the ends of asynchronous operations share
-  buffers: with their operands, or with the roots of what they call. Parameters of called computations share those of
-  the caller. Outputs that the module says alias an operand share it.
-- Outputs that take over the buffers of parameters, as `input_output_alias` says (JAX writes it for donated arguments),
-  share those of the parameters. The result that is the output is followed back through tuples, bitcasts and loops to
-  where it is computed.
+  the buffers of their operands, or of the roots of the computations that they call. Parameters of called computations
+  share the buffers of the caller. A result that is declared to alias an operand shares the operand's buffer.
+- Outputs that take over parameters, as `input_output_alias` says (JAX writes it for donated arguments), share the
+  buffers of these parameters. An output is followed back through tuples, bitcasts and loops to the instruction that
+  computes it.
 
-The compiler shares more: buffers that are not live at the same time, results that are computed in place, branches of
-which one runs. So the sum of all buffers is an upper bound, and not the peak.
+The compiler shares more: buffers that are not live at the same time, results that are computed in place, and branches
+of which only one runs. So the sum of all buffers is an upper bound of the memory in use, and not its peak.
 """
 
 from __future__ import annotations
@@ -39,15 +39,17 @@ from xlashape.shape.xla_util.shape_util import get_leaf_shapes
 _PASSES: Final = frozenset(
     [Opcode.BITCAST, Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ADD_DEPENDENCY, Opcode.WHILE, Opcode.ALL_REDUCE_DONE]
 )
-"""Their result is their first operand, element by element. Of a loop: it works in the memory of its initial state."""
+"""The result of these opcodes is their first operand, element by element. A loop works in the memory of its initial
+state.
+"""
 
 _ELEMENT_OF_START: Final = {Opcode.COPY_DONE: 0, Opcode.ALL_GATHER_DONE: 1, Opcode.COLLECTIVE_PERMUTE_DONE: 1}
-"""Their result is this element of what the start gave."""
+"""Opcode that ends an asynchronous operation → the index in the start's tuple of the array that is its result."""
 
 
 def joins_parts(instruction: HloInstruction) -> bool:
-    """Whether an instruction gives arrays that lie side by side, its operands, the name of one array: the custom call
-    by which TPU compilers end a copy that was made in parts. It moves no data."""
+    """Whether an instruction moves no data, but joins its operands, which lie side by side in memory, to one array. TPU
+    compilers end a copy that is made in parts with such a custom call."""
     return instruction.opcode == Opcode.CUSTOM_CALL and instruction.details.custom_call_target == "ConcatBitcast"
 
 
@@ -59,21 +61,21 @@ class DonatedBuffer(NamedTuple):
     parameter: HloInstruction
     parameter_index: ShapeIndex
     kind: str
-    """`must-alias`, or `may-alias`: if the caller gives the argument away."""
+    """`must-alias`, or `may-alias`: the output takes over the buffer only if the caller gives the argument away."""
     instruction: HloInstruction
     """The instruction that computes the output."""
     shape_index: ShapeIndex
-    """Which array of its result."""
+    """Which array of that instruction's result."""
 
     @property
     def parameter_text(self) -> str:
-        """The parameter's name, and the index in it."""
+        """The parameter's name, followed by the index of the array in it."""
         return self.parameter.name + (str(self.parameter_index) if self.parameter_index else "")
 
 
 def donated_buffers(module: HloModule) -> tuple[DonatedBuffer, ...]:
-    """The outputs that take over parameters, in the order of the module. What names no parameter, which XLA refuses, is
-    left out.
+    """The outputs that take over parameters, in the order of the module. An alias that names no parameter is left out;
+    XLA refuses it.
 
     >>> text = '''HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
     ... ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p) a = f32[8] abs(p)
@@ -104,10 +106,11 @@ def _donated(module: HloModule) -> Iterator[DonatedBuffer]:
 
 
 def source_of(instruction: HloInstruction, index: tuple[int, ...]) -> tuple[HloInstruction, tuple[int, ...]]:
-    """The instruction whose result is the memory of the array at `index` of an instruction's result, and the array's
-    index there.
+    """The instruction that computes the array at `index` of an instruction's result, and the index of the array in its
+    result: the array is followed through tuples, bitcasts, loops and declared aliases.
 
-    Instructions that choose (conditionals), call, or end other asynchronous operations are not looked through.
+    It is not followed through conditionals and calls, nor through the ends of asynchronous operations other than
+    copies, all-reduces, all-gathers and collective permutes.
 
     >>> text = "HloModule m ENTRY e { p = f32[8] parameter(0) b = f32[2,4] bitcast(p) ROOT t = (f32[2,4]) tuple(b) }"
     >>> source_of(HloModule.parse(text).entry.root, (0,))
@@ -141,7 +144,7 @@ class InstructionBuffer(NamedTuple):
 
     instruction: HloInstruction
     shape_index: ShapeIndex
-    """Where in the result it is; empty where the result is an array."""
+    """Where the array is in the result; empty where the result is an array."""
     shape: Shape
 
     def __str__(self) -> str:
@@ -149,19 +152,20 @@ class InstructionBuffer(NamedTuple):
 
 
 class ModuleBuffers(NamedTuple):
-    """The buffers of a module, and what has none."""
+    """The buffers of a module, and the instructions that have none of their own."""
 
     buffers: tuple[InstructionBuffer, ...]
     """In the order of the module."""
     shared: dict[str, int]
-    """By opcode, the executed instructions whose result shares the buffers of others, wholly or in part. The parameters
-    of called computations are under "parameter".
+    """Opcode → how many executed instructions have a result that shares the buffers of others, wholly or in part. The
+    parameters of called computations count as "parameter".
     """
     without_memory: int
-    """Instructions that are fused or applied to elements."""
+    """How many instructions have no buffer because they are fused or applied to elements."""
     donated: tuple[tuple[DonatedBuffer, Shape | None], ...] = ()
-    """The outputs in the memory of parameters, each with the array that has no buffer for that reason. None where no
-    array would have one: the output is the parameter, or the result of a loop that begins with it.
+    """The outputs in the memory of parameters, each with the shape of the array that has no buffer for that reason. The
+    shape is None where no array lacks a buffer: the output is the parameter, or the result of a loop that begins with
+    the parameter.
     """
 
 
@@ -243,9 +247,9 @@ def module_buffers(module: HloModule) -> ModuleBuffers:
 
 
 def taken_over(module: HloModule) -> dict[tuple[HloInstruction, ShapeIndex], DonatedBuffer]:
-    """The arrays of results that are computed into the memory of a parameter, by instruction and index in its result.
+    """(instruction, index in its result) → the donation by which that array is computed into the memory of a parameter.
 
-    Parameters and constants that are outputs themselves are not among them: they are copied, or are the parameter.
+    An output that is itself a parameter or a constant is not computed, and is left out.
     """
     if module.taken_over is None:
         module.taken_over = _taken_over(module)

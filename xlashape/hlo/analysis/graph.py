@@ -1,5 +1,5 @@
-"""The instructions of a module and what connects them, for drawings and lists: all of them, a computation, surroundings
-of an instruction, ways between two.
+"""Chooses the instructions that a drawing or a list of a module shows. `surroundings` gives the instructions near an
+instruction, `ways` those on the paths between two, and `with_called` adds the computations that instructions call.
 
 >>> module = HloModule.parse(
 ...     '''HloModule m ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p) a = f32[8] abs(p)
@@ -27,7 +27,7 @@ def surroundings(instruction: HloInstruction, distance: int, most: int | None = 
     """The instruction and those of its computation that are at most `distance` operands, users or control dependencies
     away, the nearest first.
 
-    With `most`, no more than so many. Raises InvalidArgumentError for a distance outside 0 to 100.
+    `most` limits the number of instructions. Raises InvalidArgumentError for a distance outside 0 to 100.
     """
     if not 0 <= distance <= MOST_DISTANCE:
         raise InvalidArgumentError(f"expected 0 to {MOST_DISTANCE}, found {distance}", field="distance")
@@ -36,10 +36,11 @@ def surroundings(instruction: HloInstruction, distance: int, most: int | None = 
 
 
 def ways(start: HloInstruction, end: HloInstruction) -> list[HloInstruction]:
-    """Both instructions and all on the ways from `start` to `end`, in the order of the computation; where there is no
-    way, both.
+    """Both instructions and all instructions on the paths from `start` to `end`, in the order of the computation. If
+    there is no path, the two instructions alone.
 
-    Raises InvalidArgumentError for instructions of two computations.
+    A path leads from an instruction to its users and control successors. Raises InvalidArgumentError for instructions
+    of two computations.
     """
     if start.computation is not end.computation:
         raise InvalidArgumentError(
@@ -56,10 +57,10 @@ def ways(start: HloInstruction, end: HloInstruction) -> list[HloInstruction]:
 
 
 def with_called(instructions: Iterable[HloInstruction]) -> list[HloInstruction]:
-    """The instructions, and behind them those of the computations that they call, and so on, each computation once."""
+    """The instructions, then those of all computations that they call, directly or not, each computation once."""
     found = list(instructions)
     present, seen = set(found), set[HloComputation]()
-    for each in found:  # grows while it is gone through
+    for each in found:  # the list grows in the loop
         for called in each.called_computations:
             if called not in seen:
                 seen.add(called)
@@ -79,7 +80,7 @@ def _predecessors(instruction: HloInstruction) -> Sequence[HloInstruction]:
 
 
 def _followers(computation: HloComputation) -> list[list[HloInstruction]]:
-    """By index: what reads the instruction or must run after it."""
+    """For each instruction of a computation, by its index: its users and control successors."""
     found: list[list[HloInstruction]] = [[] for _ in computation.instructions]
     for each in computation.instructions:
         spend(1)
@@ -94,7 +95,9 @@ def _reached(
     most: int | None,
     neighbours: Callable[[HloInstruction], Iterable[HloInstruction]],
 ) -> list[HloInstruction]:
-    """What can be reached from `start`, the nearest first."""
+    """`start` and the instructions at most `distance` steps to neighbours away, the nearest first, at most `most`.
+    None means no limit.
+    """
     found, seen, at, level = [start], {start.index}, 0, 0
     while at < len(found) and level != distance:
         last = len(found)

@@ -1,5 +1,5 @@
-"""The text of a module as numbered lines, and the lines in which things are defined: for whoever shows the text in
-parts.
+"""The text of a module as numbered lines, and the lines that define its computations and instructions. Callers that
+show a part of the text find the part here.
 
 >>> text = TextLines.of(HloModule.parse("HloModule m ENTRY main { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }"))
 >>> text.line_of("main"), text.line_of("n"), text.lines[text.line_of("n")]
@@ -26,7 +26,7 @@ class TextLines(NamedTuple):
     """The lines of a module's text. Lines are counted from 0."""
 
     lines: list[str]
-    """Without line ends."""
+    """The lines without their line ends."""
     computations: dict[str, int]
     """The line in which each computation begins, in the order of the text."""
     instructions: list[tuple[int, str]]
@@ -48,8 +48,8 @@ class TextLines(NamedTuple):
         return cls(lines, computations, instructions)
 
     def line_of(self, name: str, computation: str = "") -> int:
-        """The line in which an instruction (of a computation, if one is given) or a computation is defined. Raises
-        NotFoundError if there is none.
+        """The line that defines the instruction or computation `name`. With `computation`, the line of the instruction
+        in that computation. Raises NotFoundError if there is none.
         """
         name, computation = name.removeprefix("%"), computation.removeprefix("%")
         if not computation and name in self.computations:
@@ -66,7 +66,7 @@ class TextLines(NamedTuple):
         raise _missing("instruction", name, [each for number, each in self.instructions if first <= number < last])
 
     def find(self, text: str) -> list[int]:
-        """The lines that hold a text, whether its letters are large or small."""
+        """The numbers of the lines that hold a text, whether its letters are upper or lower case."""
         wanted = text.lower()
         found: list[int] = []
         for number, line in enumerate(self.lines):

@@ -1,8 +1,9 @@
-"""Constants in canonical form: equal for equal elements in the same shape, in whichever order a layout has them.
+"""Constants in canonical form. Two constants of the same shape are equal here if their elements are, in whichever order
+their layouts store them.
 
-An elided constant, `constant({...})`, is equal to any other of its shape: text does not have the values. The values
-that the reader of text makes up for elided constants (`xlashape.hlo.literal.parse`) are recognised: a constant of more
-than ten elements that consists of consecutive 32-bit words.
+An elided constant, `constant({...})`, has no values in the text, and is equal to any other elided constant of its
+shape. The reader of text fills elided constants with consecutive 32-bit words (`xlashape.hlo.literal.parse`). A
+constant of more than ten elements that consists of such words therefore counts as elided too.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from xlashape.limits import spend
 from xlashape.proto import xla
 
 ELIDED: Final = "{...}"
-"""A constant whose values are not known."""
+"""The canonical text of a constant whose values are not known."""
 _MAX_SMALL: Final = 10
-"""A constant of more elements is a large one: XLA's text elides it."""
+"""Elements. XLA's text elides a constant that has more."""
 _DIGEST: Final = 16
 
 
 def constant_key(data: bytes, *, large: bool = True) -> str:
-    """The canonical text of a serialized literal: its type, sizes and a hash of its elements, or `{...}` where the
-    values are elided or made up.
+    """The canonical text of a serialized literal: its elements as hexadecimal digits, a hash of them if there are many,
+    or `{...}` if the values are elided.
 
     Without `large`, constants of more than ten elements are `{...}` too.
     """
@@ -48,7 +49,7 @@ def _literal_text(literal: xla.LiteralProto, large: bool) -> str:
     if count > _MAX_SMALL and (not large or _is_made_up(data)):
         return ELIDED
     if element.code == "B" and element.kind in ("int", "pred") and element.name != "u8":
-        # Each element is a byte, of which only the lower bits count.
+        # Each element is stored in a byte, of which only the lower bits belong to the value.
         data = data.translate(_low_bits(element.upper - element.lower))
     if count == 1:
         return data.hex()
@@ -72,7 +73,7 @@ def _row_major(data: bytes, positions: list[int] | None, width: int) -> bytes:
 
 
 def _is_made_up(data: bytes) -> bool:
-    """Whether bytes are consecutive 32-bit words, as the reader of text fills elided constants with."""
+    """Whether bytes are the consecutive 32-bit words with which the reader of text fills elided constants."""
     words = array("I")
     words.frombytes(data[: len(data) & ~3])
     first = words[0]

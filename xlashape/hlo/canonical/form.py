@@ -1,14 +1,12 @@
-"""Modules in canonical form: the text of each instruction without what does not count, and hashes of instructions,
-computations and the module.
+"""Modules in canonical form: the parts of each instruction that count, and hashes of instructions, computations and the
+module. The docstring of `xlashape.hlo.canonical` says what counts.
 
-`xlashape.hlo.canonical` says what counts.
-
-Each instruction has a local text without operands: opcode, shape, attributes in canonical form. `up` is a hash of that
-text and of the `up` of operands, control predecessors and called computations; `down` is a hash of `up` and of the
-`down` of all users, with the numbers of their operands. The hash of a computation is that of the sorted `down` of its
-instructions. So an instruction is known by what it computes and by what uses it; instructions that are alike in both
-are counted, and not told apart. Time and memory are linear in instructions and operands, apart from sorting; nothing is
-recursive.
+Each instruction has local parts without operands: opcode, shape and attributes in canonical form. `up` is a hash of
+these parts, of the `up` of operands and control predecessors, and of the hashes of called computations. `down` is a
+hash of `up` and of the `down` of all users, with the position of the operand in each. The hash of a computation is a
+hash of the sorted `down` of its instructions. So an instruction is identified by what it computes and by what uses it.
+Instructions that agree in both are counted, but not distinguished. Time and memory are linear in instructions and
+operands, apart from sorting; nothing is recursive.
 """
 
 from __future__ import annotations
@@ -46,11 +44,11 @@ _LAYOUT_ATTRIBUTES: Final = frozenset(("operand_layout_constraints",))
 _SHARDING_ATTRIBUTES: Final = frozenset(("domain",))
 _NOT_ESSENTIAL: Final = frozenset(("channel_id",))
 _COMPILER_NOTES: Final = frozenset(("fingerprint_before_lhs",))
-"""Frontend attributes of a module in which a compiler keeps a hash of its own."""
+"""Frontend attributes of a module in which a compiler keeps its own hash of the module."""
 
 
 class Counted(NamedTuple):
-    """What counts in a fingerprint."""
+    """The options of a fingerprint: each field says whether something counts in it."""
 
     layouts: bool = True
     """Layouts of shapes, memory spaces and tiles included."""
@@ -63,8 +61,8 @@ class Counted(NamedTuple):
 
     @staticmethod
     def of(chosen: Mapping[str, bool] | Counted) -> Counted:
-        """What callers chose, and the defaults. Raises InvalidArgumentError for another name, and for a value that is
-        not true or false.
+        """The options that a caller chose by name, with defaults for the others. Raises InvalidArgumentError for an
+        unknown name, and for a value that is not True or False.
 
         >>> Counted.of({"layouts": False})
         Counted(layouts=False, sharding=True, schedule=False, constants=True)
@@ -82,12 +80,13 @@ class Counted(NamedTuple):
 
 _IOTA: Final = re.compile(r"<=\[([0-9,]+)\](?:T\(([0-9,]+)\))?")
 _MAX_LISTED: Final = 1 << 12
-"""A sharding of so many devices at most is compared by the list of its devices: older versions of XLA wrote the list of
-an iota.
+"""Devices. A sharding of at most so many is compared by the list of its devices, since older versions of XLA wrote a
+list where newer ones write an iota such as `<=[8]`.
 """
 
 
 def _listed(iota: re.Match[str]) -> str:
+    """The devices of an iota as a list; the iota itself if there are too many."""
     sizes = [int(size) for size in iota[1].split(",")]
     order = [int(dimension) for dimension in iota[2].split(",")] if iota[2] else []
     if product(sizes) > _MAX_LISTED:
@@ -100,7 +99,9 @@ def _hash(*parts: bytes) -> bytes:
 
 
 class _Local:
-    """What a template is without its operands: its canonical parts, and their hash."""
+    """The canonical parts of an instruction without its operands, with their hash and the instruction's channel (0: no
+    channel).
+    """
 
     __slots__ = ("channel", "digest", "parts")
 
@@ -111,11 +112,13 @@ class _Local:
 
 
 class _Context:
-    """What the writers of attributes ask: see `xlashape.hlo.values.attribute.Context`."""
+    """Answers what the writers of attributes ask about the instruction and the module. It implements
+    `xlashape.hlo.values.attribute.Context`.
+    """
 
     __slots__ = ("_shapes", "operands", "payloads")
 
-    is_fingerprint = True  # device lists in full
+    is_fingerprint = True  # makes writers list devices in full
     show_ids = False
     show_metadata = False
 
@@ -137,7 +140,7 @@ class _Context:
 
 
 class _ShapeTexts(dict[bytes, str]):
-    """Serialized shape → canonical text: a layout that is left out is the default one."""
+    """Serialized shape → canonical text. A shape without a layout gets the default layout."""
 
     def __init__(self, layouts: bool) -> None:
         super().__init__()
@@ -161,7 +164,9 @@ def _with_layouts(shape: Shape) -> Shape:
 
 
 class CanonicalComputation:
-    """A computation with its hashes, as parallel lists in the order of the proto."""
+    """A computation with its hashes. The lists are parallel, with an element for each instruction in the order of the
+    proto, except `order`.
+    """
 
     __slots__ = ("called", "digest", "down", "locals", "order", "predecessors", "printed", "up")
 
@@ -170,9 +175,9 @@ class CanonicalComputation:
     order: list[int]
     """The indices of the instructions, operands before their users."""
     predecessors: dict[int, tuple[int, ...]]
-    """The indices of control predecessors, of the instructions that have some."""
+    """Index of an instruction with control predecessors → their indices."""
     called: dict[int, tuple[int, ...]]
-    """The indices of the computations that instructions call."""
+    """Index of an instruction that calls computations → the indices of these computations in the module."""
     up: list[bytes]
     """A hash of what each instruction computes."""
     down: list[bytes]
@@ -184,7 +189,7 @@ class CanonicalComputation:
 class Canonical:
     """A module in canonical form.
 
-    `module` is one that `xlashape.hlo.module_proto.structure.check_module` has accepted. Raises InvalidModuleError for
+    `xlashape.hlo.module_proto.structure.check_module` must have accepted `module`. Raises InvalidModuleError for
     shapes and attributes that are invalid.
     """
 
@@ -210,7 +215,7 @@ class Canonical:
             for computation in self.computations
         ]
         self.order = post_order(calls, range(len(calls)))
-        """The indices of the computations, called ones before their callers."""
+        """The indices of the computations, each after those that it calls."""
         for index in self.order:
             computation = self.computations[index]
             self._hash(computation, schedule_of.get(computation.printed.id))
@@ -338,7 +343,7 @@ class Canonical:
     # -- results ------------------------------------------------------------------------------
 
     def computation_fingerprint(self, index: int) -> str:
-        """The fingerprint of the computation at an index, with all that it calls."""
+        """The fingerprint of the computation at an index. The computations that it calls count too."""
         return _text(_hash(repr(tuple(self.counted)).encode(), self.computations[index].digest))
 
     def fingerprint(self) -> str:
@@ -350,7 +355,7 @@ class Canonical:
         return _text(_hash(head, entry.digest, b"computations", *digests, b"channels", *self._channels()))
 
     def head(self, entry: CanonicalComputation) -> dict[str, str]:
-        """What a module says beside its computations, in canonical form."""
+        """The parts of a module beside its computations that count, in canonical form: name of the part → text."""
         proto = self.proto
         parts: dict[str, str] = {}
         if proto.HasField("host_program_shape") and proto.host_program_shape.HasField("result"):
@@ -380,7 +385,7 @@ class Canonical:
         return parts
 
     def _channels(self) -> list[bytes]:
-        """For each channel that several instructions share, a hash of them."""
+        """For each channel that several instructions share, a hash of these instructions."""
         members: dict[int, list[bytes]] = {}
         for computation in self.computations:
             for index, local in enumerate(computation.locals):

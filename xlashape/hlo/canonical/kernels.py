@@ -1,16 +1,16 @@
-r"""Backend configurations in canonical form, and in them kernels that a compiler carries as bytes: Mosaic's and
-Triton's.
+r"""Backend configurations in canonical form, with the kernels that they contain: programs that Mosaic and Triton have
+compiled to MLIR.
 
-A configuration is JSON, text, or bytes. Of JSON, keys are sorted and what has the default value of its type is left
-out, as protobuf's JSON leaves it out: false, 0, "0", "", [], {} and null. Of kernels, directories in the paths of files
-do not count: they say where a library was installed.
+A configuration is JSON, text, or bytes. In JSON, keys are sorted, and members with the default value of their type are
+left out, as protobuf's JSON leaves them out: false, 0, "0", "", [], {} and null. A kernel is replaced by a digest, in
+which the directories of file paths do not count, because they only say where a library was installed.
 
     kernel  := MLIR's bytecode, as it is, in base64, or escaped in text as "ML\EFR…";
                or MLIR's text, with loc("/…/file.py":…)
 
-The bytecode begins with ML\xefR, a version and the name of the producer, then has sections; the one with number 0 holds
-all strings of the program, and others name them by number. So paths are replaced in that section alone. Source:
-https://mlir.llvm.org/docs/BytecodeFormat/. What is not as described there is taken as it is.
+The bytecode begins with ML\xefR, a version and the name of the producer; sections follow. Section 0 holds all strings
+of the program, and other sections refer to them by number. So paths are replaced in section 0 alone. Source:
+https://mlir.llvm.org/docs/BytecodeFormat/. Bytes that do not follow this format are hashed unchanged.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from typing import Any, Final, cast
 
 _MAGIC: Final = b"ML\xefR"
 _STRINGS: Final = 0
-"""The number of the section that has the strings of a kernel."""
+"""The number of the section that holds the strings of a kernel."""
 _BASE64: Final = re.compile(r"TUzvU[A-Za-z0-9+/]{8,}={0,2}")
-"""What base64 makes of the magic bytes; the fifth character also has bits of the byte behind them."""
+"""Bytecode in base64: `TUzv` and `U` are the magic bytes. The `U` also encodes bits of the byte after them."""
 _ESCAPED: Final = re.compile(r'"(ML\\[eE][fF]R[^"\\]*(?:\\.[^"\\]*)*)("|\\?\Z)', re.DOTALL)
-"""It also matches a string without an end, so that text is gone through once."""
+"""Bytecode as a string with escapes. It also matches a string without an end, which makes the search linear."""
 _ESCAPE: Final = re.compile(rb"\\(?:([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 _PATH: Final = re.compile(r'(?:[A-Za-z]:(?=[/\\]))?[^\s"\'<>|:;,()\[\]{}]+')
 _SEPARATOR: Final = re.compile(r"[/\\]")
 _FILE: Final = re.compile(r".\.[A-Za-z]\w{0,5}(?!\w)", re.DOTALL)
-"""In the part of a path: that it is the name of a file with a suffix."""
+"""Matches in a part of a path that is the name of a file with a suffix."""
 _LOCATION: Final = re.compile(r'loc\("((?:[^"\\]|\\.)*)"')
 _MAX_LEVELS: Final = 60
 _MAX_JSON: Final = 1 << 26
 
 
 def canonical_config(data: bytes) -> str:
-    """A backend configuration as text: equal for equal configurations; "" for one that says nothing.
+    """A backend configuration as text: equal for equal configurations, "" for one that has only default values.
 
     >>> canonical_config(b'{"b": 0, "a": {"y": "2", "x": []}}')
     '{"a":{"y":"2"}}'
@@ -57,7 +57,9 @@ def canonical_config(data: bytes) -> str:
 
 
 def parsed_config(text: str) -> Mapping[str, Any] | None:
-    """A configuration that is a JSON object, without defaults, its kernels as digests; None for another one."""
+    """The members of a configuration that is a JSON object, without defaults and with digests in place of kernels. None
+    for a configuration that is not a JSON object.
+    """
     stripped = text.strip()
     if not (stripped.startswith("{") and stripped.endswith("}")) or len(stripped) > _MAX_JSON:
         return None
@@ -68,8 +70,8 @@ def parsed_config(text: str) -> Mapping[str, Any] | None:
 
 
 def _without_defaults(value: Any, level: int) -> Any:
-    """A value of JSON without defaults. Raises ValueError for one that nests deeper than `_MAX_LEVELS`: it counts as
-    text.
+    """A JSON value without defaults. Raises ValueError for a value that nests deeper than `_MAX_LEVELS`; the
+    configuration is then treated as text.
     """
     if isinstance(value, str):
         return _canonical_text(value) if len(value) > 8 else value
@@ -88,7 +90,7 @@ def _is_default(value: Any) -> bool:
 
 
 def _canonical_text(text: str) -> str:
-    """Text with digests instead of kernels, and without the directories of the files that locations name."""
+    """Text with digests in place of kernels, and without the directories of file names in `loc("…")`."""
     if "TUzvU" in text:
         text = _BASE64.sub(lambda found: _base64_digest(found[0]), text)
     if "ML\\" in text:
@@ -106,6 +108,7 @@ def _without_directories(text: str) -> str:
 
 
 def _file_name(found: re.Match[str]) -> str:
+    """A path from its last part that is a file with a suffix; the whole path if there is none."""
     path = found[0]
     end = len(path)
     for start in reversed([separator.end() for separator in _SEPARATOR.finditer(path)]):
@@ -145,7 +148,7 @@ def kernel_digest(data: bytes) -> str:
 
 
 def _bytecode_parts(data: bytes) -> Iterator[bytes]:
-    """The parts of MLIR's bytecode that count. Raises IndexError or ValueError for bytes that are not of its form."""
+    """The parts of MLIR's bytecode that a digest is made of. Raises IndexError or ValueError for malformed bytecode."""
     version, at = _varint(data, len(_MAGIC))
     end = data.index(b"\0", at)
     yield b"%d" % version
@@ -168,7 +171,7 @@ def _bytecode_parts(data: bytes) -> Iterator[bytes]:
 
 
 def _strings(section: bytes) -> Iterator[bytes]:
-    """The strings of the section that holds them, without the directories of files."""
+    """The strings in the content of section 0, without the directories of file paths."""
     count, at = _varint(section, 0)
     if count > len(section):
         raise ValueError("more strings than bytes")
@@ -185,8 +188,8 @@ def _strings(section: bytes) -> Iterator[bytes]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """An integer of variable length and the offset behind it: the number of zeros at the low end of its first byte says
-    how many bytes follow.
+    """The integer of variable length at an offset, and the offset after it. The number of zeros at the low end of the
+    first byte says how many bytes follow.
     """
     first = data[at]
     if first == 0:
