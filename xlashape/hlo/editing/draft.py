@@ -1,7 +1,9 @@
-"""The module while it is edited: a copy whose parts `Draft` finds, numbers, orders and removes.
+"""The module while it is edited: `Draft` holds a copy, and finds, numbers, orders and removes its instructions and
+computations.
 
-The functions below it say what instructions refer to, what of an instruction stays when it is rewritten, and which
-instructions and computations nothing needs.
+The functions after the class work on messages: they follow and replace references between instructions, keep parts of
+a rewritten instruction, and find the instructions and computations that nothing needs. A local id is the lower half of
+an id (`local`).
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ _Entry = tuple[xla.HloComputationProto, xla.HloInstructionProto]
 
 
 class Draft:
-    """A copy of a module. `proto` may be changed; `forget_names` is called after a change of names or of the list of
-    instructions.
+    """A copy of a module. Callers may change `proto`. After a change of names or of the list of instructions they must
+    call `forget_names`.
     """
 
     def __init__(self, module: HloModule) -> None:
@@ -40,7 +42,7 @@ class Draft:
         self._highest: int | None = None
 
     def module(self) -> HloModule:
-        """A module of a copy. Raises InvalidModuleError if its ids are inconsistent."""
+        """The module as it is now, as a copy. Raises InvalidModuleError if its ids are inconsistent."""
         copy = xla.HloProto()
         copy.CopyFrom(self.hlo_proto)
         return HloModule(copy.hlo_module, hlo_proto=copy if self._had_hlo_proto else None, config=self._config)
@@ -48,11 +50,11 @@ class Draft:
     # -- finding ------------------------------------------------------------------------------
 
     def forget_names(self) -> None:
-        """Instructions were renamed, added, moved or removed."""
+        """Drops the index of names, because instructions were renamed, added, moved or removed."""
         self._by_name = None
 
     def names(self) -> dict[str, _Entry]:
-        """Instructions and their computations, by name."""
+        """Name of an instruction → its computation and the instruction."""
         if self._by_name is None:
             self._by_name = {}
             for computation in self.proto.computations:
@@ -61,7 +63,7 @@ class Draft:
         return self._by_name
 
     def find(self, name: str) -> _Entry:
-        """The instruction called `name`, which may begin with `%`, and its computation. Raises NotFoundError."""
+        """The instruction called `name`, which may begin with `%`, after its computation. Raises NotFoundError."""
         entry = self.names().get(name.removeprefix("%"))
         if entry is None:
             hint = did_you_mean(name.removeprefix("%"), self.names())
@@ -74,8 +76,8 @@ class Draft:
         return entry
 
     def find_in(self, computation: xla.HloComputationProto, name: str) -> xla.HloInstructionProto:
-        """The instruction called `name`, which must be in the computation. Raises NotFoundError or
-        InvalidArgumentError.
+        """The instruction called `name`. Raises NotFoundError if there is none, InvalidArgumentError if it is in
+        another computation.
         """
         owner, instruction = self.find(name)
         if local(owner) != local(computation):
@@ -92,7 +94,7 @@ class Draft:
         raise NotFoundError(message, kind="computation", name=name, field="computation")
 
     def computation_of(self, number: int) -> xla.HloComputationProto:
-        """The computation of an id, which an instruction calls."""
+        """The computation with an id, as instructions that call it have it."""
         return next(each for each in self.proto.computations if local(each) == number & LOCAL_ID)
 
     def is_entry(self, computation: xla.HloComputationProto) -> bool:
@@ -102,7 +104,7 @@ class Draft:
     def declared_shapes(
         self, computation: xla.HloComputationProto, instruction: xla.HloInstructionProto
     ) -> Iterator[xla.ShapeProto]:
-        """Where signatures repeat the shape of a parameter or of the root."""
+        """The shapes in signatures that repeat the shape of the instruction, which is a parameter or the root."""
         signatures = [computation.program_shape] if computation.HasField("program_shape") else []
         if self.is_entry(computation) and self.proto.HasField("host_program_shape"):
             signatures.append(self.proto.host_program_shape)
@@ -114,20 +116,20 @@ class Draft:
                 yield signature.result
 
     def declare(self, computation: xla.HloComputationProto, instruction: xla.HloInstructionProto) -> None:
-        """Makes signatures repeat the shape that a parameter or the root has now."""
+        """Copies the shape of the instruction to the signatures, if it is a parameter or the root."""
         for declared in self.declared_shapes(computation, instruction):
             declared.CopyFrom(instruction.shape)
 
     # -- names and ids ------------------------------------------------------------------------
 
     def check_new_name(self, name: str) -> None:
-        """Raises InvalidArgumentError if an instruction cannot be called `name`, or one is."""
+        """Raises InvalidArgumentError if `name` is not a valid name, or if an instruction has it already."""
         check_name(name)
         if name in self.names():
             raise InvalidArgumentError(f"there is an instruction {name!r} already")
 
     def free_name(self, name: str, taken: Iterable[str] = ()) -> str:
-        """`name`, with a number if an instruction of the module has it, or `taken` has it."""
+        """`name`, with a number appended if an instruction of the module has it or `taken` holds it."""
         names = {*self.names(), *taken}
         number, free = 0, name
         while free in names:
@@ -136,8 +138,8 @@ class Draft:
         return free
 
     def new_instruction_id(self, computation: xla.HloComputationProto) -> int:
-        """An id that no instruction of the module has in its low half, which is unique within a computation, in older
-        modules everywhere.
+        """A new id for an instruction of the computation. Its local id is unique in the whole module, as older modules
+        need it; newer ones need it unique within a computation.
         """
         if self._highest is None:
             ids = [local(instruction) for each in self.proto.computations for instruction in each.instructions]
@@ -159,7 +161,9 @@ class Draft:
     # -- order --------------------------------------------------------------------------------
 
     def settle(self, computation: xla.HloComputationProto) -> None:
-        """Puts instructions behind what they need, in the list and in the schedule, and moves nothing else."""
+        """Puts instructions after their operands and control predecessors, in the list and in the schedule. An order
+        that is right already stays.
+        """
         position = _settled(computation, [local(instruction) for instruction in computation.instructions])
         if position is not None:
             computation.instructions.sort(key=lambda instruction: position[local(instruction)])
@@ -171,7 +175,7 @@ class Draft:
                 sequence.instruction_ids[:] = ids
 
     def settle_calls(self) -> None:
-        """Puts computations behind those that they call."""
+        """Puts computations after those that they call."""
         computations = self.proto.computations
         index_of = {local(computation): index for index, computation in enumerate(computations)}
         calls = [
@@ -195,7 +199,9 @@ class Draft:
         instruction: xla.HloInstructionProto,
         anchor: xla.HloInstructionProto | None,
     ) -> None:
-        """Adds an instruction to a computation and its schedule: before the anchor, else behind its last operand."""
+        """Adds an instruction to a computation and its schedule: before the anchor, or without one after the last
+        instruction that it needs, or at the end if it needs none.
+        """
         needed = {i & LOCAL_ID for i in (*instruction.operand_ids, *instruction.control_predecessor_ids)}
 
         def index_in(order: list[int]) -> int:
@@ -213,7 +219,7 @@ class Draft:
             sequence.instruction_ids[:] = steps
 
     def add_computations(self, computations: Iterable[xla.HloComputationProto]) -> None:
-        """Adds computations, whose ids are new."""
+        """Adds computations, whose ids must be new."""
         self.proto.computations.extend(computations)
         self._highest = None
         self.forget_names()
@@ -221,7 +227,9 @@ class Draft:
     # -- removing -----------------------------------------------------------------------------
 
     def remove(self, computation: xla.HloComputationProto, unwanted: set[int]) -> None:
-        """Removes the instructions of these local ids, which nothing else refers to, from the list and the schedule."""
+        """Removes the instructions with these local ids from the list and the schedule. No other instruction may refer
+        to them.
+        """
         sequence = self.schedule_of(computation)
         if sequence is not None:
             sequence.instruction_ids[:] = [i for i in sequence.instruction_ids if i & LOCAL_ID not in unwanted]
@@ -231,7 +239,7 @@ class Draft:
         self.forget_names()
 
     def remove_computations(self, unwanted: set[int]) -> None:
-        """Removes the computations of these local ids, and their schedules."""
+        """Removes the computations with these local ids, and their schedules."""
         for key in [key for key in self.proto.schedule.sequences if key & LOCAL_ID in unwanted]:
             del self.proto.schedule.sequences[key]
         for index in range(len(self.proto.computations) - 1, -1, -1):
@@ -245,12 +253,14 @@ class Draft:
 
 
 def local(value: xla.HloInstructionProto | xla.HloComputationProto) -> int:
-    """The part of an id that is unique within a computation, or among computations."""
+    """The local id: the lower half of an id. It is unique among the instructions of a computation, or among the
+    computations of a module.
+    """
     return value.id & LOCAL_ID
 
 
 def dependencies(computation: xla.HloComputationProto, starts: Iterable[int]) -> set[int]:
-    """The local ids of instructions and of everything that they need, directly or not."""
+    """The local ids in `starts`, and those of all operands and control predecessors, direct or not."""
     by_id = {local(other): other for other in computation.instructions}
     needed: set[int] = set()
     pending = list(starts)
@@ -270,9 +280,10 @@ def check_name(name: str) -> None:
 
 
 def _settled(computation: xla.HloComputationProto, order: list[int]) -> dict[int, int] | None:
-    """By local id, the position of each instruction in an order like the given one, with operands before their users.
+    """Local id → position of each instruction in an order in which operands and control predecessors come before their
+    users. The order is close to the given one, a list of local ids.
 
-    None if the given order is already like that, which is usual.
+    None if the given order is already right, which is usual.
     """
     index_of = {local_id: index for index, local_id in enumerate(order)}
     by_id = {local(instruction): instruction for instruction in computation.instructions}
@@ -296,7 +307,7 @@ def _settled(computation: xla.HloComputationProto, order: list[int]) -> dict[int
 def check_independent(
     computation: xla.HloComputationProto, instruction: xla.HloInstructionProto, ids: Sequence[int]
 ) -> None:
-    """Raises InvalidArgumentError if one of the instructions of these ids needs the instruction, or is it."""
+    """Raises InvalidArgumentError if one of the instructions with these ids is the instruction, or needs it."""
     if local(instruction) not in dependencies(computation, [number & LOCAL_ID for number in ids]):
         return
     by_id = {local(other): other for other in computation.instructions}
@@ -308,7 +319,9 @@ def check_independent(
 
 
 def keep_unsaid(old: xla.HloInstructionProto, new: xla.HloInstructionProto) -> None:
-    """Gives a rewritten instruction what its text did not say."""
+    """Gives a rewritten instruction the metadata, frontend attributes, sharding and control predecessors of the old one
+    where its text has none. A sharding stays only if the dimensions do; the old control predecessors always stay.
+    """
     if not new.metadata.ByteSize() and old.HasField("metadata"):
         new.metadata.CopyFrom(old.metadata)
     if not new.frontend_attributes.ByteSize() and old.HasField("frontend_attributes"):
@@ -322,7 +335,7 @@ def keep_unsaid(old: xla.HloInstructionProto, new: xla.HloInstructionProto) -> N
 
 
 def pass_on_control_predecessors(computation: xla.HloComputationProto, instruction: xla.HloInstructionProto) -> None:
-    """Replaces an instruction by its control predecessors wherever it is a control predecessor."""
+    """Replaces an instruction by its own control predecessors wherever it is the control predecessor of another."""
     inherited = list(instruction.control_predecessor_ids)
     for other in computation.instructions:
         kept = [i for i in other.control_predecessor_ids if i & LOCAL_ID != local(instruction)]
@@ -349,7 +362,7 @@ def _locations(assignment: xla.BufferAssignmentProto) -> Iterator[xla.LogicalBuf
         yield alias.location
 
 
-# -- what lives --------------------------------------------------------------------------------
+# -- unneeded instructions and computations ----------------------------------------------------
 
 
 _EFFECTS: Final = frozenset(
@@ -364,15 +377,16 @@ _EFFECTS: Final = frozenset(
         Opcode.RNG_GET_AND_UPDATE_STATE,
     )
 )
-"""Operations that do more than give a result: they move data in and out, or advance a state."""
+"""Opcodes of operations that do more than give a result: they move data in and out, or advance a state."""
 
 
 def dead_instructions(module: xla.HloModuleProto) -> dict[int, set[int]]:
-    """By local id of each computation that has some: the local ids of instructions whose results nothing needs.
+    """Local id of a computation → the local ids of its instructions whose results nothing needs. Computations without
+    such instructions are left out.
 
-    What stays: the root and what it needs, parameters, instructions with an effect, those that exchange data with other
-    replicas, asynchronous ones, those of unknown opcodes, those that a control dependency begins or ends at, and all
-    that these need.
+    Needed are the root, parameters, instructions with an effect, instructions that exchange data with other replicas,
+    asynchronous instructions, instructions with an unknown opcode, both ends of a control dependency, and all
+    instructions that these need.
     """
     with_effects = _computations_with_effects(module)
     dead: dict[int, set[int]] = {}
@@ -413,10 +427,11 @@ def uncalled_computations(module: xla.HloModuleProto) -> set[int]:
 
 
 def _computations_with_effects(module: xla.HloModuleProto) -> set[int]:
-    """The local ids of computations with an instruction that has an effect, also by what it calls."""
+    """The local ids of computations that have an effect, themselves or through a computation that they call."""
     found: set[int] = set()
     size = -1
-    while size < len(found):  # once for each level of calls, in modules that have callers before what they call
+    # Runs once for each level of calls if the module has callers before the computations that they call.
+    while size < len(found):
         size = len(found)
         for computation in module.computations:
             if any(_has_effect(instruction, found) for instruction in computation.instructions):

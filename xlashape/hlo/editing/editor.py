@@ -10,8 +10,8 @@
     )
     edited.save("edited.hlo")
 
-The editor works on a copy. Text is HLO text, in which the shape of a result may be left out where it follows from the
-operands.
+The editor works on a copy of the module. Edits by text take HLO text, in which the shape of a result may be left out
+where it follows from the operands.
 """
 
 from __future__ import annotations
@@ -56,11 +56,10 @@ _SHOWN = 20  # problems in an error
 
 
 class Editor:
-    """Edits a copy of a module. Methods return the editor, so that they chain; a method that raises has changed
-    nothing.
+    """Edits a copy of a module. Methods return the editor, so that they chain. A method that raises changes nothing.
 
-    Instructions and computations are named by name, with or without `%`. Every edit of instructions removes a buffer
-    assignment, because it no longer fits, and keeps schedule, control dependencies and signatures consistent.
+    Methods take the names of instructions and computations, with or without `%`. Every edit of instructions keeps
+    schedule, control dependencies and signatures consistent, and removes the buffer assignment, which no longer fits.
 
     >>> module = HloModule.parse("ENTRY e { p = f32[4] parameter(0)  c = f32[4] copy(p)  ROOT n = f32[4] negate(c) }")
     >>> edited = Editor(module).rewrite("n", "add(c, p)").delete("c", replace_with="p").rename("n", "sum").module()
@@ -76,14 +75,14 @@ class Editor:
         self._draft = Draft(module)
 
     def problems(self) -> tuple[Problem, ...]:
-        """The rules that the module breaks as it is now: what `xlashape.hlo.verify` says of it."""
+        """The rules that the module breaks as it is now, as `xlashape.hlo.verify` finds them."""
         return verify(self._draft.proto)
 
     def module(self, *, check: bool = True) -> HloModule:
-        """The edited module, a copy. Raises InvalidModuleError with the rules that the edits broke, and not for those
-        that were broken before.
+        """The edited module, as a copy. Raises InvalidModuleError with the rules that the edits broke; rules that the
+        module broke before do not count.
 
-        `check=False` checks no more than that its ids are consistent.
+        `check=False` only checks that the ids are consistent.
         """
         problems = self.problems() if check else ()
         if problems:
@@ -97,13 +96,12 @@ class Editor:
     # -- instructions --------------------------------------------------------------------------
 
     def rewrite(self, name: str, text: str) -> Editor:
-        """Gives an instruction another opcode, other operands, attributes and shape, all of which `text` says:
-        `multiply(p, q)`.
+        """Gives an instruction the opcode, operands, attributes and shape of `text`, such as `multiply(p, q)`.
 
-        Its name, users, control predecessors and, where the text says none, its metadata, frontend attributes and, if
-        the dimensions stay, its sharding are kept. `text` may begin with a shape, and with the name and `=`. Raises
-        ParseError with lines and columns of `text`, InvalidArgumentError for a parameter, and for operands that need
-        the instruction itself.
+        The instruction keeps its name, users and control predecessors. Metadata, frontend attributes and sharding are
+        kept where the text has none; the sharding only if the dimensions stay. `text` may begin with a shape, and with
+        the name and `=`. Raises ParseError with lines and columns of `text`, InvalidArgumentError for a parameter, and
+        for operands that need the instruction itself.
         """
         computation, instruction = self._draft.find(name)
         if instruction.opcode == Opcode.PARAMETER:
@@ -124,13 +122,13 @@ class Editor:
         return self
 
     def insert(self, text: str, *, before: str | None = None, computation: str | None = None) -> Editor:
-        """Adds an instruction, a line of HLO text: `n = f32[4] negate(p)`. With ROOT its result becomes that of the
+        """Adds an instruction, a line of HLO text: `n = f32[4] negate(p)`. With ROOT it becomes the root of its
         computation.
 
-        It goes before the instruction `before`, else behind its last operand, into the computation of either, else into
-        `computation`, which is the entry unless given. Raises ParseError with lines and columns of `text`,
-        InvalidArgumentError for a name that is taken or missing, for a parameter, or for operands of several
-        computations.
+        The instruction goes into `computation`, or else the computation of `before`, or else that of its operands, or
+        else the entry. It goes before the instruction `before`, or else after its last operand. Raises ParseError with
+        lines and columns of `text`, InvalidArgumentError for a name that is taken or missing, for a parameter, or for
+        operands of several computations.
         """
         line = split_line(text)
         if not line.name:
@@ -169,10 +167,10 @@ class Editor:
         """Gives an instruction another value of an attribute, or none for None: `set_attribute("t", "dimensions", (1,
         0))`.
 
-        The attribute is named as in `HloInstruction.attributes`, and the value is one as that has, or its HLO text:
-        `"{size=3x3}"` for a window. Of an attribute that names computations, such as `to_apply`, it is the name of a
+        `attribute` is a name as in `HloInstruction.attributes`. `value` is a typed value as there, or its HLO text:
+        `"{size=3x3}"` for a window. An attribute that names computations, such as `to_apply`, takes the name of a
         computation, or a list of names. The shape stays: `set_shape` changes it. Raises InvalidArgumentError for an
-        attribute that the opcode has not, or needs; and for anything that is no such value.
+        attribute that the opcode does not have, for None if the opcode needs the attribute, and for an invalid value.
 
         >>> module = HloModule.parse(
         ...     "ENTRY e { p = f32[4,4] parameter(0)  ROOT t = f32[4,4] transpose(p), dimensions={1,0} }"
@@ -197,12 +195,12 @@ class Editor:
         before: str | None = None,
         computation: str | None = None,
     ) -> Editor:
-        """Adds an instruction as `insert` does, from its parts. The shape is inferred from the operands unless it is
-        given.
+        """Adds an instruction as `insert` does, from typed values in place of text. The shape is inferred from the
+        operands unless it is given.
 
-        `attributes` are values by name, as for `set_attribute`. The instruction goes into the computation of its first
-        operand, unless `before` or `computation` says another one. Raises InvalidArgumentError for operands or
-        attributes that do not fit the opcode.
+        `attributes` are values by name, as for `set_attribute`. The instruction goes into `computation`, or else the
+        computation of `before`, or else that of its first operand, or else the entry. Raises InvalidArgumentError for
+        operands or attributes that do not fit the opcode.
 
         >>> module = HloModule.parse("ENTRY e { p = f32[4,8] parameter(0)  ROOT n = f32[4,8] negate(p) }")
         >>> edited = (
@@ -253,7 +251,7 @@ class Editor:
     def set_shape(self, name: str, shape: Shape | str) -> Editor:
         """Gives the result of an instruction another shape, also in the signatures of its computation.
 
-        The elements of a constant would not fit: InvalidArgumentError, use `rewrite`.
+        Raises InvalidArgumentError for a constant, whose elements would not fit: use `rewrite`.
         """
         computation, instruction = self._draft.find(name)
         if instruction.opcode == Opcode.CONSTANT:
@@ -263,18 +261,18 @@ class Editor:
         return self
 
     def set_root(self, name: str) -> Editor:
-        """Makes the result of an instruction that of its computation."""
+        """Makes an instruction the root of its computation."""
         computation, instruction = self._draft.find(name)
         computation.root_id = instruction.id
         self._changed(computation, instruction)
         return self
 
     def replace_uses(self, name: str, replacement: str, *, users: Iterable[str] | None = None) -> Editor:
-        """Lets users take the result of `replacement` instead: those named, or all, and the computation if `name` is
-        its root.
+        """Makes users of the instruction `name` take the result of `replacement` instead. With `users`, only these;
+        without, all users, and `replacement` becomes the root if `name` was the root.
 
-        What `replacement` itself is computed from keeps its operands, so that it may be computed from `name`. Raises
-        InvalidArgumentError for a replacement of another shape or computation, and for a named user that the
+        `replacement` may be computed from `name`: instructions that `replacement` needs keep their operands. Raises
+        InvalidArgumentError for a replacement of another shape or computation, and for one of `users` that the
         replacement needs.
         """
         computation, instruction = self._draft.find(name)
@@ -294,8 +292,9 @@ class Editor:
         """Removes the instructions whose results nothing needs, and the computations that the entry does not call,
         directly or not.
 
-        Parameters stay, and instructions that do more than give a result: they have a side effect, exchange data with
-        other replicas, are asynchronous, of an unknown opcode, or begin or end a control dependency.
+        Parameters stay, and so do instructions that may do more than give a result: instructions that have a side
+        effect, exchange data with other replicas, are asynchronous, have an unknown opcode, or are at either end of a
+        control dependency.
         """
         draft = self._draft
         draft.remove_computations(uncalled_computations(draft.proto))
@@ -311,10 +310,11 @@ class Editor:
     # -- computations --------------------------------------------------------------------------
 
     def add_computations(self, text: str) -> Editor:
-        """Adds computations, which HLO text says: `sum { a = f32[] parameter(0) ROOT c = f32[] negate(a) }`.
+        """Adds computations in HLO text, such as `sum { a = f32[] parameter(0) ROOT c = f32[] negate(a) }`.
 
-        They may call those of the module. Their instructions are renamed where the module has the name. Raises
-        ParseError with lines and columns of `text`, InvalidArgumentError for a computation whose name the module has.
+        They may call computations of the module. Their instructions are renamed where the module already has the name.
+        Raises ParseError with lines and columns of `text`, InvalidArgumentError for a computation whose name the module
+        already has.
         """
         computations, fused = parse_computations(self._draft, text)
         if not computations:
@@ -325,8 +325,8 @@ class Editor:
         return self
 
     def replace_calls(self, name: str, replacement: str) -> Editor:
-        """Lets every instruction that calls a computation call another one instead. InvalidArgumentError for the
-        entry."""
+        """Makes every instruction that calls the computation `name` call `replacement` instead. Raises
+        InvalidArgumentError if `replacement` is the entry."""
         old, new = self._draft.computation(name), self._draft.computation(replacement)
         if self._draft.is_entry(new):
             raise InvalidArgumentError(f"{replacement!r} is the entry, which nothing may call")
@@ -346,7 +346,7 @@ class Editor:
     # -- names --------------------------------------------------------------------------------
 
     def rename(self, name: str, new: str) -> Editor:
-        """Renames an instruction, also in signatures and the buffer assignment.
+        """Renames an instruction, also in signatures and in the buffer assignment.
 
         Raises NotFoundError if no instruction is called `name`, InvalidArgumentError if `new` is taken or is not a
         valid name.
@@ -387,10 +387,10 @@ class Editor:
     # -- layouts ------------------------------------------------------------------------------
 
     def set_layout(self, name: str, layout: Layout | str, index: Sequence[int] = ()) -> Editor:
-        """Gives an instruction's array another layout; `index` names an array within a tuple.
+        """Gives the result of an instruction another layout. For a tuple, `index` says which array gets the layout.
 
-        Signatures change with it, and the elements of a constant are reordered. Other instructions stay as they are.
-        Raises InvalidShapeError if the layout does not fit the array.
+        Signatures get the layout too, and the elements of a constant are reordered. Other instructions stay as they
+        are. Raises InvalidShapeError if the layout does not fit the array.
         """
         computation, instruction = self._draft.find(name)
         new_layout = Layout.parse(layout) if isinstance(layout, str) else layout
@@ -410,12 +410,12 @@ class Editor:
     def delete(self, name: str, replace_with: str | None = None) -> Editor:
         """Removes an instruction from its computation, its schedule and control dependencies.
 
-        The instructions that had it as control predecessor get its control predecessors. `replace_with` is an
-        instruction of the same computation and shape: the users take its result instead, and it becomes the root if the
-        removed instruction was the root. Computations that are no longer called are removed too.
+        Instructions that must run after the removed one must then run after its control predecessors. `replace_with`
+        names an instruction of the same computation and shape: users take its result instead, and it becomes the root
+        if the removed instruction was the root. Computations that are no longer called are removed too.
 
         Raises InvalidArgumentError for a parameter, for an instruction with users or a root without `replace_with`, and
-        for a replacement that does not fit or depends on the instruction.
+        for a replacement that does not fit or depends on the removed instruction.
         """
         draft = self._draft
         computation, instruction = draft.find(name)
@@ -461,7 +461,9 @@ class Editor:
         *,
         gives_root: bool,
     ) -> None:
-        """Lets users of one instruction take the result of another one, and the computation too."""
+        """Makes `users` take the result of `new` in place of `old`. With `gives_root`, `new` also becomes the root if
+        `old` was the root.
+        """
         for user in users:
             if any(i & LOCAL_ID == local(old) for i in user.operand_ids):
                 user.operand_ids[:] = [new.id if i & LOCAL_ID == local(old) else i for i in user.operand_ids]
@@ -470,7 +472,9 @@ class Editor:
         self._changed(computation, new)
 
     def _changed(self, computation: xla.HloComputationProto, instruction: xla.HloInstructionProto) -> None:
-        """After a change of an instruction: its place in the order, its shape in signatures."""
+        """Makes the rest of the module consistent after a change of an instruction: signatures, the order of
+        instructions and computations, and the buffer assignment, which is removed.
+        """
         self._draft.declare(computation, instruction)
         self._draft.settle(computation)
         if instruction.called_computation_ids:
@@ -478,7 +482,9 @@ class Editor:
         self._draft.drop_assignment()
 
     def _owner(self, text: str, before: str | None, computation: str | None) -> xla.HloComputationProto:
-        """The computation that a new instruction belongs to."""
+        """The computation that gets a new instruction: `computation`, or else that of the instruction `before`, or else
+        that of the instructions which `text` names, or else the entry.
+        """
         if computation is not None:
             return self._draft.computation(computation)
         if before is not None:
@@ -495,7 +501,7 @@ class Editor:
         return next(each for each in self._draft.proto.computations if self._draft.is_entry(each))
 
     def _add_computations(self, fragment: Fragment) -> None:
-        """Adds what a fragment brought along, and marks what it fuses."""
+        """Adds the computations and payloads of a fragment, and marks the computations that it fuses."""
         self._draft.add_computations(fragment.computations)
         self._draft.proto.payloads.extend(fragment.payloads)
         self._mark_fused(fragment.fused)
@@ -511,7 +517,7 @@ class Editor:
 
 
 def _taken(counted: Counter[str], text: str) -> bool:
-    """Whether the text is counted; it then counts once less."""
+    """Whether the count of a text is above 0. If so, the count goes down by one."""
     if counted[text] <= 0:
         return False
     counted[text] -= 1

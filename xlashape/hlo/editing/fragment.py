@@ -1,10 +1,11 @@
-"""What an edit gives as text or as a layout, made into a part of the module.
+"""Reads the text of an edit as a fragment: an instruction or computations that become a part of the edited module.
 
     line        := 'ROOT'? (name '=')? shape? opcode '(' operands ')' attributes
     computation := name '{' line+ '}'                                             one or several; no ENTRY, no HloModule
 
-The reader of modules reads the text, given the instructions and computations that the text may name. The results get
-ids and names here that the module does not use yet. A new layout puts the elements of literals into another order.
+The reader of modules reads the text; it gets the instructions and computations that the text may name. The functions
+here then give the result ids and names that the module does not use yet. The last two functions apply a new layout to a
+shape, and to a literal, whose elements they reorder.
 """
 
 from __future__ import annotations
@@ -37,23 +38,22 @@ class Line(NamedTuple):
     """Empty where the line does not begin with `name =`."""
     is_root: bool
     rest: str
-    """What is behind `name =`."""
+    """The part after `name =`."""
     text: str
     """The whole line."""
 
 
 class Fragment(NamedTuple):
-    """An instruction that was read, and the computations that it brought along, such as what an asynchronous
-    instruction wraps.
-    """
+    """An instruction that was read from text, and what must be added to the module with it."""
 
     instruction: xla.HloInstructionProto
-    """Its operands, control predecessors and calls are those of the module."""
+    """The instruction. Its operands, control predecessors and calls have the ids of the edited module."""
     computations: tuple[xla.HloComputationProto, ...]
+    """New computations, such as the one that an asynchronous instruction wraps."""
     fused: frozenset[int]
-    """The local ids of the computations that it fuses."""
+    """The local ids of the computations that the instruction fuses."""
     payloads: tuple[bytes, ...]
-    """What its metadata refers to, by numbers that follow those of the module's payloads."""
+    """Payloads that the instruction's metadata refers to, by numbers that follow those of the module's payloads."""
 
 
 def split_line(text: str) -> Line:
@@ -77,10 +77,10 @@ def words_of(text: str) -> set[str]:
 
 
 def parse_instruction(draft: Draft, computation: xla.HloComputationProto, name: str, line: Line) -> Fragment:
-    """The instruction `name` of a computation, of which `line.rest` says shape, opcode, operands and attributes.
+    """Reads the instruction `name` of a computation from `line.rest`: its shape, opcode, operands and attributes.
 
-    It has no id, and may refer to every other instruction of the computation. Raises ParseError with lines and columns
-    of `line.text`, InvalidArgumentError for a parameter.
+    The instruction has no id. It may refer to every other instruction of the computation. Raises ParseError with lines
+    and columns of `line.text`, InvalidArgumentError for a parameter.
     """
     words = words_of(line.rest)
     operands = [each for each in computation.instructions if each.name in words and each.name != name]
@@ -111,10 +111,11 @@ def parse_instruction(draft: Draft, computation: xla.HloComputationProto, name: 
 
 
 def parse_computations(draft: Draft, text: str) -> tuple[tuple[xla.HloComputationProto, ...], frozenset[int]]:
-    """The computations of a text, with ids of the module; and the local ids of all computations that they fuse.
+    """The computations of a text, with ids that are new in the module, and the local ids of all computations that they
+    fuse.
 
-    Names of their instructions that the module has get a number. Raises ParseError with lines and columns of `text`,
-    and InvalidArgumentError for a computation whose name the module has.
+    An instruction whose name the module already has gets a number appended to its name. Raises ParseError with lines
+    and columns of `text`, and InvalidArgumentError for a computation whose name the module already has.
     """
     if _HEADS.search(text):
         raise InvalidArgumentError("computations are added without HloModule and ENTRY before them", field="text")
@@ -133,16 +134,16 @@ def parse_computations(draft: Draft, text: str) -> tuple[tuple[xla.HloComputatio
 
 
 def _fused(proto: xla.HloModuleProto, ids: Mapping[int, int]) -> frozenset[int]:
-    """The local ids, in the module, of the computations that are fused. `ids` has the ids in the module by the ids in
-    what was read.
+    """The local ids, in the module, of the fused computations of `proto`. `ids` maps local ids in `proto` to ids in the
+    module.
     """
     return frozenset([ids[local(each)] & LOCAL_ID for each in proto.computations if each.is_fusion_computation])
 
 
 def _defined(text: str) -> set[str]:
-    """The names that the text may give to computations: those before a brace or a signature."""
+    """The names that the text may give to computations: the words before a brace or a signature."""
     names: set[str] = set()
-    for head in text.split("{")[:-1]:  # what stands before a brace, after the brace before it
+    for head in text.split("{")[:-1]:  # the text before each opening brace
         before = head.rpartition("}")[2]
         signature = _BEFORE_SIGNATURE.search(before) if _RESULT.search(before) else None
         name = signature or _LAST_WORD.search(before)
@@ -152,7 +153,7 @@ def _defined(text: str) -> set[str]:
 
 
 def _called(draft: Draft, words: set[str]) -> list[xla.HloComputationProto]:
-    """The computations that a text of these words may call."""
+    """The computations that a text may call if it consists of these words."""
     return [each for each in draft.proto.computations if each.name in words and not draft.is_entry(each)]
 
 
@@ -171,8 +172,8 @@ def _brought(
     called: Sequence[xla.HloComputationProto],
     new: Sequence[xla.HloComputationProto],
 ) -> tuple[tuple[xla.HloComputationProto, ...], dict[int, int]]:
-    """The computations that a fragment adds, with ids and names for the module; and the ids in the module by the ids in
-    the fragment.
+    """The computations `new` of a fragment with ids and names that are new in the module; and a mapping from local ids
+    of computations in the fragment to ids in the module. The fragment's first computations stand for `called`.
     """
     ids: dict[int, int] = {local(each): real.id for each, real in zip(proto.computations, called, strict=False)}
     first = draft.new_computation_id() if new else 0
@@ -198,7 +199,9 @@ def _brought(
 
 
 def _renumber(computation: xla.HloComputationProto, ids: Mapping[int, int]) -> None:
-    """Gives instructions the ids of their computation in the module. `ids` has the ids of computations by local ids."""
+    """Makes the ids of instructions begin with the id of their computation, and the ids of called computations those of
+    the module. `ids` maps local ids of computations to ids in the module.
+    """
     upper = computation.id << 32
     computation.root_id = upper | (computation.root_id & LOCAL_ID)
     for instruction in computation.instructions:
@@ -209,7 +212,7 @@ def _renumber(computation: xla.HloComputationProto, ids: Mapping[int, int]) -> N
 
 
 def _unused(name: str, names: set[str]) -> str:
-    """`name`, with a number if it is in use."""
+    """`name`, with a number appended if `names` holds it."""
     number, free = 0, name
     while free in names:
         number += 1
@@ -221,9 +224,7 @@ def _unused(name: str, names: set[str]) -> str:
 
 
 def shape_with_layout(shape: Shape, layout: Layout, index: tuple[int, ...]) -> Shape:
-    """The shape with another layout of the array at `index`. Raises InvalidShapeError if there is not an array at
-    `index`.
-    """
+    """The shape with `layout` for the array at `index`. Raises InvalidShapeError if there is no array at `index`."""
     if not index:
         if not shape.is_array:
             raise InvalidShapeError(f"{shape} has no layout of its own; `index` names an array within a tuple")
@@ -236,7 +237,7 @@ def shape_with_layout(shape: Shape, layout: Layout, index: tuple[int, ...]) -> S
 
 
 def literal_with_layout(literal: xla.LiteralProto, layout: Layout, index: tuple[int, ...]) -> xla.LiteralProto:
-    """The literal with the elements of the array at `index` in the order of another layout."""
+    """The literal with `layout` for the array at `index`, whose elements are reordered."""
     if index:
         copy = xla.LiteralProto()
         copy.CopyFrom(literal)

@@ -1,8 +1,8 @@
-"""Edits of an instruction's message by the typed values of its attributes: another opcode, another attribute, a new
-instruction.
+"""Edits of an instruction by typed values of attributes: another opcode, another attribute, a new instruction.
 
-The row of the opcode decides here as for text: which attributes the instruction has and needs, what is filled in, what
-must fit together, and the shape.
+The opcode's row in the table of operations (`xlashape.hlo.ops.operation.Operation`) decides here as it does for text:
+which attributes an instruction may have and needs, which values are filled in, what is checked, and how the shape is
+inferred.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ from xlashape.shape import Shape
 from xlashape.similar import did_you_mean
 
 _EVERYWHERE = frozenset(("metadata", "frontend_attributes", "statistics_viz"))
-"""Fields of every instruction, whatever its opcode."""
+"""Fields that an instruction with any opcode may have."""
 _COMMON = frozenset(("sharding", "frontend_attributes", "statistics", "origin", "backend_config"))
 """Attributes that stay when an instruction gets another opcode."""
 
 
 def row_of(opcode: Opcode | str) -> Operation:
-    """The row of an opcode whose instructions are written on their own. InvalidArgumentError for any other."""
+    """The row of an opcode whose instructions have operands and wrap no other operation. Raises InvalidArgumentError
+    for any other opcode.
+    """
     row = OPERATIONS.get(str(opcode))
     if row is None:
         hint = did_you_mean(str(opcode), map(str, OPERATIONS))
@@ -46,8 +48,8 @@ def row_of(opcode: Opcode | str) -> Operation:
 def with_opcode(
     draft: Draft, computation: xla.HloComputationProto, instruction: xla.HloInstructionProto, opcode: Opcode | str
 ) -> xla.HloInstructionProto:
-    """A copy of an instruction with another opcode and the same operands, attributes and calls. InvalidArgumentError
-    where they do not fit the opcode.
+    """A copy of an instruction with another opcode and the same operands, attributes and calls. Raises
+    InvalidArgumentError if they do not fit the opcode.
     """
     old, new = operation_of(instruction.opcode), row_of(opcode)
     if old.contents is not Contents.OPERANDS or old.async_step is not None:
@@ -65,7 +67,7 @@ def with_opcode(
     result = xla.HloInstructionProto()
     result.CopyFrom(instruction)
     own = [_fields_of(attributes_by_name(old)[name], value) for name, value in values.items()]
-    made.ClearField("shape")  # which the instruction has already
+    made.ClearField("shape")  # the instruction has its shape already
     for message in (xla.HloInstructionProto.FromString(old.base), *own, made):
         for field, _ in message.ListFields():
             if field.name not in _EVERYWHERE:
@@ -80,7 +82,7 @@ def with_attribute(
     """A copy of an instruction with another value of an attribute, or without the attribute for None.
 
     The value is a typed value as in `HloInstruction.attributes`, or its HLO text. An attribute that names computations
-    takes their name, or a list of names.
+    takes a name, or a list of names.
     """
     row = operation_of(instruction.opcode)
     result = xla.HloInstructionProto()
@@ -108,7 +110,7 @@ def new_instruction(
     shape: Shape | str | None,
     attributes: Mapping[str, Any],
 ) -> xla.HloInstructionProto:
-    """An instruction without name and id. Its shape is inferred for None."""
+    """A new instruction without name and id. If `shape` is None, the shape is inferred from the operands."""
     row = row_of(opcode)
     taken = [draft.find_in(computation, name) for name in operands]
     called: list[xla.HloComputationProto] = []
@@ -129,13 +131,15 @@ def new_instruction(
 
 
 def operands_of(computation: xla.HloComputationProto, ids: Iterable[int]) -> list[xla.HloInstructionProto]:
-    """The instructions of these ids."""
+    """The instructions of the computation that have these ids."""
     by_id = {local(each): each for each in computation.instructions}
     return [by_id[number & LOCAL_ID] for number in ids]
 
 
 def put(instruction: xla.HloInstructionProto, attribute: Attribute, value: Any) -> None:
-    """Gives an instruction the value of an attribute, or its text. InvalidArgumentError for anything else."""
+    """Sets an attribute of an instruction to a typed value, or to a value in HLO text. Raises InvalidArgumentError for
+    any other value.
+    """
     assert attribute.value is not None
     try:
         attribute.value.put(instruction, value)
@@ -157,8 +161,8 @@ def put(instruction: xla.HloInstructionProto, attribute: Attribute, value: Any) 
 
 
 class _Made:
-    """A new instruction, as the functions that fill in and check attributes see it: a `Written` of
-    xlashape.hlo.ops.attributes.
+    """A new instruction as the functions see it that fill in and check attributes. It implements
+    `xlashape.hlo.ops.attributes.Written`.
     """
 
     def __init__(
@@ -180,7 +184,7 @@ class _Made:
         return name in self._fields or name in self._parameters
 
     def value(self, name: str) -> bytes:
-        """The fields of an attribute; b"" where it is not given."""
+        """The serialized fields of an attribute; b"" where it is not given."""
         return self._fields[name].SerializeToString() if name in self._fields else b""
 
     def called_parameters(self, name: str) -> Sequence[int]:
@@ -195,8 +199,8 @@ def _built(
     values: Mapping[str, Any],
     shape: Shape | None,
 ) -> xla.HloInstructionProto:
-    """An instruction with these attributes, filled in, checked, and with its shape; without name, ids and
-    references."""
+    """A message with the opcode, the given and filled in attributes, and the shape, all of them checked. It has no
+    name, id, operands and calls."""
     least, most = row.operands
     if not least <= len(operands) <= most:
         raise InvalidArgumentError(f"{row.opcode} takes {row.operands} operands, not {len(operands)}", field="operands")
@@ -235,7 +239,7 @@ def _built(
 
 
 def _fields_of(attribute: Attribute, value: Any) -> xla.HloInstructionProto:
-    """An instruction that has the value of an attribute and nothing else."""
+    """A message that has the value of an attribute and nothing else."""
     fields = xla.HloInstructionProto()
     put(fields, attribute, value)
     return fields
