@@ -1,5 +1,5 @@
-"""Modules in files and streams: HLO text, binary protos, protobuf text and JSON, each compressed or not, recognised by
-content.
+"""Reads and writes modules in files and streams: HLO text, binary protos, protobuf text and protobuf JSON, each
+compressed or not. Formats are recognised by content.
 
     kind      suffix         content
     hlo       .hlo .txt      HLO text
@@ -9,13 +9,13 @@ content.
     json      .json          protobuf JSON of either message
     … and each of them with .gz appended
 
-Snapshots and profiles hold modules too (xlashape.hlo.files.dumps): `FILE#NAME` names one of several, `modules` goes
-through all of them.
+Snapshots and profiles hold modules too (xlashape.hlo.files.dumps). `FILE#NAME` names one of several modules in a file,
+and `modules` gives all of them.
 
-`decode` and `read` accept every format; `encode` and `write` produce each. LossyConversionError says that a format
-cannot hold everything, unless `lossy=True`: pbtxt and json cannot hold fields unknown to this schema and nan payloads,
-pb cannot hold a buffer assignment, and none but hlo holds replica_count, num_partitions and the rest of a ModuleConfig.
-HLO text is a view of a module (it has no ids, no buffer assignment, …) and is never refused; it contains large
+`decode` and `read` accept every format; `encode` and `write` produce every format. They raise LossyConversionError if a
+format cannot hold all of a module, unless `lossy=True`: pbtxt and json cannot hold fields unknown to this schema and
+nan payloads, pb cannot hold a buffer assignment, and only hlo holds replica_count, num_partitions and the rest of a
+ModuleConfig. HLO text has no ids and no buffer assignment, but is written without an error. Here it contains large
 constants.
 """
 
@@ -57,19 +57,19 @@ if TYPE_CHECKING:
 
 
 MAX_BYTES: Final = (1 << 31) - 1
-"""The most bytes a file may hold once decompressed: the size that protobuf can decode."""
+"""The most bytes that a file may hold once decompressed: the largest message that protobuf can decode."""
 
 _PROGRAM: Final = Fields(xla.HloProto)
 _CHUNK: Final = 1 << 20
-_MOST_FILES: Final = 2_000  # of a directory, among which an error looks for the one that was meant
+_MOST_FILES: Final = 2_000  # files of a directory, among which an error message looks for a similar name
 _GZIP: Final = b"\x1f\x8b"
 
 Progress = Callable[[int, "int | None"], None]
-"""Called with the number of bytes done, and with their total where it is known, else None."""
+"""Called with the number of bytes read or written so far, and with the total, or None if that is not known."""
 
 
 class FileKind(str, Enum):
-    """How a file holds a module; the value is the file name's suffix without its dot."""
+    """How a file holds a module. The value is the suffix of file names, without its dot."""
 
     HLO = "hlo"
     PB = "pb"
@@ -92,26 +92,26 @@ class Format(NamedTuple):
 
 
 class Document(NamedTuple):
-    """What a file held: the module, with the HloProto around it if there was one, and the format."""
+    """The content of a file: the module, with the HloProto around it if there was one, and the format."""
 
     held: Held
     format: Format
     config: ModuleConfig | None = None
-    """What HLO text said and the module's proto cannot hold; None for the other kinds."""
+    """The attributes that HLO text has and the module's proto cannot hold. None if the file was not HLO text."""
 
     @property
     def module(self) -> xla.HloModuleProto:
-        """The message of the module, decoded anew each time where the file held bytes."""
+        """The message of the module, decoded anew at each access if the file held a binary proto."""
         return self.held.message
 
     @property
     def hlo_proto(self) -> xla.HloProto | None:
-        """The HloProto around the module, as `module`; None if there was none."""
+        """The HloProto around the module, decoded as `module` is. None if there was none."""
         return self.held.program
 
 
 def format_of_name(name: str | os.PathLike[str]) -> Format | None:
-    """The format that a file's suffix stands for, None for an unknown suffix.
+    """The format that a file's suffix stands for. None for an unknown suffix.
 
     >>> str(format_of_name("dir/step.hlo.pb.gz")), format_of_name("notes.md")
     ('hlo.pb.gz', None)
@@ -153,8 +153,8 @@ def _kind(data: bytes) -> FileKind:
 def decode(data: bytes, name: str | None = None, *, choice: str | None = None) -> Document:
     """The module in the content of a file of any format. Error messages name the file `name`.
 
-    A snapshot or a profile gives the module in it; `choice` names one of several. Raises ParseError or DecodeError for
-    a mistake in the content, InvalidArgumentError for several modules without a choice, LimitExceededError if it
+    Of a snapshot or a profile, the module inside; `choice` names one of several. Raises ParseError or DecodeError for a
+    mistake in the content, InvalidArgumentError for several modules without a choice, LimitExceededError if the content
     decompresses to more than MAX_BYTES.
     """
     try:
@@ -186,18 +186,18 @@ def _decoded(data: bytes, name: str | None, choice: str | None) -> Document:
 
 
 def no_module(error: DecodeError, name: str) -> DecodeError:
-    """The error about content, as one about the file that holds it."""
+    """An error about content that holds no module, with the name of the file in its message."""
     if error.message.startswith((f"{name} ", f"{name}:")):
         return error
-    # Both readers of protos tell a broken one; where in the bytes is of no use to people.
+    # Both readers of protos report a broken wire format. Users cannot use the offset in their messages.
     broken = "the wire format is broken"
     reason = broken if broken in error.message else error.message
     return DecodeError(f"{name} holds no HLO module: {reason}", field=error.path)
 
 
 def text_or_proto(data: bytes, name: str | None = None, *, choice: str | None = None) -> bytes:
-    """The content of a file as the service takes it: HLO text or a serialized proto, without gzip. Raises as `decode`
-    does.
+    """The content of a file in a form that the service accepts: HLO text or a serialized proto, without gzip. Raises as
+    `decode` does.
 
     >>> text_or_proto(gzip.compress(b"HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }"))[:11]
     b'HloModule m'
@@ -236,12 +236,12 @@ def encode(
     style: str | PrintOptions = "default",
     **options: Any,
 ) -> bytes:
-    r"""The bytes of a module in a format. HLO text takes the `style` and `options` of `module_text`; it contains large
-    constants.
+    r"""The bytes of a module in a format. `style` and `options` are for HLO text, and mean the same as in
+    `xlashape.hlo.text.writer.module.module_text`, except that large constants are written by default.
 
     `for_version` is a version of jaxlib that is to load the proto, as for `HloModule.to_proto`. Raises
     LossyConversionError if the format cannot hold all of the module, unless `lossy`; InvalidModuleError if HLO text
-    cannot express it.
+    cannot express the module.
 
     >>> encode(xla.HloModuleProto(name="m"), "json")
     b'{\n  "name": "m"\n}\n'
@@ -303,8 +303,8 @@ def _as_format(form: Format | FileKind | str) -> Format:
 
 
 def left_out_of_text(document: Document) -> tuple[str, ...]:
-    """What HLO text, which is a view of a module and never refused, does not hold of this document, beside the numbers
-    of ids.
+    """Names the parts of a document that HLO text cannot hold, apart from ids. Writing HLO text loses them without an
+    error.
 
     >>> left_out_of_text(decode(b"HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }"))
     ()
@@ -345,11 +345,11 @@ def read_file(path: str | os.PathLike[str], *, progress: Progress | None = None)
 
 
 def modules(path: str | os.PathLike[str]) -> Iterator[tuple[str, Document]]:
-    """Every module in a file or in a dump directory, with its name; lazily. Files of a directory that hold no module
-    are left out.
+    """Yields every module in a file or in a dump directory, with its name. Files of a directory that hold no module are
+    left out.
 
-    The name is that of the file, followed by `#` and the module's own name in a profile of several modules: what `read`
-    takes.
+    The name is one that `read` accepts: that of the file, followed by `#` and the module's own name in a profile of
+    several modules.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as directory:
@@ -364,8 +364,7 @@ def modules(path: str | os.PathLike[str]) -> Iterator[tuple[str, Document]]:
 
 
 def decode_all(data: bytes, name: str) -> Iterator[tuple[str, Document]]:
-    """Every module in the content of a file, each with its name as `modules` gives it; lazily. Raises as `decode`
-    does."""
+    """Yields every module in the content of a file, each with its name as in `modules`. Raises as `decode` does."""
     held = dumps.modules_in(_decompress(data) if data.startswith(_GZIP) else data)
     if held is None:
         yield name, decode(data, name)
@@ -389,7 +388,7 @@ def _file_content(name: str, progress: Progress | None) -> bytes:
 
 
 def _other_file(name: str) -> str:
-    """The file of that directory that was perhaps meant, as the end of a message."""
+    """The end of the message about a missing file: a file of the same directory with a similar name; "" if none has."""
     try:
         folder = Path(name).parent
         names = [entry.name for entry in islice(folder.iterdir(), _MOST_FILES)]
@@ -421,8 +420,8 @@ def write(
     style: str | PrintOptions = "default",
     **options: Any,
 ) -> Format:
-    """Writes a module to a file or a stream in the format `form`, or else the one of the file's suffix. The path `-` is
-    standard output.
+    """Writes a module to a file or a stream in the format `form`, or else in the format of the file's suffix. The path
+    `-` is standard output.
 
     Returns the format. Raises InvalidArgumentError if there is neither a `form` nor a known suffix or if the file
     cannot be written, and what `encode` raises. A file is replaced as a whole, after its content has been computed.

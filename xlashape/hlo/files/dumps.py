@@ -1,12 +1,12 @@
-"""What XLA and its profiler write beside modules: files that hold modules, and files that hold none.
+"""Recognises the other files that XLA and its profiler write: files that hold modules inside, and files without any.
 
     HloSnapshot                a module with arguments and results
     HloUnoptimizedSnapshot     a module with the arguments of each partition
     XSpace, `*.xplane.pb`      a profile: the modules that ran, each an HloProto in the metadata of an event
 
-These are read by their field numbers; the schema of the profiler is not needed. `modules_in` gives the modules that
-some bytes hold, `content_of_module` the bytes of one of them. Text and files that hold no module are named for what
-they are, with what to open instead.
+Their messages are read by field numbers, so that the schema of the profiler is not needed. `modules_in` gives the
+modules in such bytes, and `content_of_module` the bytes of one of them. For content that holds no module, `what_else`
+says what it is and what to open instead.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GET_HLO: Final = (
     " XLA_FLAGS=--xla_dump_to=DIR"
 )
 _MEMORY_USAGE: Final = f"a report of the memory that a module uses; {_OPEN_MODULE}"
-# What a file is by the end of its name. The first that fits counts.
+# Pattern of a file's name → what the file is. The first pattern that matches counts.
 _NAMES: Final = tuple(
     (re.compile(pattern), what)
     for pattern, what in (
@@ -46,6 +46,7 @@ _NAMES: Final = tuple(
         (r"execution_options\.txt$", f"the options that a module was executed with; {_OPEN_MODULE}"),
     )
 )
+# Pattern of a file's first bytes → what the file is.
 _CONTENTS: Final = (
     (re.compile(rb"ML\xefR"), f"MLIR bytecode, such as StableHLO, not HLO: {_GET_HLO}"),
     (
@@ -60,7 +61,8 @@ _CONTENTS: Final = (
      f"the buffer assignment of a module as text; {_OPEN_MODULE}"),
     (re.compile(rb"\s*(?:Total bytes used|Memory usage report)"), _MEMORY_USAGE),
 )  # fmt: skip
-_SHOWN: Final = 5  # names in an error
+_SHOWN: Final = 5  # names in an error message
+# Field number → wire type, of a plane of a profile (XPlane).
 _PLANE_TYPES: Final = {1: VARINT, 2: BYTES, 3: BYTES, 4: BYTES, 5: BYTES, 6: BYTES}
 
 
@@ -77,15 +79,15 @@ class AssignmentFile(NamedTuple):
     """A file that XLA writes beside a module about the module's memory."""
 
     base: str
-    """The name of the module's file without its end."""
+    """The name of the module's file, without its suffix."""
     kind: str
-    """The end of the name, such as `buffer-assignment.txt`."""
+    """The part of this file's name after `base` and a hyphen, such as `buffer-assignment.txt`."""
     module: Path | None
     """The file of the module, if it is in the same directory."""
 
 
 def assignment_file(file: Path) -> AssignmentFile | None:
-    """What a file is about by its name, such as `NAME-buffer-assignment.txt`; None for the name of another file."""
+    """Parses the name of a file such as `NAME-buffer-assignment.txt`. None for the name of another file."""
     match = _ASSIGNMENTS.fullmatch(file.name.removesuffix(".gz"))
     if match is None:
         return None
@@ -94,17 +96,17 @@ def assignment_file(file: Path) -> AssignmentFile | None:
 
 
 def is_assignment_text(data: bytes) -> bool:
-    """Whether some text is what XLA writes about a module's memory, by its beginning."""
+    """Whether text begins like a file that XLA writes about a module's memory."""
     return _ASSIGNMENT_CONTENT.match(data) is not None
 
 
 class HeldModule(NamedTuple):
-    """A module in a file that holds more than a module."""
+    """A module inside a profile or a snapshot."""
 
     name: str
-    """As the profiler names it, `jit_f(12)`; "" in a snapshot, which holds one module."""
+    """The name that the profiler gives it, such as `jit_f(12)`; "" in a snapshot, which holds one module."""
     data: bytes
-    """An HloProto or an HloModuleProto."""
+    """A serialized HloProto or HloModuleProto."""
 
 
 def modules_in(data: bytes) -> list[HeldModule] | None:
@@ -128,8 +130,8 @@ def modules_in(data: bytes) -> list[HeldModule] | None:
 
 
 def _first(data: bytes) -> Iterator[tuple[int, int, int, int, int]]:
-    """The outermost fields of a message; none if it has other fields than a profile or a snapshot, so that modules are
-    not walked.
+    """The outermost fields of a message. Gives none if the message has a field beyond 4, which neither a profile nor a
+    snapshot has: then it is a module, whose fields are not read to the end.
     """
     found: list[tuple[int, int, int, int, int]] = []
     for field in fields(memoryview(data)):
@@ -140,7 +142,7 @@ def _first(data: bytes) -> Iterator[tuple[int, int, int, int, int]]:
 
 
 def _are_planes(contents: list[bytes]) -> bool:
-    """Whether these messages are the planes of a profile: each has a name, one has a name that begins with '/'."""
+    """Whether messages are the planes of a profile: each has a name, and at least one name begins with '/'."""
     names: list[bytes] = []
     for content in contents:
         try:
@@ -155,7 +157,7 @@ def _are_planes(contents: list[bytes]) -> bool:
 
 
 def _parts(data: bytes, wanted: int) -> Iterator[bytes]:
-    """The contents of the fields of a number that hold bytes."""
+    """The contents of the length-delimited fields with the number `wanted`."""
     for number, wire_type, _, content, end in fields(data):
         if number == wanted and wire_type == BYTES:
             yield data[content:end]
@@ -174,8 +176,8 @@ def _modules_of_plane(plane: bytes) -> Iterator[HeldModule]:
 def content_of_module(data: bytes, name: str | None = None, choice: str | None = None) -> bytes:
     """The bytes of the module in the content of a file: the content itself unless it is a profile or a snapshot.
 
-    `choice` names the module of a profile of several. InvalidArgumentError without it, NotFoundError for a name that
-    the file does not have, DecodeError for content that is known and holds no module.
+    `choice` names one module of a profile. Raises InvalidArgumentError if there are several modules and no choice,
+    NotFoundError for a name that the file does not have, DecodeError for content that is known to hold no module.
     """
     held = modules_in(data)
     if held is None:
@@ -208,8 +210,8 @@ def content_of_module(data: bytes, name: str | None = None, choice: str | None =
 
 
 def what_else(data: bytes, name: str | None = None) -> str | None:
-    """What a file is that holds no module, with what to open instead; None where it may be one. HLO text is
-    recognised whatever the name is.
+    """What a file without a module is, and what to open instead, as the end of a message. None if the file may be a
+    module. HLO text is recognised whatever the name is.
     """
     what = next((what for pattern, what in _CONTENTS if pattern.match(data)), None)
     if what is None and name is not None and data.lstrip()[:9] != b"HloModule":
@@ -218,8 +220,8 @@ def what_else(data: bytes, name: str | None = None) -> str | None:
 
 
 def _is_memory_usage(data: bytes) -> bool:
-    """Whether the bytes are a memory usage report: only fields 1, which hold messages whose own first field is a
-    number.
+    """Whether bytes are a serialized memory usage report: all its fields have the number 1, and hold messages that
+    begin with a number as field 1.
     """
     if data[:1] != b"\x0a":
         return False
@@ -243,8 +245,8 @@ def _list(names: list[str]) -> str:
 
 
 def split_choice(path: str) -> tuple[str, str | None]:
-    """The file that a path names, and the name of a module in it after `#`; None where the path has no such part or is
-    a file.
+    """Splits `FILE#NAME` into the path of a file and the name of a module in it. The name is None if the path has no
+    `#`, or is itself the path of a file.
     """
     file, mark, choice = path.rpartition("#")
     try:
@@ -256,7 +258,7 @@ def split_choice(path: str) -> tuple[str, str | None]:
 
 
 def module_files(directory: Path) -> list[Path]:
-    """The files of a directory that may hold modules by their names, in order."""
+    """The files of a directory whose names are those of modules, sorted."""
     suffixes = (".hlo", ".txt", ".pb", ".pbtxt", ".json")
     return [
         path

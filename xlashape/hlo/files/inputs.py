@@ -1,9 +1,10 @@
-"""The files of a command or a scan: files, directories, patterns such as `dumps/**/*.hlo.pb`, and prefixes of buckets.
+"""Lists the modules that the arguments of a command or a scan stand for. An argument is a file, a directory, a pattern
+such as `dumps/**/*.hlo.pb`, or a prefix in a bucket of an object store.
 
-A directory of `--xla_dump_to` has many files for each module. Of each module the last stage is taken, as a proto where
-there is one, since only protos hold buffer assignments; a `stage` takes others. Of a directory without names of such
-dumps, every file whose name is that of a module is taken. The store of a server, as a directory or in a bucket, gives
-all its modules.
+A directory of `--xla_dump_to` has many files for each module. Of each module the file of the last stage is taken, as a
+proto if there is one, since only protos hold buffer assignments; the argument `stage` chooses other stages. Of a
+directory without such dumps, every file with the name of a module is taken. The store of a server, as a directory or in
+a bucket, gives all its modules.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from xlashape.extras import require
 from xlashape.hlo.files.dumps import module_files
 
 STORED: Final = re.compile(r"(?:^|/)(?:modules|v2)/[0-9a-f]{2}/([0-9a-f]{64})$")
-"""The names of the files in the store of a server, and in its bucket. Their content is followed by facts about it."""
+"""Matches the names of the files in the store of a server, and of the objects in its bucket. `content_of_stored` reads
+their format.
+"""
 
 _FOOTER_BYTES: Final = 48
 
@@ -34,29 +37,31 @@ _PASS_NUMBER: Final = re.compile(r"\.(\d{4})\.")
 
 
 class Input(NamedTuple):
-    """One input."""
+    """A file or an object in a bucket that holds a module."""
 
     name: str
+    """The path of the file, or the URL of the object."""
     module: str
+    """The name of the module, taken from the file's name."""
     stamp: str = ""
-    """What changes with the content of an object in a bucket: its size, and its tag or time. "" for a file."""
+    """Identifies the content of an object in a bucket: its size, with its tag or time. "" for a file."""
 
     @property
     def is_remote(self) -> bool:
-        """Whether it is an object in a bucket, and not a file."""
+        """Whether the input is an object in a bucket, and not a file."""
         return _is_bucket(self.name)
 
 
 def is_many(names: Sequence[str]) -> bool:
-    """Whether these arguments of a command stand for more than one input."""
+    """Whether the arguments of a command may stand for more than one input."""
     return len(names) > 1 or any(_is_bucket(name) or _is_directory(name) or _is_pattern(name) for name in names)
 
 
 def inputs(names: Sequence[str], stage: str) -> Iterator[Input]:
     """The inputs that the arguments stand for. Raises NotFoundError for an argument that stands for none.
 
-    stage: "last", "before", "after", "all", or the name of a pass: its dumps after that pass. Files of folders without
-    dumps are taken whatever the stage is.
+    `stage` chooses among the dumps of a module: "last", "before" or "after" the optimisations, "all", or the name of a
+    pass for the dumps after that pass. Files of folders without dumps are taken whatever the stage is.
     """
     for name in names:
         count = 0
@@ -98,22 +103,24 @@ def _is_directory(name: str) -> bool:
 
 
 def _is_pattern(name: str) -> bool:
-    """Whether the name is a pattern. Brackets, which shapes have too, make one only if files match it."""
+    """Whether a name is a pattern of file names. A name with brackets, which the text of a shape has too, is a pattern
+    only if files match it.
+    """
     try:
         if not any(character in name for character in "*?[") or Path(name).exists():
             return False
         return "[" not in name or next(glob.iglob(name, recursive=True), None) is not None  # noqa: PTH207 - of pathlib, only paths below a folder
-    except OSError:  # as above
+    except OSError:  # text that is too long for the name of a file
         return False
 
 
 def _of_bucket(name: str, stage: str) -> Iterator[Input]:
-    """The objects below a prefix; or the one of this name."""
+    """The objects below a prefix, or else the object with exactly this name."""
     if name.count("/") == 2:  # s3://bucket
         name += "/"
     root, _, last = name.rpartition("/")
     with _bucket(f"{root}/") as store:
-        # What lies below whole segments of names alone, and not all of the bucket.
+        # The client lists by whole segments of names: `dumps` lists `dumps/…`, and not `dumps2/…`.
         entries = {entry["path"]: entry for page in store.list(last or None) for entry in page}
         if last and not entries:
             with suppress(FileNotFoundError):
@@ -129,14 +136,14 @@ def _of_bucket(name: str, stage: str) -> Iterator[Input]:
 
 
 def absolute(each: Input) -> Input:
-    """The input with a name that holds whatever the current directory is."""
+    """The input with an absolute path, which stays valid if the current directory changes. An object stays as it is."""
     return each if each.is_remote else each._replace(name=os.path.abspath(each.name))  # noqa: PTH100 - of text
 
 
 def content_of_stored(data: bytes, sha256: str) -> bytes:
-    """The module in a file of a server's store: content, then facts of as many bytes as the footer says, then the
-    footer: that number as 4 bytes, a digest of 32, and 12 bytes that name the format. Raises DecodeError for bytes
-    whose content does not have this digest.
+    """The module in a file of a server's store. The file holds the module, facts about it, and a footer of 48 bytes:
+    the size of the facts (4 bytes, little-endian), a digest (32 bytes), and the name of the format (12 bytes). Raises
+    DecodeError if the module does not have the digest `sha256`.
     """
     facts_size = int.from_bytes(data[-_FOOTER_BYTES:][:4], "little")
     found = data[: max(len(data) - _FOOTER_BYTES - facts_size, 0)]
@@ -146,7 +153,7 @@ def content_of_stored(data: bytes, sha256: str) -> bytes:
 
 
 def content(each: Input) -> bytes:
-    """The bytes of a file or an object. Raises OSError for a file, NotFoundError for an object that cannot be read."""
+    """The bytes of an input. If it cannot be read, raises OSError for a file and NotFoundError for an object."""
     if not each.is_remote:
         return Path(each.name).read_bytes()
     root, _, key = each.name.rpartition("/")
@@ -156,9 +163,9 @@ def content(each: Input) -> bytes:
 
 @contextmanager
 def _bucket(prefix: str) -> Generator[Any, None, None]:
-    """The client of a bucket. Its errors are a NotFoundError."""
+    """A client of the bucket of a URL. Raises NotFoundError where the client raises an error of its own."""
     require("store", "a bucket")
-    failure: type[Exception] = import_module("obstore.exceptions").BaseError  # an extra
+    failure: type[Exception] = import_module("obstore.exceptions").BaseError  # obstore is an optional dependency
     try:
         yield import_module("obstore.store").from_url(prefix)
     except failure as error:
@@ -166,13 +173,13 @@ def _bucket(prefix: str) -> Generator[Any, None, None]:
 
 
 def _unreadable(name: str, error: Exception) -> NotFoundError:
-    # The lines behind the first one show the objects of the client.
+    # The further lines of the client's message show its internal objects.
     return NotFoundError(f"cannot read {name}: {str(error).partition(chr(10))[0]}", kind="file", name=name)
 
 
 def _chosen(names: Iterable[str], whole: Iterable[str], stage: str) -> list[tuple[str, str]]:
-    """The names of a directory that are taken, each with its module: those of dumps, and `whole` of folders that have
-    no dumps.
+    """The chosen file names, each with the name of its module: of `names` the dumps of the stage, and of `whole` the
+    files in folders that have no dumps.
     """
     by_module: dict[tuple[str, str], list[tuple[str, str, int, str]]] = {}
     for name in sorted(names):
@@ -200,8 +207,8 @@ def _chosen(names: Iterable[str], whole: Iterable[str], stage: str) -> list[tupl
 
 
 def _stage_of(file: str) -> tuple[str, str, int] | None:
-    """(module, "before" | "after" | the pass after which it was dumped, number of the dump) by the name of a file; None
-    for the name of another file.
+    """Parses the name of a dump: (module, "before" | "after" | the pass after which it was dumped, number of the dump).
+    None for the name of another file.
 
     >>> _stage_of("module_0001.jit_f.cpu_after_optimizations.hlo.pb.gz")
     ('module_0001.jit_f', 'after', 0)
@@ -216,7 +223,7 @@ def _stage_of(file: str) -> tuple[str, str, int] | None:
     if stem.endswith(".before_optimizations"):
         return stem.removesuffix(".before_optimizations"), "before", 0
     if stem.endswith("after_optimizations"):
-        # Before it stands the platform, of GPUs with a version that has a dot: .sm_8.0_gpu_after_optimizations
+        # The platform comes before it. For GPUs it has a version with a dot: .sm_8.0_gpu_after_optimizations
         return _PLATFORM.sub("", stem), "after", 0
     head, sign, tail = stem.partition(".after_")
     number = _PASS_NUMBER.search(head)
@@ -232,7 +239,7 @@ def _module_name(name: str) -> str:
 
 
 def without_end(name: str) -> str:
-    """The name of a file without the end that says what form a module has.
+    """The name of a file without the suffix of a module's format, and without .gz.
 
     >>> without_end("dumps/step.hlo.pb.gz"), without_end("notes.md")
     ('dumps/step', 'notes.md')

@@ -1,6 +1,7 @@
-"""The module that an object of another library holds, or a file, or bytes, or text. What `HloModule.of` does.
+"""Finds the module in an object of another library, in a file, in bytes or in text. `HloModule.of` uses `document_of`,
+and `HloModule.all_of` uses `documents_of`.
 
-No other library is imported: an object is known by the attributes that it has.
+No other library is imported: the kind of an object is recognised by an attribute that it has.
 
     object                                         known by                         module
     jaxlib's HloModule and XlaComputation          as_serialized_hlo_module_proto   that module
@@ -12,7 +13,8 @@ No other library is imported: an object is known by the attributes that it has.
     bytes, an open file (binary or text), a path                                    what `HloModule.load` reads
     text                                                                            the file of that name, else the text
 
-What holds no HLO (StableHLO, MLIR bytecode, a jaxpr, a plain function) is refused with what to pass instead.
+An object that holds no HLO (StableHLO, MLIR bytecode, a jaxpr, a plain function) is refused, with a message that says
+what to pass instead.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _TAKEN = (
 
 
 def document_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Document:
-    """The module that an object holds. `args` and `kwargs` are what a jitted function is lowered with. Raises as
+    """The module that an object holds. A jitted function is lowered with the arguments `args` and `kwargs`. Raises as
     `HloModule.of` does.
     """
     lower = None if isinstance(value, type) or hasattr(value, "compiler_ir") else getattr(value, "lower", None)
@@ -70,9 +72,7 @@ def document_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] 
 
 
 def documents_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Iterator[Document]:
-    """All modules that an object holds: an executable's, those of a file or a directory; of anything else the one of
-    `document_of`.
-    """
+    """All modules that an executable, a file or a directory holds; for any other object the module of `document_of`."""
     is_class = isinstance(value, type)
     if isinstance(value, os.PathLike) or (isinstance(value, str) and value and _is_path(value)):
         if args or kwargs:
@@ -84,7 +84,7 @@ def documents_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any]
             raise _no_arguments(value)
         try:
             found = _modules_of(value)
-        except Exception:  # some runtimes give the text alone
+        except Exception:  # some runtimes do not give modules; document_of then asks for text
             yield document_of(value)
             return
         for module in found:
@@ -105,11 +105,11 @@ def _has_modules(value: Any) -> bool:
 
 
 def compiled(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
-    """What XLA makes of a jitted function, a Traced or a Lowered: a Compiled. Anything else is given back, for
-    `document_of`.
+    """Compiles a jitted function, a Traced or a Lowered with XLA, and returns the Compiled. Any other value is returned
+    unchanged.
 
-    Errors of the function and of the compiler are raised as they are. InvalidArgumentError for arguments beside a value
-    that is not a function.
+    Errors of the function and of the compiler are raised as they are. Raises InvalidArgumentError if there are
+    arguments for a value that is not a function.
     """
     lower = (
         None
@@ -132,15 +132,15 @@ def _no_arguments(value: object) -> InvalidArgumentError:
 
 
 def _is_path(text: str) -> bool:
-    """Whether text names a file rather than being a module: text that cannot be HLO does, even where there is no such
-    file.
+    """Whether text is the path of a file, and not a module. Text that cannot be HLO counts as a path even if there is
+    no such file.
     """
     if _TEXT.search(text) is None:
         return True
     try:
         return Path(text).is_file()
     except (OSError, ValueError):
-        return False  # too long, or with a null character
+        return False  # the text is too long for a path, or has a null character
 
 
 def _from_file(stream: Any) -> Document:
@@ -161,7 +161,9 @@ def _from_file(stream: Any) -> Document:
 
 
 def _lower(value: Any, lower: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The Lowered of a jitted function or a Traced. An error of the function itself is raised as it is."""
+    """Calls `lower` of a jitted function or a Traced, and returns the Lowered. Errors of the function itself are raised
+    as they are.
+    """
     if args or kwargs:
         return lower(*args, **kwargs)
     try:
@@ -190,7 +192,7 @@ def _lowered(lowered: Any) -> Document:
 def _compiled(compiled: Any) -> Document:
     try:
         modules = compiled.runtime_executable().hlo_modules()
-    except Exception as error:  # some runtimes give the text alone
+    except Exception as error:  # some runtimes give no modules, but text
         text = _ask(compiled.as_text, "this Compiled does not give its HLO")
         if not isinstance(text, str):
             raise InvalidArgumentError(
@@ -202,7 +204,7 @@ def _compiled(compiled: Any) -> Document:
 
 
 def _only(values: Sequence[Any]) -> Document:
-    """The module of the only member of a list."""
+    """The module of the only member of a list. Raises InvalidArgumentError for a list of another length."""
     if len(values) == 1 and not isinstance(values[0], (list, tuple)):
         return document_of(values[0])
     names = [str(getattr(value, "name", type(value).__name__)) for value in values[:8]]
@@ -212,7 +214,7 @@ def _only(values: Sequence[Any]) -> Document:
 
 
 def _ask(question: Callable[[], _T], what: str, remedy: str = _TAKEN) -> _T:
-    """The answer of another library, whose errors become one sentence."""
+    """Calls a function of another library. Any exception becomes an InvalidArgumentError of one sentence."""
     try:
         return question()
     except Exception as error:
@@ -221,7 +223,7 @@ def _ask(question: Callable[[], _T], what: str, remedy: str = _TAKEN) -> _T:
 
 
 def _refusal(value: Any) -> str:
-    """What to pass instead of an object that holds no HLO."""
+    """The message for an object that holds no HLO, which says what to pass instead."""
     name = type(value).__name__
     if hasattr(value, "mlir_module_serialized"):
         return f"an {name} holds StableHLO, not HLO: pass jax.jit(exported.call).lower(…)"

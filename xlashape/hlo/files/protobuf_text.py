@@ -1,4 +1,4 @@
-"""Protobuf text and protobuf JSON of modules, both ways."""
+"""Reads and writes modules (HloModuleProto or HloProto) as protobuf text and as protobuf JSON."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from xlashape.proto import pool, xla
 from xlashape.text import Source
 
 _MAX_F32: Final = float.fromhex("0x1.fffffep+127")
-_ROUNDS_TO_INFINITY: Final = float.fromhex("0x1.ffffffp+127")  # the least value that rounds up to infinity as an f32
+_ROUNDS_TO_INFINITY: Final = float.fromhex("0x1.ffffffp+127")  # the least number that becomes infinity as an f32
 _MESSAGES: Final = (xla.HloModuleProto, xla.HloProto)
 FIELD_NAMES: Final = frozenset(field.name for message in _MESSAGES for field in message.DESCRIPTOR.fields)
-"""With which protobuf text may begin."""
+"""The names of fields with which the protobuf text of a module may begin."""
 PBTXT_START: Final = re.compile(r"(?:\s|#[^\n]*\n)*(?:#|([a-z_0-9]+)\s*(?::|[{<](?!\s*(?:ROOT\s+)?%?[\w.\-]+\s*=)))")
 
 
@@ -26,7 +26,7 @@ def _text(data: bytes, name: str | None, what: str) -> Source:
 
 
 def from_json(data: bytes, name: str | None) -> xla.HloModuleProto | xla.HloProto:
-    """The module in protobuf JSON. ParseError or DecodeError for a mistake."""
+    """The module in protobuf JSON. Raises ParseError or DecodeError for a mistake."""
     from google.protobuf import json_format  # start-up time: 10 ms
 
     source = _text(data, name, "JSON")
@@ -43,14 +43,14 @@ def from_json(data: bytes, name: str | None) -> xla.HloModuleProto | xla.HloProt
         return json_format.ParseDict(value, message, descriptor_pool=pool)  # pyright: ignore[reportUnknownArgumentType] # JSON
     except (json_format.Error, RecursionError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DecodeError(f"not the JSON of a {message.DESCRIPTOR.full_name}: {_first_line(error)}") from error
-    except SystemError as error:  # upb looks such a name up, and fails
+    except SystemError as error:  # upb, protobuf's C implementation, fails to look up the name of a field
         reason = "the name of a field has half of a surrogate pair, which is not text"
         raise DecodeError(f"not the JSON of a {message.DESCRIPTOR.full_name}: {reason}") from error
 
 
 def _json_float(text: str) -> float | str:
-    """A number of JSON. Those that round down to the largest f32 stay text: json_format refuses them as floats, and
-    reads them as text.
+    """A number of JSON. A number above the largest f32 that rounds down to it stays text, since json_format refuses it
+    as a float, but reads it as text.
 
     >>> _json_float("1.5"), _json_float("3.4028235e+38")
     (1.5, '3.4028235e+38')
@@ -60,7 +60,7 @@ def _json_float(text: str) -> float | str:
 
 
 def from_pbtxt(data: bytes, name: str | None) -> xla.HloModuleProto | xla.HloProto:
-    """The module in protobuf text. ParseError or DecodeError for a mistake."""
+    """The module in protobuf text. Raises ParseError or DecodeError for a mistake."""
     from google.protobuf import text_format  # start-up time: 10 ms
 
     source = _text(data, name, "protobuf text")

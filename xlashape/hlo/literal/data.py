@@ -1,10 +1,10 @@
 """The elements of a LiteralProto: as raw bytes, as NumPy arrays and as text.
 
-- `raw`, `from_raw`: bytes in the order of the literal's layout, little-endian, each element as wide as its type, types
-  below 8 bits in a byte each. Not a bit changes, nor does the payload of a nan.
+- `raw`, `from_raw`: raw bytes, in the order of the literal's layout. Each element is little-endian and as wide as its
+  type; an element of a type below 8 bits takes a byte. No bit changes, nan payloads included.
 - `to_numpy`, `from_numpy`: arrays of the logical shape, with the same bits.
-- `literal_text`: the text that XLA prints for a constant, on one line, with an index comment before each block from
-  rank 4 on.
+- `literal_text`: the text that XLA prints for a constant, on one line. From rank 4 on, each block begins with a comment
+  that gives its index.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def element_type(shape: xla.ShapeProto) -> ElementType:
-    """The element type of an array shape. Raises InvalidModuleError for a type that literals do not have."""
+    """The element type of an array shape. Raises InvalidModuleError for a type that literals cannot have."""
     element = ELEMENT_TYPES.get(shape.element_type)
     if element is None:
         raise InvalidModuleError(f"a literal cannot have element type {_type_name(shape.element_type)}")
@@ -40,8 +40,8 @@ def _type_name(number: int) -> str:
 
 
 def element_count(shape: xla.ShapeProto) -> int:
-    """The number of elements of a literal's array. Raises InvalidModuleError for a negative size, which also means
-    unbounded.
+    """The number of elements of a literal's array. Raises InvalidModuleError for a negative size; the smallest stands
+    for an unbounded dimension.
     """
     if any(size < 0 for size in shape.dimensions):
         raise InvalidModuleError("a literal cannot have an unbounded or negative dimension")
@@ -73,9 +73,9 @@ def row_major_positions(shape: xla.ShapeProto) -> list[int] | None:
 
 
 def raw(literal: xla.LiteralProto) -> bytes:
-    """The raw elements of an array literal. Bits are kept, nan payloads included.
+    """The raw bytes of an array literal's elements. Bits are kept, nan payloads included.
 
-    Raises InvalidModuleError if their number is not that of the shape.
+    Raises InvalidModuleError if the number of elements does not fit the shape.
     """
     element = element_type(literal.shape)
     content: Any = getattr(literal, element.field)
@@ -85,7 +85,7 @@ def raw(literal: xla.LiteralProto) -> bytes:
         result = array(element.code, content).tobytes()
     else:
         floats = array("f" if element.code == "I" else "d", content)
-        # A signalling nan becomes a quiet one when it is made a Python float: then the bytes on the wire are used.
+        # A Python float cannot hold a signalling nan: it becomes quiet. So nans are taken from the serialized bytes.
         result = _field_content(literal, element.field_number) if any(v != v for v in floats) else floats.tobytes()
     expected = element_count(literal.shape) * element.width
     if len(result) != expected:
@@ -98,7 +98,7 @@ def raw(literal: xla.LiteralProto) -> bytes:
 
 
 def _field_content(literal: xla.LiteralProto, number: int) -> bytes:
-    """The content of a packed field on the wire."""
+    """The content of a packed field in the serialized literal."""
     data = literal.SerializePartialToString()
     return b"".join(
         [
@@ -110,8 +110,8 @@ def _field_content(literal: xla.LiteralProto, number: int) -> bytes:
 
 
 def from_raw(shape: xla.ShapeProto, data: bytes) -> xla.LiteralProto:
-    """The array literal of a shape whose raw elements are `data`. Raises InvalidArgumentError if their number is not
-    the shape's.
+    """The array literal of a shape with the raw bytes `data`. Raises InvalidArgumentError if there are more or fewer
+    bytes than the shape has.
 
     >>> from_raw(xla.ShapeProto(element_type=xla.U8, dimensions=[2]), b"ab").u8s
     b'ab'
@@ -157,7 +157,7 @@ def to_numpy(literal: xla.LiteralProto | bytes) -> np.ndarray[Any, Any] | tuple[
     data = raw(literal)
     flat: Any
     if element.code == "B" and element.kind in ("int", "pred") and element.name != "u8":
-        # Each element is a byte, of which only the lower bits count.
+        # Each element is stored in a byte, of which only the lower bits belong to the value.
         low_bits: Any = np.frombuffer(data, np.uint8) & np.uint8(element.upper - element.lower)
         if element.lower < 0:
             half = np.int16(-element.lower)
@@ -178,8 +178,7 @@ def to_numpy(literal: xla.LiteralProto | bytes) -> np.ndarray[Any, Any] | tuple[
 
 
 def from_numpy(value: Any, shape: xla.ShapeProto | None = None) -> xla.LiteralProto:
-    """The literal of a NumPy array (or of a value that `numpy.asarray` takes), or of a tuple of them, with the same
-    bits.
+    """The literal of a NumPy array, of a value that `numpy.asarray` takes, or of a tuple of such values. Bits are kept.
 
     `shape` gives the element type and the layout. By default the type is the array's and the layout is row-major.
     Raises InvalidArgumentError for a type that XLA lacks or an array that does not fit `shape`.
@@ -276,7 +275,7 @@ def _array_text(literal: xla.LiteralProto, element: ElementType) -> str:
 
 
 def _cut(texts: list[str], sizes: list[int], dynamic_sizes: list[int]) -> tuple[list[str], list[int]]:
-    """The elements within the dynamic sizes, and those sizes."""
+    """The texts of the elements within the dynamic sizes, in row-major order, and the dynamic sizes."""
     if len(dynamic_sizes) != len(sizes) or any(
         not 0 <= dynamic <= size for dynamic, size in zip(dynamic_sizes, sizes, strict=True)
     ):
@@ -288,9 +287,10 @@ def _cut(texts: list[str], sizes: list[int], dynamic_sizes: list[int]) -> tuple[
 
 
 def _nested(texts: list[str], sizes: list[int]) -> str:
-    """The innermost rows are joined first, then each level around them.
+    """The text of an array of rank 2 or more from the texts of its elements, in row-major order. Joins the innermost
+    rows first, then level after level around them.
 
-    From rank 4 on every level has a comment with its index, except the outermost and the rows.
+    From rank 4 on, each block has a comment with its index, except the outermost block and the rows.
     """
     rank, row_size = len(sizes), sizes[-1]
     counts = [product(sizes[:level]) for level in range(rank)]

@@ -1,12 +1,12 @@
-"""One number of each element type: as raw bits, as text, and in a LiteralProto. Matches XLA's literal text
-(xla/literal.cc); `xlashape.hlo.literal.parse` has the grammar and says what XLA makes of it.
+"""How a single number of each element type is stored, printed and parsed. `ELEMENT_TYPES` has a row for each type.
+Matches XLA's literal text (xla/literal.cc). `xlashape.hlo.literal.parse` has the grammar of literals.
 
-*Raw* numbers are little-endian bytes of a fixed width each, types below 8 bits in a byte each. A LiteralProto holds its
-elements in the order of its layout, the most minor dimension first, as bytes, varints or fixed-width numbers.
+*Raw* numbers are little-endian bytes; a number of a type below 8 bits takes a byte. A LiteralProto holds its elements
+in the order of its layout, the most minor dimension first, as bytes, varints or fixed-width numbers.
 
-How XLA prints floats, found by experiment: f32 with 6 digits if they read back to the same value, else with 9; f64 with
-15, else 17; all narrower formats with as many digits as they may need (f16 5, bf16 4, f8e4m3 3, f8e5m2 2, …). A nan
-shows its sign, and its payload unless only the quiet bit is set: nan, -nan, nan(0x1).
+XLA prints floats as follows, found by experiment: an f32 with 6 digits if they read back to the same value, else with
+9; an f64 with 15, else with 17; a narrower format with as many digits as it may need (f16 5, bf16 4, f8e4m3 3, f8e5m2
+2, …). A nan shows its sign, and its payload unless only the quiet bit is set: nan, -nan, nan(0x1).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xlashape.text import Source
 
 
 def float_format_of(name: str) -> FloatFormat:
-    """The format of a floating-point type, or of the parts of a complex one."""
+    """The format of a floating-point type, or of the real and imaginary part of a complex type."""
     float_format = PrimitiveType.parse(name).float_format
     assert float_format is not None
     return float_format
@@ -66,7 +66,7 @@ def f64_text(pattern: int) -> str:
 
 @cached(max_bytes=160 << 10, entry_bytes=10 << 10)
 def _magnitudes(float_format: FloatFormat) -> tuple[float, ...]:
-    """The non-negative finite numbers of a format of at most 8 bits, in order: a pattern is the index of its number."""
+    """The non-negative finite numbers of a format of at most 8 bits, in order. The index of a number is its bits."""
     magnitudes: list[float] = []
     end = (1 << float_format.bits) if float_format.kind == "exponent" else float_format.sign_bit
     for pattern in range(end):
@@ -77,11 +77,12 @@ def _magnitudes(float_format: FloatFormat) -> tuple[float, ...]:
 
 
 def encode_float(float_format: FloatFormat, value: float) -> int | None:
-    """The bits of a number or infinity in a format, rounded as XLA rounds a literal; None for a number out of the
+    """The bits of a number or infinity in a format, rounded as XLA rounds a literal. None for a number out of the
     format's range.
 
-    Rounds to nearest, ties to even; f16 and bf16 by way of f32; f8e8m0fnu rounds ties up. Infinity becomes nan in a
-    format that has no infinity, and the largest number in a format that has neither.
+    Rounds to nearest, ties to even, except that f8e8m0fnu rounds ties up. A number in f16 or bf16 is rounded to f32
+    first. Infinity becomes nan in a format without infinity, and the largest number in a format without nan and
+    infinity.
 
     >>> encode_float(float_format_of("bf16"), 1.0) == 0x3F80, encode_float(float_format_of("f4e2m1fn"), 100.0)
     (True, 7)
@@ -131,7 +132,7 @@ def _encode_wide(float_format: FloatFormat, value: float) -> int | None:
 
 
 def _encode_power_of_two(float_format: FloatFormat, value: float) -> int | None:
-    """The bits of a finite number in a format of kind exponent."""
+    """The bits of a finite number in a format that holds powers of two alone (f8e8m0fnu)."""
     if value <= 0:
         return None
     magnitudes = _magnitudes(float_format)
@@ -146,13 +147,13 @@ def _encode_power_of_two(float_format: FloatFormat, value: float) -> int | None:
 
 
 _MAX_TEXTS: Final = 1 << 15
-_TEXT_BYTES: Final = 200  # of an entry: an int, a text of up to 24 characters, and their place in the dict
+_TEXT_BYTES: Final = 200  # bytes of an entry: an int, a text of up to 24 characters, and their slots in the dict
 
 
 class _TextCache(dict[int, str]):
-    """Raw bits of a number → its text, computed on first use. Emptied when it holds _MAX_TEXTS entries.
+    """Raw bits of a number → its text, computed on first use. The cache is emptied when it holds _MAX_TEXTS entries.
 
-    A dict, because a constant may have a million elements: looking one up takes 30 ns, in a `BoundedCache` 150.
+    It is a dict because a constant may have a million elements: a lookup takes 30 ns, and in a `BoundedCache` 150 ns.
     """
 
     def __init__(self, owner: str, text: Callable[[int], str]) -> None:
@@ -173,17 +174,17 @@ class _TextCache(dict[int, str]):
 
 
 class ElementType(NamedTuple):
-    """How one element type lies in a LiteralProto and in text."""
+    """How one element type is stored in a LiteralProto and written in text."""
 
     number: int
-    """Of xla.PrimitiveType."""
+    """The number of the type in xla.PrimitiveType."""
     name: str
     field: str
-    """Of LiteralProto."""
+    """The name of the field of LiteralProto that holds the elements."""
     storage: Literal["bytes", "varint", "fixed"]
     """How the field holds the elements."""
     code: str
-    """The type code of `array` for an element's raw bits; a complex number is two of them."""
+    """The type code of `array` for an element's raw bits. A complex number takes two items of the array."""
     kind: Literal["pred", "int", "float", "complex"]
     texts: Callable[[array[int]], list[str]]
     """Raw bits of elements → their texts inside an array."""
@@ -191,7 +192,7 @@ class ElementType(NamedTuple):
     upper: int = 0
     """The range of an integral type."""
     float_format: FloatFormat | None = None
-    """Of a floating point type, and of the parts of a complex type."""
+    """The format of a floating-point type, or of the parts of a complex type; None for other types."""
 
     @property
     def width(self) -> int:
@@ -209,7 +210,7 @@ def _integer_texts(values: array[int]) -> list[str]:
 
 
 def _narrow_integer_texts(bits: int, *, is_signed: bool) -> Callable[[array[int]], list[str]]:
-    """The texts of integers of less than 8 bits: the upper bits of their bytes do not count."""
+    """A function that gives the texts of integers of less than 8 bits. The upper bits of each byte are ignored."""
 
     def text(byte: int) -> str:
         value = byte & ((1 << bits) - 1)
@@ -227,7 +228,7 @@ def _complex_texts(texts: dict[int, str]) -> Callable[[array[int]], list[str]]:
     return lambda raw: [f"({texts[raw[i]]}, {texts[raw[i + 1]]})" for i in range(0, len(raw), 2)]
 
 
-# One for each format: a complex type has that of its parts.
+# Float format → cache of texts. A complex type uses the cache of its parts.
 _FLOAT_TEXTS = {
     kind.float_format: _TextCache(
         f"texts of {kind} elements", {32: f32_text, 64: f64_text}.get(kind.float_format.bits, kind.float_format.text)
@@ -236,7 +237,7 @@ _FLOAT_TEXTS = {
     if kind.is_floating and kind.float_format
 }
 
-# Bytes of an element → type code of `array` for a signed and an unsigned integer, and for the bits of a float.
+# Bytes of an element → type code of `array`: for signed integers, and for unsigned integers and the bits of floats.
 _SIGNED, _UNSIGNED = {1: "b", 2: "h", 4: "i", 8: "q"}, {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
@@ -262,7 +263,7 @@ def _element_type(kind: PrimitiveType) -> ElementType:
 
 
 ELEMENT_TYPES: Final = {int(kind): _element_type(kind) for kind in PrimitiveType if kind.is_array_type}
-"""Element types by their number in xla.PrimitiveType."""
+"""Number in xla.PrimitiveType → element type."""
 
 
 # -- numbers as text ---------------------------------------------------------------------------
@@ -287,7 +288,7 @@ def skip_space(source: Source, at: int) -> int:
 
 
 def fail(source: Source, at: int, expected: str) -> NoReturn:
-    """Raises ParseError: `expected` was expected at `at`, and something else was found."""
+    """Raises ParseError, which says that `expected` was expected at the offset `at`, and what was found there."""
     rest = source.text[at : at + 40]
     if rest.startswith("/*"):
         raise source.error(at, "this comment is never closed", expected="*/")
@@ -297,7 +298,7 @@ def fail(source: Source, at: int, expected: str) -> NoReturn:
 
 
 def element_bits(source: Source, at: int, element: ElementType) -> tuple[bytes, int]:
-    """The raw form of one number, and the offset after it. Raises ParseError."""
+    """The raw bytes of the number that begins at `at`, and the offset after it. Raises ParseError."""
     at = skip_space(source, at)
     width, float_format, start = element.width, element.float_format, at
     if element.kind == "complex":
@@ -331,7 +332,7 @@ def element_bits(source: Source, at: int, element: ElementType) -> tuple[bytes, 
         limits = f"[{element.lower}, {element.upper}]"
         raise source.error(start, f"{token} is out of range for {element.name}, which is {limits}", found=token)
     if element.code == "B":
-        # Of types below 8 bits the byte holds only the bits of the type.
+        # The upper bits of the byte of a type below 8 bits are zero.
         value &= element.upper - element.lower
     return value.to_bytes(width, "little", signed=value < 0), at
 
@@ -357,8 +358,8 @@ def _float_bits(source: Source, at: int, token: str, name: str, float_format: Fl
     if "nan" in token:
         sign = float_format.sign_bit if token.startswith("-") else 0
         if "(" not in token:
-            # fnuz and exponent formats have a single nan, so its sign is ignored; a finite format has none and gets a
-            # zero.
+            # fnuz and exponent formats have a single nan, so its sign is ignored. A finite format has no nan, and gets
+            # a zero of the opposite sign.
             if float_format.kind == "finite":
                 return float_format.sign_bit ^ sign
             return (

@@ -1,18 +1,18 @@
-"""The text of a literal → LiteralProto.
+"""Parses the text of a literal to a LiteralProto.
 
     literal := array | '(' literal (',' literal)* ')' | '(' ')'
     array   := number                                     rank 0
              | '{' (array | ',')* '}'                     one level of braces a dimension; commas are optional
-             | '{' '...' '}'                              an elided constant: the values are made up
-             | number                                     of any rank, not complex: its first element, the others are 0
+             | '{' '...' '}'                              an elided constant: the parser makes up the values
+             | number                                     any rank, not complex: the first element; the others are 0
     number  := 1 | -0.5 | 1e+10 | inf | nan | -nan(0x1) | true | '(' number ',' number ')'
 
-Accepts what XLA accepts and makes the same elements of it: `-0` is the integer 0 (although -0.0 prints as -0), an
-integer from 2^63 to 2^64-1 wraps to a negative one, a complex number whose real part is nan has that nan as both parts,
-and an elided constant is filled with the 32-bit words 0, 1, 2, … in row-major order.
+The parser accepts the text that XLA accepts, and gives the same elements: `-0` is the integer 0 (although -0.0 prints
+as -0), an integer from 2^63 to 2^64-1 wraps to a negative one, a complex number whose real part is nan has that nan as
+both parts, and an elided constant is filled with the 32-bit words 0, 1, 2, … in row-major order.
 
 Braces are read token by token. The plain decimal numbers within the innermost braces are converted in bulk, which takes
-0.25 µs an element instead of 7; every other number, mistakes included, is read on its own.
+0.25 µs an element instead of 7 µs. Every other number, mistakes included, is read on its own.
 """
 
 from __future__ import annotations
@@ -40,28 +40,29 @@ from xlashape.shape.parts.primitive_type import FloatFormat
 from xlashape.text import Source
 
 MAX_ELIDED_BYTES: Final = 1 << 28
-"""The most bytes that the elided constants of one text may stand for: a few characters of text must not take all
+"""The most bytes that the elided constants of one text may take, so that a few characters of text do not take all
 memory.
 """
 
-# of constants of which the text has some elements only, where elided constants are left out
+# The same limit where elided constants get no elements. Then only a constant of which the text has just the first
+# element takes bytes that are not in the text.
 _MAX_PADDED_BYTES: Final = 1 << 22
 
 _PLAIN_INTEGERS = re.compile(r"[-0-9 \t\r\n,]*")
 _PLAIN_FLOATS = re.compile(r"[-+0-9.eE \t\r\n,]*")
-_PIECE: Final = 1 << 16  # characters of a long row that are converted in one go
+_PIECE: Final = 1 << 16  # characters of a long row that are converted at once
 _SCALAR = re.compile(r"(?:(-?[0-9]{1,18})|(" + NUMBER + r"))(?=\))")
 _UNUSUAL_FLOAT = re.compile(r"(?<![0-9.eE])[+.]|-0(?![0-9.eE])|-00")
 
 
 class Elided:
-    """The elements of elided constants, `constant({...})`: numbers that continue from one constant of a text to the
-    next, as XLA's do.
+    """Makes up the elements of elided constants, `constant({...})`. They are consecutive numbers, which continue from
+    one constant of a text to the next, as in XLA.
 
-    XLA fills the array, in row-major order, with successive 32-bit words. If the size is not a multiple of 4, some
-    bytes get numbers of a second series instead: as many as remain after the words, beginning at the byte whose offset
-    is the number of words. In XLA both series also continue from one text to the next within a process; here they start
-    again with each text.
+    An array is filled, in row-major order, with successive 32-bit words. If its size is not a multiple of 4, the
+    remaining bytes count separately: there are `size % 4` of them, their numbers are a second series, and they are
+    written from the offset `size // 4` on. In XLA both series also continue from one text to the next within a process.
+    Here they start again with each text.
     """
 
     __slots__ = ("_next_byte", "_next_word", "_total", "is_filled", "left_out")
@@ -70,7 +71,7 @@ class Elided:
         self.is_filled = is_filled
         """Whether elided constants get elements at all."""
         self.left_out = 0
-        """How many constants got none."""
+        """How many elided constants got no elements."""
         self._next_word = 0
         self._next_byte = 0
         self._total = 0
@@ -90,7 +91,7 @@ class Elided:
             )
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes, counted. Raises LimitExceededError."""
+        """Returns the next `size` bytes, and counts them. Raises LimitExceededError as `count` does."""
         self.count(size)
         count, rest = divmod(size, 4)
         words = array("I", range(self._next_word, self._next_word + count))
@@ -107,13 +108,13 @@ class Elided:
 def parse_literal(
     source: Source, at: int, shape: xla.ShapeProto, elided: Elided | None = None
 ) -> tuple[xla.LiteralProto, int]:
-    """The literal whose text begins at offset `at`, perhaps with spaces and comments before it, and the offset after
-    it.
+    """Parses the literal whose text begins at offset `at`, perhaps after spaces and comments. Returns it with the
+    offset after its text.
 
     `shape` is the declared shape of the constant. The literal's own shape has no dynamic dimensions and no
-    element_size_in_bits, as in XLA, where an instruction's shape becomes the same. The elided constants of one text
-    share `elided`, which says whether they have elements and counts those that have none. Raises ParseError, or
-    LimitExceededError for elided constants of more than MAX_ELIDED_BYTES.
+    element_size_in_bits; in XLA the shape of the instruction loses them too. All literals of a module's text share one
+    `elided`, which decides whether elided constants get elements. Raises ParseError, or LimitExceededError for elided
+    constants of more than MAX_ELIDED_BYTES.
 
     >>> from xlashape.text import Source
     >>> parse_literal(Source("constant({1, -2})"), 9, xla.ShapeProto(element_type=xla.S32, dimensions=[2]))[0].s32s
@@ -124,7 +125,7 @@ def parse_literal(
     literal_shape = literal.shape
     literal_shape.CopyFrom(shape)
     if literal_shape.element_type == xla.BUFFER and literal_shape.tuple_shapes:
-        literal_shape.CopyFrom(shape.tuple_shapes[0])  # XLA makes an array of it
+        literal_shape.CopyFrom(shape.tuple_shapes[0])  # XLA makes an array of a buffer
     if literal_shape.element_type == xla.TUPLE:
         return _parse_tuple(source, at, literal_shape, 0, elided)
     _make_static(literal_shape)
@@ -219,17 +220,18 @@ def _parse_array(source: Source, at: int, shape: xla.ShapeProto, elided: Elided)
 
 
 def _convert_piece(text: str, at: int, element: ElementType, most: int) -> tuple[bytes | None, int, int]:
-    """The plain numbers in about _PIECE characters from `at` on: (raw elements, their count, the offset after them).
+    """Converts the plain numbers in about _PIECE characters from `at` on: (raw elements, their count, the offset after
+    them).
 
-    The first is None if some number is not plain or wrong, or if there are more than `most`: then the text up to the
-    offset has to be read token by token.
+    The raw elements are None if a number is not plain or is a mistake, or if there are more than `most` numbers. Then
+    the text up to the offset must be read token by token.
     """
     allowed = _PLAIN_INTEGERS if element.kind in ("int", "pred") else _PLAIN_FLOATS
     match = allowed.match(text, at, at + _PIECE)
     assert match is not None
     end = match.end()
     if not text.startswith("}", end):
-        # The last number may continue after `end`: it is left to the next piece.
+        # The last number may continue after `end`, so the next piece begins with it.
         while end > at and text[end - 1] not in ", \t\r\n":
             end -= 1
     piece = text[at:end]
@@ -240,7 +242,7 @@ def _convert_piece(text: str, at: int, element: ElementType, most: int) -> tuple
 
 
 def _convert(tokens: list[str], piece: str, element: ElementType) -> bytes | None:
-    """The raw elements of the numbers `tokens` in `piece`; None if one of them is not plain or out of range."""
+    """The raw elements of the numbers `tokens` in `piece`. None if one of them is not plain or is out of range."""
     if element.float_format is None:
         return _convert_integers(tokens, element)
     return _convert_floats(tokens, piece, element.float_format)
@@ -275,7 +277,7 @@ def _convert_floats(tokens: list[str], piece: str, float_format: FloatFormat) ->
         return b""
     low, high = min(values), max(values)
     if low <= -9.2e18 or high >= 9.2e18:
-        # Integers wrap from 2^63 on, and f32 has an upper bound.
+        # Such values need care: integers wrap from 2^63 on, and f32 has an upper bound.
         if not -3.4e38 < low <= high < 3.4e38 or any(INTEGER.fullmatch(token) for token in tokens if len(token) > 18):
             return None
     if float_format.bits == 64:
@@ -296,19 +298,19 @@ def _convert_floats(tokens: list[str], piece: str, float_format: FloatFormat) ->
 
 
 def _parse_elements(source: Source, at: int, element: ElementType, sizes: list[int]) -> tuple[bytes | None, int]:
-    """The raw elements in row-major order, and the offset after the array. Raises ParseError.
+    """The raw elements of an array in row-major order, and the offset after the array. Raises ParseError.
 
-    Without braces there is only the first element; for an elided array the elements are None.
+    An array without braces gives only its first element. An elided array gives None in place of the elements.
     """
     text, rank = source.text, len(sizes)
     if rank == 0:
         return element_bits(source, at, element)
-    depth = 0  # open braces
-    counts = [0] * rank  # of the elements so far in the open brace of each level
+    depth = 0  # the number of open braces
+    counts = [0] * rank  # for each level: the elements so far in its open brace
     parts: list[bytes] = []
     is_elided = False
     is_plain = element.kind != "complex" and element.name not in ("s1", "u1")
-    tokens_until = 0 if is_plain else len(text)  # up to here the text is read token by token
+    tokens_until = 0 if is_plain else len(text)  # the text up to this offset is read token by token
     while True:
         if depth == rank and at >= tokens_until and not is_elided and text[at : at + 1] not in ("}", ""):
             data, count, end = _convert_piece(text, at, element, sizes[-1] - counts[-1])
