@@ -1,19 +1,18 @@
-"""A module as it is held: bytes, compact messages of them, and the message of the schema only when it is asked for.
+"""How a module is held in memory with little space: `Held` keeps its bytes and compact messages of them.
 
-protobuf's message of an instruction takes 1.4 kB, most of it for fields that are not set, and its bytes take a tenth of
-that. The compact messages have the same wire format and fewer fields: of an instruction those that are asked of every
-instruction (`InstructionFields`), with shape and metadata as bytes. All other fields stay unknown fields, from which
+protobuf's message of an instruction takes 1.4 kB, most of it for fields that are not set; its bytes take a tenth of
+that. The compact messages have the same wire format and fewer fields: of an instruction those that every view needs
+(`InstructionFields`), with shape and metadata as bytes. All other fields stay unknown fields, from which
 `HloInstruction.details` decodes them for one instruction.
 
-`Held` is one of the two:
+A `Held` has one of two forms:
 
 - compact: bytes, and compact messages that nobody changes;
-- the message of the schema, `xla.HloModuleProto`, which its owner may change. It is then the only truth.
+- full: the message `xla.HloModuleProto`, which its owner may change.
 
-A view goes from the first to the second once.
+A view replaces the compact form by the full one when its message is asked for, at most once.
 
-Bytes that do not belong to an HLO module in places that the compact messages do not look at are found when they are
-asked for.
+Compact messages do not decode all fields. Broken bytes in the others are only found when those fields are decoded.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _Field = descriptor_pb2.FieldDescriptorProto
 
 
 class InstructionFields(Protocol):
-    """What a compact instruction and an `xla.HloInstructionProto` have in common."""
+    """The fields that a compact instruction and an `xla.HloInstructionProto` have in common."""
 
     @property
     def name(self) -> str: ...
@@ -63,7 +62,7 @@ class InstructionFields(Protocol):
 
 
 class ComputationFields(Protocol):
-    """What a compact computation and an `xla.HloComputationProto` have in common."""
+    """The fields that a compact computation and an `xla.HloComputationProto` have in common."""
 
     @property
     def name(self) -> str: ...
@@ -78,7 +77,7 @@ class ComputationFields(Protocol):
 
 
 class ModuleFields(Protocol):
-    """What a compact module and an `xla.HloModuleProto` have in common."""
+    """The fields that a compact module and an `xla.HloModuleProto` have in common."""
 
     @property
     def name(self) -> str: ...
@@ -98,9 +97,10 @@ def add_message(
     only: Sequence[str] = (),
     parts: dict[str, str] | None = None,
 ) -> descriptor_pb2.DescriptorProto:
-    """Adds to `file` a message with the fields of `descriptor`, or those of `only`.
+    """Adds to `file` a message type with the fields of `descriptor`, or only those in `only`.
 
-    Messages become bytes, but for the fields of `parts`, which have the messages of these names; enums become int32.
+    Fields that hold messages become bytes, and enums become int32. `parts` maps a field to the name of a message type
+    of `file` that it keeps.
     """
     made = file.message_type.add(name=name)
     for field in descriptor.fields:
@@ -116,7 +116,7 @@ def add_message(
             copy.type, copy.type_name = _Field.TYPE_MESSAGE, f".{file.package}.{parts[field.name]}"
         elif field.type == FieldDescriptor.TYPE_MESSAGE:
             copy.type = _Field.TYPE_BYTES
-            if file.syntax == "proto3" and not repeated:  # a message may be set and empty
+            if file.syntax == "proto3" and not repeated:  # an empty message differs from one that is not set
                 copy.proto3_optional, copy.oneof_index = True, len(made.oneof_decl)
                 made.oneof_decl.add(name=f"_{field.name}")
         elif field.type == FieldDescriptor.TYPE_ENUM:
@@ -127,7 +127,7 @@ def add_message(
 
 
 def message_classes(file: descriptor_pb2.FileDescriptorProto, *names: str) -> list[Any]:
-    """The classes of the messages of these names, in a descriptor pool of their own."""
+    """Python classes for the message types of `file` with these names, in a new descriptor pool."""
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return [message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{file.package}.{name}")) for name in names]
@@ -138,7 +138,7 @@ def _fields_of(protocol: type) -> list[str]:
 
 
 def _make_class() -> type[Message]:
-    # Errors about broken bytes name the messages.
+    # Errors about broken bytes show the names of package and messages, so they are those of XLA.
     file = descriptor_pb2.FileDescriptorProto(name="compact.proto", package="xla", syntax="proto3")
     parts = {"computations": "HloComputationProto", "instructions": "HloInstructionProto"}
     for message, protocol in (
@@ -153,19 +153,21 @@ def _make_class() -> type[Message]:
 _Module: Final = _make_class()
 
 
-# -- a module that is held ------------------------------------------------------------------------
+# -- a module in memory ---------------------------------------------------------------------------
 
-_HLO_MODULE: Final = 1  # of HloProto
-_COMPUTATIONS: Final = 3  # of HloModuleProto
+_HLO_MODULE: Final = 1  # the number of HloProto's field hlo_module
+_COMPUTATIONS: Final = 3  # the number of HloModuleProto's field computations
 
 
 class Held:
-    """A module, and what an HloProto holds beside it. Make it with `of_bytes` or `of_message`."""
+    """A module in memory, with the HloProto around it if there is one. Make it with `of_bytes` or `of_message`."""
 
     __slots__ = ("_compact", "_data", "_head", "_is_program", "_message", "_original", "_program", "is_consistent")
 
     is_consistent: bool
-    """Whether its ids are known to name what they must; never known of a message, which its owner may change."""
+    """Whether the ids are known to refer to existing instructions and computations. False in the full form, in which
+    the owner may change the message.
+    """
 
     def __init__(self) -> None:
         self.is_consistent = False
@@ -189,24 +191,26 @@ class Held:
 
     @classmethod
     def of_message(cls, module: xla.HloModuleProto, program: xla.HloProto | None = None) -> Held:
-        """The module that a message is, not a copy, and the HloProto that holds it."""
+        """Holds the message `module` itself, not a copy, and `program`, the HloProto that contains it."""
         held = cls()
         held._message, held._program = module, program
         return held
 
     @property
     def is_compact(self) -> bool:
-        """Whether nobody has asked for the message of the schema."""
+        """Whether the module is in compact form."""
         return self._message is None
 
     @property
     def fields(self) -> ModuleFields:
-        """The compact module, or the message of the schema in its place."""
+        """The compact message, or in full form the full one."""
         return cast("Any", self._compact) if self._message is None else self._message
 
     @property
     def head(self) -> xla.HloModuleProto:
-        """What the module says beside its computations. To be read only: it may be the message of the schema."""
+        """A message with the module's fields other than its computations. It must not be changed. In full form it is
+        the full message, computations included.
+        """
         if self._message is not None:
             return self._message
         if self._head is None:
@@ -222,7 +226,9 @@ class Held:
         return b"".join(self._modules()) if self._is_program else self._data
 
     def _modules(self) -> Iterator[bytes]:
-        """The pieces of the module in an HloProto: nearly always one."""
+        """The contents of the field hlo_module in an HloProto. The field may occur several times; then they are
+        merged.
+        """
         for number, wire_type, _, content, end in fields(self._data):
             if number == _HLO_MODULE:
                 if wire_type != BYTES:
@@ -230,7 +236,7 @@ class Held:
                 yield self._data[content:end]
 
     def to_bytes(self) -> bytes:
-        """What the module was read from, or the message serialized: an HloProto, if it came as one."""
+        """The bytes that the module was read from, or the serialized message: an HloProto if the module came in one."""
         if self._message is None:
             return self._data
         message = self._message if self._program is None else self._program
@@ -238,7 +244,9 @@ class Held:
         return message.SerializeToString() if data is None else data
 
     def decoded(self) -> Held:
-        """The module as a message of the schema: itself, or one that shares nothing with it. Raises DecodeError."""
+        """The module in full form: this `Held` if it is in that form already, else a new one that shares nothing with
+        it. Raises DecodeError.
+        """
         if self._message is not None:
             return self
         held = Held()
@@ -251,19 +259,21 @@ class Held:
 
     @property
     def message(self) -> xla.HloModuleProto:
-        """The message of the schema. Of a compact module one that is decoded anew, and not kept."""
+        """The full message. In compact form it is decoded anew at each access, and not kept."""
         message = self.decoded()._message
         assert message is not None
         return message
 
     @property
     def program(self) -> xla.HloProto | None:
-        """The HloProto that holds the module, as `message`; None if the module came without one."""
+        """The HloProto that contains the module, decoded as `message` is. None if the module came without one."""
         return self.decoded()._program if self.is_program else None
 
     @property
     def original(self) -> Original | None:
-        """The bytes that the module was read from, where an older XLA wrote them so that protobuf cannot read them."""
+        """The bytes that the module was read from, if an older XLA wrote them and protobuf cannot read them unchanged;
+        else None.
+        """
         return self.decoded()._original
 
     @property
@@ -273,7 +283,9 @@ class Held:
 
     @property
     def beside(self) -> xla.HloProto:
-        """What an HloProto holds beside the module; empty where there is none. To be read only."""
+        """An HloProto with its fields other than the module, such as the buffer assignment. Empty if the module came
+        without an HloProto. It must not be changed.
+        """
         if self._message is not None:
             rest = xla.HloProto()
             if self._program is not None:

@@ -1,7 +1,7 @@
-"""ModuleConfig: what a module's text says about its compilation and HloModuleProto has no field for.
+"""ModuleConfig: the attributes of a module's text for which HloModuleProto has no field, such as `replica_count`.
 
-XLA keeps these values in the module's configuration: its parser reads them, its printer writes them, its protos lose
-them. Here an HloModule made from text keeps them, so that it prints as XLA prints the module that it made from the same
+XLA keeps these values in the configuration of a module: its parser reads them, its printer writes them, and its protos
+lose them. Here an HloModule made from text keeps them, so that it prints as XLA prints a module made from the same
 text.
 """
 
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class ModuleConfig(NamedTuple):
-    """The parts of a module's configuration that its text shows.
+    """The values of a module's configuration that its text shows.
 
     >>> config = ModuleConfig(replica_count=2, allow_spmd_sharding_propagation_to_output=(True,))
     >>> config.before_layout, config.after_layout
@@ -24,10 +24,10 @@ class ModuleConfig(NamedTuple):
     allow_spmd_sharding_propagation_to_parameters: tuple[bool, ...] = ()
     allow_spmd_sharding_propagation_to_output: tuple[bool, ...] = (False,)
     channels_0: tuple[str, ...] = ()
-    """The instructions whose text says `channel_id=0`: in a proto, 0 is the same as none."""
+    """The names of instructions whose text has `channel_id=0`, which a proto cannot distinguish from no channel."""
 
     def names(self) -> tuple[str, ...]:
-        """What differs from what a module made from a proto has, by the names in HLO text.
+        """The names, as in HLO text, of the values that differ from those of a module made from a proto.
 
         >>> ModuleConfig(replica_count=2, channels_0=("ar",)).names()
         ('replica_count', 'channel_id=0')
@@ -59,4 +59,4 @@ class ModuleConfig(NamedTuple):
 
 
 UNSAID: Final = ModuleConfig()
-"""The configuration of a module that was not read from text: the defaults, of which nothing is known."""
+"""The configuration of a module that was not read from text. It has the default values."""

@@ -1,20 +1,22 @@
-r"""What older versions of XLA wrote and the schema, which is that of jaxlib 0.12, no longer has: all of it is read here
-and nowhere else.
+r"""Reads the fields that older versions of XLA wrote and that the schema of this package, which is that of jaxlib 0.12,
+no longer has. No other file deals with them.
 
-    what                                who wrote it                        where
+    content                             written by                          field
     iota replica groups                 jaxlib 0.4.35–0.8.3, TF 2.19–2.21   CollectiveDeviceListProto, field 2
     origins as a list of leaves         jaxlib 0.4.35–0.5.3, TF 2.19        OriginalValueProto, field 1 otherwise
     origins as a shape and its leaves   jaxlib 0.6                          OriginalValueProto, fields 1 and 2 otherwise
     sparse operands of a dot            jaxlib 0.4.20–0.6, TF 2.16–2.19     HloInstructionProto, field 86
     the precision PACKED_NIBBLE         jaxlib 0.4.13–0.5.3, TF 2.19        PrecisionConfig.Precision, value 3
 
-A message that holds such fields stays as it is: protobuf keeps what the schema does not name, so the module is written
-back byte for byte. Who needs the meaning (the writer of text, the indexing maps) asks the functions below.
+An origin (OriginalValueProto) says which instructions of the unoptimised module a value comes from.
 
-There is one exception. Field numbers of the first kind of origins were used again with other types, so that protobuf
-refuses the module: the name of an instruction stands where the schema has a message. `decode` reads such a module by
-rewriting its origins to today's form; the bytes of the file are kept beside it (`Original`) and are written back as
-long as the module is not changed.
+A message with such fields is not changed: protobuf keeps fields that the schema does not name, so the module is written
+back byte for byte. The writer of text and the indexing maps ask the functions below for the meaning of these fields.
+
+There is one exception. The oldest form of origins has field numbers that were used again with other types: the name of
+an instruction stands where the schema has a message, and protobuf refuses the module. `decode` reads such a module by
+rewriting its origins to today's form. It returns the original bytes too (`Original`), which are written back as long as
+the module is not changed.
 
 `modernized` gives the module in today's schema, for formats that cannot hold fields that the schema does not name.
 """
@@ -32,11 +34,11 @@ DOT_SPARSITY: Final = 86
 """The number of the field of HloInstructionProto that says which operands of a dot are sparse."""
 
 OLDER_PRECISIONS: Final = (("packed_nibble", 3),)
-"""Precisions that the schema has no name for, and their numbers."""
+"""(name, number) of the precisions that the schema has no name for."""
 
-_IOTA_REPLICA_GROUPS: Final = 2  # of CollectiveDeviceListProto
-_ELEMENT_TYPE_TAG: Final = tag(2, VARINT)  # with which a ShapeProto begins
-_MAX_DEPTH: Final = 100  # of tuples in a shape: what protobuf decodes
+_IOTA_REPLICA_GROUPS: Final = 2  # the number of a field of CollectiveDeviceListProto
+_ELEMENT_TYPE_TAG: Final = tag(2, VARINT)  # the first bytes of a ShapeProto: its field element_type
+_MAX_DEPTH: Final = 100  # levels of tuples in a shape, as many as protobuf decodes
 
 Modules = TypeVar("Modules", xla.HloInstructionProto, xla.HloModuleProto, xla.HloProto)
 
@@ -45,7 +47,7 @@ Modules = TypeVar("Modules", xla.HloInstructionProto, xla.HloModuleProto, xla.Hl
 
 
 def iota_replica_groups(groups: xla.CollectiveDeviceListProto) -> xla.IotaReplicaGroupListProto | None:
-    r"""The iota form of replica groups that are in their older field; None if the field is empty.
+    r"""The replica groups in iota form, if they are in the older field; None if that field is empty.
 
     >>> groups = xla.CollectiveDeviceListProto.FromString(b"\x12\x0a\x08\x02\x10\x04\x1a\x01\x08\x22\x01\x00")
     >>> iota_replica_groups(groups).num_devices_per_group
@@ -58,7 +60,7 @@ def iota_replica_groups(groups: xla.CollectiveDeviceListProto) -> xla.IotaReplic
 
 
 def _last(data: bytes, wanted: int) -> bytes | None:
-    """The content of the last field of a number; None if there is none, or the bytes are not a message."""
+    """The content of the last field with the number `wanted` that holds bytes; None if there is none."""
     found = None
     for number, content in _submessages(data):
         if number == wanted:
@@ -67,7 +69,7 @@ def _last(data: bytes, wanted: int) -> bytes | None:
 
 
 def _submessages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The fields of a message that hold bytes: (field number, content)."""
+    """The length-delimited fields of a message: (field number, content)."""
     for number, wire_type, _, content, end in fields(data):
         if wire_type == BYTES:
             yield number, data[content:end]
@@ -77,8 +79,7 @@ def _submessages(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def original_value(data: bytes) -> xla.OriginalValueProto:
-    r"""The origin of a value from the bytes of an OriginalValueProto, whichever version wrote them. DecodeError if none
-    did.
+    r"""The origin of a value in the bytes of an OriginalValueProto of any version. Raises DecodeError for other bytes.
 
     >>> original_value(b"\x0a\x04\x12\x02v1").elements[0].original_array.instruction_name
     'v1'
@@ -102,18 +103,18 @@ def _older_origin(data: bytes) -> xla.OriginalValueProto | None:
 
 
 def _is_older_leaf(leaf: bytes) -> bool:
-    """Whether an element of an origin is an older leaf, whose field 2 is a name, rather than an element whose field 2
-    is an array.
+    """Whether an element of an origin is an older leaf, whose field 2 is a name, rather than an element of today, whose
+    field 2 is an array.
 
-    An array begins with the tag of its own field 1 or 2, which are control characters; a name does not. Field 3 is of
-    older leaves.
+    An array begins with the tag of its own field 1 or 2, which is a control character; a name does not. Only older
+    leaves have a field 3.
     """
     parts = dict(_submessages(leaf))
     return 3 in parts or parts.get(2, b"")[:1] >= b" "
 
 
 def _origin_of_leaves(leaves: list[bytes], shape: xla.ShapeProto | None) -> xla.OriginalValueProto:
-    """An origin made of the older leaves. Leaves of the `shape` that have no origin become elements without an
+    """An origin of today's form, made of older leaves. Leaves of `shape` that have no origin become elements without an
     array."""
     value = xla.OriginalValueProto()
     arrays: dict[tuple[int, ...], xla.OriginalArrayProto] = {}
@@ -128,7 +129,7 @@ def _origin_of_leaves(leaves: list[bytes], shape: xla.ShapeProto | None) -> xla.
 
 
 def _array_of_leaf(leaf: bytes) -> tuple[tuple[int, ...], xla.OriginalArrayProto]:
-    """The index of an older leaf in the value's shape, and the array that it comes from."""
+    """The index of an older leaf in the value's shape, and the array that the leaf comes from."""
     index: list[int] = []
     array = xla.OriginalArrayProto()
     for number, wire_type, _, content, end in fields(leaf):
@@ -153,9 +154,9 @@ def _leaf_indices(shape: xla.ShapeProto, index: tuple[int, ...] = ()) -> Iterato
 
 
 class SparseOperand(NamedTuple):
-    """An operand of a dot of whose every `block_size` elements along a dimension only `non_zeros` are there.
+    """A sparse operand of a dot: of each `block_size` elements along a dimension, the operand has only `non_zeros`.
 
-    An operand after lhs and rhs says which.
+    A further operand of the dot, after lhs and rhs, says which elements they are.
     """
 
     operand: int
@@ -166,7 +167,7 @@ class SparseOperand(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes) -> SparseOperand:
-        """From the bytes of a SparsityDescriptor."""
+        """The sparse operand in the bytes of a SparsityDescriptor."""
         values = [0] * 6
         for number, wire_type, _, content, _ in fields(data):
             if number < len(values) and wire_type == VARINT:
@@ -174,7 +175,7 @@ class SparseOperand(NamedTuple):
         return cls(*values[2:])
 
     def to_field(self) -> bytes:
-        """The field of HloInstructionProto that holds it.
+        """The serialized field of HloInstructionProto that holds the sparse operand.
 
         >>> SparseOperand.of(SparseOperand(0, 1, 2, 4).to_field()[3:])
         SparseOperand(operand=0, dimension=1, non_zeros=2, block_size=4)
@@ -185,8 +186,8 @@ class SparseOperand(NamedTuple):
 
 
 def sparse_operands(instruction: xla.HloInstructionProto) -> tuple[SparseOperand, ...]:
-    """The sparse operands of a dot, which then has an operand after lhs and rhs for each of them. Ask only where there
-    are more than two."""
+    """The sparse operands of a dot. The dot has a further operand, after lhs and rhs, for each of them. To save time,
+    call this only for a dot of more than two operands."""
     parts = _submessages(instruction.SerializePartialToString())
     return tuple(SparseOperand.of(content) for number, content in parts if number == DOT_SPARSITY)
 
@@ -195,20 +196,20 @@ def sparse_operands(instruction: xla.HloInstructionProto) -> tuple[SparseOperand
 
 
 class Original(NamedTuple):
-    """The bytes that a module was read from, where protobuf cannot read them as they are."""
+    """The bytes that a module was read from, if protobuf could not read them unchanged."""
 
     data: bytes
-    """As they came."""
+    """The bytes as they came."""
     rewritten: bytes
-    """What was read instead, as protobuf writes it."""
+    """The message that was read instead, in protobuf's deterministic serialization."""
 
 
 def decode(message_class: type[Modules], value: object) -> tuple[Modules, Original | None]:
-    """The HloModuleProto, HloProto or HloInstructionProto in bytes, or in a message of any package's classes, as
-    `coerce` reads it. Raises as `coerce` does.
+    """Decodes an HloModuleProto, HloProto or HloInstructionProto from bytes, or from a message of any package's
+    classes, as `coerce` does. Raises as `coerce` does.
 
-    Where older origins keep protobuf from reading it, they are rewritten first. The second value holds the bytes as
-    they came; it is None where the message holds all that they held.
+    If older origins keep protobuf from reading the bytes, they are rewritten first, and the second value has the bytes
+    as they came. Otherwise the second value is None.
     """
     try:
         return coerce(message_class, value), None
@@ -242,7 +243,9 @@ _PATHS: Final = {
 
 
 def _with_todays_origins(data: bytes, path: tuple[int, ...]) -> bytes:
-    """A message with today's origins; `path` are the numbers of the fields that lead to them."""
+    """Serialized message → the same message with origins of today's form. `path` has the numbers of the fields that
+    lead to the origins.
+    """
     if not path:
         older = _older_origin(data)
         return data if older is None else older.SerializeToString()
@@ -257,10 +260,9 @@ def _with_todays_origins(data: bytes, path: tuple[int, ...]) -> bytes:
 
 
 def modernized(message: xla.HloModuleProto | xla.HloProto) -> xla.HloModuleProto | xla.HloProto:
-    """The module in today's schema as far as that has a place for what the module holds: a copy, or the message itself
-    if nothing changes.
+    """The module with older fields moved to those of today's schema: a copy, or the message itself if nothing changes.
 
-    Replica groups and origins are moved. Sparse operands of a dot have no place today: they stay in their field.
+    Replica groups and origins are moved. Today's schema has no field for sparse operands of a dot: they stay in theirs.
     """
     module = message.hlo_module if isinstance(message, xla.HloProto) else message
     changes: list[tuple[int, int, xla.HloInstructionProto]] = []
@@ -283,7 +285,7 @@ def modernized(message: xla.HloModuleProto | xla.HloProto) -> xla.HloModuleProto
 
 
 def _fields_today(instruction: xla.HloInstructionProto) -> xla.HloInstructionProto | None:
-    """The fields of an instruction that are written differently today; None where there are none."""
+    """A message with today's form of an instruction's older fields; None if the instruction has none."""
     today = xla.HloInstructionProto()
     if instruction.HasField("original_value"):
         value = _older_origin(instruction.original_value.SerializePartialToString())

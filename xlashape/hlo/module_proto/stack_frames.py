@@ -1,15 +1,15 @@
 """Stack frames: the lines of a program that an instruction comes from, and which of them are the user's own.
 
-A module has tables of file names, function names, locations and frames (StackFrameIndexProto). An instruction names its
-innermost frame by a number, and each frame names the one that called it; numbers begin with 1, and 0 is none. Tables
-may be broken: a number that is in no table and frames that call each other in a circle end the frames there, and a
-frame without a file name is left out.
+A module has tables of file names, function names, locations and frames (StackFrameIndexProto). An instruction has the
+number of its innermost frame, and each frame has the number of its caller. Numbers begin with 1; 0 stands for no frame.
+Broken tables do not raise errors: the frames of an instruction end at a number that is not in the table, and at a frame
+that was there already; a frame without a file name is left out.
 
-The kind of a frame follows from its file alone:
+The kind of a frame follows from the path of its file alone:
 
-    own        all others
-    library    in site-packages or dist-packages
-    internal   of the standard library and of JAX itself
+    internal   a file of the standard library or of JAX itself
+    library    any other file in site-packages or dist-packages
+    own        any other file
 
 `Metadata` is the OpMetadata of an instruction with its frames, which `HloInstruction.metadata` returns.
 """
@@ -30,7 +30,7 @@ from xlashape.proto import parse, xla
 
 
 class FrameKind(IntEnum):
-    """Whose code a frame is in. The lower, the more it says to the user."""
+    """Whose code a frame is in. The lower the value, the more the frame tells the user."""
 
     OWN = 0
     LIBRARY = 1
@@ -46,7 +46,7 @@ _STANDARD_LIBRARY: Final = re.compile(
 
 
 def kind_of(file: str) -> FrameKind:
-    """Whose code a file is, by its path.
+    """The kind of the frames of a file, by its path.
 
     >>> [
     ...     kind_of(file).name
@@ -75,11 +75,11 @@ class Frame(NamedTuple):
     """
 
     file: str
-    """The path as the program's compiler knew it."""
+    """The path on the machine where the program was compiled."""
     function: str = ""
-    """Empty where the module does not say: dumps of JAX before 0.8 name the file and line alone."""
+    """The name of the function. Empty if the module has only the file and the line, as dumps of JAX before 0.8 do."""
     line: int = 0
-    """Counted from 1; 0 is not known."""
+    """Counted from 1; 0 if it is not known."""
     column: int = 0
     """Counted from 0, in bytes of UTF-8, as Python counts the columns of its code."""
     end_line: int = 0
@@ -95,12 +95,14 @@ class Frame(NamedTuple):
 
     @property
     def kind(self) -> FrameKind:
-        """Whose code it is in."""
+        """Whose code the frame is in."""
         return kind_of(self.file)
 
     @property
     def is_own(self) -> bool:
-        """Whether it is neither in an installed package nor in the standard library nor in JAX."""
+        """Whether the frame is in the user's own code: in no installed package, and in neither the standard library nor
+        JAX.
+        """
         return kind_of(self.file) is FrameKind.OWN
 
     def __str__(self) -> str:
@@ -108,14 +110,14 @@ class Frame(NamedTuple):
 
 
 def most_telling(outer: Frame | None, inner: Frame | None) -> Frame | None:
-    """Which of two frames says more to the user: the one of the lower kind, and of two of one kind the inner one."""
+    """The frame that tells the user more: the one of the lower kind, or the inner one if both have the same kind."""
     if outer is None or inner is None:
         return outer or inner
     return inner if inner.kind <= outer.kind else outer
 
 
 class ModuleFrames:
-    """The frames of a module by their number. Frames are read from the tables when they are first asked for."""
+    """The frames of a module by their number. A frame is read from the tables when it is first asked for."""
 
     __slots__ = ("_by_location", "_index", "_known")
 
@@ -125,7 +127,7 @@ class ModuleFrames:
         self._known: dict[int, Frame | None] = {}
 
     def frames(self, number: int) -> tuple[Frame, ...]:
-        """The frame and its callers, the innermost first. A step of the budget in force for each."""
+        """The frame and its callers, the innermost first. Each frame takes a step of the budget in force."""
         table = self._index.stack_frames
         found: list[Frame] = []
         seen: set[int] = set()
@@ -140,10 +142,10 @@ class ModuleFrames:
         return tuple(found)
 
     def most_telling(self, number: int) -> Frame | None:
-        """The innermost frame of the user's own code; without one the innermost of a library, else the innermost. None
-        if there is none.
+        """Of the frame and its callers, the one that tells the user most: the innermost of the user's own code, or else
+        the innermost of a library, or else the innermost. None if there is no frame.
 
-        All questions about a module together take time in proportion to its table.
+        Results are kept: calls for all frames of a module together take time linear in its table.
         """
         known = self._known
         if number in known:
@@ -151,7 +153,7 @@ class ModuleFrames:
         table = self._index.stack_frames
         chain: list[tuple[int, Frame | None]] = []
         while 0 < number <= len(table) and number not in known:
-            known[number] = None  # stays so for a caller that calls itself: the frames end there
+            known[number] = None  # so that frames which call each other in a circle end here
             entry = table[number - 1]
             chain.append((number, self._frame(entry.file_location_id)))
             number = entry.parent_frame_id
@@ -179,7 +181,7 @@ class ModuleFrames:
 
 
 class Metadata(FrozenValue):
-    """Which operation of a program an instruction comes from, and which of its lines.
+    """The operation and the lines of a program that an instruction comes from.
 
     >>> frames = [
     ...     Frame("/venv/lib/python3.12/site-packages/flax/linen.py", "__call__", 40),
@@ -194,20 +196,22 @@ class Metadata(FrozenValue):
     _fields = ("op_name", "op_type", "frames", "deduplicated_name", "scheduling_name")
 
     op_name: str
-    """The operation of the program, as `jit(step)/dense/dot_general`; empty where the module does not say, as all texts
-    here."""
+    """The operation of the program, such as `jit(step)/dense/dot_general`. All text fields are empty if the module has
+    no value for them.
+    """
     op_type: str
     """The kind of operation, in modules of TensorFlow."""
     deduplicated_name: str
-    """The name of the instruction that stands for all equal ones."""
+    """The name of the instruction that XLA keeps in place of all equal ones."""
     scheduling_name: str
-    """The name of the instruction when it was scheduled."""
+    """The name that the instruction had when it was scheduled."""
     _frames: tuple[Frame, ...] | None
     _table: ModuleFrames
     _number: int
     frame: Frame | None
-    """The innermost frame of the user's own code; without one the innermost of an installed package, else the
-    innermost. None if there is none."""
+    """The innermost frame of the user's own code, or else the innermost of an installed package, or else the innermost.
+    None if there is no frame.
+    """
 
     def __init__(
         self,
@@ -217,7 +221,7 @@ class Metadata(FrozenValue):
         deduplicated_name: str = "",
         scheduling_name: str = "",
     ) -> None:
-        """`frames` begin with the innermost."""
+        """Sets the fields. `frames` begin with the innermost."""
         kept = tuple(frames)
         frame: Frame | None = None
         for each in reversed(kept):
@@ -231,18 +235,18 @@ class Metadata(FrozenValue):
 
     @classmethod
     def of_proto(cls, proto: xla.OpMetadata | bytes, table: ModuleFrames) -> Metadata:
-        """The metadata of an instruction whose module has these stack frames, from its message or the bytes of that.
-        Broken tables give fewer frames, never an error; broken bytes raise DecodeError.
+        """The metadata of an instruction, from its OpMetadata or the bytes of that. `table` has the stack frames of its
+        module. Broken tables give fewer frames, never an error; broken bytes raise DecodeError.
 
-        The file and line of the message itself, which JAX before 0.8 writes, count where the tables have no frame, or
-        none of the user's own.
+        The message may have a file and a line itself, as JAX before 0.8 writes them. They count if the tables have no
+        frame, or none of the user's own code.
         """
-        said: tuple[Frame, ...] = ()
+        written: tuple[Frame, ...] = ()
         proto = parse(xla.OpMetadata, proto) if isinstance(proto, bytes) else proto
         if proto.source_file:
             span = (proto.source_line, proto.source_column, proto.source_end_line, proto.source_end_column)
-            said = (Frame(proto.source_file, "", *span),)
-        metadata = cls(proto.op_name, proto.op_type, said, proto.deduplicated_name, proto.scheduling_name)
+            written = (Frame(proto.source_file, "", *span),)
+        metadata = cls(proto.op_name, proto.op_type, written, proto.deduplicated_name, proto.scheduling_name)
         number = proto.stack_frame_id
         found = table.most_telling(number)
         if found is not None:
@@ -254,7 +258,7 @@ class Metadata(FrozenValue):
 
     @property
     def frames(self) -> tuple[Frame, ...]:
-        """All frames, the innermost first: that of the operation, then those that called it."""
+        """All frames, the innermost first: the frame of the operation, then its callers."""
         frames = self._frames
         if frames is None:
             frames = self._table.frames(self._number)
@@ -263,7 +267,7 @@ class Metadata(FrozenValue):
 
     @property
     def source(self) -> str:
-        """File and line of `frame`, as `train.py:73`; of all frames within `showing_frames("all")`."""
+        """File and line of `frame`, such as `train.py:73`. Within `showing_frames("all")`, those of all frames."""
         return self.source_text(_shown.get())
 
     @property
@@ -273,12 +277,12 @@ class Metadata(FrozenValue):
 
     @property
     def source_line(self) -> int:
-        """The line of `frame`, counted from 1; 0 is not known."""
+        """The line of `frame`, counted from 1; 0 if it is not known."""
         return 0 if self.frame is None else self.frame.line
 
     def source_text(self, frames: str = "own") -> str:
-        """`source` for "own"; for "all" file and line of every frame, the innermost first. Raises InvalidArgumentError
-        for another word."""
+        """File and line of `frame` for "own", and of every frame for "all", the innermost first. Raises
+        InvalidArgumentError for another word."""
         if _checked(frames) == "own":
             return "" if self.frame is None else self.frame.source
         return " < ".join([each.source for each in self.frames])
@@ -299,10 +303,10 @@ _shown: Final = ContextVar("frames that are shown", default="own")
 
 @contextmanager
 def showing_frames(frames: str | None) -> Generator[None, None, None]:
-    """What `Metadata.source` is meanwhile, in this thread or task: "own", or "all" for every frame; None leaves it as
-    it is.
+    """Within the context, in this thread or task, `Metadata.source` shows every frame for "all", and only
+    `Metadata.frame` for "own". None changes nothing.
 
-    Columns of reports are made of it. Raises InvalidArgumentError for another word.
+    Reports that have a column `source` follow it. Raises InvalidArgumentError for another word.
     """
     token = _shown.set(_shown.get() if frames is None else _checked(frames))
     try:
@@ -312,8 +316,8 @@ def showing_frames(frames: str | None) -> Generator[None, None, None]:
 
 
 def short_op_name(op_name: str, width: int) -> str:
-    """The name in at most `width` characters: cut from the left at a `/` where the last part fits, else within it. `…`
-    stands for what is left out.
+    """The name in at most `width` characters. A longer name is cut from the left, at a `/` if the last part fits, else
+    within the last part. `…` stands for the part that is cut off.
 
     Raises InvalidArgumentError for a width below 1.
 

@@ -1,10 +1,10 @@
-"""The structure of a module, by the ids with which instructions and computations refer to each other: whether it is
-whole, in which order XLA goes through it, and its instructions as a table.
+"""The structure of a module: the ids by which instructions and computations refer to each other. This file checks them,
+finds the order in which XLA visits a module, and lists the instructions as a table.
 
-`check_module` refuses an HloModuleProto of which no view can be made: every id that it refers to must exist, and
-nothing may refer to itself in a cycle. XLA looks at the low 32 bits of an id only, within the computation for
-instructions, within the module for computations. Newer XLA writes (computation id << 32) | number, older XLA numbers
-that are unique in the module; both follow this rule. XLA also requires operands before their users and called
+`check_module` refuses an HloModuleProto with inconsistent ids: every id that it refers to must exist, and references
+must not form a cycle. XLA looks at the low 32 bits of an id only. They are unique within the computation for
+instructions, and within the module for computations. Newer XLA writes (computation id << 32) | number, older XLA
+numbers that are unique in the module; both follow this rule. XLA also requires operands before their users and called
 computations before their callers; here any order without a cycle is accepted. The verifier checks all other rules, such
 as whether shapes fit operands.
 
@@ -14,10 +14,11 @@ of the newer form in more than one computation; jaxlib 0.10.2 and 0.12 load both
 `post_order` and `call_order` give the order in which XLA prints and numbers: operands before their users, called
 computations before their callers. XLA sorts instructions by id when it reads a proto and walks them depth first. The
 walk starts at each instruction that is not an operand of another, in the order of ids. It enters an instruction's
-control predecessors last to first, then its operands first to last. For computations, the walk starts at each that no
-other calls, in the order of the list, and follows the calls of its instructions in the order of their ids. What one
-instruction calls is seen at once: a condition that a loop shares with a loop in its body follows that body. (A
-scheduled computation is printed in the order of its schedule instead.)
+control predecessors last to first, then its operands first to last. For computations, the walk starts at each
+computation that no other calls, in the order of the list, and follows the calls of its instructions in the order of
+their ids. All computations that one instruction calls are marked as seen at once: if a loop and a loop in its body
+share a condition, the condition comes after the body. (A scheduled computation is printed in the order of its schedule
+instead.)
 """
 
 from __future__ import annotations
@@ -35,13 +36,15 @@ from xlashape.shape.tiling.padding import physical_bytes
 from xlashape.tables import Column, Kind, Table
 
 LOCAL_ID = 0xFFFFFFFF
-"""The bits of an id that name an instruction within its computation, or a computation within its module."""
+"""The bits of an id that are unique: the local id of an instruction in its computation, or a computation in its
+module.
+"""
 
 
 def check_module(module: ModuleFields) -> dict[int, int]:
-    """The index of each computation by its local id.
+    """Checks the ids of a module. Returns local id → index of each computation.
 
-    Raises InvalidModuleError that names the rule that is broken and where. Time is linear in instructions, operands and
+    Raises InvalidModuleError, which says which rule is broken and where. Time is linear in instructions, operands and
     calls.
     """
     prefix = f"module {module.name!r}: "
@@ -72,10 +75,10 @@ def check_module(module: ModuleFields) -> dict[int, int]:
 
 
 def _check_computation(computation: ComputationFields, computation_by_id: dict[int, int]) -> Sequence[int]:
-    """The indices of the computations that this one calls, each once."""
+    """Checks the ids in a computation, and returns the indices of the computations that it calls, each once."""
     instructions = computation.instructions
     index_by_id: dict[int, int] = {}
-    is_ordered = True  # every operand so far is before its user
+    is_ordered = True  # whether every operand so far is before its user
     calls: dict[int, None] | None = None
     controlled: list[InstructionFields] = []
     # `[:]` copies a repeated field to a list, which is iterated over in half the time.
@@ -139,7 +142,8 @@ def _check_operands(computation: ComputationFields, index_by_id: dict[int, int])
 
 
 def find_cycle(graph: Sequence[Sequence[int]]) -> list[int] | None:
-    """Nodes along a cycle of the directed graph, the first repeated at the end, or None. No recursion.
+    """The nodes along a cycle of a directed graph, the first repeated at the end. None if there is no cycle. Does not
+    recurse.
 
     >>> find_cycle([[1], [2], [1]]), find_cycle([[1, 2], [2], []])
     ([1, 2, 1], None)
@@ -167,7 +171,7 @@ def find_cycle(graph: Sequence[Sequence[int]]) -> list[int] | None:
 
 
 def _caller(computation: ComputationFields, called: int) -> str:
-    """The name of the first instruction that calls the computation of id `called`."""
+    """The name of the first instruction that calls the computation with the id `called`."""
     for instruction in computation.instructions:
         if any(number & LOCAL_ID == called & LOCAL_ID for number in instruction.called_computation_ids):
             return instruction.name
@@ -179,12 +183,13 @@ def _error(computation: ComputationFields, instruction: InstructionFields, what:
     return InvalidModuleError(f"computation {computation.name!r}: instruction {name} {what}")
 
 
-_LARGE_IDS_SINCE: Final = (0, 10)  # of jaxlib; the versions between 0.4.35 and this one are not known to load large ids
+# The first version of jaxlib that is known to load ids beyond 32 bits; 0.4.35 does not, versions between are unknown.
+_LARGE_IDS_SINCE: Final = (0, 10)
 _VERSION: Final = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 
 
 def needs_small_ids(version: str) -> bool:
-    """Whether a version of jaxlib, "0.4.35", may refuse ids beyond 32 bits. InvalidArgumentError for text that is not a
+    """Whether a version of jaxlib may refuse ids beyond 32 bits. Raises InvalidArgumentError for text that is not a
     version.
 
     >>> needs_small_ids("0.4.35"), needs_small_ids("0.12")
@@ -196,10 +201,10 @@ def needs_small_ids(version: str) -> bool:
 
 
 def with_small_ids(message: xla.HloModuleProto | xla.HloProto) -> xla.HloModuleProto | xla.HloProto:
-    """A copy whose instructions are numbered from 1 through all computations; the computations' ids follow.
+    """A copy with ids below 2^32: instructions are numbered from 1 through all computations, then the computations.
 
-    InvalidModuleError if an id names nothing. The order of the ids within a computation, which decides the order in
-    which XLA prints, stays.
+    The order of the ids within a computation stays, since XLA prints in this order. Raises InvalidModuleError if the
+    ids of the module are inconsistent.
     """
     copy = type(message).FromString(message.SerializeToString())
     module = copy.hlo_module if isinstance(copy, xla.HloProto) else copy
@@ -210,7 +215,7 @@ def with_small_ids(message: xla.HloModuleProto | xla.HloProto) -> xla.HloModuleP
         local = sorted(instruction.id & LOCAL_ID for instruction in computation.instructions)
         by_computation.append({ident: next_id + number for number, ident in enumerate(local)})
         next_id += len(local)
-    # In the order of the ids: it decides the order of the computations.
+    # Computations keep the order of their ids.
     old_ids = sorted(computation.id & LOCAL_ID for computation in module.computations)
     computation_ids = {ident: next_id + number for number, ident in enumerate(old_ids)}
     whole_ids: dict[int, int] = {}
@@ -248,10 +253,10 @@ def with_small_ids(message: xla.HloModuleProto | xla.HloProto) -> xla.HloModuleP
 
 
 def post_order(predecessors: Sequence[Sequence[int]], roots: Iterable[int]) -> list[int]:
-    """The nodes that can be reached from `roots`, each after its predecessors, which are walked first to last. No
-    recursion.
+    """The nodes that can be reached from `roots`, each after its predecessors, which are walked first to last. Does not
+    recurse.
 
-    The walk ends on a graph with a cycle too; some node of the cycle is then before one of its predecessors.
+    The walk ends on a graph with a cycle too; some node of the cycle then comes before one of its predecessors.
 
     >>> post_order([[2], [], []], [0, 1])
     [2, 0, 1]
@@ -283,7 +288,8 @@ def post_order(predecessors: Sequence[Sequence[int]], roots: Iterable[int]) -> l
 
 
 def call_order(calls: Sequence[Sequence[Sequence[int]]], roots: Iterable[int]) -> list[int]:
-    """The computations that can be reached from `roots`. `calls` has what each instruction of each computation calls.
+    """The indices of the computations that can be reached from `roots`, called ones before their callers, in the order
+    of XLA. `calls[c]` has a list for each instruction of the computation c: the computations that it calls.
 
     >>> call_order([[], [], [[1, 0]], [[2, 0]]], [3])  # 0 is the condition of both loops
     [1, 2, 0, 3]
@@ -345,14 +351,14 @@ INSTRUCTION_COLUMNS: Final = (
 def instruction_table(
     module: Held, computations: Iterable[ComputationFields] | None, shape_of: Callable[[xla.ShapeProto | bytes], Shape]
 ) -> Table:
-    """A row for each instruction of these computations of a module, or of all, in their order."""
+    """A table with a row for each instruction of `computations`, in their order. None stands for all computations."""
     return Table(INSTRUCTION_COLUMNS, instruction_rows(module, computations, shape_of))
 
 
 def instruction_rows(
     module: Held, computations: Iterable[ComputationFields] | None, shape_of: Callable[[xla.ShapeProto | bytes], Shape]
 ) -> Iterator[tuple[Any, ...]]:
-    """The rows of that table, one after the other: all of them take a kilobyte an instruction."""
+    """Yields the rows of `instruction_table`. All rows together would take a kilobyte an instruction."""
     names = {computation.id & LOCAL_ID: computation.name for computation in module.fields.computations}
     sizes: dict[Shape, int | None] = {}
     frames = ModuleFrames(module.head.stack_frame_index)
@@ -380,7 +386,9 @@ def instruction_rows(
 
 
 def _bytes(shape: Shape) -> int | None:
-    """None where a dimension has no bound, or the width of the elements is not known."""
+    """The bytes of all arrays of a shape, padding included. None if a dimension is unbounded, or if the width of the
+    elements is not known.
+    """
     try:
         arrays = [leaf.buffer_shape if leaf.is_buffer else leaf for leaf in shape.leaves()]
         return sum([physical_bytes(array) for array in arrays if array.is_array])
