@@ -1,21 +1,22 @@
-"""What is true of each opcode, one row an opcode. The reader, the writer, the verifier and the analyses ask the row.
+"""The table of HLO operations. Each opcode has one row, an `Operation`, which says what the reader, the writer, the
+verifier and the analyses need to know about the opcode.
 
-    operation_of(opcode).operands                       how many operands it takes
-    operation_of(opcode).passes_first_operand_through   what analyses ask
+    operation_of(opcode).operands                       how many operands the operation takes
+    operation_of(opcode).passes_first_operand_through   whether its result is its first operand
 
-The row:
+The parts of a row:
     opcode            Opcode, every opcode by name; UnknownOpcode
-    operation         Operation, the row
-    attributes        an attribute as an operation has it: required or optional, its default; those that any may have
+    operation         Operation, the class of the rows
+    attributes        an attribute of an operation: required or optional, its default; attributes of every operation
     calls             how called computations are named, ordered and given arguments
     instruction_attributes  Attributes: typed values of an instruction's attributes by name
-    registry          all rows by opcode; `operation_of` finds one, `register` adds one
+    registry          all rows by opcode; `operation_of` finds a row, `register` adds one
 
-What rows of several families share:
-    inference         shapes and attributes that text leaves out
-    verification      what must hold of shapes and called computations
-    collective_rules  what must hold of collectives
-    async_chain       where an asynchronous operation was started
+Functions that rows of several families share:
+    inference         finds shapes and attributes that text leaves out
+    verification      checks shapes and called computations
+    collective_rules  checks collectives
+    async_chain       finds the start of an asynchronous operation
 
 The rows, by family:
     asynchronous, collective, contraction, control, creation, custom, elementwise, movement, reduction (and windows),

@@ -1,7 +1,7 @@
-"""Where an asynchronous operation was started: the async-start whose state an async-update or async-done takes.
+"""Finds the start of an asynchronous operation: the async-start whose state an async-update or async-done takes.
 
-The state may go through copies, tuples and loops on the way. XLA looks for the start against the flow of data, depth
-first:
+The state may pass through copies, tuples and loops. XLA looks for the start against the flow of data, depth first. From
+an instruction, the search goes on at:
 
     copy, opt-barrier, async-update   the first operand
     get-tuple-element                 the tuple; the element's index is kept until a tuple is reached
@@ -10,7 +10,7 @@ first:
     a parameter of a loop's body      the loop's operand, then the root of the body; only if no other instruction calls
                                       the body
 
-Any other operation ends that way. Matches what jaxlib 0.12.0.1 prints.
+The search does not go beyond any other operation. Matches what jaxlib 0.12.0.1 prints.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.limits import spend
 
 _STEPS: Final = 1_000
-"""Instructions that are looked at. The number of ways through tuples of tuples grows exponentially."""
+"""The most instructions that one search looks at: the number of paths through nested tuples may be exponential."""
 
 _PASSED_ON: Final = frozenset((Opcode.ASYNC_UPDATE, Opcode.COPY, Opcode.OPT_BARRIER))
 
@@ -30,14 +30,14 @@ NodeT = TypeVar("NodeT", bound=Hashable)
 
 
 class Graph(Protocol[NodeT]):
-    """Instructions, as the search asks for them."""
+    """The questions that the search asks about instructions. `node` stands for an instruction."""
 
     def opcode(self, node: NodeT, /) -> str:
         """The opcode of an instruction."""
         ...
 
     def operands(self, node: NodeT, /) -> Sequence[NodeT]:
-        """Its operands."""
+        """The operands of an instruction."""
         ...
 
     def tuple_index(self, node: NodeT, /) -> int:
@@ -49,27 +49,26 @@ class Graph(Protocol[NodeT]):
         ...
 
     def loop(self, node: NodeT, /) -> NodeT | None:
-        """The while whose body a parameter is in, if that is all that calls the computation."""
+        """The while whose body holds a parameter; None if anything else calls that computation."""
         ...
 
     def is_origin(self, node: NodeT, /) -> bool:
-        """Whether an asynchronous instruction itself names the computation that runs."""
+        """Whether an instruction is asynchronous and itself calls the computation that runs asynchronously."""
         ...
 
 
 class _Index(NamedTuple):
-    """The indices of get-tuple-elements that have been passed, the last one first."""
+    """A linked list of the indices of the get-tuple-elements that the search has passed, the last one first."""
 
     number: int
     earlier: _Index | None
 
 
 def find_origin(graph: Graph[NodeT], node: NodeT, known: dict[NodeT, NodeT | None]) -> NodeT | None:
-    """The asynchronous instruction, from `node` on against the flow of data, that names the computation that runs; None
-    if there is none.
+    """The asynchronous instruction that calls the computation whose state `node` holds. None if the search finds none.
 
-    `known` are answers for earlier nodes of the same graph, which are used and added to: the ends of a chain then take
-    a step each.
+    `known` has the results for nodes of the same graph. They are used and added to, so that searches from all steps of
+    a chain together take linear time.
     """
     chain: list[NodeT] = []
     while node not in known and not graph.is_origin(node) and graph.opcode(node) in _PASSED_ON and graph.operands(node):
@@ -84,7 +83,8 @@ def find_origin(graph: Graph[NodeT], node: NodeT, known: dict[NodeT, NodeT | Non
 
 def _search(graph: Graph[NodeT], node: NodeT) -> NodeT | None:
     path: dict[NodeT, None] = {}
-    # For each node of the path, the ways that are left from it, the next one last; before them the way to `node`.
+    # For each node of the path, the nodes that remain to be searched from it, the next one last. The first entry is the
+    # start of the search.
     left: list[list[tuple[NodeT, _Index | None]]] = [[(node, None)]]
     steps = 0
     while left:
@@ -110,7 +110,7 @@ def _search(graph: Graph[NodeT], node: NodeT) -> NodeT | None:
 
 
 def _ways(graph: Graph[NodeT], node: NodeT, index: _Index | None) -> list[tuple[NodeT, _Index | None]]:
-    """The next instructions from one on, each with the indices that are kept."""
+    """The instructions at which the search goes on after `node`, each with the indices that are kept."""
     opcode, operands = graph.opcode(node), graph.operands(node)
     if opcode in _PASSED_ON:
         return [(operand, index) for operand in operands[:1]]

@@ -1,6 +1,7 @@
-"""Asynchronous operations: the three steps of any operation run asynchronously, and asynchronous copies.
+"""Rows and rules of asynchronous operations: async-start, async-update and async-done, which run any computation
+asynchronously, and asynchronous copies.
 
-The asynchronous forms of collectives with opcodes of their own, such as all-gather-start, are in `collective`.
+Collectives whose asynchronous forms have opcodes of their own, such as all-gather-start, are in `collective`.
 """
 
 from __future__ import annotations
@@ -32,27 +33,27 @@ def _write_thread(message: Any, _context: Context) -> str:
     return f', async_execution_thread="{thread}"' if thread and thread != "main" else ""
 
 
-# The reader reads it without a codec: the value sets more than one field of the instruction.
+# None: the reader parses the value itself, since it sets more than one field of the instruction.
 ASYNC_EXECUTION_THREAD = Attribute(
     "async_execution_thread", None, _write_thread, scalar_value("async_execution_thread", "text")
 )
 
 
-# -- the state that steps hand on -----------------------------------------------------------
-# Its shape is ((operands…), result, contexts…). A start may have fewer operands than the operation takes; updates add
-# those that are missing, and elements of the result. An empty tuple stands for whatever a later step adds: ((), (),
-# u32[]) has neither operands nor a result yet.
+# -- the state that a step passes to the next ----------------------------------------------
+# Its shape is ((operands…), result, contexts…). A start may have fewer operands than its computation takes. Updates
+# then add the missing operands, and elements of the result. An empty tuple stands for anything that a later step adds:
+# ((), (), u32[]) has neither operands nor a result yet.
 
 
 def is_state(shape: Shape) -> bool:
-    """Whether a shape is that of an async-start or async-update: the operands, the result, and any number of
-    contexts."""
+    """Whether a shape may be that of an async-start or async-update: a tuple of the operands, the result, and any
+    number of contexts."""
     return len(shape.tuple_shapes) > 1 and shape.tuple_shapes[0].is_tuple
 
 
 def is_begun(part: Shape, whole: Shape) -> bool:
-    """Whether `whole` is `part` with what later steps add: an empty tuple becomes anything, any other tuple may get
-    further elements.
+    """Whether later steps can complete `part` to `whole`: they may turn an empty tuple into anything, and append
+    elements to any other tuple.
     """
     if not part.is_tuple or not whole.is_tuple:
         return (part.is_tuple and not part.tuple_shapes) or compatible_shapes(part, whole)
@@ -61,7 +62,9 @@ def is_begun(part: Shape, whole: Shape) -> bool:
 
 
 def check_state(state: Shape, parameters: Sequence[Shape], returned: Shape) -> str | None:
-    """The rule of an async-start or async-update whose computation has these parameters and returns this."""
+    """Checks the state of an async-start or async-update whose computation has these parameters and returns
+    `returned`.
+    """
     operands, result = state.tuple_shapes[:2]
     whole = Shape.tuple(parameters)
     if not is_begun(operands, whole):
@@ -72,7 +75,9 @@ def check_state(state: Shape, parameters: Sequence[Shape], returned: Shape) -> s
 
 
 def check_end(state: Shape, result: Shape, parameters: Sequence[Shape], returned: Shape) -> str | None:
-    """The rule of an async-done of that result, which ends a state."""
+    """Checks an async-done with the shape `result`, whose operand is `state`. The computation has these parameters and
+    returns `returned`.
+    """
     operands, whole = state.tuple_shapes[0], Shape.tuple(parameters)
     if not compatible_shapes(operands, whole):
         return f"its start and updates must bring all operands of its computation, {whole}, found {operands}"
@@ -80,7 +85,9 @@ def check_end(state: Shape, result: Shape, parameters: Sequence[Shape], returned
 
 
 def _check_operands(brought: Sequence[Shape], operands: Sequence[Shape], first: int) -> str | None:
-    """A step must have an operand for each that its shape adds. `first` is the number of the first of `operands`."""
+    """Checks that a step has an operand for each that its state adds, `brought`. `first` is the number of the first of
+    `operands`, for the message.
+    """
     if len(brought) != len(operands):
         return f"its shape adds {len(brought)} operands, found {len(operands)}"
     for number, (part, operand) in enumerate(zip(brought, operands, strict=True), first):
@@ -90,7 +97,7 @@ def _check_operands(brought: Sequence[Shape], operands: Sequence[Shape], first: 
 
 
 def _verify_wrapped(result: Result) -> str | None:
-    """The rule of async-start."""
+    """Checks an async-start."""
     called = result.parameters
     problem = check_one_call(called)
     if problem:
@@ -105,7 +112,9 @@ def _verify_wrapped(result: Result) -> str | None:
 
 
 def _check_start_aliases(result: Result) -> str | None:
-    """Aliases may name operands and elements of the result that an update brings."""
+    """Checks the aliases of an async-start. They may name operands and elements of the result that only an update
+    adds.
+    """
     whole = Shape.tuple([Shape.tuple(result.parameters[0]), result.results[0], *result.shape.tuple_shapes[2:]])
     for each in result.message.output_operand_aliasing:
         if not each.output_shape_index:
@@ -114,15 +123,15 @@ def _check_start_aliases(result: Result) -> str | None:
 
 
 def _verify_update(result: Result) -> str | None:
-    """The rule of async-update, but for that of the step before."""
+    """Checks an async-update on its own. `check_update` compares it with the step before it."""
     if not is_state(result.shape):
         return f"its shape must be a tuple of its operands, its result and more, found {result.shape}"
     return _check_update_aliases(result)
 
 
 def check_update(before: Shape, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    """The rule of an async-update of that shape, whose further operands are those after the state. `before` is the
-    shape of the step before it.
+    """Checks an async-update of the shape `shape` against the shape of the step before it. `operands` are its operands
+    after the state.
     """
     for part, whole in zip(before.tuple_shapes[:2], shape.tuple_shapes[:2], strict=True):
         if not is_begun(part, whole):
@@ -132,7 +141,9 @@ def check_update(before: Shape, shape: Shape, operands: Sequence[Shape]) -> str 
 
 
 def _check_update_aliases(result: Result) -> str | None:
-    """Aliases may join the context, the third element of the state, with that of the operand."""
+    """Checks the aliases of an async-update. They may only alias the context, the third element of the state, with the
+    context of operand 0.
+    """
     for each in result.message.output_operand_aliasing:
         indices = [*each.output_shape_index[:1], *each.operand_shape_index[:1]]
         if each.operand_index or indices != [2, 2]:

@@ -1,7 +1,7 @@
-"""Attributes as one operation has them: whether text must have them, and what XLA fills in where text has none.
+"""How an operation uses an attribute: whether text must have it, and which value XLA fills in if text does not.
 
-An attribute itself, its name and how its value is read and written, is defined in xlashape.hlo.values. `COMMON` has
-those that any instruction may have.
+The attributes themselves, with their names and how their values are read and written, are in xlashape.hlo.values.
+`COMMON` has the attributes that any instruction may have.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class CannotComplete(Exception):
 
 
 class Written(Protocol):
-    """What HLO text says about the instruction that is being completed."""
+    """An instruction as it is written in HLO text, before missing attributes are filled in."""
 
     @property
     def opcode(self) -> str:
-        """The opcode; of an asynchronous operation the one it wraps."""
+        """The opcode. For an asynchronous instruction, the opcode of the operation that it wraps."""
         ...
 
     @property
     def shape(self) -> Shape | None:
-        """The written shape; None where text leaves it out."""
+        """The written shape; None if text leaves it out."""
         ...
 
     @property
@@ -44,37 +44,37 @@ class Written(Protocol):
         ...
 
     def value(self, name: str) -> bytes:
-        """The value of an attribute as fields of HloInstructionProto; b"" where the attribute is not written."""
+        """The value of an attribute as serialized fields of HloInstructionProto; b"" if it is not written."""
         ...
 
     def called_parameters(self, name: str) -> Sequence[int]:
-        """For each computation that the attribute names, how many parameters it has; -1 for one that could not be
+        """The number of parameters of each computation that the attribute names; -1 for a computation that could not be
         read."""
         ...
 
 
 Fill = Callable[[Written, "bytes | None"], bytes]
-"""The fields that an attribute becomes, from the fields its written value gave, None where it is not written. Raises
-CannotComplete.
+"""A function that gives the final fields of an attribute. It takes the instruction, and the fields of the written value
+or None if the attribute is not written. Raises CannotComplete.
 """
 
 
 class Presence(Enum):
-    """Whether text has an attribute."""
+    """Whether text must, may or must not have an attribute."""
 
     REQUIRED = "required"
     OPTIONAL = "optional"
     WRITTEN_ONLY = "written only"
-    """The writer writes it where the proto has it; text with it is refused, as XLA refuses it."""
+    """The writer writes the attribute if the proto has it. The reader refuses text with it, as XLA does."""
 
 
 class Use(NamedTuple):
-    """An attribute as one operation has it."""
+    """How one operation uses an attribute."""
 
     attribute: Attribute
     presence: Presence
     fill: Fill | None = None
-    """What XLA fills in or changes; None where a written value is kept as it is, and a missing one stays missing."""
+    """Fills in or changes the value. None if a written value stays as it is, and a missing one stays missing."""
 
 
 def required(attribute: Attribute, fill: Fill | None = None) -> Use:
@@ -83,7 +83,7 @@ def required(attribute: Attribute, fill: Fill | None = None) -> Use:
 
 
 def optional(attribute: Attribute, fill: Fill | None = None, *, default: bytes | None = None) -> Use:
-    """An attribute that text may have. `default` are its fields where text leaves it out."""
+    """An attribute that text may have. If text leaves it out, it gets the fields `default`."""
     return Use(attribute, Presence.OPTIONAL, fill if default is None else _default(default))
 
 
@@ -92,14 +92,13 @@ def _default(missing: bytes) -> Fill:
 
 
 def written_only(attribute: Attribute) -> Use:
-    """An attribute that only the writer knows for this operation."""
+    """An attribute that the writer may write for this operation, and that the reader refuses."""
     return Use(attribute, Presence.WRITTEN_ONLY)
 
 
 # -- attributes that any instruction may have ----------------------------------------------------
 
-# The reader reads these itself, and the writer writes them: they belong to a computation's instructions and to a
-# module's tables.
+# Reader and writer handle these two themselves: their values refer to other instructions, and to tables of the module.
 CONTROL_PREDECESSORS: Final = Attribute("control-predecessors", None, not_written)
 METADATA: Final = Attribute("metadata", None, not_written)
 
@@ -116,6 +115,6 @@ COMMON: Final = {
         PARAMETER_REPLICATION,
     )
 }
-"""The attributes by name, in the order in which they are written. Only a parameter's PARAMETER_REPLICATION is written,
-as its own.
+"""Name → attribute, in the order in which they are written. PARAMETER_REPLICATION is read for any instruction, but only
+written for a parameter, whose row has it too.
 """

@@ -1,5 +1,5 @@
-"""How an operation names the computations it calls: by which attributes, in which order the proto lists them, and what
-they are given.
+"""How an operation calls computations: which attributes name them, in which order the proto lists them, and which
+values their parameters take.
 
 Text and proto order the computations differently. A `while` is written `condition=…, body=…`; its proto lists the body
 first.
@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 from xlashape.hlo.ops.attributes import Presence
 from xlashape.hlo.values.attribute import Attribute, not_written
 
-# The reader resolves the names. The writer writes all calls of an instruction together, as the `Calls` of its row says.
+# The reader resolves the names of computations itself. The writer writes all calls of an instruction at once, as the
+# `Calls` of its row says. So these attributes have no functions for reading and writing.
 CALLED: Final = {
     name: Attribute(name, None, not_written)
     for name in (
@@ -29,10 +30,10 @@ CALLED: Final = {
         "true_computation",
     )
 }
-"""The attributes that name computations, by name."""
+"""Name → attribute, for the attributes that name computations."""
 
 LISTS: Final = frozenset(("branch_computations", "called_computations"))
-"""Those whose value is a list of computations in braces."""
+"""The attributes whose value is a list of computations in braces."""
 
 
 class Arguments(Enum):
@@ -49,24 +50,24 @@ class Arguments(Enum):
 
 
 class Calls(NamedTuple):
-    """The attributes that name called computations."""
+    """The attributes by which an operation names the computations that it calls."""
 
     label: str
-    """The attribute that names any number of computations. An instruction whose number of calls does not fit `parts` is
-    written with it.
-    """
+    """The attribute for any number of computations. It is written if the number of calls does not fit `parts`."""
     presence: Presence = Presence.REQUIRED
     """Whether text has the attributes."""
     parts: tuple[tuple[str, int], ...] = ()
-    """Attributes of one computation each with its index in the proto, in the order in which they are written."""
+    """(attribute, index of its computation in the proto), for attributes that name one computation each, in the order
+    in which they are written.
+    """
     is_list: bool = False
     """Whether the value of `label` is a list in braces, even of one computation."""
     parts_need_predicate: bool = False
     """Whether `parts` are written only where the first operand is a predicate, and `label` otherwise."""
     label_of_bodies: str = ""
-    """The attribute in place of `label` where the computations' bodies are written in full; "" for `label` itself."""
+    """The attribute that is written in place of `label` if the bodies of the computations follow; "" for `label`."""
     replacement: str = ""
-    """An attribute that text may have in place of `label`; the computation that it names is then the only one."""
+    """An attribute that text may have in place of `label`. It names a single computation."""
     arguments: Arguments = Arguments.ELEMENTS
     """What the parameters of the called computations take."""
 
@@ -86,14 +87,14 @@ class Calls(NamedTuple):
 
 
 NO_CALLS = Calls("calls", Presence.WRITTEN_ONLY)
-"""Text names no computations. Computations that a proto names are written as `calls=`."""
+"""The operation calls nothing, and the reader refuses calls. If a proto has calls, they are written as `calls=`."""
 TO_APPLY = Calls("to_apply")
 TO_APPLY_OR_CALLS = Calls("to_apply", label_of_bodies="calls")
-"""As TO_APPLY, but XLA writes `calls=` before a body."""
+"""As TO_APPLY, but XLA writes `calls=` if the body of the computation follows."""
 TO_APPLY_WRITTEN_ONLY = Calls("to_apply", Presence.WRITTEN_ONLY)
 CALLS = Calls("calls", arguments=Arguments.OPERANDS)
 OPTIONAL_CALLS = Calls("calls", Presence.OPTIONAL)
-"""The computation that an earlier instruction has started, and which has its operands."""
+"""For a later step of an asynchronous operation: an earlier instruction has started the computation."""
 CALL_TO_APPLY = Calls("to_apply", arguments=Arguments.OPERANDS)
 CALLED_COMPUTATIONS = Calls("called_computations", Presence.OPTIONAL, is_list=True, replacement="to_apply")
 CONDITION_AND_BODY = Calls("calls", parts=(("condition", 1), ("body", 0)), arguments=Arguments.CARRIED)

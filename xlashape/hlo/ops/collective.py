@@ -1,4 +1,6 @@
-"""Collectives: operations whose replicas or partitions exchange data."""
+"""The rows of collectives, the operations by which replicas or partitions exchange data. Their rules are in
+`collective_rules`.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ def _check_permute(written: Written) -> None:
 
 
 def _dropped_dimension(written: Written, value: bytes | None) -> bytes:
-    # XLA reads it and keeps nothing of it.
+    # XLA reads the attribute, and does not keep its value.
     exactly_one_dimension(written, value)
     return b""
 
@@ -104,7 +106,7 @@ def _collective_permute(opcode: Opcode, verify: Verify, repeated_operand: int | 
         verify=verify,
         exchanges_with_replicas=True,
         repeated_operand=repeated_operand,
-        text_depends_on_operands=True,  # a list of slice sizes has the rank of what is sent
+        text_depends_on_operands=True,  # the list of slice sizes has an element for each dimension of the data
     )
 
 

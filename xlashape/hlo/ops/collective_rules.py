@@ -1,5 +1,6 @@
-"""What must hold of collectives: their groups, pairs and shapes, and how many replicas and partitions they need. The
-rows are in `collective`.
+"""The verifier's rules for collectives: their replica groups, source-target pairs and shapes. Each rule is a function
+that returns a message about the first problem, or None. `check_devices` has the rules that need the numbers of replicas
+and partitions. The rows of the operations are in `collective`.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from xlashape.shape.value.shape import compatible_shapes, equal_layouts
 
 
 class _Groups(NamedTuple):
-    """The replica groups of an instruction as far as rules need them."""
+    """The number of an instruction's replica groups, and their size."""
 
     number: int
     size: int
-    """The devices of the first group."""
+    """The number of devices in the first group."""
 
     @property
     def devices(self) -> int:
@@ -32,8 +33,8 @@ class _Groups(NamedTuple):
 
 
 def _groups_of(message: xla.HloInstructionProto) -> _Groups:
-    """The groups in any of their forms; no groups stand for one of all devices. InvalidModuleError for groups that
-    contradict themselves.
+    """The groups, whichever form they have. If there are no groups, all devices form one. Raises InvalidModuleError for
+    inconsistent groups.
     """
     if message.HasField("iota_collective_device_list"):
         iota = message.iota_collective_device_list
@@ -43,7 +44,7 @@ def _groups_of(message: xla.HloInstructionProto) -> _Groups:
 
 
 def _listed_groups(message: xla.HloInstructionProto) -> list[list[int]]:
-    """The replica groups that are listed one by one. Compact forms are valid by the way they are written."""
+    """The replica groups if they are lists of devices, else an empty list: compact forms cannot be invalid."""
     form = message.WhichOneof("replica_group_list")
     if form == "mesh_axes_replica_group_list" and not message.mesh_axes_replica_group_list.mesh.axes:
         devices = list(message.mesh_axes_replica_group_list.mesh.device_ids)
@@ -80,13 +81,13 @@ def _together(shapes: Sequence[Shape]) -> Shape:
 
 
 def _check_data(operands: Sequence[Shape]) -> str | None:
-    """What is sent must be arrays, or buffers where those may be."""
+    """Checks that the operands, which are sent, are arrays or buffers."""
     wrong = [operand for operand in operands if not operand.is_array and not operand.is_buffer]
     return f"its operands must be arrays, found {wrong[0]}" if wrong else None
 
 
 def check_all_reduce(result: Result) -> str | None:
-    """The rule of all-reduce and all-reduce-start: the result is as the operands."""
+    """The rule of all-reduce and all-reduce-start: the result has the shapes of the operands."""
     message = result.message
     if message.channel_id < 0 and message.opcode == Opcode.ALL_REDUCE:
         return f"channel_id must be above 0, found {message.channel_id}"
@@ -98,8 +99,8 @@ def check_all_reduce(result: Result) -> str | None:
 
 
 def check_collective_reduce(result: Result) -> str | None:
-    """The rule of collective-reduce. With a dynamic root the last operand has the number of the receiving device for
-    each other operand.
+    """The rule of collective-reduce. With a dynamic root, the last operand holds, for each other operand, the number of
+    the device that receives its result.
     """
     operands = result.operands
     problem = _check_groups(result.message, uniform=False)
@@ -113,8 +114,8 @@ def check_collective_reduce(result: Result) -> str | None:
 
 
 def check_ragged(result: Result) -> str | None:
-    """The rule of ragged-all-to-all: the result is as the output that is given; offsets and sizes are alike, of one or
-    two dimensions.
+    """The rule of ragged-all-to-all. The result has the shape of operand 1, the output buffer. The offsets and sizes,
+    operands 2 to 5, have the same shape, of one or two dimensions.
     """
     message, operands = result.message, result.operands
     if len(operands) != 6:
@@ -133,7 +134,9 @@ def check_ragged(result: Result) -> str | None:
 
 
 def _check_shards(message: xla.HloInstructionProto, wholes: Sequence[Shape], parts: Sequence[Shape]) -> str | None:
-    """The rule of all-gather and reduce-scatter: each of `wholes` has several of `parts` along a dimension."""
+    """The rule of all-gather and reduce-scatter: along one dimension, the size of each of `wholes` is a multiple of the
+    size of its part in `parts`. Otherwise the two have the same shape.
+    """
     if not parts:
         return "it needs an operand, found none"
     if len(wholes) != len(parts):
@@ -166,7 +169,7 @@ def check_all_gather(result: Result) -> str | None:
 
 
 def check_all_gather_start(result: Result) -> str | None:
-    """The rule of all-gather-start, which gives its operands and their gathered forms."""
+    """The rule of all-gather-start, whose result is a tuple of the operands and the gathered arrays."""
     shape, operands = result.shape, result.operands
     problem = _check_groups(result.message, uniform=True)
     if problem:
@@ -197,7 +200,7 @@ def _same_but_memory(lhs: Shape, rhs: Shape) -> bool:
 
 
 def check_all_to_all(result: Result) -> str | None:
-    """The rule of all-to-all, of several operands or along a dimension of one."""
+    """The rule of all-to-all. It exchanges several operands, or the parts of one operand along a dimension."""
     message, operands = result.message, result.operands
     problem = _check_groups(message, uniform=True)
     if problem:
@@ -228,7 +231,8 @@ def _check_pairs(result: Result) -> str | None:
     return None
 
 
-# The form that writes slices in place takes an input, an output and the offsets in both.
+# A collective-permute that writes slices in place has four operands: input, output, offsets in the input, offsets in
+# the output.
 _IN_PLACE_OPERANDS: Final = 4
 
 
@@ -237,7 +241,9 @@ def _is_in_place(result: Result) -> bool:
 
 
 def _check_offsets(operands: Sequence[Shape]) -> str | None:
-    """The input and the output must be arrays, or tuples of as many; each array has an offset or a tuple of several."""
+    """Checks the operands of a permute in place. Input and output must be arrays, or tuples with the same number of
+    arrays. Each array has an offset, or a tuple of offsets.
+    """
     data, offsets = operands[:2], operands[2:]
     if all(each.is_tuple for each in data):
         counts = [len(each.tuple_shapes) for each in operands]
@@ -255,12 +261,12 @@ def _check_offsets(operands: Sequence[Shape]) -> str | None:
 
 
 def _offsets(offset: Shape) -> tuple[Shape, ...]:
-    """A tuple of tuples holds several offsets."""
+    """The offsets of an array: a tuple of tuples holds several, a tuple of indices is one."""
     return offset.tuple_shapes if all(part.is_tuple for part in offset.tuple_shapes) else (offset,)
 
 
 def _offset_problem(array: Shape, offset: Shape) -> str | None:
-    """An offset has an index for each dimension of its array."""
+    """Checks that each offset has an index for each dimension of its array."""
     if not offset.is_tuple:
         return f"an offset must be a tuple of indices, found {offset}"
     for each in _offsets(offset):
@@ -271,7 +277,7 @@ def _offset_problem(array: Shape, offset: Shape) -> str | None:
 
 
 def _most_pairs(result: Result) -> int:
-    """How often a device may send or receive: once, or once for each offset in the input."""
+    """How often a device may be a source or a target: once, or for a permute in place once for each input offset."""
     if not _is_in_place(result):
         return 1
     data, offset = result.operands[0], result.operands[2]
@@ -296,8 +302,8 @@ def check_permute(result: Result) -> str | None:
 
 
 def check_permute_start(result: Result) -> str | None:
-    """The rule of collective-permute-start, which gives its operands, its results and, in older modules, two
-    counters."""
+    """The rule of collective-permute-start, whose result is a tuple of the operands, the results and, in older modules,
+    two counters."""
     shape, operands = result.shape, result.operands
     in_place = _is_in_place(result)
     problem = _check_pairs(result) or (_check_offsets(operands) if in_place else None)
@@ -311,7 +317,9 @@ def check_permute_start(result: Result) -> str | None:
 
 
 def check_second_element(result: Result) -> str | None:
-    """The rule of the end of an operation that gives its operands and its results."""
+    """The rule of all-gather-done and collective-permute-done: the result is the second element of the start's tuple of
+    operands and results.
+    """
     parts = result.operands[0].tuple_shapes
     if len(parts) < 2:
         return f"its operand must be a tuple of operands and results, found {result.operands[0]}"
@@ -319,7 +327,7 @@ def check_second_element(result: Result) -> str | None:
 
 
 def check_first_operand(result: Result) -> str | None:
-    """The rule of the end of an operation that gives its results alone."""
+    """The rule of all-reduce-done: the result has the shape of the start, which holds its results alone."""
     return check_shape(result.shape, result.operands[0])
 
 
@@ -333,7 +341,7 @@ def check_broadcast(result: Result) -> str | None:
 
 
 class Devices(NamedTuple):
-    """How many devices a module is for, where it is known."""
+    """The numbers of replicas and partitions that a module is compiled for."""
 
     replica_count: int
     num_partitions: int
@@ -347,8 +355,8 @@ _BY_REPLICA_OR_PARTITION: Final = frozenset(
         Opcode.COLLECTIVE_PERMUTE_START,
     )
 )
-"""Operations that a channel makes ones of partitions. The others that have groups become ones of replicas and all their
-partitions.
+"""Opcodes whose operations exchange data between partitions if they have a channel. With a channel, the other
+operations with groups exchange data between all partitions of the replicas in a group.
 """
 _WITH_GROUPS: Final = frozenset(
     (
@@ -367,10 +375,11 @@ _WITH_GROUPS: Final = frozenset(
 def check_devices(
     message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape], devices: Devices | None
 ) -> str | None:
-    """What is wrong with a collective in a module for as many devices; None stands for numbers that are not known.
+    """The problem of a collective in a module for these numbers of devices; None if there is none. `devices` is None if
+    the numbers are not known.
 
-    XLA leaves out the rules of a number that is 1, since a module for any number of replicas says so before it is
-    compiled for them.
+    As in XLA, the rules for a number do not apply if it is 1: a module that is not yet compiled for a number of
+    replicas or partitions has 1 there.
     """
     opcode = message.opcode
     if message.source_target_pairs and opcode in _BY_REPLICA_OR_PARTITION:
@@ -396,13 +405,13 @@ def check_devices(
 
 
 def _device_count(message: xla.HloInstructionProto, groups: _Groups) -> int:
-    """The devices in all groups, which may differ in size."""
+    """The number of devices in all groups, which may differ in size."""
     listed = _listed_groups(message)
     return sum(map(len, listed)) if listed else groups.devices
 
 
 def _numbered(message: xla.HloInstructionProto, devices: Devices) -> tuple[str, int]:
-    """What the numbers in the groups stand for, and how many of it there are."""
+    """What the numbers in the groups stand for (devices, partitions or replicas), and how many of these there are."""
     if message.use_global_device_ids:
         return "devices", devices.replica_count * devices.num_partitions
     if message.channel_id and message.opcode in _BY_REPLICA_OR_PARTITION:
@@ -411,7 +420,7 @@ def _numbered(message: xla.HloInstructionProto, devices: Devices) -> tuple[str, 
 
 
 def _exchanging(message: xla.HloInstructionProto, groups: _Groups, devices: Devices | None) -> int | None:
-    """How many devices exchange data with each other; None where it depends on numbers that are not known."""
+    """How many devices exchange data with each other; None if that depends on numbers that are not known."""
     by_partitions = bool(message.channel_id) and not message.use_global_device_ids
     with_partitions = by_partitions and message.opcode not in _BY_REPLICA_OR_PARTITION
     if devices is None:

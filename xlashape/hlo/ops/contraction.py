@@ -1,4 +1,6 @@
-"""Matrix products and convolutions."""
+"""Rows and rules of contractions: dot, scaled-dot, ragged-dot and convolution. Each operation has functions that infer
+its shape for text, and that verify it.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def _infer_dot(given: Given) -> Shape:
 
 
 def _verify_dot(result: Result) -> str | None:
-    # The operands do not fix the element type of the result: the instruction chooses in which type products are added.
+    # The element type of the result is not checked: an instruction may choose any type in which products are added.
     problem = _further_problem(result)
     if problem:
         return problem
@@ -75,7 +77,9 @@ def _verify_dot(result: Result) -> str | None:
 
 
 def _further_problem(result: Result) -> str | None:
-    """Each operand behind the first two says which elements another one has, or scales it, and is named once."""
+    """Checks the operands after the first two. Each says which elements a sparse operand has, or scales an operand, and
+    sparsity_config or block_scaling_config must name it exactly once.
+    """
     operands = result.operands
     sparsity, scaling = result.message.sparsity_config, result.message.block_scaling_config
     sides = ("lhs", "rhs")
@@ -95,7 +99,9 @@ def _further_problem(result: Result) -> str | None:
 
 
 def _verify_scaled_dot(result: Result) -> str | None:
-    """The rule of scaled-dot: that of dot, with one contracting dimension and a scale for each block of an operand."""
+    """The rule of scaled-dot: the rule of dot, and further one contracting dimension for each operand, and a scale for
+    each block of an operand.
+    """
     numbers = DotDimensionNumbers.of_proto(result.message.dot_dimension_numbers)
     for contracted in (numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions):
         if len(contracted) != 1:
@@ -121,7 +127,7 @@ def _verify_scaled_dot(result: Result) -> str | None:
 
 
 def _is_unscaled(operand: Shape, scale: Shape) -> bool:
-    """Whether one bf16 stands in the place of scales of an operand that has none."""
+    """Whether an operand has no scales: it is bf16, and so is the single number in place of the scales."""
     return (
         operand.element_type == scale.element_type == PrimitiveType.BF16
         and scale.is_array
@@ -130,7 +136,7 @@ def _is_unscaled(operand: Shape, scale: Shape) -> bool:
 
 
 def _dot_sides(message: xla.HloInstructionProto, operands: Sequence[Shape]) -> tuple[Shape, Shape]:
-    """The shapes of the two operands, a sparse one with the elements that are not there."""
+    """The shapes of the two operands. The shape of a sparse operand counts its missing elements too."""
     sides = [array(operands[0]), array(operands[1])]
     if len(operands) > 2:
         for sparse in sparse_operands(message):
@@ -140,7 +146,7 @@ def _dot_sides(message: xla.HloInstructionProto, operands: Sequence[Shape]) -> t
 
 
 def _dense(shape: Shape, sparse: SparseOperand) -> Shape:
-    """The shape of a sparse operand with the elements that are not there."""
+    """The shape of a sparse operand if it had its missing elements too."""
     sizes, dim = list(shape.dimensions), sparse.dimension
     if not 0 <= dim < len(sizes) or sparse.non_zeros < 1 or sizes[dim] % sparse.non_zeros:
         raise CannotInfer(
@@ -151,7 +157,9 @@ def _dense(shape: Shape, sparse: SparseOperand) -> Shape:
 
 
 def _dot_shape(numbers: DotDimensionNumbers, lhs: Shape, rhs: Shape, element_type: PrimitiveType) -> Shape:
-    """Batch dimensions, then what is left of the left side, then what is left of the right side."""
+    """The shape of a dot: the batch dimensions, then the other dimensions of `lhs` that are not contracted, then those
+    of `rhs`.
+    """
     lhs_used = [*numbers.lhs_batch_dimensions, *numbers.lhs_contracting_dimensions]
     rhs_used = [*numbers.rhs_batch_dimensions, *numbers.rhs_contracting_dimensions]
     _check_dimensions(lhs_used, lhs)
@@ -178,8 +186,8 @@ def _verify_ragged_dot(result: Result) -> str | None:
 def _ragged_dot_shape(
     message: xla.HloInstructionProto, operands: Sequence[Shape], element_type: PrimitiveType
 ) -> Shape:
-    """A dot whose groups are a dimension of the right side, and lie one after the other along a ragged dimension of the
-    left.
+    """The shape of a ragged-dot. Its groups lie one after the other along a ragged dimension of the left side, and the
+    right side may have a dimension of groups.
     """
     numbers = RaggedDotDimensionNumbers.of_proto(message.ragged_dot_dimension_numbers)
     lhs, rhs, group_sizes = map(array, operands)
@@ -215,7 +223,9 @@ def _ragged_dot_shape(
 
 
 def _before_ragged(dims: DotDimensionNumbers, left: Sequence[int], ragged: int) -> list[int]:
-    """The dimensions of the left side for each index of which there may be sizes of groups of their own."""
+    """The dimensions of the left side that the sizes of groups may depend on: those before the ragged dimension, as
+    batch, contracting and remaining dimensions are ordered.
+    """
     batch, contracting = list(dims.lhs_batch_dimensions), list(dims.lhs_contracting_dimensions)
     if ragged in batch:
         return batch[: batch.index(ragged)]
@@ -225,7 +235,7 @@ def _before_ragged(dims: DotDimensionNumbers, left: Sequence[int], ragged: int) 
 
 
 def _check_group_sizes(group_sizes: Shape, before: Sequence[int]) -> None:
-    """The sizes of groups are a list, or a list for each index of the sizes `before`."""
+    """Checks that the sizes of groups have one dimension, or one more after dimensions of the sizes `before`."""
     if group_sizes.rank != 1 and (not group_sizes.rank or list(group_sizes.dimensions[:-1]) != list(before)):
         raise CannotInfer(
             f"the sizes of groups must have one dimension, or {list(before)} and one, found {group_sizes}"
@@ -274,7 +284,9 @@ def _verify_convolution(result: Result) -> str | None:
 
 
 def _convolution_shape(message: xla.HloInstructionProto, lhs: Shape, rhs: Shape, element_type: PrimitiveType) -> Shape:
-    """Batch of the input, features of the kernel, and the steps of the window in each spatial dimension."""
+    """The shape of a convolution. It has the batch of the input, the output features of the kernel, and in each spatial
+    dimension the number of positions of the window.
+    """
     numbers = ConvolutionDimensionNumbers.of_proto(message.convolution_dimension_numbers)
     windows = Window.of_proto(message.window).dimensions
     rank = len(numbers.input_spatial_dimensions) + 2
@@ -289,7 +301,7 @@ def _convolution_shape(message: xla.HloInstructionProto, lhs: Shape, rhs: Shape,
         sizes[numbers.output_spatial_dimensions[spatial]] = window_steps(size, window)
     if message.feature_group_count < 0 or message.batch_group_count < 0:
         raise CannotInfer("feature_group_count and batch_group_count must be positive")
-    # A proto without a count says 0, so a text may, too.
+    # 0 counts as 1: a proto without the field has 0, and so may text.
     groups, batches = max(message.feature_group_count, 1), max(message.batch_group_count, 1)
     if groups > 1 and batches > 1:
         raise CannotInfer(f"it has groups of features or of the batch, found {groups} and {batches}")

@@ -1,5 +1,5 @@
-"""Control flow, and what orders and bundles instructions: calls, loops, branches, fusions, dependencies, barriers,
-domains, tuples.
+"""Rows and rules of control flow (calls, fusions, loops, branches), of operations that only order instructions
+(dependencies, barriers, domains), and of tuples.
 """
 
 from __future__ import annotations

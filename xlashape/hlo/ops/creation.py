@@ -1,5 +1,5 @@
-"""Operations that make values without reading an array: parameters, constants, iota, the number of the device, random
-numbers.
+"""Rows and rules of operations that make values without reading arrays: parameters, constants, iota, the number of the
+replica or partition, and random numbers.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _verify_rng(result: Result) -> str | None:
 def _verify_bit_generator(result: Result) -> str | None:
     shape = result.shape
     if not shape.is_tuple:
-        return None  # the bits alone
+        return None  # the result is the random bits, without the state
     if len(shape.tuple_shapes) != 2:
         return f"its shape must be a tuple of its state and its bits, found {shape}"
     state = shape.tuple_shapes[0]
@@ -69,7 +69,7 @@ def _verify_bit_generator(result: Result) -> str | None:
 
 
 def _verify_state(result: Result) -> str | None:
-    # Modules of older versions of XLA have one number.
+    # In modules of older versions of XLA the state is u64[1].
     shape = result.shape
     if shape.is_array and shape.element_type == PrimitiveType.U64 and shape.dimensions in ((2,), (1,)):
         return None
@@ -81,7 +81,7 @@ OPERATIONS: Final = (
         Opcode.PARAMETER,
         operands=exactly(0),
         contents=Contents.PARAMETER_NUMBER,
-        # Text may have it for any instruction; only a parameter's is written.
+        # The reader accepts this attribute for any instruction; the writer writes it for a parameter alone.
         attributes=(written_only(PARAMETER_REPLICATION),),
         verify=any_shape,
     ),

@@ -1,4 +1,6 @@
-"""custom-call: an operation that a target of that name defines."""
+"""The row and the rules of custom-call, an operation that is implemented outside of XLA. The attribute
+`custom_call_target` names the implementation.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ def _check_layout_constraints(written: Written) -> None:
 
 
 _GET_SEED: Final = "GetRngSeed"
-"""The target that gives the seed of the generator of random numbers."""
+"""The target of a custom-call that returns the seed of the generator of random numbers."""
 
 
 def _verify_custom_call(result: Result) -> str | None:
@@ -81,6 +83,6 @@ OPERATIONS: Final = (
         calls=CALLED_COMPUTATIONS,
         check=_check_layout_constraints,
         verify=_verify_custom_call,
-        text_depends_on_operands=True,  # a precision is written for each operand
+        text_depends_on_operands=True,  # the text has a precision for each operand
     ),
 )

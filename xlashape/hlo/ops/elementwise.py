@@ -1,6 +1,7 @@
-"""Elementwise operations: each element of the result follows from the elements at the same index of the operands.
+"""Rows and rules of elementwise operations: each element of the result depends on the operands' elements at the same
+index.
 
-The inferred shape has the operands' sizes and layout, and the element type that the operation makes.
+The inferred shape has the sizes and the layout of the operands, and the element type that the operation gives.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _P = PrimitiveType
 
 
 def _with_type(shape: Shape, element_type: PrimitiveType) -> Shape:
-    """The shape with another element type, whose elements have their type's own size."""
+    """The shape with another element type. A layout's element_size_in_bits is then 0, the default of the type."""
     if shape.element_type == element_type:
         return shape
     return _with_element_size(shape.with_element_type(element_type), 0)
@@ -136,8 +137,8 @@ def _verify_stochastic_convert(result: Result) -> str | None:
 
 
 def _broadcast_together(a: Shape, b: Shape, element_type: PrimitiveType) -> Shape:
-    """The dimensions of two operands together: equal, or one operand a scalar, or a size of 1 where the other's is
-    more.
+    """The shape of the result of two operands. Their sizes must be equal, except that one operand may be a scalar, may
+    have the size 1, or may be unbounded where the other is not.
     """
     if a.dimensions == b.dimensions:
         dynamic = tuple(x or y for x, y in zip(a.dynamic_dimensions, b.dynamic_dimensions, strict=True))
@@ -160,7 +161,7 @@ def _broadcast_together(a: Shape, b: Shape, element_type: PrimitiveType) -> Shap
             sizes.append(y if x == 1 else x)
             dynamic_dims.append(y_is_dynamic if x == 1 else x_is_dynamic)
         elif x < 0 or y < 0:
-            # A negative size is unbounded; the other operand's bound holds.
+            # A negative size is unbounded: the result has the bound of the other operand.
             sizes.append(y if x < 0 else x)
             dynamic_dims.append(y_is_dynamic if x < 0 else x_is_dynamic)
         else:
@@ -196,7 +197,7 @@ def _verify_compare(result: Result) -> str | None:
 
 
 def _comparison_type(written: Written, value: bytes | None) -> bytes:
-    # XLA keeps a written type as an order.
+    # XLA turns a written type into an order: `_comparison_order` reads it.
     if value is not None and written.has("order"):
         raise CannotComplete("compare takes an order or a type, not both")
     return b""
@@ -230,8 +231,7 @@ def _infer_select(given: Given) -> Shape:
     if pred.rank and pred.dimensions != on_true.dimensions:
         raise CannotInfer(f"the predicate {pred} has other sizes than {on_true}")
     element_type = wider_type(on_true, on_false)
-    # XLA takes sizes and layout from the predicate if that is not a scalar, but the elements' size in memory from the
-    # first choice.
+    # Unless the predicate is a scalar, XLA takes sizes and layout from it, but element_size_in_bits from `on_true`.
     if not pred.rank:
         return _with_type(on_true, element_type)
     bits = 0 if on_true.layout is None else on_true.layout.element_size_in_bits
@@ -355,7 +355,7 @@ OPERATIONS: Final = (
         verify=_verify_compare,
         one_precision=True,
         operands_of_equal_sizes=True,
-        text_depends_on_operands=True,  # an order that is the operands' own is not written
+        text_depends_on_operands=True,  # an order is not written if it is the default for the operands' type
     ),
     Operation(_O.STOCHASTIC_CONVERT, operands=_TWO, verify=_verify_stochastic_convert),
     Operation(_O.SELECT, operands=_THREE, infer=_infer_select, one_precision=True),

@@ -1,5 +1,5 @@
-"""What several families of operations share to infer shapes and to complete attributes: arrays as operands, element
-types of two operands, steps of windows; checks of `dimensions`, defaults of attributes, counts of operands.
+"""Functions by which several families of operations infer shapes (`Operation.infer`), and fill in and check attributes
+that text has or leaves out (`Use.fill`, `Operation.check`).
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ def first_operand(given: Given) -> Shape:
 
 
 def called_result(given: Given) -> Shape:
-    """The result of the first computation that is called."""
+    """The result shape of the first computation that the instruction calls."""
     if not given.results:
         raise CannotInfer("it calls no computation")
     return given.results[0]
 
 
 def token(_: Given) -> Shape:
-    """A token."""
+    """The shape of a token, for `Operation.infer`."""
     return Shape.token()
 
 
 def token_shape(_written: Shape, _operands: Sequence[Shape]) -> Shape:
-    """A token, as a `fixed_shape`."""
+    """The shape of a token, for `Operation.fixed_shape`."""
     return Shape.token()
 
 
 def array(shape: Shape) -> Shape:
-    """`shape`, which must be an array. Raises CannotInfer."""
+    """Returns `shape`. Raises CannotInfer if it is not an array."""
     if not shape.is_array:
         raise CannotInfer(f"its operands must be arrays, found {shape}")
     return shape
@@ -55,8 +55,8 @@ def is_number(element_type: PrimitiveType) -> bool:
 
 
 def wider_type(a: Shape, b: Shape) -> PrimitiveType:
-    """The element type of both operands, or the more precise of two floating ones. Raises CannotInfer for any other
-    pair.
+    """The element type of both operands, or the more precise one of two floating types. Raises CannotInfer for any
+    other pair of types.
     """
     x, y = a.element_type, b.element_type
     if x != y and not (x.is_floating and y.is_floating):
@@ -65,11 +65,13 @@ def wider_type(a: Shape, b: Shape) -> PrimitiveType:
 
 
 def promoted_type(a: Shape, b: Shape) -> PrimitiveType:
-    """The more precise of two element types of any kinds. Raises CannotInfer for two of equal rank."""
+    """The more precise one of two element types of any kinds. Raises CannotInfer for different types of the same
+    precision.
+    """
     x, y = a.element_type, b.element_type
     if x == y:
         return x
-    # Between two of equal rank XLA ends the process.
+    # XLA ends the process for different types of the same precision.
     if not (x.is_array_type and x.is_known and y.is_array_type and y.is_known) or x.precision == y.precision:
         raise CannotInfer(f"the operand types {x} and {y} do not fit together")
     return x if x.precision > y.precision else y
@@ -89,12 +91,12 @@ EMPTY_WINDOW: Final = FIELDS.message("window", b"")
 DEFAULT_FEATURE_GROUP_COUNT: Final = FIELDS.integer("feature_group_count", 1)
 DEFAULT_BATCH_GROUP_COUNT: Final = FIELDS.integer("batch_group_count", 1)
 
-# A list of one small number takes three bytes: tag, length, number.
+# Bytes of a serialized `dimensions` with one number below 128: tag, length, number.
 _BYTES_OF_ONE_DIMENSION = 3
 
 
 def exactly_one_dimension(written: Written, value: bytes | None) -> bytes:
-    """`dimensions`, which must name one dimension where it is written."""
+    """A `fill` for `dimensions`: checks that a written value names exactly one dimension."""
     if value is None:
         return b""
     if len(value) != _BYTES_OF_ONE_DIMENSION:
@@ -105,7 +107,7 @@ def exactly_one_dimension(written: Written, value: bytes | None) -> bytes:
 
 
 def precision_of_each_operand(written: Written, value: bytes | None) -> bytes:
-    """`operand_precision`: DEFAULT for each operand where it is not written."""
+    """A `fill` for `operand_precision`: if it is not written, each operand gets DEFAULT."""
     if value is not None:
         return value
     precisions = [xla.PrecisionConfig.DEFAULT] * len(written.operands)
@@ -113,7 +115,7 @@ def precision_of_each_operand(written: Written, value: bytes | None) -> bytes:
 
 
 def check_even_operand_count(written: Written) -> None:
-    """A row's `check`: as many operands as initial values."""
+    """A `check` for operations that take as many initial values as inputs: the number of operands must be even."""
     count = len(written.operands)
     if count % 2:
         raise CannotComplete(f"expected an even number of operands, found {count}")

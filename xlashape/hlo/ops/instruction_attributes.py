@@ -1,5 +1,5 @@
-"""The attributes of an instruction as typed values, by the names that HLO text has for them: what
-`HloInstruction.attributes` returns.
+"""`Attributes`, which `HloInstruction.attributes` returns: the attributes of an instruction as typed values, by the
+names that they have in HLO text.
 """
 
 from __future__ import annotations
@@ -36,42 +36,44 @@ DIMENSION_NUMBERS: Final[dict[str, Codec]] = {
     "ragged_dot_dimension_numbers": RAGGED_DOT_DIMENSION_NUMBERS,
     "scatter_dimension_numbers": SCATTER_DIMENSION_NUMBERS,
 }
-"""Dimension numbers as one value, by the field that they are in. Text has most of them as several attributes."""
+"""Field of HloInstructionProto → how its dimension numbers are read as one value. Text has several attributes for most
+of these fields.
+"""
 
 _EMPTY: Final = xla.HloInstructionProto()
 
 
 class HasAttributes(Protocol):
-    """What `Attributes` asks of an instruction: HloInstruction has it."""
+    """The properties of an instruction that `Attributes` needs. HloInstruction has them."""
 
     @property
     def fields(self) -> InstructionFields:
-        """What is always there of its message."""
+        """The fields of its message that are always decoded."""
         ...
 
     @property
     def details(self) -> xla.HloInstructionProto:
-        """Its message, to be read only."""
+        """The whole message, which must not be changed."""
         ...
 
     @property
     def called_computations(self) -> Sequence[Any]:
-        """The computations that it calls, in the proto's order."""
+        """The computations that the instruction calls, in the proto's order."""
         ...
 
     @property
     def control_predecessors(self) -> Sequence[Any]:
-        """The instructions that must have run before it."""
+        """The instructions that must run before this instruction."""
         ...
 
     @property
     def operands(self) -> Sequence[Any]:
-        """The instructions whose results it takes."""
+        """The instructions whose results are the operands."""
         ...
 
     @property
     def metadata(self) -> Any:
-        """Where it comes from."""
+        """The `Metadata` of the instruction: the lines of a program that it comes from."""
         ...
 
 
@@ -80,10 +82,10 @@ class Attributes(Frozen, Mapping[str, Any]):
     `attributes.get("window")`.
 
     Names are those of HLO text, with `_` for `-`, and those of the fields of dimension numbers. Values are numbers,
-    texts, tuples, and the frozen types of `xlashape.hlo.values`; attributes that name computations have
-    HloComputations. As a mapping it has the attributes that the instruction must have and those that are set. By name
-    there is also each that its opcode may have: None, False, 0 or empty where it is not set. Any other name is an
-    AttributeError, or a KeyError.
+    texts, tuples, and the frozen types of `xlashape.hlo.values`. The value of an attribute that names computations is
+    an HloComputation or a tuple of them. The mapping holds the attributes that are set, and those that the opcode must
+    have. `attributes.name` also works for the other attributes that the opcode may have: the value is then None, False,
+    0 or empty. Any other name raises AttributeError, or KeyError as a key.
 
     >>> from xlashape.hlo import HloModule
     >>> root = HloModule.parse(
@@ -102,7 +104,7 @@ class Attributes(Frozen, Mapping[str, Any]):
     _payloads: Sequence[bytes]
 
     def __init__(self, instruction: HasAttributes, payloads: Sequence[bytes]) -> None:
-        """`payloads` is the module's table."""
+        """`payloads` is the module's table of payloads."""
         set_field(self, "_instruction", instruction)
         set_field(self, "_payloads", payloads)
         set_field(self, "_operation", operation_of(instruction.fields.opcode))
@@ -143,7 +145,7 @@ class Attributes(Frozen, Mapping[str, Any]):
         return [name for name in DIMENSION_NUMBERS if details.HasField(name)]  # pyright: ignore[reportArgumentType] # each is the name of a field
 
     def _called(self) -> dict[str, Any]:
-        """The called computations by the attributes that name them, as text has them."""
+        """Attribute that names called computations in text → its computation, or a tuple of computations."""
         called, operands = self._instruction.called_computations, self._instruction.operands
         calls = self._operation.calls
         on_predicate = bool(operands) and operands[0].shape.element_type == PrimitiveType.PRED
@@ -191,8 +193,8 @@ class Attributes(Frozen, Mapping[str, Any]):
 
 @cached(max_bytes=1 << 19, entry_bytes=2048)
 def attributes_by_name(operation: Operation) -> Mapping[str, Attribute]:
-    """The attributes of an opcode that have a value, its own and then COMMON, in the order in which they are
-    written."""
+    """Name → attribute, for the attributes of an opcode that have typed values: its own, then those of COMMON, in the
+    order in which they are written."""
     uses = (*operation.attributes, *operation.attributes_after_calls)
     own = [use.attribute for use in sorted(uses, key=lambda use: use.presence is Presence.WRITTEN_ONLY)]
     common = [each for each in COMMON.values() if each not in (CONTROL_PREDECESSORS, METADATA)]
@@ -205,8 +207,8 @@ def attributes_by_name(operation: Operation) -> Mapping[str, Attribute]:
 
 
 def call_names(operation: Operation, instruction: InstructionFields, on_predicate: bool) -> tuple[str, ...]:
-    """The attributes that name the computations that an instruction calls. `on_predicate` says whether its first
-    operand is a predicate.
+    """The names of the attributes by which text names the computations that an instruction calls. `on_predicate` says
+    whether its first operand is a predicate.
     """
     called, calls = instruction.called_computation_ids, operation.calls
     if called and len(called) == len(calls.parts) and (on_predicate or not calls.parts_need_predicate):
@@ -215,8 +217,8 @@ def call_names(operation: Operation, instruction: InstructionFields, on_predicat
 
 
 def said_attributes(instruction: xla.HloInstructionProto) -> dict[str, Any]:
-    """The values of the attributes that an instruction must have or that are set, without those that name other parts
-    of the module.
+    """Name → value, for the attributes that are set or that the opcode must have. Attributes that refer to other parts
+    of the module, such as called computations, are left out.
     """
     operation = operation_of(instruction.opcode)
     values = {name: (each, each.of(instruction)) for name, each in attributes_by_name(operation).items()}
@@ -224,9 +226,9 @@ def said_attributes(instruction: xla.HloInstructionProto) -> dict[str, Any]:
 
 
 def _is_said(operation: Operation, attribute: Attribute, value: Any) -> bool:
-    """Whether an instruction must have an attribute, or has a value that is not the one of an instruction without
-    it."""
-    assert attribute.value is not None  # as all attributes by name have one
+    """Whether the opcode must have an attribute, or its value differs from that of an instruction without the
+    attribute."""
+    assert attribute.value is not None  # `attributes_by_name` has no others
     if attribute.name in operation.required:
         return True
     is_said = attribute.value.is_said
@@ -235,5 +237,5 @@ def _is_said(operation: Operation, attribute: Attribute, value: Any) -> bool:
 
 @cached(max_bytes=1 << 18, entry_bytes=1024)
 def _value_of_none(attribute: Attribute) -> tuple[Any]:
-    """The value of an attribute that is not set, in a tuple, since caches hold no None."""
+    """The value of an attribute that is not set. It is in a tuple because it may be None, which caches cannot hold."""
     return (attribute.of(_EMPTY),)

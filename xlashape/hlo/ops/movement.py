@@ -1,5 +1,5 @@
-"""Operations that move elements and change none: broadcasts, reshapes, transposes, concatenations, paddings, copies.
-And the sizes of dynamic dimensions.
+"""Rows and rules of operations that move elements without changing them (broadcasts, reshapes, transposes,
+concatenations, paddings, copies), and of those that get and set the sizes of dynamic dimensions.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _check_reshape(written: Written) -> None:
     shape, operand = written.shape, written.operands[0]
     if shape is None or operand.is_unbounded_dynamic:
         return
-    # A size without a bound counts as 1, as in XLA.
+    # An unbounded dimension counts as the size 1, as in XLA.
     counts = [product(max(size, 1) if size < 0 else size for size in each.dimensions) for each in (shape, operand)]
     if not shape.is_array or not operand.is_array or counts[0] != counts[1]:
         raise CannotComplete(f"its shape {shape} must have as many elements as its operand {operand}")
@@ -144,7 +144,7 @@ def _verify_dynamic_reshape(result: Result) -> str | None:
     problem = check_arrays(shape, operands) or check_element_type(shape, operand)
     if problem:
         return problem
-    # XLA does not check that sizes are scalars.
+    # As XLA, this does not check that the sizes are scalars.
     if len(sizes) != shape.rank or any(size.element_type != PrimitiveType.S32 for size in sizes):
         return f"it needs a size of s32[] for each dimension of {shape}, found {', '.join(map(str, sizes))}"
     count, expected = product(shape.dimensions), product(operand.dimensions)
@@ -192,7 +192,7 @@ def _infer_get(given: Given) -> Shape:
 def _verify_get(result: Result) -> str | None:
     shape = result.shape
     _dimension(result.message, array(result.operands[0]))
-    # XLA of 2019, which TensorFlow 1.15 has, gave u32.
+    # The XLA of 2019, which is part of TensorFlow 1.15, gave u32.
     if shape.is_scalar and shape.element_type in (PrimitiveType.S32, PrimitiveType.U32):
         return None
     return f"its shape must be s32[], or u32[] as older versions of XLA had it, found {shape}"

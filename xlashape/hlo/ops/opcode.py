@@ -1,14 +1,13 @@
-"""Opcode: what an HLO instruction does, by the name that text and protos use. Matches XLA's HloOpcode.
+"""Opcode: the enumeration of all HLO opcodes. Matches XLA's HloOpcode. `UnknownOpcode` stands for any other name.
 
-The value of a member is the name itself, so a member compares equal to it:
+The value of a member is its name in text and protos, and the member compares equal to the name:
 
 >>> Opcode("get-tuple-element")
 Opcode.GET_TUPLE_ELEMENT
 >>> Opcode.FUSION == "fusion"
 True
 
-Source of the names: what XLA prints as opcodes, in alphabetic order of its own list. Schema and list are of August
-2026.
+The names are those that XLA prints, in the order of XLA's list, as of August 2026.
 """
 
 from __future__ import annotations
@@ -169,9 +168,9 @@ class Opcode(str, Enum):
 
 
 class UnknownOpcode(str):
-    """The name of an opcode that this version does not have: a module of a newer XLA, or a wrong one.
+    """The name of an opcode that this version does not know: one of a newer XLA, or a mistake.
 
-    It has what users read of an Opcode:
+    It has the properties `name` and `value`, as members of Opcode have:
 
     >>> opcode = UnknownOpcode("frobnicate")
     >>> opcode, opcode.value, isinstance(opcode, Opcode)
@@ -182,12 +181,12 @@ class UnknownOpcode(str):
 
     @property
     def name(self) -> str:
-        """The name, as a member of Opcode would have it."""
+        """The name in upper case, as a member of Opcode would have it."""
         return self.upper().replace("-", "_")
 
     @property
     def value(self) -> str:
-        """The name as the proto has it, a plain string."""
+        """The name in text and protos, as a plain string."""
         return str.__str__(self)
 
     def __repr__(self) -> str:
@@ -195,11 +194,11 @@ class UnknownOpcode(str):
 
 
 _MEMBERS = {opcode.value: opcode for opcode in Opcode}
-"""The constant table of members by name: a look-up takes a tenth of the time that calling the class takes."""
+"""Name → opcode. A look-up takes a tenth of the time of `Opcode(name)`."""
 
 
 def opcode_of(name: str) -> Opcode | UnknownOpcode:
-    """The opcode of a name.
+    """The opcode with a name in text and protos; an UnknownOpcode if there is none.
 
     >>> opcode_of("add"), opcode_of("frobnicate")
     (Opcode.ADD, UnknownOpcode('frobnicate'))

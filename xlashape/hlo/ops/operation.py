@@ -1,5 +1,5 @@
-"""Operation: the row of one opcode, which holds everything that is true of the opcode. The reader, the writer, the
-verifier and the analyses of xlashape.indexing ask the row; none of them has a list of opcodes of its own.
+"""Operation: the row of one opcode in the table of operations. It holds the facts about the opcode that the reader, the
+writer, the verifier and the analyses need, and the functions that infer and verify shapes.
 
     Operation(
         Opcode.REVERSE,
@@ -8,7 +8,7 @@ verifier and the analyses of xlashape.indexing ask the row; none of them has a l
         infer=first_operand,
     )
 
-The rows are in the files of this package, by family; `registry` finds them by opcode.
+The rows are in the other files of this package, a file for each family of operations. `registry` finds a row by opcode.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xlashape.hlo.values.attribute import FIELDS, Attribute
 from xlashape.proto import xla
 from xlashape.shape import Shape
 
-# Fields that XLA writes for every instruction, empty or not.
+# The serialized fields that XLA writes for every instruction, even if they are empty.
 _ALWAYS = b"".join(FIELDS.message(name, b"") for name in ("metadata", "frontend_attributes", "statistics_viz"))
 _UNBOUNDED = 1 << 30
 
@@ -56,7 +56,7 @@ def at_least(count: int) -> Count:
 
 
 class Contents(Enum):
-    """What the parentheses after an opcode hold."""
+    """What the parentheses after an opcode hold in text."""
 
     OPERANDS = "operands"
     PARAMETER_NUMBER = "a parameter's number"
@@ -74,7 +74,7 @@ class CannotInfer(Exception):
 
 @dataclass(slots=True)
 class Given:
-    """What the shape of a result follows from."""
+    """The parts of an instruction from which the shape of its result is inferred."""
 
     message: xla.HloInstructionProto
     operands: Sequence[Shape]
@@ -89,23 +89,24 @@ class Result(Given):
 
     shape: Shape = field(kw_only=True)
     parameters: Sequence[Sequence[Shape]] = field(default=(), kw_only=True)
-    """The parameters' shapes of each computation that it calls."""
+    """For each computation that the instruction calls, the shapes of its parameters."""
 
 
 Infer = Callable[[Given], Shape]
-"""The shape of the result. Raises CannotInfer."""
+"""A function that gives the shape of the result. Raises CannotInfer."""
 
 Verify = Callable[[Result], "str | None"]
-"""What is wrong with the shape of a result, or with the computations that an instruction calls, or None. Layouts are
-ignored.
+"""A function that gives a message about a wrong shape, or about a wrong called computation; None if all is right.
+Layouts are ignored.
 """
 
 FixedShape = Callable[[Shape, Sequence[Shape]], Shape]
-"""The shape of a result from (the shape that text has, the operands' shapes). Raises CannotInfer."""
+"""A function that gives the shape of the result from (the shape in the text, the operands' shapes). Raises CannotInfer.
+"""
 
 
 class AsyncStep(Enum):
-    """Which part of an asynchronous operation an instruction is."""
+    """Which step of an asynchronous operation an instruction is. The value is the end of the opcode in text."""
 
     START = "-start"
     UPDATE = "-update"
@@ -117,77 +118,77 @@ class AsyncStep(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Operation:
-    """Everything that is true of one opcode. What follows from the other facts has no argument."""
+    """The facts about one opcode. The fields after `text_depends_on_operands` are computed from the others."""
 
     opcode: Opcode | UnknownOpcode = field(kw_only=False)
     operands: Count
-    """How many operands it takes."""
+    """How many operands the operation takes."""
     arity: int | None = None
-    """How many operands an operation has that is started before they are known; None where it may have any number.
-    Follows from `operands` where those are a fixed number.
+    """The number of operands that the reader assumes for the operation in an async-start, whose shape may not have all
+    of them yet. None if there are as many as the shape has. The default is that of `operands` if it is a fixed number.
     """
     contents: Contents = Contents.OPERANDS
-    """What its parentheses hold."""
+    """What the parentheses after the opcode hold."""
     attributes: tuple[Use, ...] = ()
-    """Its own attributes in the order in which they are written; those of COMMON are not among them."""
+    """The operation's own attributes, in the order in which they are written. Those of COMMON are left out."""
     calls: Calls = NO_CALLS
-    """How it names the computations it calls. The computations are written after `attributes`."""
+    """How the operation names the computations that it calls. They are written after `attributes`."""
     attributes_after_calls: tuple[Use, ...] = ()
-    """Further attributes of its own, which are written after the computations it calls."""
+    """Further attributes of the operation's own, which are written after the called computations."""
     fields: InitVar[bytes] = b""
-    """Fields that every instruction of this opcode has, such as empty dimension numbers."""
+    """Serialized fields that every instruction of this opcode has, such as empty dimension numbers."""
 
     check: Callable[[Written], None] | None = None
     """Checks that operands and attributes fit together in text. Raises CannotComplete."""
     fixed_shape: FixedShape | None = None
-    """The shape of the result that replaces the shape that text has."""
+    """Gives the shape of the result, which replaces the shape in the text."""
     infer: Infer | None = None
-    """The shape of a result that text leaves out. None where text must have it."""
+    """Gives the shape of the result if text leaves it out. None if text must have it."""
     verify: Verify | None = None
-    """The rule of its shape. Without a rule the shape must be what `infer` gives; without `infer`, too, it may be
-    anything.
+    """Checks the shape. If it is None, the shape must be the one that `infer` gives; if that is None too, any shape is
+    valid.
     """
     verify_calls: Verify | None = None
-    """The rule of the computations it calls, if there is one."""
+    """Checks the called computations."""
 
     one_precision: bool = False
-    """All floating operands must have the same element type, except in modules of compilers that mix precisions."""
+    """Whether all floating operands must have the same element type. Compilers may allow mixed precisions."""
     operands_of_equal_sizes: bool = False
-    """All operands must have the same dimensions. Text may leave out shapes where one is a scalar; such a module is not
-    valid.
+    """Whether all operands must have the same dimensions. `infer` accepts a scalar beside an array, as XLA's parser
+    does, but the verifier does not.
     """
 
     async_step: AsyncStep | None = None
     """Set for async-start, async-update and async-done. They are written as the operation that they wrap."""
     repeated_operand: int | None = None
-    """The element of the result that is the operand again, as the start of an asynchronous operation has it."""
+    """For the start of an asynchronous operation: the element of the result that holds the operands again."""
     ends_a_start: bool = False
-    """The result is what the start of an asynchronous operation has made; no array is read."""
+    """Whether the operation ends an asynchronous one: its result was made by the start, and it reads no array."""
     passes_first_operand_through: bool = False
-    """The result is the first operand, unchanged."""
+    """Whether the result is the first operand, unchanged."""
     moves_no_data: bool = False
-    """It reads no element of an array: it gives values names or an order, or puts them into tuples."""
+    """Whether the operation reads no element of an array: it only names, orders or bundles values."""
     runs_called_instructions: bool = False
-    """It executes the called computations instruction by instruction, so that their results are arrays in memory."""
+    """Whether the called computations run instruction by instruction, so that their results are arrays in memory."""
     fuses_called_computation: bool = False
-    """The called computation is one kernel: its instructions have no arrays in memory."""
+    """Whether the called computation is one kernel, so that its instructions have no arrays in memory."""
     exchanges_with_replicas: bool = False
-    """Its result has data of other replicas or partitions."""
+    """Whether the result has data of other replicas or partitions."""
     text_depends_on_operands: bool = False
-    """The text of its attributes depends on the shapes of its operands, or on the instructions that they are."""
+    """Whether the text of attributes depends on the shapes of the operands, or on the operands themselves."""
 
     base: bytes = field(init=False)
-    """The fields of HloInstructionProto that every instruction of this opcode has when it is read from text, the
-    opcode's own among them.
+    """Serialized fields of HloInstructionProto that every instruction of this opcode gets when it is read from text:
+    the opcode, the fields that any instruction has, and `fields`.
     """
     required: tuple[str, ...] = field(init=False)
     """The names of the attributes that text must have."""
     readable: Mapping[str, Attribute] = field(init=False)
-    """All attributes that text may have, COMMON included, by name."""
+    """Name → attribute, for all attributes that text may have, COMMON included."""
     call_names: tuple[str, ...] = field(init=False)
-    """The attributes that name called computations, in the order in which the proto lists those."""
+    """The names of the attributes that name called computations, in the proto's order of these computations."""
     fills: Mapping[str, Fill] = field(init=False)
-    """The attributes with a `fill`, by name."""
+    """Name → `fill`, for the attributes that have one."""
 
     def __post_init__(self, fields: bytes) -> None:
         calls, uses = self.calls, (*self.attributes, *self.attributes_after_calls)
@@ -205,7 +206,7 @@ class Operation:
         set_field(self, "fills", {use.attribute.name: use.fill for use in read if use.fill is not None})
 
     def infer_shape(self, given: Given) -> Shape:
-        """The shape of the result, which text leaves out. Raises CannotInfer, whose message names the opcode."""
+        """Infers the shape of the result, if text leaves it out. Raises CannotInfer with the opcode in its message."""
         if self.infer is None:
             raise CannotInfer(f"the shape of {self.opcode} must be written")
         try:
@@ -223,5 +224,5 @@ class Operation:
 
 
 def rows(opcodes: Iterable[Opcode], **facts: Any) -> tuple[Operation, ...]:
-    """A row for each of several opcodes of which the same facts are true: arguments of `Operation`."""
+    """A row for each opcode. `facts` are arguments of `Operation` that the rows share."""
     return tuple([Operation(opcode, **facts) for opcode in opcodes])

@@ -1,5 +1,5 @@
-"""Operations that combine elements: reductions along whole dimensions and in windows that slide over arrays, scans,
-maps of a computation, and batch normalization.
+"""Rows and rules of operations that combine elements: reductions along whole dimensions and in windows that slide over
+arrays, scans, maps, and batch normalization.
 """
 
 from __future__ import annotations
@@ -54,14 +54,16 @@ def _infer_reduce_window(given: Given) -> Shape:
     if any(each.dimensions != inputs[0].dimensions for each in inputs):
         raise CannotInfer(f"its inputs must have equal dimensions, found {', '.join(map(str, inputs))}")
     sizes, dynamic = _steps(window, inputs[0]), inputs[0].dynamic_dimensions
-    # The values that are combined are those that the initial values begin.
+    # The results have the element types of the initial values.
     initial = operands[len(inputs) :]
     shapes = [Shape(each.element_type, sizes, dynamic).with_default_layout() for each in initial]
     return Shape.tuple(shapes) if given.results[0].is_tuple else shapes[0]
 
 
 def _infer_select_and_scatter(given: Given) -> Shape:
-    """The operand's shape. The source has one element for each position of the window."""
+    """The shape of a select-and-scatter: that of its operand. The source has an element for each position of the
+    window.
+    """
     shape, source = array(given.operands[0]), array(given.operands[1])
     window = Window.of_proto(given.message.window)
     if len(window.dimensions) != shape.rank:
@@ -132,7 +134,7 @@ def _infer_reduce(given: Given) -> Shape:
 
 
 def _map_dimensions(written: Written, value: bytes | None) -> bytes:
-    # XLA takes all dimensions, whichever text names. Where the shape is inferred they are checked, so they are kept.
+    # XLA sets all dimensions, whichever text names. If text leaves the shape out, `_infer_map` checks the named ones.
     if written.shape is None:
         return value or b""
     return FIELDS.integers("dimensions", range(written.shape.rank))
@@ -147,7 +149,7 @@ def _infer_map(given: Given) -> Shape:
     operands = given.operands
     if not operands or not given.results:
         raise CannotInfer("it needs operands")
-    # A scalar counts for every element.
+    # A scalar operand is used for every element.
     arrays = [operand for operand in operands if array(operand).rank] or operands
     shape = array(arrays[0])
     if list(given.message.dimensions) != list(range(shape.rank)):
@@ -181,7 +183,9 @@ def _check_scan(written: Written) -> None:
 
 
 def _verify_scan(result: Result) -> str | None:
-    """Its operands are inputs and carries, its result outputs and carries."""
+    """Checks the shape of a scan. Its operands are inputs, then carries. Its result is a tuple of outputs, then
+    carries.
+    """
     shape, operands = result.shape, result.operands
     carries = result.message.num_carries
     results = shape.tuple_shapes
@@ -194,7 +198,9 @@ def _verify_scan(result: Result) -> str | None:
 
 
 def _verify_scan_body(result: Result) -> str | None:
-    """Its computation takes a slice of each input and the carries, and gives a slice of each output and the carries."""
+    """Checks the computation of a scan. It takes a slice of each input, and the carries. It gives a slice of each
+    output, and the carries.
+    """
     message, operands, called, results = result.message, result.operands, result.parameters, result.results
     problem = check_one_call(called)
     if problem or len(called[0]) != len(operands):
@@ -230,7 +236,7 @@ def _verify_scan_body(result: Result) -> str | None:
 
 
 def _features(message: xla.HloInstructionProto, shape: Shape, vectors: Sequence[Shape]) -> Shape:
-    """The shape of a vector with one value for each feature. Each of `vectors` must have its dimensions."""
+    """The shape of a vector with one value for each feature. Each of `vectors` must have the same dimensions as it."""
     dim = message.feature_index
     if not 0 <= dim < shape.rank:
         raise CannotInfer(f"{shape} has no dimension {dim}")
@@ -253,13 +259,13 @@ def _infer_training(given: Given) -> Shape:
 def _infer_inference(given: Given) -> Shape:
     shape, *vectors = map(array, given.operands)
     _features(given.message, shape, vectors[:2])
-    # XLA lets mean and variance have any number of dimensions.
+    # As in XLA, mean and variance may have any number of dimensions, of which only the first is checked.
     _features(given.message, shape, [Shape.array(each.element_type, each.dimensions[:1]) for each in vectors[2:]])
     return shape
 
 
 def _infer_gradient(given: Given) -> Shape:
-    # The last operand is the gradient of the result, which has the shape of the first.
+    # Operand 4 is the gradient of the result. It has the shape of operand 0.
     operands = given.operands
     if operands[4].dimensions != array(operands[0]).dimensions:
         raise CannotInfer(f"the gradient {operands[4]} must have the dimensions of {operands[0]}")

@@ -1,4 +1,6 @@
-"""The rows of all opcodes. A new family of operations is added to the list in this file."""
+"""Finds the row (`Operation`) of an opcode. The rows are in a file for each family of operations, and `_FAMILIES` lists
+these files.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ _FAMILIES = (
 )
 
 OPERATIONS: Final[dict[str, Operation]] = {}
-"""The row of every opcode, by name. An Opcode finds it too, because it equals its name. (Keys are plain strings because
-a look-up by the string that a proto has takes twice as long among keys of a subclass.)
+"""Name of an opcode → its row. A member of Opcode finds its row too, because it equals its name. (Keys are plain
+strings, since a look-up by the string of a proto takes twice as long if keys are of a subclass.)
 """
 
 
@@ -56,8 +58,8 @@ def unregister(opcode: str) -> None:
 
 
 def operation_of(opcode: str) -> Operation:
-    """The row of an opcode. For an opcode that this version does not know, a row that
-    allows any number of operands and any shape, and has no attributes of its own.
+    """The row of an opcode. An opcode that this version does not know gets a row that allows any number of operands and
+    any shape, and has no attributes of its own.
 
     >>> operation_of("opt-barrier").passes_first_operand_through, operation_of("frobnicate")
     (True, <Operation frobnicate>)

@@ -1,5 +1,5 @@
-"""Operations that read or write a part of an array: slices and updates of them; gathers and scatters, which do so at
-indices that an operand holds.
+"""Rows and rules of operations that read or write parts of an array: slices and updates, and gathers and scatters,
+which take the positions of the parts from an operand.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def _verify_slice(result: Result) -> str | None:
 
 
 def _check_start_indices(first: int) -> Callable[[Written], None]:
-    """The check of an operation whose start indices are the operands from number `first` on."""
+    """The `check` of an operation whose start indices are the operands from number `first` on."""
 
     def check(written: Written) -> None:
-        # The indices are one scalar a dimension, or in older text one vector.
+        # There is one scalar for each dimension; in older text one vector holds all start indices.
         operands = written.operands
         indices, rank = operands[first:], held_array(operands[0]).rank
         if len(indices) != rank and not (len(indices) == 1 and indices[0].is_array and indices[0].rank == 1):
@@ -115,7 +115,7 @@ def _fits_within(sizes: Sequence[int], operand: Shape) -> bool:
 
 
 def _verify_start_indices(indices: Sequence[Shape], operand: Shape) -> str | None:
-    # One scalar a dimension; older modules have one vector.
+    # There is one scalar for each dimension; in older modules one vector holds all start indices.
     if len(indices) == 1 and indices[0].is_array and indices[0].dimensions == (operand.rank,):
         return None if indices[0].element_type.is_integral else f"start indices must be integral, found {indices[0]}"
     if len(indices) != operand.rank:
@@ -151,7 +151,9 @@ _SLICES: Final = (
 
 
 def _infer_gather(given: Given) -> Shape:
-    """The dimensions of the indices without the index vector's, with those of the slices at `offset_dims`."""
+    """The shape of a gather: the dimensions of the slices at `offset_dims`, and between them those of the indices
+    except `index_vector_dim`.
+    """
     shape, indices = array(given.operands[0]), array(given.operands[1])
     numbers = GatherDimensionNumbers.of_proto(given.message.gather_dimension_numbers)
     slices = list(given.message.gather_slice_sizes)
@@ -205,7 +207,7 @@ def _infer_gather(given: Given) -> Shape:
 
 
 def _order_problem(numbers: GatherDimensionNumbers | ScatterDimensionNumbers, names: Sequence[str]) -> str | None:
-    """What is wrong with lists of dimensions that must ascend."""
+    """The problem of the fields `names`, whose lists of dimensions must ascend; None if there is none."""
     for name in names:
         dims: list[int] = list(getattr(numbers, name))
         if sorted(set(dims)) != dims:
@@ -214,8 +216,8 @@ def _order_problem(numbers: GatherDimensionNumbers | ScatterDimensionNumbers, na
 
 
 def _infer_scatter(given: Given) -> Shape:
-    """The operand's shape; of several operands a tuple of theirs. The indices and as many updates follow the
-    operands."""
+    """The shape of a scatter: that of its array, or a tuple of the shapes of its arrays. Its operands are the arrays,
+    then the indices, then an array of updates for each array."""
     operands = given.operands
     count = len(operands) // 2
     return operands[0] if count <= 1 else Shape.tuple(operands[:count])
@@ -275,7 +277,7 @@ def _updates_problem(message: xla.HloInstructionProto, operand: Shape, indices: 
 def _verify_combiner(result: Result) -> str | None:
     operands = result.operands
     count = len(operands) // 2
-    # Each accumulator begins as an element of an operand.
+    # The computation combines elements of the arrays, as accumulators, with elements of the updates.
     elements = [Shape.array(array(operand).element_type, ()) for operand in operands[:count]]
     return check_one_call(result.parameters) or check_reducer(
         operands[count + 1 :], elements, result.parameters[0], result.results[0]

@@ -1,4 +1,6 @@
-"""Operations that work along whole dimensions: sort and topk; Cholesky, triangular solve and Fourier transforms."""
+"""Rows and rules of operations that work along whole dimensions: sort and topk, Cholesky decomposition, triangular
+solve, and Fourier transforms.
+"""
 
 from __future__ import annotations
 
@@ -96,18 +98,18 @@ def _infer_fft(given: Given) -> Shape:
     sizes = list(shape.dimensions)
     last_sizes = sizes[-len(lengths) :]
     if message.fft_type in (xla.FFT, xla.IFFT):
-        # XLA compares no length with a size here.
+        # As in XLA, fft_length is not compared with the sizes of the operand here.
         if not shape.element_type.is_complex:
             raise CannotInfer(f"its operand must be complex, found {shape}")
         return shape
-    # A transform of real numbers is symmetric; half of it is kept.
+    # The transform of real numbers is symmetric, so only half of it is kept.
     half = [*lengths[:-1], lengths[-1] // 2 + 1]
     if message.fft_type == xla.RFFT:
         types, expected, sizes[-1] = {_P.F32: _P.C64, _P.F64: _P.C128}, lengths, half[-1] if lengths[-1] else 0
     else:
         types, expected, sizes[-1] = {_P.C64: _P.F32, _P.C128: _P.F64}, half, lengths[-1]
     if not lengths[-1] and not last_sizes[-1]:
-        expected = [*expected[:-1], 0]  # nothing stays nothing, although half of 0 and one more is 1
+        expected = [*expected[:-1], 0]  # the transform of no elements has none, although 0 // 2 + 1 is 1
     if shape.element_type not in types or last_sizes != expected:
         raise CannotInfer(f"the last sizes must be {expected}, found {shape}")
     return Shape(types[shape.element_type], sizes, shape.dynamic_dimensions, shape.layout)

@@ -1,4 +1,6 @@
-"""Transfers to and from the host and other devices: infeed, outfeed, send, recv."""
+"""Rows and rules of transfers to and from the host and other devices: infeed, outfeed, send and recv. The functions
+`_sent`, `_being_received`, `_fed` and `_received` give the shapes of send, recv, infeed and recv-done.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def _sent(_written: Shape, operands: Sequence[Shape]) -> Shape:
 
 
 def _of_data(opcode: Opcode, written: Shape) -> Shape:
-    """What the first element of a written tuple is: the data that is received."""
+    """The shape of the received data: the first element of the shape that text has, a tuple."""
     if not written.tuple_shapes:
         raise CannotInfer(f"the shape of {opcode} must be a tuple of the data and more, found {written}")
     return written.tuple_shapes[0]

@@ -1,5 +1,5 @@
-"""What the verification rules of several families share. Each function gives a sentence that says what is wrong, or
-None.
+"""Checks that the rules of several families of operations share. The functions `check_…` and `…_problem` return a
+message about what is wrong, or None.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from xlashape.shape.value.shape import compatible_shapes
 
 
 class BufferTarget(str, Enum):
-    """The custom calls that make a buffer and those that end it."""
+    """The targets of the custom calls that create a buffer, turn an array into a buffer, and turn a buffer into an
+    array.
+    """
 
     CREATE = "CreateBuffer"
     PIN = "Pin"
@@ -27,27 +29,27 @@ class BufferTarget(str, Enum):
 
 
 def any_shape(_: Result) -> str | None:
-    """The rule of an operation whose shape is not checked."""
+    """The `verify` of an operation whose shape is not checked on its own."""
     return None
 
 
 def same_type(lhs: Shape, rhs: Shape) -> bool:
-    """Whether element types are equal."""
+    """Whether the element types of two shapes are equal."""
     return lhs.element_type == rhs.element_type
 
 
 def same_type_or_both_floating(lhs: Shape, rhs: Shape) -> bool:
-    """Whether element types are equal apart from the precision of floating-point numbers."""
+    """Whether the element types of two shapes are equal or both floating."""
     return lhs.element_type == rhs.element_type or (lhs.element_type.is_floating and rhs.element_type.is_floating)
 
 
 def check_array(shape: Shape, what: str) -> str | None:
-    """`shape` must be an array; `what` names it in the sentence."""
+    """Checks that `shape` is an array; `what` names it in the message."""
     return None if shape.is_array else f"its {what} must be an array, found {shape}"
 
 
 def check_arrays(shape: Shape, operands: Sequence[Shape]) -> str | None:
-    """The result and all operands must be arrays."""
+    """Checks that the result and all operands are arrays."""
     problem = check_array(shape, "shape")
     for operand in operands:
         problem = problem or check_array(operand, "operand")
@@ -55,19 +57,19 @@ def check_arrays(shape: Shape, operands: Sequence[Shape]) -> str | None:
 
 
 def check_element_type(shape: Shape, operand: Shape) -> str | None:
-    """The element types must be equal."""
+    """Checks that the element type of the result, `shape`, is that of the operand."""
     if shape.element_type == operand.element_type:
         return None
     return f"its element type must be its operand's, {operand.element_type}, found {shape.element_type}"
 
 
 def check_shape(shape: Shape, expected: Shape) -> str | None:
-    """The shape of the instruction must be `expected`, which follows from its operands."""
+    """Checks that the shape of the instruction is `expected`, which is inferred from its operands."""
     return None if compatible_shapes(shape, expected) else f"its shape is {shape}, its operands give {expected}"
 
 
 def check_one_call(called: Sequence[Sequence[Shape]]) -> str | None:
-    """Exactly one computation must be called."""
+    """Checks that exactly one computation is called. `called` has the parameters of each."""
     return None if len(called) == 1 else f"calls {len(called)} computations, not one"
 
 
@@ -77,7 +79,7 @@ def check_parameters(
     what: str = "operand",
     compare: Callable[[Shape, Shape], bool] = same_type,
 ) -> str | None:
-    """The parameters of a called computation must have the shapes `expected`; `compare` compares their element
+    """Checks that the parameters of a called computation have the shapes `expected`. `compare` compares element
     types."""
     if len(expected) != len(parameters):
         return f"calls a computation of {len(parameters)} parameters with {len(expected)}"
@@ -88,27 +90,29 @@ def check_parameters(
 
 
 def check_result(shape: Shape, result: Shape) -> str | None:
-    """A called computation must give the shape of the instruction."""
+    """Checks that the result of a called computation has the shape of the instruction."""
     return None if compatible_shapes(shape, result) else f"its shape is {shape}, the called computation gives {result}"
 
 
 def check_predicate(result: Shape, what: str) -> str | None:
-    """A called computation must give one predicate; `what` names it in the sentence."""
+    """Checks that the result of a called computation is one predicate; `what` names the computation in the message."""
     is_predicate = result.is_scalar and result.element_type == PrimitiveType.PRED
     return None if is_predicate else f"its {what} must give pred[], found {result}"
 
 
 _SKIPS_SHAPES: Final = "xla_skip_custom_call_alias_shape_check"
-"""The frontend attribute, of any value, of a custom call whose aliases may join arrays of other shapes."""
+"""The frontend attribute of a custom call whose aliases may join arrays of different shapes. It may have any value."""
 
 
 def check_aliasing(result: Result) -> str | None:
-    """Each entry of output_to_operand_aliasing must name a part of the result and a part of an operand."""
+    """Checks that each entry of output_to_operand_aliasing joins a part of the result with a part of an operand of the
+    same shape.
+    """
     return aliasing_problem(result.message, result.shape, result.operands)
 
 
 def aliasing_problem(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    """What is wrong with the aliases of an instruction with a result of that shape, or None."""
+    """As `check_aliasing`, for an instruction with a result of shape `shape` and these operands."""
     for each in message.output_operand_aliasing:
         alias = OutputOperandAliasing.of_proto(each)
         number = alias.operand_index
@@ -127,12 +131,12 @@ def aliasing_problem(message: xla.HloInstructionProto, shape: Shape, operands: S
 
 
 def held_array(shape: Shape) -> Shape:
-    """The array that a buffer holds; any other shape as it is."""
+    """The shape of the array that a buffer holds; any other shape is returned unchanged."""
     return shape.buffer_shape if shape.is_buffer else shape
 
 
 def has_part(shape: Shape, index: Sequence[int]) -> bool:
-    """Whether a shape has a part at an index."""
+    """Whether an index, a path through nested tuples, leads to a part of a shape."""
     for element in index:
         if not shape.is_tuple or not 0 <= element < len(shape.tuple_shapes):
             return False
@@ -147,15 +151,15 @@ def _part(shape: Shape, index: Sequence[int]) -> Shape:
 
 
 def check_token(operands: Sequence[Shape], number: int) -> str | None:
-    """The operand of that number must be a token."""
+    """Checks that operand `number` is a token."""
     return None if operands[number].is_token else f"operand {number} must be a token, found {operands[number]}"
 
 
 def check_reducer(
     inputs: Sequence[Shape], initial: Sequence[Shape], parameters: Sequence[Shape], result: Shape
 ) -> str | None:
-    """A called computation must combine accumulators, which begin as `initial`, with elements of `inputs`, and give
-    accumulators.
+    """Checks that a called computation takes an accumulator for each of `initial` and an element of each of `inputs`,
+    and returns accumulators.
     """
     if len(parameters) != 2 * len(inputs):
         return f"calls a computation of {len(parameters)} parameters for {len(inputs)} inputs, it needs two for each"
@@ -176,14 +180,12 @@ def check_reducer(
 
 
 def check_reduction(result: Result) -> str | None:
-    """The rule of an operation whose operands are inputs and as many initial values: one computation, which combines
-    them.
-    """
+    """Checks the called computation of a reduction, whose operands are inputs and as many initial values."""
     return reduction_problem(result.operands, result.parameters, result.results)
 
 
 def reduced_types_problem(operands: Sequence[Shape], parameters: Sequence[Shape]) -> str | None:
-    """What is wrong with a reduction whose computation must take elements of the operands' own precision."""
+    """Checks that the called computation of a reduction takes elements of the same precision as the inputs."""
     count = len(operands) // 2
     for number, (operand, element) in enumerate(zip(operands[:count], parameters[count:], strict=True)):
         if operand.element_type != element.element_type:
@@ -194,6 +196,6 @@ def reduced_types_problem(operands: Sequence[Shape], parameters: Sequence[Shape]
 def reduction_problem(
     operands: Sequence[Shape], called: Sequence[Sequence[Shape]], results: Sequence[Shape]
 ) -> str | None:
-    """As `check_reduction`, without the instruction."""
+    """As `check_reduction`, for these operands, and the parameters and results of the called computations."""
     count = len(operands) // 2
     return check_one_call(called) or check_reducer(operands[:count], operands[count:], called[0], results[0])
