@@ -1,7 +1,7 @@
-"""Whether a module follows XLA's rules.
+"""The verifier: checks whether a module follows XLA's rules.
 
-- `module_verifier`: `check`, `verify` and `Problem`; the rules of single instructions and of computations.
-- `module_rules`: rules that several instructions keep together, and rules of shardings and origins.
+- `module_verifier`: `check` and `verify`, and the rules for single instructions, computations and the entry.
+- `module_rules`: `Problem`, rules that involve several instructions, and rules for shardings and origins.
 - `async_rules`: rules of asynchronous operations and transfers.
 - `buffer_rules`: rules of buffers.
 """

@@ -1,5 +1,9 @@
-"""The rules of asynchronous operations and transfers: each start is taken by one instruction, each end takes what its
-start has begun, and channels are used once. A part of `xlashape.hlo.verifier`.
+"""The verifier's rules for asynchronous operations and transfers. Each start must be ended exactly once, each end must
+belong to a start of its kind and fit it, and each channel to the host must have one use.
+
+A start is an instruction that begins an operation (async-start, all-reduce-start, send, …), and an end one that waits
+for its result (async-done, …). An async-update continues an operation. Copies, tuples and loops may pass the result of
+a start on to its end.
 """
 
 from __future__ import annotations
@@ -21,8 +25,8 @@ _MAIN_THREAD: Final = "main"
 
 
 def async_problems(module: HloModule, with_channel_0: Set[str]) -> Iterator[Problem]:
-    """What is wrong with the asynchronous operations and the transfers of a module. `with_channel_0` are the names of
-    the instructions whose text says `channel_id=0`.
+    """The problems of the asynchronous operations and the transfers of a module. `with_channel_0` has the names of the
+    instructions whose text has `channel_id=0`.
     """
     states = _States(module, with_channel_0)
     for computation in module.computations:
@@ -32,7 +36,7 @@ def async_problems(module: HloModule, with_channel_0: Set[str]) -> Iterator[Prob
             try:
                 problems = [*_uses(instruction, states), *_end_problems(instruction, states)]
             except XlashapeError:
-                continue  # a problem of an instruction that cannot be decoded
+                continue  # another rule reports an instruction that cannot be decoded
             for message in problems:
                 yield Problem(computation.name, instruction.name, message)
     yield from _host_channels(module)
@@ -54,19 +58,19 @@ _ENDS: Final[dict[str, tuple[Opcode, ...]]] = {
     Opcode.RECV: (Opcode.RECV_DONE,),
     Opcode.SEND: (Opcode.SEND_DONE,),
 }
-"""What may end an operation that has been started."""
+"""Opcode of a start or an async-update → the opcodes that may end or continue the operation."""
 _HAND_ON: Final = frozenset((Opcode.COPY, Opcode.GET_TUPLE_ELEMENT, Opcode.OPT_BARRIER, Opcode.TUPLE, Opcode.WHILE))
-"""The operations that may hand on what an operation has begun."""
+"""The opcodes that may pass the result of a start on to its end."""
 _STEPS: Final = frozenset((Opcode.ASYNC_START, Opcode.ASYNC_UPDATE))
-"""The steps of an asynchronous operation whose result is its state."""
+"""The opcodes whose result is the state of an asynchronous operation."""
 _STATE_USERS: Final = frozenset(
     (*_HAND_ON, Opcode.ASYNC_DONE, Opcode.ASYNC_UPDATE, Opcode.CALL, Opcode.CONDITIONAL, Opcode.DOMAIN)
 )
-"""The operations that may take the state of an asynchronous operation."""
+"""The opcodes that may take the state of an asynchronous operation as an operand."""
 
 
 def _uses(start: HloInstruction, states: _States) -> Iterator[str]:
-    """What is wrong with the users of an operation that has been started."""
+    """Problems with the users of a start or an async-update."""
     opcode = start.proto.opcode
     if opcode in _STEPS:
         yield from _state_uses(start, states)
@@ -87,13 +91,13 @@ def _uses(start: HloInstruction, states: _States) -> Iterator[str]:
 
 
 def _is_order(user: HloInstruction) -> bool:
-    """Whether an instruction takes another only to come after it."""
+    """Whether an instruction has operands only to run after them."""
     return user.proto.opcode == Opcode.CUSTOM_CALL and user.proto.custom_call_target == "control_dep"
 
 
 def _state_uses(step: HloInstruction, states: _States) -> Iterator[str]:
-    """What is wrong with the users of an async-start or async-update: one step must follow it, in whatever way the
-    state gets there.
+    """Problems with the users of an async-start or async-update. Exactly one async-update or async-done must follow;
+    the state may be passed on to it.
     """
     opcode = step.proto.opcode
     for user in step.users:
@@ -119,7 +123,7 @@ def _state_uses(step: HloInstruction, states: _States) -> Iterator[str]:
 
 
 def _wrapped(start: HloInstruction) -> Iterator[str]:
-    """An asynchronous operation on the main thread wraps one instruction."""
+    """Checks that an asynchronous operation on the main thread wraps a single instruction."""
     if start.proto.opcode != Opcode.ASYNC_START or start.proto.async_execution_thread not in ("", _MAIN_THREAD):
         return
     for called in start.called_computations:
@@ -139,7 +143,9 @@ _ASYNCHRONOUS: Final = frozenset((*_ENDS, *_STARTS))
 
 
 class _States:
-    """The instructions of a module, as the search for where an operation was started asks for them."""
+    """Finds which steps of asynchronous operations belong together. It implements
+    `xlashape.hlo.ops.async_chain.Graph` for the search from an end to its start.
+    """
 
     def __init__(self, module: HloModule, with_channel_0: Set[str]) -> None:
         self.with_channel_0 = with_channel_0
@@ -154,7 +160,7 @@ class _States:
         self._find_following(module)
 
     def _find_following(self, module: HloModule) -> None:
-        """Notes which steps follow each async-start and async-update."""
+        """Finds the steps that follow each async-start and async-update, and the step before each of these."""
         found: dict[HloInstruction, HloInstruction | None] = {}
         search = _Steps(self)
         for instruction in module.instructions():
@@ -165,7 +171,7 @@ class _States:
                     self._following.setdefault(before, []).append(instruction)
 
     def following(self, step: HloInstruction) -> Sequence[HloInstruction]:
-        """The async-updates and async-dones that take the state of a step."""
+        """The async-updates and async-dones that take the state of an async-start or async-update."""
         return self._following.get(step, ())
 
     def before(self, step: HloInstruction) -> HloInstruction | None:
@@ -173,7 +179,7 @@ class _States:
         return self._before.get(step)
 
     def reaches_loop(self, step: HloInstruction) -> bool:
-        """Whether the state of a step is handed to a loop, or is what the body of a loop returns."""
+        """Whether the state of a step is passed on to a loop, or is returned by the body of a loop."""
         left, seen = [step], {step}
         while left:
             each = left.pop()
@@ -214,7 +220,9 @@ class _States:
         return callers[0] if called and called[0] == node.computation else None
 
     def shared(self) -> Iterator[tuple[HloInstruction, HloComputation]]:
-        """The other instructions that call computations which async-starts run, with these."""
+        """(caller, computation) for each computation that an async-start runs and that an instruction other than an
+        asynchronous step calls too.
+        """
         for callers in self._callers.values():
             started = next((each for each in callers if each.proto.opcode == Opcode.ASYNC_START), None)
             if started is None:
@@ -224,7 +232,7 @@ class _States:
                     yield caller, started.called_computations[0]
 
     def is_wrapped(self, node: HloInstruction) -> bool:
-        """Whether the computation of an instruction is what an async-start runs."""
+        """Whether an async-start runs the computation that an instruction is in."""
         callers = self._callers.get(node.computation.index, ())
         return any(caller.proto.opcode == Opcode.ASYNC_START for caller in callers)
 
@@ -232,12 +240,12 @@ class _States:
         return node.proto.opcode in _ENDS and node.proto.opcode != Opcode.ASYNC_UPDATE
 
     def begun(self, end: HloInstruction) -> HloInstruction | None:
-        """The start of the operation that an instruction ends or goes on with."""
+        """The start of the operation that an instruction ends or continues; None if the search finds none."""
         return find_origin(self, end.operands[0], self._begun)
 
 
 class _Steps:
-    """The same instructions for the search for the step before another: it ends at an async-update, too."""
+    """The graph of `_States` for the search for the previous step, which ends at an async-update too."""
 
     def __init__(self, states: _States) -> None:
         self.opcode, self.operands, self.tuple_index = states.opcode, states.operands, states.tuple_index
@@ -248,7 +256,7 @@ class _Steps:
 
 
 def _end_problems(end: HloInstruction, states: _States) -> Iterator[str]:
-    """What is wrong with an instruction that ends an operation, or goes on with it."""
+    """Problems of an instruction that ends or continues an operation."""
     opcode = end.proto.opcode
     start = _STARTS.get(opcode)
     if start is None or not end.operands:
@@ -278,8 +286,8 @@ def _end_problems(end: HloInstruction, states: _States) -> Iterator[str]:
 
 
 def _step_problem(step: HloInstruction, begun: HloInstruction, before: HloInstruction) -> str | None:
-    """What is wrong with an async-update or async-done that goes on with what `begun` has started, after the step
-    `before`.
+    """The problem of an async-update or async-done; None if there is none. `begun` is the start of its operation, and
+    `before` the previous step.
     """
     own, called = step.called_computations, begun.called_computations
     if len(called) != 1:
@@ -287,7 +295,7 @@ def _step_problem(step: HloInstruction, begun: HloInstruction, before: HloInstru
     if own and own[0] is not called[0]:
         return f"it runs {own[0].name!r}, {begun.name!r} has started {called[0].name!r}"
     shape = step.shape
-    # XLA compares an update with what it takes, an end with the step that it goes back to.
+    # XLA compares an update with its operand, and an async-done with the previous step.
     state = before.shape if step.proto.opcode == Opcode.ASYNC_DONE else step.operands[0].shape
     parameters = [parameter.shape for parameter in called[0].parameters]
     if not is_state(state):
@@ -304,10 +312,11 @@ _COLLECTIVES: Final[dict[str, Opcode]] = {
     Opcode.ALL_GATHER_DONE: Opcode.ALL_GATHER,
     Opcode.ALL_REDUCE_DONE: Opcode.ALL_REDUCE,
 }
-"""The operation that an end and its start are together."""
+"""Opcode of an end → the opcode of the same operation in one instruction."""
 
 
 def _collective_problem(done: HloInstruction, started: HloInstruction, states: _States) -> str | None:
+    """The problem of a collective if its start and its end were one instruction; None if there is none."""
     if done.proto.opcode == Opcode.ALL_GATHER_DONE:
         gathered = started.shape.tuple_shapes[1:2]
         if gathered and not compatible_shapes(done.shape, gathered[0]):
@@ -319,7 +328,7 @@ def _collective_problem(done: HloInstruction, started: HloInstruction, states: _
             message = with_channel(started, states.with_channel_0)
             return verify(Result(message, [operand.shape for operand in started.operands], shape=done.shape))
     except XlashapeError:
-        pass  # a shape that cannot be decoded is a problem of its own
+        pass  # another rule reports a shape that cannot be decoded
     return None
 
 
@@ -335,7 +344,9 @@ def _transfer_problem(done: HloInstruction, started: HloInstruction, states: _St
 
 
 def _host_channels(module: HloModule) -> Iterator[Problem]:
-    """Transfers to the host and from it that use the channel of another. Equal ones may, whatever they send."""
+    """Problems of transfers to or from the host that share a channel. Transfers may share one if `_transfer` is equal
+    for them.
+    """
     users: dict[int, HloInstruction] = {}
     for computation in module.computations:
         for instruction in computation.instructions:
@@ -348,7 +359,7 @@ def _host_channels(module: HloModule) -> Iterator[Problem]:
 
 
 def _transfer(instruction: HloInstruction) -> tuple[object, ...]:
-    """What transfers on one channel must have in common."""
+    """The properties that transfers on one channel must have in common."""
     proto = instruction.proto
     taken = [operand.proto.shape for operand in instruction.operands]
     return proto.opcode, proto.shape, taken, dict(proto.frontend_attributes.map), proto.backend_config

@@ -1,7 +1,7 @@
-"""The rules of buffers, `b(f32[2])`: which instructions may have them, custom calls that make and end them, and that
-each is written once. In a computation that an async-start runs, only those of custom calls hold, and of its root alone.
+"""The verifier's rules for buffers. A buffer, `b(f32[2])`, is a value that holds an array in memory and can be written.
+The rules say which instructions may have buffers, how custom calls create and end them, and that each is written once.
 
-A part of `xlashape.hlo.verifier`.
+In a computation that an async-start runs, only the rules of custom calls apply, and only to the root.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _WITH_BUFFERS: Final = frozenset(
         Opcode.WHILE,
     )
 )
-"""The operations whose operands and results may be buffers. A parameter of the entry may not be one."""
+"""The opcodes whose operands and results may be buffers. A parameter of the entry may not be a buffer."""
 _STREAM: Final = "_xla_stream_annotation"
-"""The frontend attribute of a call that runs on a stream of its own. Such a call may have buffers."""
+"""The frontend attribute of a call that runs on a separate stream. Such a call may have buffers."""
 _WRITERS: Final = frozenset((Opcode.CALL, Opcode.CUSTOM_CALL, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.WHILE))
-"""The operations that write to the buffers that they take, or end them."""
+"""The opcodes that write or end the buffers that are their operands."""
 _MAKERS: Final = frozenset((Opcode.CUSTOM_CALL, Opcode.DYNAMIC_UPDATE_SLICE, Opcode.PARAMETER, Opcode.WHILE))
-"""The operations whose buffers XLA follows. Tuples hand on what others have made; of calls and asynchronous operations
-it does not look.
+"""The opcodes whose result buffers are checked to be written once. Tuples only pass buffers on. As in XLA, the results
+of calls and asynchronous operations are not checked.
 """
 _TARGETS: Final = frozenset(map(str, BufferTarget))
 
 
 def buffer_problems(module: HloModule) -> Iterator[Problem]:
-    """What is wrong with the buffers of a module."""
+    """The problems of the buffers of a module."""
     bodies: set[int] = set()
     asynchronous: set[int] = set()
     for instruction in module.instructions():
@@ -66,7 +66,7 @@ def buffer_problems(module: HloModule) -> Iterator[Problem]:
             if not is_asynchronous:
                 yield from _writers(computation, with_buffers, bodies)
         except XlashapeError:
-            continue  # the instruction that cannot be decoded is a problem of its own
+            continue  # another rule reports an instruction that cannot be decoded
 
 
 def _holds_buffer(shape: xla.ShapeProto) -> bool:
@@ -114,7 +114,9 @@ def _custom_call_problem(proto: xla.HloInstructionProto, shape: Shape, operands:
 
 
 def _aliases_problem(proto: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    """Every buffer that a custom call takes must be a buffer that it gives, and the other way round."""
+    """Checks that aliases join each buffer operand of a custom call with a buffer of its result, and each buffer of its
+    result with an operand.
+    """
     outputs = [tuple(alias.output_shape_index) for alias in proto.output_operand_aliasing]
     inputs = [(alias.operand_index, tuple(alias.operand_shape_index)) for alias in proto.output_operand_aliasing]
     for index in _buffer_indices(shape):
@@ -140,7 +142,7 @@ def _buffer_indices(shape: Shape, index: tuple[int, ...] = ()) -> Iterator[tuple
 def _writers(
     computation: HloComputation, with_buffers: Sequence[HloInstruction], bodies: Set[int]
 ) -> Iterator[Problem]:
-    """Buffers that several instructions write or end."""
+    """Problems of buffers that several instructions write or end."""
     for instruction in with_buffers:
         if instruction.proto.opcode not in _MAKERS:
             continue
@@ -152,10 +154,10 @@ def _writers(
 
 
 def _writers_of(instruction: HloInstruction, index: tuple[int, ...], bodies: Set[int]) -> list[HloInstruction]:
-    """The instructions that write the buffer of a result at an index, tuples looked through.
+    """The instructions that write or end the buffer at an index of a result. The buffer is followed through tuples.
 
-    What the body of a loop returns is written by the next iteration: a root that hands the buffer on counts as an
-    instruction that writes. Where a tuple holds a buffer twice, XLA looks at the first.
+    The next iteration of a loop writes the buffers that the body returns, so the root of a body counts as a writer if
+    it passes the buffer on. If a tuple holds a buffer twice, only the first is followed, as in XLA.
     """
     writers: dict[HloInstruction, None] = {}
     values = [(instruction, index)]

@@ -1,5 +1,7 @@
-"""The rules that several instructions keep together (fusions, threads, aliases of the entry), and those of what any
-instruction may be annotated with: shardings and origins.
+"""The verifier's rules that involve several instructions (fusions, threads, shardings of loops, aliases of the entry),
+and the rules for annotations that any instruction may have: shardings and origins. `Problem` is a broken rule.
+
+An origin (OriginalValueProto) says which instructions of the unoptimised module a value comes from.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from xlashape.shape.value.shape import compatible_shapes, equal_layouts
 
 
 class Problem(NamedTuple):
-    """One broken rule, and where. A name is "" where the rule is one of the whole module or the whole computation."""
+    """One broken rule, and where. `instruction` is "" for a rule of a whole computation, and both names are "" for a
+    rule of the whole module.
+    """
 
     computation: str
     instruction: str
@@ -31,7 +35,7 @@ class Problem(NamedTuple):
 
 
 def module_problems(module: HloModule) -> Iterator[Problem]:
-    """The problems of instructions with other instructions, and of the module's aliases and donors."""
+    """The problems that involve several instructions, and those of the module's aliases and donors."""
     for computation in module.computations:
         yield from _threads(computation)
         yield from _shardings(computation)
@@ -41,9 +45,9 @@ def module_problems(module: HloModule) -> Iterator[Problem]:
 
 
 def with_channel(instruction: HloInstruction, with_channel_0: Set[str]) -> xla.HloInstructionProto:
-    """The proto of an instruction, with a channel if its text says `channel_id=0`: it has a channel then, which a proto
-    cannot say. `with_channel_0` are the names of such instructions. The rules of all numbers but those below 1 are the
-    same.
+    """The proto of an instruction. If its text has `channel_id=0`, the proto is a copy with channel 1: the instruction
+    has a channel, but in a proto 0 means none, and rules treat all channels from 1 on alike. `with_channel_0` has the
+    names of such instructions.
     """
     if instruction.name not in with_channel_0:
         return instruction.proto
@@ -57,7 +61,7 @@ def with_channel(instruction: HloInstruction, with_channel_0: Set[str]) -> xla.H
 
 
 def _fusions(module: HloModule) -> Iterator[Problem]:
-    """Fused computations that several fusions call, or that compute what nothing uses."""
+    """Problems of fused computations that several fusions call, or that have instructions which nothing uses."""
     callers: Counter[int] = Counter()
     fused: dict[int, HloComputation] = {}
     for computation in module.computations:
@@ -81,7 +85,7 @@ _ON_ONE_THREAD: Final = frozenset((Opcode.FUSION, Opcode.WHILE, Opcode.CONDITION
 
 
 def _threads(computation: HloComputation) -> Iterator[Problem]:
-    """Fusions, loops and conditionals with a computation that runs on another thread than they."""
+    """Problems of fusions, loops and conditionals that call a computation of another thread."""
     thread = computation.execution_thread or _MAIN_THREAD
     for instruction in computation.instructions:
         if instruction.proto.opcode not in _ON_ONE_THREAD:
@@ -94,7 +98,9 @@ def _threads(computation: HloComputation) -> Iterator[Problem]:
 
 
 def _shardings(computation: HloComputation) -> Iterator[Problem]:
-    """Loops and conditionals that have another sharding than what they carry or return, where both have one."""
+    """Problems of loops and conditionals whose sharding differs from that of the roots and parameters of the called
+    computations, if both have one.
+    """
     for instruction in computation.instructions:
         opcode = instruction.proto.opcode
         if opcode not in (Opcode.WHILE, Opcode.CONDITIONAL):
@@ -106,7 +112,7 @@ def _shardings(computation: HloComputation) -> Iterator[Problem]:
         try:
             sharded = [(each, each.sharding) for each in together if each.proto.HasField("sharding")]
         except XlashapeError:
-            continue  # a sharding that cannot be decoded is a problem of its own
+            continue  # another rule reports a sharding that cannot be decoded
         for other, sharding in sharded[1:]:
             first, expected = sharded[0]
             if sharding != expected:
@@ -116,7 +122,7 @@ def _shardings(computation: HloComputation) -> Iterator[Problem]:
 
 
 def _constraints(module: HloModule) -> Iterator[Problem]:
-    """All-reduces with constrain_layout=true beside others without it."""
+    """The problem that some all-reduces of a module have constrain_layout=true and others do not."""
     reduces = [
         (computation, instruction)
         for computation in module.computations
@@ -135,8 +141,7 @@ def _constraints(module: HloModule) -> Iterator[Problem]:
 
 
 def _entry_shapes(module: HloModule) -> tuple[list[Shape], Shape]:
-    """The shapes of the entry's parameters and result, with the layouts that its entry_computation_layout gives
-    them."""
+    """The shapes of the entry's parameters and of its result, with the layouts of entry_computation_layout."""
     parameters = [parameter.shape for parameter in module.entry.parameters]
     result = module.entry.root.shape
     declared = module.proto.host_program_shape
@@ -147,14 +152,14 @@ def _entry_shapes(module: HloModule) -> tuple[list[Shape], Shape]:
     pairs = [*zip(with_layouts, parameters, strict=True), (returned, result)]
     if all(compatible_shapes(shape, own) for shape, own in pairs):
         return with_layouts, returned
-    return parameters, result  # signatures that differ are a problem of their own
+    return parameters, result  # another rule reports signatures that differ
 
 
 def _aliases(module: HloModule) -> Iterator[Problem]:
     try:
         parameters, result = _entry_shapes(module)
     except XlashapeError:
-        return  # the instruction whose shape cannot be decoded is a problem of its own
+        return  # another rule reports a shape that cannot be decoded
     aliased: set[tuple[int, tuple[int, ...]]] = set()
     for alias in module.proto.input_output_alias.entries:
         number, index = alias.parameter_number, tuple(alias.parameter_shape_index)
@@ -189,7 +194,9 @@ def _aliases(module: HloModule) -> Iterator[Problem]:
 
 
 def _same_memory(given: Shape, output: Shape) -> bool:
-    """Whether an output can be where a parameter is: of the same shape, layout and memory space."""
+    """Whether an output can take the place of a parameter in memory: both have the same shape, layout and memory
+    space.
+    """
     if given.dynamic_dimensions != output.dynamic_dimensions:
         return False
     if given.is_array and output.is_array and given.layout is not None and output.layout is not None:
@@ -202,7 +209,7 @@ def _parameter_part(parameters: Sequence[Shape], number: int, index: Sequence[in
 
 
 def _part(shape: Shape, index: Sequence[int]) -> Shape | None:
-    """The part of a shape at an index; None if it has none there."""
+    """The part of a shape at an index, a path through nested tuples; None if there is no such part."""
     for element in index:
         if not shape.is_tuple or not 0 <= element < len(shape.tuple_shapes):
             return None
@@ -211,19 +218,20 @@ def _part(shape: Shape, index: Sequence[int]) -> Shape | None:
 
 
 def sharding_problem(instruction: xla.HloInstructionProto, shape: Shape, num_partitions: int = 1) -> str | None:
-    """What is wrong with the sharding of an instruction of that shape, or None.
+    """The problem of the sharding of an instruction with this shape; None if there is none.
 
-    A sharding in a module for several partitions must divide among all of them. A module for one may be for any number.
+    In a module for several partitions, a sharding must use all of them. A module for one partition may not be
+    partitioned yet, so its shardings may be for any number.
     """
     if not instruction.HasField("sharding"):
         return None
     sharding = instruction.sharding
     if shape.is_token:
-        return None  # XLA lets it be anything
+        return None  # as in XLA, the sharding of a token may be anything
     if sharding.type == xla.OpSharding.TUPLE:
         if not shape.is_tuple:
             return f"its shape is {shape}, its sharding that of a tuple"
-        leaves = [*shape.leaves()] or [shape]  # an empty tuple has a sharding of its own
+        leaves = [*shape.leaves()] or [shape]  # an empty tuple has one sharding
         if len(leaves) != len(sharding.tuple_shardings):
             return f"{shape} has {len(leaves)} arrays, its sharding is for {len(sharding.tuple_shardings)}"
         pairs = [*zip(sharding.tuple_shardings, leaves, strict=True)]
@@ -275,7 +283,7 @@ def _array_sharding_problem(sharding: xla.OpSharding, shape: Shape) -> str | Non
     if sharding.HasField("named_sharding"):
         named = sharding.named_sharding
         count = len(named.dim_shardings)
-        # XLA lets dimensions be any number where nothing is divided and all devices do the same.
+        # As in XLA, the number of dimensions does not matter if none is divided and all devices do the same.
         if count != shape.rank and (_divides_dimensions(named) or _has_groups(named)):
             return f"its sharding divides {count} dimensions, {shape} has {shape.rank}"
         return None
@@ -294,8 +302,8 @@ def _array_sharding_problem(sharding: xla.OpSharding, shape: Shape) -> str | Non
 
 
 def _has_groups(named: xla.NamedShardingProto) -> bool:
-    """Whether axes are manual or unreduced, but not all devices alike: then XLA counts dimensions, also undivided
-    ones."""
+    """Whether a sharding has manual or unreduced axes, but neither kind covers all devices. XLA then checks the number
+    of dimensions even if none is divided."""
     sizes = [axis.size for axis in named.mesh.axes]
     counts = [
         product(
@@ -311,8 +319,8 @@ def _has_groups(named: xla.NamedShardingProto) -> bool:
 
 
 def origin_problem(instruction: xla.HloInstructionProto, shape: Shape) -> str | None:
-    """What is wrong with the original value of an instruction of that shape, or None: it has an element for each array
-    of the shape.
+    """The problem of the origin of an instruction with this shape; None if there is none. An origin must have an
+    element for each array of the shape.
     """
     if not instruction.HasField("original_value"):
         return None
@@ -320,13 +328,13 @@ def origin_problem(instruction: xla.HloInstructionProto, shape: Shape) -> str | 
     if origin.is_synthetic_call or origin.HasField("call_hierarchy"):
         return None
     indices = sorted({tuple(element.shape_index) for element in origin.elements})
-    # XLA of 2025 wrote elements for tuples, too: an index that begins the next one.
+    # The XLA of 2025 wrote elements for tuples too. They are dropped: such an index is a prefix of the next one.
     following: list[tuple[int, ...]] = [*indices[1:], (-1,)][: len(indices)]
     indices = [
         each for each, after in zip(indices, following, strict=True) if after[: len(each)] != each or after == (-1,)
     ]
     expected = _leaf_indices(shape)
-    if indices == expected or _has_unknown_fields(origin):  # the latter in a schema of early 2025
+    if indices == expected or _has_unknown_fields(origin):  # the schema of early 2025 has other fields
         return None
     return f"its shape {shape} has arrays at {_listed(expected)}, its origin has elements at {_listed(indices)}"
 

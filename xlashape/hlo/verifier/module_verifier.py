@@ -1,13 +1,13 @@
-"""Whether a module keeps XLA's rules beyond those it needs to be viewed: names, order, shapes, calls, layouts of the
-entry, schedule.
+"""`verify` and `check` find out whether a module follows XLA's rules for names, order, shapes, calls, layouts of the
+entry, schedule and more. Only a module with consistent ids can be checked further.
 
     for problem in verify(module):
         print(problem)                  # computation 'main': instruction 'add.3': its shape is f32[4], …
-    check(module)                       # raises InvalidModuleError with all of them
+    check(module)                       # raises InvalidModuleError with the problems
 
-The rules of an instruction's operands, shape and calls are in the row of its opcode, in xlashape.hlo.ops. What an
-operation does to layouts is not checked, and an opcode whose row has no rule may have any shape. The other rules are in
-module_rules.py, async_rules.py and buffer_rules.py. Matches the part of XLA's HloVerifier that needs no target.
+The rules for an instruction's operands, shape and calls are in the row of its opcode, in xlashape.hlo.ops. Layouts of
+results are not compared with those of operands, and an opcode whose row has no rule may have any shape. Further rules
+are in module_rules.py, async_rules.py and buffer_rules.py. Matches the part of XLA's HloVerifier that needs no target.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.value.shape import compatible_shapes
 
-_SHOWN = 20
+_SHOWN = 20  # problems, or shapes, in a message
 
 
 def check(
@@ -81,15 +81,14 @@ def verify(
     allow_unbounded_dimensions: bool = False,
     allow_mixed_precision: bool | None = None,
 ) -> tuple[Problem, ...]:
-    """All broken rules, in the order of the module. A module that cannot even be viewed has one problem, which says
-    why.
+    """All broken rules, in the order of the module. If the ids of a module are inconsistent, this is the only problem.
 
-    `replica_count` and `num_partitions` say how many devices the module is for, which rules of collectives depend on.
-    By default they are those that the module's text or its device assignment says. A module from a proto without such
-    an assignment does not say them, and the rules that depend on them are left out. XLA refuses dimensions without a
-    bound, `f32[?]`, unless it is told to allow them. `allow_mixed_precision` says whether the floating-point types of
-    operands and result may differ, as XLA's option of this name does. By default they may in modules with tiled
-    layouts, which compilers for TPUs make and verify so. Raises InvalidArgumentError for a number below 1.
+    `replica_count` and `num_partitions` are the numbers of devices that the module is for. Rules of collectives depend
+    on them. By default they are taken from the module's text or its device assignment. A module from a proto without a
+    device assignment does not have them, and these rules are left out. XLA refuses unbounded dimensions, `f32[?]`,
+    unless an option allows them, here `allow_unbounded_dimensions`. `allow_mixed_precision`, as XLA's option of this
+    name, allows different floating-point types of operands and result. By default they are allowed in modules with
+    tiled layouts, since compilers for TPUs allow them. Raises InvalidArgumentError for a number below 1.
 
     >>> negate = xla.HloInstructionProto(name="n", opcode="negate", shape={"element_type": xla.F32})
     >>> main = xla.HloComputationProto(name="main", instructions=[negate])
@@ -100,7 +99,7 @@ def verify(
     _check_count(num_partitions, "num_partitions")
     config = UNSAID
     if isinstance(module, HloModule):
-        # A view keeps what it has decoded; the proto may have changed since.
+        # The owner may have changed the proto after the view decoded parts of it, so a new view is made.
         module, config = module.held.message, module.config
     proto, _ = decode(xla.HloModuleProto, module)
     try:
@@ -124,7 +123,7 @@ def _check_count(value: int | None, name: str) -> None:
 
 
 class _Precisions:
-    """Whether the precision of floating-point numbers may differ between operands and result of instructions."""
+    """Whether operands and result of an instruction may have different floating-point types."""
 
     def __init__(self, module: HloModule, allowed: bool | None) -> None:
         self._module = module
@@ -132,34 +131,34 @@ class _Precisions:
 
     @cached_property
     def may_mix(self) -> bool:
-        """It is asked where precisions differ, since the answer may take a look at the whole module."""
+        """Whether types may differ. Computed when it is first needed, since it may look at the whole module."""
         return _is_tiled(self._module) if self._allowed is None else self._allowed
 
 
 class _Rules(NamedTuple):
-    """What decides which rules hold for a module."""
+    """The settings that decide which rules apply to a module."""
 
     precisions: _Precisions
     unbounded_dimensions: bool
     devices: Devices | None
     with_channel_0: Set[str]
-    """The names of the instructions whose text says `channel_id=0`."""
+    """The names of the instructions whose text has `channel_id=0`."""
 
 
 def _devices(
     proto: xla.HloModuleProto, config: ModuleConfig, replica_count: int | None, num_partitions: int | None
 ) -> Devices | None:
-    """The devices that a module is for; None if neither the caller nor the module says them."""
+    """The numbers of devices that a module is for; None if neither the caller nor the module has them."""
     known = config is not UNSAID
-    said = Devices(config.replica_count, config.num_partitions)
+    declared = Devices(config.replica_count, config.num_partitions)
     if not known and proto.HasField("device_assignment"):
         assignment = proto.device_assignment
-        known, said = True, Devices(max(assignment.replica_count, 1), max(assignment.computation_count, 1))
+        known, declared = True, Devices(max(assignment.replica_count, 1), max(assignment.computation_count, 1))
     if not known and replica_count is None and num_partitions is None:
         return None
     return Devices(
-        said.replica_count if replica_count is None else replica_count,
-        said.num_partitions if num_partitions is None else num_partitions,
+        declared.replica_count if replica_count is None else replica_count,
+        declared.num_partitions if num_partitions is None else num_partitions,
     )
 
 
@@ -196,11 +195,11 @@ def _problems(module: HloModule, rules: _Rules) -> Iterator[Problem]:
 
 
 def _is_tiled(module: HloModule) -> bool:
-    """Whether a layout has tiles, as those of a module that a compiler for TPUs has worked on have.
+    """Whether any layout of a module has tiles, which shows that a compiler for TPUs has made the module.
 
-    Such a compiler drops conversions between floating-point types that its instructions make on their own: an f32
-    operand may have a bf16 result. XLA's verifier allows that for TPUs and refuses it for other targets; the module
-    itself does not name its target.
+    Such a compiler drops conversions between floating-point types, since its instructions convert by themselves: an f32
+    operand may have a bf16 result. XLA's verifier allows that for TPUs and refuses it for other targets, but a module
+    does not name its target.
     """
     return any(_has_tiles(instruction.proto.shape) for instruction in module.instructions())
 
@@ -213,7 +212,7 @@ def _has_tiles(shape: xla.ShapeProto) -> bool:
 
 
 def _instruction(instruction: HloInstruction, computation_index: int, rules: _Rules) -> Iterator[str]:
-    """What is wrong with an instruction of the computation at an index."""
+    """Problems of an instruction on its own. `computation_index` is the index of its computation in the module."""
     row = OPERATIONS.get(instruction.proto.opcode)
     if row is None:
         yield f"has the unknown opcode {instruction.proto.opcode!r}"
@@ -260,7 +259,7 @@ def _instruction(instruction: HloInstruction, computation_index: int, rules: _Ru
 
 
 def _operands_problem(row: Operation, operands: Sequence[Shape], rules: _Rules) -> str | None:
-    """What is wrong with operands that must be alike."""
+    """The problem of operands that must have equal dimensions or equal types; None if there is none."""
     if row.operands_of_equal_sizes and len({operand.dimensions for operand in operands}) > 1:
         return f"its operands must have equal dimensions, found {_shown(operands)}"
     if row.one_precision:
@@ -307,7 +306,7 @@ def _shape_problem(
         message = str(error)
         return message if message.startswith(f"{row.opcode}: ") else f"{row.opcode}: {message}"
     except (ArithmeticError, LookupError):
-        # Inference relies on what the parser has checked; a proto may hold anything.
+        # Inference relies on checks that the parser makes, but a proto may hold any values.
         return "its attributes do not fit its operands"
     problem = check_shape(shape, inferred)
     if problem and row.opcode not in _OF_ONE_PRECISION and rules.precisions.may_mix:
@@ -316,12 +315,12 @@ def _shape_problem(
 
 
 _OF_ONE_PRECISION: Final = frozenset((Opcode.TUPLE, Opcode.DYNAMIC_UPDATE_SLICE))
-"""Operations that keep precisions even where others may mix them."""
+"""Opcodes whose result must have the types of the operands even if other opcodes may mix precisions."""
 
 
 def _with_precisions(shape: Shape, operands: Sequence[Shape]) -> Shape:
-    """A result with the floating-point types of the operands: of the first, or for a tuple of as many elements as
-    operands, of each.
+    """The shape of a result with the floating-point type of the first operand. If it is a tuple with an element for
+    each operand, each element gets the type of its operand.
     """
     if shape.is_tuple and len(shape.tuple_shapes) == len(operands):
         return Shape.tuple(
@@ -337,7 +336,7 @@ def _with_precisions(shape: Shape, operands: Sequence[Shape]) -> Shape:
 
 
 def _parameters(computation: HloComputation) -> Iterator[str]:
-    """What is wrong with the parameters of a computation and with its program_shape."""
+    """Problems of the parameters of a computation, and of its program_shape."""
     numbers = sorted(
         instruction.proto.parameter_number
         for instruction in computation.instructions
