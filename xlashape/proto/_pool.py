@@ -1,4 +1,7 @@
-"""The descriptor pool of the library and the message classes made from it, which can be copied and pickled."""
+"""Loads the compiled schema, `schema.binpb`, into a descriptor pool, and makes the message classes from it.
+
+`coerce` and `parse` decode messages. `publish` fills the modules `xla`, `v1` and `well_known`.
+"""
 
 from __future__ import annotations
 
@@ -65,13 +68,14 @@ def _load() -> tuple[descriptor_pool.DescriptorPool, list[FileDescriptor]]:
 
 
 pool, _files = _load()
-"""The pool that holds every file of the schema and the well-known types that these import. It is not protobuf's default
-pool.
+"""The descriptor pool with every file of the schema, and with the well-known types that these import. It is not
+protobuf's default pool.
 """
 
 
 def message_class(full_name: str) -> type[Message]:
-    """The class of the message of that full name: `xla.OpMetadata.ProfileInfo`, `xlashape.v1.DescribeShapeRequest`, …
+    """The class of a message by its full name, such as `xla.OpMetadata.ProfileInfo` or
+    `xlashape.v1.DescribeShapeRequest`.
 
     Raises NotFoundError if the schema has no such message.
     """
@@ -82,8 +86,8 @@ def message_class(full_name: str) -> type[Message]:
 
 
 def service(full_name: str) -> ServiceDescriptor:
-    """The descriptor of a service: `xlashape.v1.ShapeService`. Raises NotFoundError if the schema has none of that
-    name.
+    """The descriptor of a service by its full name, such as `xlashape.v1.ShapeService`. Raises NotFoundError if the
+    schema has no such service.
     """
     try:
         return pool.FindServiceByName(full_name)
@@ -97,9 +101,9 @@ def services() -> tuple[ServiceDescriptor, ...]:
 
 
 def is_repeated(field: FieldDescriptor) -> bool:
-    """Whether a field is repeated, a map included, in every version of protobuf.
+    """Whether a field is repeated or a map. Works with every version of protobuf.
 
-    `FieldDescriptor.is_repeated` came with 6.31, and `FieldDescriptor.label` went with 7.
+    `FieldDescriptor.is_repeated` exists since 6.31, and `FieldDescriptor.label` no longer exists in 7.
     """
     known: bool | None = getattr(field, "is_repeated", None)
     if known is None:
@@ -115,7 +119,7 @@ def coerce(message_class: type[M], value: object) -> M:
     without a copy; or a message of another class with the same full name, such as TensorFlow's `xla.ShapeProto`, which
     is serialized and parsed.
 
-    Raises DecodeError if the bytes are not such a message or it nests deeper than protobuf's 100 levels,
+    Raises DecodeError if the bytes are not such a message or if it nests deeper than protobuf's 100 levels,
     InvalidArgumentError for a value of another type.
 
     >>> from xlashape.proto import coerce, xla
@@ -144,8 +148,8 @@ def coerce(message_class: type[M], value: object) -> M:
 
 
 def parse(message_class: type[M], data: bytes) -> M:
-    """The message in `data`. Raises DecodeError if the bytes are not such a message or it nests deeper than protobuf's
-    100 levels.
+    """The message in `data`. Raises DecodeError if the bytes are not such a message or if it nests deeper than
+    protobuf's 100 levels.
     """
     try:
         return message_class.FromString(data)
@@ -182,8 +186,8 @@ def publish(package: str) -> None:
 
 
 def _adopt(descriptor: Descriptor, module: str, qualified_name: str) -> type[Message]:
-    """The class of a message, with the module and name that it has here, and a way to pickle it. Protobuf's own looks
-    names up in the default pool.
+    """The class of a message, with its module and name in this package set, and with support for pickle. Protobuf's own
+    support for pickle looks names up in the default pool.
     """
     adopted = message_factory.GetMessageClass(descriptor)
     adopted.__module__ = module

@@ -1,4 +1,4 @@
-"""Arrays of numbers read from and written to messages without making a Python object of each number.
+"""Reads and writes arrays of numbers in messages without making a Python object of each number.
 
 On the wire a packed field is the numbers themselves: `repeated sfixed64` is little-endian int64s, `repeated bool` is
 one byte each. Protobuf makes a list of Python ints of the field (60 ms for a million numbers); here it stays bytes.
@@ -19,17 +19,17 @@ from xlashape.proto.wire import BYTES, fields, tag, varint
 M = TypeVar("M", bound=Message)
 Payload: TypeAlias = bytes | bytearray | memoryview
 
-_MAX_FIELDS: Final = 64  # of one message; protobuf itself reads a message of more fields faster
+_MAX_FIELDS: Final = 64  # fields of a message; protobuf itself reads a message with more fields faster
 _ITEM_BYTES: Final = {FieldDescriptor.TYPE_SFIXED64: 8, FieldDescriptor.TYPE_BOOL: 1}
 
 
 def split(message_class: type[M], data: bytes, *names: str) -> tuple[M, list[Payload]]:
-    """The message in `data` with the fields `names` left empty, and for each of them its content: int64s, or bytes of 0
-    and 1.
+    """The message in `data` with the fields `names` left empty, and the content of each of these fields: little-endian
+    int64s, or bytes 0 and 1.
 
-    `names` are fields of type `repeated sfixed64` or `repeated bool`. Every encoding that protobuf accepts gives what
-    protobuf gives: one packed run, several, separate numbers, or a mixture. A single run is a view into `data`, not a
-    copy. Raises DecodeError if `data` is not such a message.
+    `names` are fields of type `repeated sfixed64` or `repeated bool`. The numbers are those that protobuf reads,
+    whichever encoding the field has: one packed run, several, separate numbers, or a mixture. The content of a single
+    run is a view into `data`, not a copy. Raises DecodeError if `data` is not such a message.
 
     >>> from xlashape.proto import v1
     >>> message, [indices] = split(
@@ -57,8 +57,8 @@ def split(message_class: type[M], data: bytes, *names: str) -> tuple[M, list[Pay
 
 
 def join(message: Message, /, **payloads: Payload) -> bytes:
-    """`message` serialized, with `payloads` as the content of the fields of those names: little-endian int64s, or bytes
-    of 0 and 1.
+    """`message` serialized, with further fields. `payloads` maps their names to their content: little-endian int64s, or
+    bytes 0 and 1.
     """
     parts: list[Payload] = [message.SerializeToString()]
     for name, payload in payloads.items():
@@ -70,16 +70,16 @@ def join(message: Message, /, **payloads: Payload) -> bytes:
 
 
 def head(message_class: type[Message], name: str, size: int) -> bytes:
-    """What is before the content of a field, of so many bytes."""
+    """The bytes before the content of a field: its tag, and the size of the content in bytes."""
     return tag(message_class.DESCRIPTOR.fields_by_name[name].number, BYTES) + varint(size)
 
 
 def _packed_runs(data: bytes, descriptors: list[Any]) -> list[tuple[int, int, int, int]] | None:
-    """(field number, offset of the tag, offset of the content, end) of every run of the fields; None if protobuf has to
-    read them.
+    """(field number, offset of the tag, offset of the content, end) of every packed run of the fields. None if protobuf
+    must read them.
 
-    That is so if a number is not packed, a bool is written as another number than 0 and 1, `data` is broken, or has too
-    many fields.
+    That is the case if a number is not packed, if a bool is written as a number other than 0 and 1, if `data` is broken
+    or if it has too many fields.
     """
     item_bytes = {descriptor.number: _ITEM_BYTES[descriptor.type] for descriptor in descriptors}
     runs: list[tuple[int, int, int, int]] = []
@@ -103,7 +103,7 @@ def _packed_runs(data: bytes, descriptors: list[Any]) -> list[tuple[int, int, in
 
 
 def _take(message: Message, descriptor: Any) -> Payload:
-    """The content of a field, which is left empty."""
+    """Removes a field from a message, and returns its content."""
     values = getattr(message, descriptor.name)
     numbers = array("q", values) if descriptor.type == FieldDescriptor.TYPE_SFIXED64 else array("B", values)
     message.ClearField(descriptor.name)
