@@ -188,7 +188,9 @@ _BLOCK: Final = 1024  # numbers in an entry of the cache of `_low_digits`
 # The cache saves a third of the time of reading Gemma 2 from text, and half of the time for Llama 3.1.
 @cached(max_bytes=16 << 20, entry_bytes=50 * _BLOCK)
 def _low_digits(block: int) -> tuple[bytes, ...]:
-    """The four low base-128 digits, each marked as followed by more, of the numbers from `block * _BLOCK` on."""
+    """The first four bytes of a longer varint, for each of the numbers from `block * _BLOCK` on: their four lowest base
+    128 digits, each with the high bit set.
+    """
     return tuple(
         [
             bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14 & 0x7F | 0x80, number >> 21 | 0x80))

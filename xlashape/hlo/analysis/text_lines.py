@@ -28,9 +28,9 @@ class TextLines(NamedTuple):
     lines: list[str]
     """The lines without their line ends."""
     computations: dict[str, int]
-    """The line in which each computation begins, in the order of the text."""
+    """Name of a computation → the number of the line in which it begins, in the order of the text."""
     instructions: list[tuple[int, str]]
-    """The line in which each instruction is defined, and its name, in the order of the text."""
+    """(number of the line, name) for each instruction, in the order of the text."""
 
     @classmethod
     def of(cls, module: HloModule) -> TextLines:

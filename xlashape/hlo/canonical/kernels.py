@@ -5,7 +5,7 @@ A configuration is JSON, text, or bytes. In JSON, keys are sorted, and members w
 left out, as protobuf's JSON leaves them out: false, 0, "0", "", [], {} and null. A kernel is replaced by a digest, in
 which the directories of file paths do not count, because they only say where a library was installed.
 
-    kernel  := MLIR's bytecode, as it is, in base64, or escaped in text as "ML\EFR…";
+    kernel  := MLIR's bytecode: raw, in base64, or escaped in text as "ML\EFR…";
                or MLIR's text, with loc("/…/file.py":…)
 
 The bytecode begins with ML\xefR, a version and the name of the producer; sections follow. Section 0 holds all strings

@@ -1,4 +1,4 @@
-"""Recognises the other files that XLA and its profiler write: files that hold modules inside, and files without any.
+"""Recognises files of XLA and its profiler that are not plain modules: some hold modules inside, others hold none.
 
     HloSnapshot                a module with arguments and results
     HloUnoptimizedSnapshot     a module with the arguments of each partition
@@ -164,7 +164,10 @@ def _parts(data: bytes, wanted: int) -> Iterator[bytes]:
 
 
 def _modules_of_plane(plane: bytes) -> Iterator[HeldModule]:
-    for entry in _parts(plane, 4):  # event_metadata
+    """The modules in a plane (XPlane). They are the field bytes_value (6) of the stats (5) of the values (2) of the map
+    event_metadata (4).
+    """
+    for entry in _parts(plane, 4):
         for metadata in _parts(entry, 2):
             for stat in _parts(metadata, 5):
                 for value in _parts(stat, 6):

@@ -85,7 +85,7 @@ def _of_argument(name: str, stage: str) -> Iterator[Input]:
         whole |= {path for path in found if STORED.search(path)}
         yield from [Input(each, module) for each, module in _chosen(found, whole, stage)]
     elif _is_pattern(name):
-        paths = glob.glob(name, recursive=True)  # noqa: PTH207 - of pathlib, only paths below a folder
+        paths = glob.glob(name, recursive=True)  # noqa: PTH207 - pathlib finds only paths below a folder
         yield from [Input(each, _module_name(each)) for each in sorted(paths) if Path(each).is_file()]
     else:
         yield Input(name, _module_name(name))
@@ -109,7 +109,7 @@ def _is_pattern(name: str) -> bool:
     try:
         if not any(character in name for character in "*?[") or Path(name).exists():
             return False
-        return "[" not in name or next(glob.iglob(name, recursive=True), None) is not None  # noqa: PTH207 - of pathlib, only paths below a folder
+        return "[" not in name or next(glob.iglob(name, recursive=True), None) is not None  # noqa: PTH207 - pathlib finds only paths below a folder
     except OSError:  # text that is too long for the name of a file
         return False
 
@@ -137,7 +137,7 @@ def _of_bucket(name: str, stage: str) -> Iterator[Input]:
 
 def absolute(each: Input) -> Input:
     """The input with an absolute path, which stays valid if the current directory changes. An object stays as it is."""
-    return each if each.is_remote else each._replace(name=os.path.abspath(each.name))  # noqa: PTH100 - of text
+    return each if each.is_remote else each._replace(name=os.path.abspath(each.name))  # noqa: PTH100 - name is text
 
 
 def content_of_stored(data: bytes, sha256: str) -> bytes:

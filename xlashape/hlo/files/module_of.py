@@ -7,11 +7,12 @@ No other library is imported: the kind of an object is recognised by an attribut
     jaxlib's HloModule and XlaComputation          as_serialized_hlo_module_proto   that module
     jax.stages.Lowered                             compiler_ir                      its HLO, before XLA's optimisations
     jax.stages.Compiled                            runtime_executable               the module that XLA has optimised
-    jaxlib's executables                           hlo_modules                      the same
-    jax.stages.Traced, a jitted function           lower                            that of the Lowered
-    list or tuple of one of these                                                   that module
-    bytes, an open file (binary or text), a path                                    what `HloModule.load` reads
-    text                                                                            the file of that name, else the text
+    jaxlib's executables                           hlo_modules                      the module that XLA has optimised
+    jax.stages.Traced, a jitted function           lower                            the module of the Lowered
+    list or tuple with one of these                                                 the module of its member
+    bytes, an open file (binary or text), a path                                    the module in the content
+    text                                           a file's name, or no HLO         the module in that file
+    other text                                                                      the module in the text
 
 An object that holds no HLO (StableHLO, MLIR bytecode, a jaxpr, a plain function) is refused, with a message that says
 what to pass instead.

@@ -182,7 +182,7 @@ class ElementType(NamedTuple):
     field: str
     """The name of the field of LiteralProto that holds the elements."""
     storage: Literal["bytes", "varint", "fixed"]
-    """How the field holds the elements."""
+    """How the field holds the elements: as raw bytes, as varints, or as numbers of fixed width."""
     code: str
     """The type code of `array` for an element's raw bits. A complex number takes two items of the array."""
     kind: Literal["pred", "int", "float", "complex"]
@@ -190,13 +190,13 @@ class ElementType(NamedTuple):
     """Raw bits of elements → their texts inside an array."""
     lower: int = 0
     upper: int = 0
-    """The range of an integral type."""
+    """The smallest and the greatest number of an integral type."""
     float_format: FloatFormat | None = None
     """The format of a floating-point type, or of the parts of a complex type; None for other types."""
 
     @property
     def width(self) -> int:
-        """Bytes of an element's raw form."""
+        """The number of bytes of a raw element."""
         return array(self.code).itemsize * (2 if self.kind == "complex" else 1)
 
     @property

@@ -362,7 +362,9 @@ def _parse_elements(source: Source, at: int, element: ElementType, sizes: list[i
 
 
 def _count_element(source: Source, at: int, counts: list[int], sizes: list[int], depth: int) -> None:
-    """Counts an element of the innermost of `depth` open braces. Raises ParseError if there are too many."""
+    """Counts an element within the innermost of `depth` open braces. Raises ParseError if the dimension has fewer
+    elements.
+    """
     counts[depth - 1] += 1
     if counts[depth - 1] > sizes[depth - 1]:
         raise source.error(at, f"expected {sizes[depth - 1]} elements in this dimension, found more")

@@ -53,7 +53,7 @@ class Graph(Protocol[NodeT]):
         ...
 
     def is_origin(self, node: NodeT, /) -> bool:
-        """Whether an instruction is asynchronous and itself calls the computation that runs asynchronously."""
+        """Whether the search ends at an instruction: one that begins an asynchronous operation, such as async-start."""
         ...
 
 
@@ -65,7 +65,8 @@ class _Index(NamedTuple):
 
 
 def find_origin(graph: Graph[NodeT], node: NodeT, known: dict[NodeT, NodeT | None]) -> NodeT | None:
-    """The asynchronous instruction that calls the computation whose state `node` holds. None if the search finds none.
+    """The first instruction for which `graph.is_origin` is true, on the paths from `node` against the flow of data.
+    None if the search finds none.
 
     `known` has the results for nodes of the same graph. They are used and added to, so that searches from all steps of
     a chain together take linear time.

@@ -55,7 +55,7 @@ class Calls(NamedTuple):
     label: str
     """The attribute for any number of computations. It is written if the number of calls does not fit `parts`."""
     presence: Presence = Presence.REQUIRED
-    """Whether text has the attributes."""
+    """Whether text must, may or must not have the attributes."""
     parts: tuple[tuple[str, int], ...] = ()
     """(attribute, index of its computation in the proto), for attributes that name one computation each, in the order
     in which they are written.
@@ -73,7 +73,7 @@ class Calls(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The attributes that text has, in the order in which they are written."""
+        """The names of the attributes that text may have, in the order in which they are written."""
         if self.presence is Presence.WRITTEN_ONLY:
             return ()
         parts = tuple([name for name, _ in self.parts])
@@ -81,7 +81,7 @@ class Calls(NamedTuple):
 
     @property
     def names_in_proto(self) -> tuple[str, ...]:
-        """The attributes that text has, in the order in which the proto lists their computations."""
+        """The same names as `names`, in the order in which the proto lists their computations."""
         indices = dict(self.parts)
         return tuple(sorted(self.names, key=lambda name: indices.get(name, len(indices))))
 

@@ -1,5 +1,5 @@
-"""The row and the rules of custom-call, an operation that is implemented outside of XLA. The attribute
-`custom_call_target` names the implementation.
+"""The row and the rules of custom-call, an operation that HLO itself does not define. Its attribute
+`custom_call_target` names the function that implements it.
 """
 
 from __future__ import annotations
