@@ -1,4 +1,4 @@
-"""What can be computed about whole modules.
+"""Analyses of whole modules.
 
 - `buffers`: which results are buffers in memory of their own, and which outputs take over the memory of parameters.
 - `graph`: the instructions near an instruction, and the instructions on the paths between two.

@@ -196,6 +196,7 @@ def instruction_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer,
 
 
 def _own_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
+    """As `instruction_buffers`, but with the results in the memory of parameters of the module."""
     operation = operation_of(instruction.fields.opcode)
     if operation.moves_no_data or operation.runs_called_instructions or operation.ends_a_start:
         return ()

@@ -63,6 +63,7 @@ def _low_bits(mask: int) -> bytes:
 
 
 def _row_major(data: bytes, positions: list[int] | None, width: int) -> bytes:
+    """The elements in row-major order. `positions` has the row-major position of each element, None if all stay."""
     if positions is None:
         return data
     spend(len(positions))

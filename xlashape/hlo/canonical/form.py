@@ -223,6 +223,7 @@ class Canonical:
     # -- reading ------------------------------------------------------------------------------
 
     def _read(self, canonical: CanonicalComputation, computation: PrintedComputation, by_id: dict[int, int]) -> None:
+        """Fills the fields of `canonical` from `computation`, except the hashes."""
         canonical.printed = computation
         templates, operands = computation.templates, computation.operands
         spend(1 + len(templates))
@@ -257,6 +258,7 @@ class Canonical:
         canonical.order = post_order(before, range(len(templates)))
 
     def _local(self, template: InstructionTemplate) -> _Local:
+        """The local parts of an instruction, which is given as a template of the text writer."""
         message, row, counted = template.message, template.row, self.counted
         context = self._context
         parts = {"opcode": template.opcode, "shape": self._shapes[template.shape]}

@@ -158,6 +158,7 @@ def _called(draft: Draft, words: set[str]) -> list[xla.HloComputationProto]:
 
 
 def _signature(computation: xla.HloComputationProto) -> Signature:
+    """What the reader must know about a computation of the module that a text may call."""
     parameters = sorted(
         [each for each in computation.instructions if each.opcode == Opcode.PARAMETER],
         key=lambda each: each.parameter_number,

@@ -250,11 +250,13 @@ def _root(computation: xla.HloComputationProto) -> xla.HloInstructionProto:
 
 
 def _is_on_predicate(computation: xla.HloComputationProto, instruction: xla.HloInstructionProto) -> bool:
+    """Whether the first operand of an instruction is a predicate."""
     operands = operands_of(computation, instruction.operand_ids[:1])
     return bool(operands) and operands[0].shape.element_type == xla.PRED
 
 
 def _called_ids(draft: Draft, row: Operation, instruction: xla.HloInstructionProto, name: str, value: Any) -> list[int]:
+    """The ids of all called computations if the attribute `name` is set to `value`, a name or a list of names."""
     names: list[Any] = [value] if isinstance(value, str) else list(value or ())
     if not all(isinstance(each, str) for each in names):
         raise InvalidArgumentError(f"{name} takes names of computations, not {value!r}", field=name)

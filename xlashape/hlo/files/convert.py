@@ -141,6 +141,7 @@ def detect(data: bytes) -> Format:
 
 
 def _kind(data: bytes) -> FileKind:
+    """The kind of content that is not compressed."""
     head = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith(b"{") and not re.match(rb"\{\s*(?:ROOT\s+)?%?[\w.\-]+\s*=", head):
         return FileKind.JSON
@@ -318,6 +319,7 @@ def left_out_of_text(document: Document) -> tuple[str, ...]:
 
 
 def _is_kept(message: xla.HloModuleProto | xla.HloProto, data: bytes, kind: FileKind) -> bool:
+    """Whether decoding `data` gives an equal message."""
     decoded = from_json(data, None) if kind is FileKind.JSON else from_pbtxt(data, None)
     return type(decoded) is type(message) and decoded.SerializeToString(
         deterministic=True

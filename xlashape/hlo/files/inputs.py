@@ -75,6 +75,7 @@ def inputs(names: Sequence[str], stage: str) -> Iterator[Input]:
 
 
 def _of_argument(name: str, stage: str) -> Iterator[Input]:
+    """The inputs that one argument stands for."""
     if _is_bucket(name):
         yield from _of_bucket(name, stage)
     elif name.startswith("file:") and not Path(name).exists():
@@ -233,6 +234,7 @@ def _stage_of(file: str) -> tuple[str, str, int] | None:
 
 
 def _module_name(name: str) -> str:
+    """The name of a file's module, taken from the name of the file."""
     file = name.rsplit("/", 1)[-1]
     parsed = _stage_of(file)
     return without_end(file) if parsed is None else parsed[0]

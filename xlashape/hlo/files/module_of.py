@@ -179,6 +179,7 @@ def _lower(value: Any, lower: Callable[..., Any], args: Sequence[Any], kwargs: M
 
 
 def _lowered(lowered: Any) -> Document:
+    """The module of a Lowered of JAX."""
     what = "this Lowered does not give its HLO"
     remedy = "pass what it compiles to: HloModule.of(lowered.compile())"
     if not callable(getattr(lowered, "compiler_ir", None)):
@@ -191,6 +192,7 @@ def _lowered(lowered: Any) -> Document:
 
 
 def _compiled(compiled: Any) -> Document:
+    """The module of a Compiled of JAX."""
     try:
         modules = compiled.runtime_executable().hlo_modules()
     except Exception as error:  # some runtimes give no modules, but text

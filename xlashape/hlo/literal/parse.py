@@ -156,6 +156,7 @@ def parse_literal(
 
 
 def _make_static(shape: xla.ShapeProto) -> None:
+    """Removes dynamic dimensions and element_size_in_bits from a shape."""
     if True in shape.is_dynamic_dimension:
         shape.is_dynamic_dimension[:] = [False] * len(shape.is_dynamic_dimension)
     if shape.layout.element_size_in_bits:

@@ -8,7 +8,8 @@ no longer has. No other file deals with them.
     sparse operands of a dot            jaxlib 0.4.20–0.6, TF 2.16–2.19     HloInstructionProto, field 86
     the precision PACKED_NIBBLE         jaxlib 0.4.13–0.5.3, TF 2.19        PrecisionConfig.Precision, value 3
 
-An origin (OriginalValueProto) says which instructions of the unoptimised module a value comes from.
+"Otherwise" means that today's schema uses the same field numbers with other types. An origin (OriginalValueProto)
+says which instructions of the unoptimised module a value comes from.
 
 A message with such fields is not changed: protobuf keeps fields that the schema does not name, so the module is written
 back byte for byte. The writer of text and the indexing maps ask the functions below for the meaning of these fields.

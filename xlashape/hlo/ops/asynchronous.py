@@ -1,5 +1,5 @@
-"""Rows and rules of asynchronous operations: async-start, async-update and async-done, which run any computation
-asynchronously, and asynchronous copies.
+"""Table rows (`Operation`) and rules of asynchronous operations: async-start, async-update and async-done, which run
+any computation asynchronously, and asynchronous copies.
 
 Collectives whose asynchronous forms have opcodes of their own, such as all-gather-start, are in `collective`.
 """

@@ -1,5 +1,5 @@
-"""The rows of collectives, the operations by which replicas or partitions exchange data. Their rules are in
-`collective_rules`.
+"""Table rows (`Operation`) of collectives, the operations by which replicas or partitions exchange data. Their rules
+are in `collective_rules`.
 """
 
 from __future__ import annotations

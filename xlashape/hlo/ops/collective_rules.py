@@ -1,6 +1,6 @@
 """The verifier's rules for collectives: their replica groups, source-target pairs and shapes. Each rule is a function
 that returns a message about the first problem, or None. `check_devices` has the rules that need the numbers of replicas
-and partitions. The rows of the operations are in `collective`.
+and partitions. The table rows (`Operation`) of collectives are in `collective`.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ def _listed_groups(message: xla.HloInstructionProto) -> list[list[int]]:
 
 
 def _check_groups(message: xla.HloInstructionProto, *, uniform: bool) -> str | None:
+    """Checks the replica groups. With `uniform`, they must have equal sizes."""
     groups = _listed_groups(message)
     if any(not group for group in groups):
         return "a replica group must not be empty"
@@ -77,6 +78,7 @@ def _check_groups(message: xla.HloInstructionProto, *, uniform: bool) -> str | N
 
 
 def _together(shapes: Sequence[Shape]) -> Shape:
+    """The shape of a result with several parts: a tuple, or the part itself if there is only one."""
     return shapes[0] if len(shapes) == 1 else Shape.tuple(shapes)
 
 
@@ -158,6 +160,7 @@ def _check_shards(message: xla.HloInstructionProto, wholes: Sequence[Shape], par
 
 
 def _results(shape: Shape, operands: Sequence[Shape]) -> Sequence[Shape]:
+    """The part of a result for each operand."""
     return shape.tuple_shapes if shape.is_tuple and len(operands) != 1 else (shape,)
 
 
@@ -193,6 +196,7 @@ _MEMORY: Final = frozenset(("memory_space",))
 
 
 def _same_but_memory(lhs: Shape, rhs: Shape) -> bool:
+    """Whether two shapes and their layouts are equal apart from the memory space."""
     if not (lhs.is_array and rhs.is_array):
         return compatible_shapes(lhs, rhs)
     is_same = lhs.dynamic_dimensions == rhs.dynamic_dimensions and compatible_shapes(lhs, rhs)
@@ -221,6 +225,7 @@ def check_all_to_all(result: Result) -> str | None:
 
 
 def _check_pairs(result: Result) -> str | None:
+    """Checks the source-target pairs of a collective-permute."""
     pairs: tuple[SourceTarget, ...] = SOURCE_TARGET_PAIRS.of(result.message)
     most = _most_pairs(result)
     for what, ids in (("source", [pair.source for pair in pairs]), ("target", [pair.target for pair in pairs])):
@@ -237,6 +242,7 @@ _IN_PLACE_OPERANDS: Final = 4
 
 
 def _is_in_place(result: Result) -> bool:
+    """Whether a collective-permute writes slices into an output that is an operand."""
     return bool(result.message.dynamic_slice_sizes) and len(result.operands) == _IN_PLACE_OPERANDS
 
 
@@ -440,6 +446,7 @@ def _check_pair_devices(message: xla.HloInstructionProto, devices: Devices | Non
 
 
 def _check_split(message: xla.HloInstructionProto, operands: Sequence[Shape], devices: int) -> str | None:
+    """Checks that an all-to-all has a part for each of the devices of a group."""
     if not message.dimensions:
         if devices != len(operands):
             return f"it needs an operand for each of the {devices} devices of a group, found {len(operands)}"
@@ -454,6 +461,7 @@ def _check_split(message: xla.HloInstructionProto, operands: Sequence[Shape], de
 def _check_shard_sizes(
     message: xla.HloInstructionProto, wholes: Sequence[Shape], parts: Sequence[Shape], devices: int
 ) -> str | None:
+    """The rule of all-gather and reduce-scatter for groups of so many devices."""
     dim = message.dimensions[0] if message.dimensions else 0
     for whole, part in zip(wholes, parts, strict=True):
         size, sizes = part.dimensions[dim], whole.dimensions[dim]

@@ -1,5 +1,5 @@
-"""Rows and rules of contractions: dot, scaled-dot, ragged-dot and convolution. Each operation has functions that infer
-its shape for text, and that verify it.
+"""Table rows (`Operation`) and rules of contractions: dot, scaled-dot, ragged-dot and convolution. The functions infer
+the shape of an instruction if text leaves it out, and verify a given shape.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ from xlashape.shape import PrimitiveType, Shape
 
 
 def _check_dimensions(dims: Sequence[int], shape: Shape) -> None:
+    """Raises CannotInfer unless `dims` are distinct dimensions of `shape`."""
     if len(set(dims)) != len(dims) or not all(0 <= dim < shape.rank for dim in dims):
         raise CannotInfer(f"dimensions {list(dims)} are not distinct dimensions of {shape}")
 

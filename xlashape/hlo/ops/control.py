@@ -1,5 +1,5 @@
-"""Rows and rules of control flow (calls, fusions, loops, branches), of operations that only order instructions
-(dependencies, barriers, domains), and of tuples.
+"""Table rows (`Operation`) and rules of control flow (calls, fusions, loops, branches), of operations that only order
+instructions (dependencies, barriers, domains), and of tuples.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Rows and rules of operations that make values without reading arrays: parameters, constants, iota, the number of the
-replica or partition, and random numbers.
+"""Table rows (`Operation`) and rules of operations that make values without reading arrays: parameters, constants,
+iota, the number of the replica or partition, and random numbers.
 """
 
 from __future__ import annotations

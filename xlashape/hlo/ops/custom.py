@@ -1,4 +1,4 @@
-"""The row and the rules of custom-call, an operation that HLO itself does not define. Its attribute
+"""The table row (`Operation`) and the rules of custom-call, an operation that HLO itself does not define. Its attribute
 `custom_call_target` names the function that implements it.
 """
 

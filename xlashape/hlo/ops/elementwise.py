@@ -1,5 +1,5 @@
-"""Rows and rules of elementwise operations: each element of the result depends on the operands' elements at the same
-index.
+"""Table rows (`Operation`) and rules of elementwise operations: each element of the result depends on the operands'
+elements at the same index.
 
 The inferred shape has the sizes and the layout of the operands, and the element type that the operation gives.
 """

@@ -1,5 +1,5 @@
-"""Rows and rules of operations that move elements without changing them (broadcasts, reshapes, transposes,
-concatenations, paddings, copies), and of those that get and set the sizes of dynamic dimensions.
+"""Table rows (`Operation`) and rules of operations that move elements without changing them (broadcasts, reshapes,
+transposes, concatenations, paddings, copies), or that get and set the sizes of dynamic dimensions.
 """
 
 from __future__ import annotations
@@ -176,6 +176,7 @@ _GREATEST_SIZE: Final = 2**31 - 1
 
 
 def _dimension(message: xla.HloInstructionProto, shape: Shape) -> int:
+    """The dimension whose size an instruction gets or sets. Raises CannotInfer if it is not valid."""
     dim = message.dimensions[0] if message.dimensions else 0
     if not 0 <= dim < shape.rank:
         raise CannotInfer(f"{shape} has no dimension {dim}")

@@ -1,5 +1,5 @@
-"""Rows and rules of operations that combine elements: reductions along whole dimensions and in windows that slide over
-arrays, scans, maps, and batch normalization.
+"""Table rows (`Operation`) and rules of operations that combine elements: reductions along whole dimensions and in
+windows that slide over arrays, scans, maps, and batch normalization.
 """
 
 from __future__ import annotations

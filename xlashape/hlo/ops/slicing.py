@@ -1,5 +1,5 @@
-"""Rows and rules of operations that read or write parts of an array: slices and updates, and gathers and scatters,
-which take the positions of the parts from an operand.
+"""Table rows (`Operation`) and rules of operations that read or write parts of an array: slices and updates, and
+gathers and scatters, which take the positions of the parts from an operand.
 """
 
 from __future__ import annotations
@@ -238,6 +238,7 @@ def _verify_scatter(result: Result) -> str | None:
 
 
 def _updates_problem(message: xla.HloInstructionProto, operand: Shape, indices: Shape, updates: Shape) -> str | None:
+    """The problem of a scatter's dimension numbers, indices or updates; None if there is none."""
     numbers = ScatterDimensionNumbers.of_proto(message.scatter_dimension_numbers)
     vector_dim = numbers.index_vector_dim
     if not indices.element_type.is_integral:

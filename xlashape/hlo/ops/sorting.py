@@ -1,5 +1,5 @@
-"""Rows and rules of operations that work along whole dimensions: sort and topk, Cholesky decomposition, triangular
-solve, and Fourier transforms.
+"""Table rows (`Operation`) and rules of operations that work along whole dimensions: sort and topk, Cholesky
+decomposition, triangular solve, and Fourier transforms.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Rows and rules of transfers to and from the host and other devices: infeed, outfeed, send and recv. The functions
-`_sent`, `_being_received`, `_fed` and `_received` give the shapes of send, recv, infeed and recv-done.
+"""Table rows (`Operation`) and rules of transfers to and from the host and other devices: infeed, outfeed, send and
+recv. The functions `_sent`, `_being_received`, `_fed` and `_received` give the shapes of send, recv, infeed and
+recv-done.
 """
 
 from __future__ import annotations

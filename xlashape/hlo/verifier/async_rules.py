@@ -1,5 +1,5 @@
 """The verifier's rules for asynchronous operations and transfers. Each start must be ended exactly once, each end must
-belong to a start of its kind and fit it, and each channel to the host must have one use.
+belong to a start of its kind and fit it, and different transfers to the host must have different channels.
 
 A start is an instruction that begins an operation (async-start, all-reduce-start, send, …), and an end one that waits
 for its result (async-done, …). An async-update continues an operation. Copies, tuples and loops may pass the result of

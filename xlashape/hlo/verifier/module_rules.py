@@ -156,6 +156,7 @@ def _entry_shapes(module: HloModule) -> tuple[list[Shape], Shape]:
 
 
 def _aliases(module: HloModule) -> Iterator[Problem]:
+    """Problems of input_output_alias and buffer_donor of the module."""
     try:
         parameters, result = _entry_shapes(module)
     except XlashapeError:
@@ -246,10 +247,12 @@ def sharding_problem(instruction: xla.HloInstructionProto, shape: Shape, num_par
 
 
 def _divides_dimensions(named: xla.NamedShardingProto) -> bool:
+    """Whether a named sharding divides any dimension."""
     return any(_divides(named.mesh, axis) for dim in named.dim_shardings for axis in dim.axes)
 
 
 def _divides(mesh: xla.MeshProto, axis: xla.AxisRefProto) -> bool:
+    """Whether a mesh axis, or the part of it that `axis` names, has more than one device."""
     if axis.HasField("sub_axis_info"):
         return axis.sub_axis_info.size > 1
     index = axis.mesh_axis_index
@@ -257,6 +260,7 @@ def _divides(mesh: xla.MeshProto, axis: xla.AxisRefProto) -> bool:
 
 
 def _devices_problem(sharding: xla.OpSharding, num_partitions: int) -> str | None:
+    """The problem of the devices that a sharding uses; None if there is none."""
     if sharding.HasField("named_sharding"):
         mesh = sharding.named_sharding.mesh
         devices = mesh.device_ids if not mesh.axes else ()
@@ -280,6 +284,7 @@ def _devices_problem(sharding: xla.OpSharding, num_partitions: int) -> str | Non
 
 
 def _array_sharding_problem(sharding: xla.OpSharding, shape: Shape) -> str | None:
+    """The problem of how a sharding divides an array; None if there is none."""
     if sharding.HasField("named_sharding"):
         named = sharding.named_sharding
         count = len(named.dim_shardings)

@@ -163,6 +163,7 @@ def _devices(
 
 
 def _problems(module: HloModule, rules: _Rules) -> Iterator[Problem]:
+    """All problems of a module whose ids are consistent."""
     first_computations: dict[str, str] = {}
     for index, computation in enumerate(module.computations):
         if not computation.name:
@@ -282,6 +283,7 @@ def _shape_problem(
     operands: Sequence[Shape],
     rules: _Rules,
 ) -> str | None:
+    """The problem of an instruction's shape, attributes or called computations; None if there is none."""
     result = Result(proto, operands, [computation.root.shape for computation in called], shape=shape)
     try:
         if row.verify_calls is not None:
@@ -352,6 +354,7 @@ def _parameters(computation: HloComputation) -> Iterator[str]:
 
 
 def _signature(computation: HloComputation, declared: xla.ProgramShapeProto, what: str) -> Iterator[str]:
+    """Differences between a computation and a declared signature, which messages call `what`."""
     parameters = computation.parameters
     if len(declared.parameters) != len(parameters):
         yield f"{what} has {len(declared.parameters)} parameters, {computation.name!r} has {len(parameters)}"
@@ -370,6 +373,7 @@ def _signature(computation: HloComputation, declared: xla.ProgramShapeProto, wha
 
 
 def _entry(module: HloModule) -> Iterator[str]:
+    """Problems of the declared signature of the entry computation."""
     proto, entry = module.proto, module.entry
     if proto.HasField("host_program_shape") and not any(_parameters(entry)):
         declared = proto.host_program_shape
@@ -386,6 +390,7 @@ def _is_sparse(shape: xla.ShapeProto) -> bool:
 
 
 def _schedule(module: HloModule) -> Iterator[Problem]:
+    """Problems of the module's schedule."""
     computations = {computation.id & LOCAL_ID: computation for computation in module.computations}
     for key, sequence in module.proto.schedule.sequences.items():
         computation = computations.get(key & LOCAL_ID)
