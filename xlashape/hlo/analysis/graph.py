@@ -23,16 +23,16 @@ from xlashape.limits import spend
 MOST_DISTANCE: Final = 100
 
 
-def surroundings(instruction: HloInstruction, distance: int, most: int | None = None) -> list[HloInstruction]:
+def surroundings(instruction: HloInstruction, distance: int) -> list[HloInstruction]:
     """The instruction and those of its computation that are at most `distance` operands, users or control dependencies
     away, the nearest first.
 
-    `most` limits the number of instructions. Raises InvalidArgumentError for a distance outside 0 to 100.
+    Raises InvalidArgumentError for a distance outside 0 to 100.
     """
     if not 0 <= distance <= MOST_DISTANCE:
         raise InvalidArgumentError(f"expected 0 to {MOST_DISTANCE}, found {distance}", field="distance")
     followers = _followers(instruction.computation)
-    return _reached(instruction, distance, most, lambda each: (*_predecessors(each), *followers[each.index]))
+    return _reached(instruction, distance, lambda each: (*_predecessors(each), *followers[each.index]))
 
 
 def ways(start: HloInstruction, end: HloInstruction) -> list[HloInstruction]:
@@ -49,8 +49,8 @@ def ways(start: HloInstruction, end: HloInstruction) -> list[HloInstruction]:
             field="to",
         )
     followers = _followers(start.computation)
-    after = {each.index for each in _reached(start, None, None, lambda each: followers[each.index])}
-    before = {each.index for each in _reached(end, None, None, _predecessors)}
+    after = {each.index for each in _reached(start, None, lambda each: followers[each.index])}
+    before = {each.index for each in _reached(end, None, _predecessors)}
     chosen = sorted((after & before) | {start.index, end.index})
     instructions = start.computation.instructions
     return [instructions[index] for index in chosen]
@@ -92,11 +92,10 @@ def _followers(computation: HloComputation) -> list[list[HloInstruction]]:
 def _reached(
     start: HloInstruction,
     distance: int | None,
-    most: int | None,
     neighbours: Callable[[HloInstruction], Iterable[HloInstruction]],
 ) -> list[HloInstruction]:
-    """`start` and the instructions at most `distance` steps to neighbours away, the nearest first, at most `most`.
-    None means no limit.
+    """`start` and the instructions at most `distance` steps to neighbours away, the nearest first. None: at any
+    distance.
     """
     found, seen, at, level = [start], {start.index}, 0, 0
     while at < len(found) and level != distance:
@@ -105,8 +104,6 @@ def _reached(
             spend(1)
             for other in neighbours(each):
                 if other.index not in seen:
-                    if len(found) == most:
-                        return found
                     seen.add(other.index)
                     found.append(other)
         at, level = last, level + 1
