@@ -1,22 +1,25 @@
-"""xlashape as a gRPC service: one process a core, thin above the library.
+"""xlashape as a gRPC service: one process for each core, each of them a thin layer above the library.
+
+A call comes in over gRPC (`grpc_calls`) or HTTP/1.1 (`web`). The `guard` admits it and bounds its time and memory, and
+a handler (`handlers`) answers it with the library.
 
 config          everything that can be set
 settings        where settings come from: a file, variables, options
 precount        the memory that a message will take, computed before it is decoded
-bucket          objects in a bucket
+bucket          objects in a bucket of a cloud
 store           modules by digest, in a directory or in a bucket that servers share: uploads, checks, damage, eviction
-modules         from the bytes of a module to the module; decoded modules of one worker, and answers about them
+modules         decodes the modules that requests name; the caches of decoded modules and of answers about them
 handlers        request → library call → response, without gRPC
 memory          the memory budget of a worker, from which calls reserve
-callers         identities and connections of callers, and how many places each may hold
+callers         identities and connections of callers; places, each of which is the right to have one call in progress
 accounts        quotas of one identity: processor time, stored bytes
-auth            authentication and authorization: bearer tokens, callers whom a proxy knows
+auth            authentication and authorization: bearer tokens, and callers whom a proxy has authenticated
 audit           a log line for each upload and deletion
 turns           which calls may compute at the same time
 calls           calls in progress, and the watch that ends calls that last too long
-guard           checks of every call on every transport: places, sizes, memory, turns, deadlines, errors
+guard           what every call passes, whatever its transport: places, sizes, memory, turns, deadlines, errors
 grpc_calls      the adapter between gRPC and the guard
-status          from an error of the library to the status of a call
+status          converts an error of the library to the status of a call
 streams         reading streams of requests with a timeout for each message
 services        the RPCs of the schema, registered with grpc
 health          grpc.health.v1 in threads of its own
@@ -28,10 +31,10 @@ telemetry       metrics for Prometheus, and spans of OpenTelemetry
 sockets         the connections of a worker: how many there may be, and how many of one caller
 tls             certificates: checked at the start, and reloaded when their files change
 scratch         temporary directories, and removal of those that killed servers left
-web             the same RPCs over HTTP/1.1: Connect and gRPC-Web
+web             the same RPCs over HTTP/1.1, in the protocols Connect and gRPC-Web
 worker          one process that answers calls
 worker_process  the process of a worker as the server sees it: started, watched, replaced, stopped
-app             the server: all workers
+app             the server: starts, watches and stops the workers
 """
 
 from xlashape_server.app import Server, serve

@@ -1,17 +1,17 @@
 """Calls in progress: what a call holds (a place, memory, a turn), how long each of its stages may last, and what ends a
 call that lasts longer.
 
-    stage       the call waits for                           ends with
-    receiving   the next message of its caller            receive_seconds, for the first message of a call; its deadline
-    working     a turn, or the library                       its deadline
+    stage       the call waits for                           it lasts at most
+    receiving   the next message of its caller               receive_seconds for the first message; until the deadline
+    working     a turn, or the library                       until the deadline
     sending     its caller to read a message of the answer   send_seconds, and a second more for each 8 MiB
 
 The `Watch` of a worker looks at all calls several times a second and cuts off those whose stage lasts too long: it ends
 the transport of the call with an error. The caller gets the error where the transport can still send it.
 
 Refusing calls does not free all memory: gRPC holds the headers that it has read, for example. A process that has more
-than its maximum for seconds, although calls are refused, ends itself and is replaced: otherwise the system would choose
-what it ends.
+than its maximum for seconds, although calls are refused, ends itself and is replaced: otherwise the system, out of
+memory, would choose a process to end.
 """
 
 from __future__ import annotations
@@ -45,22 +45,28 @@ CutOff: TypeAlias = "Callable[[Call, XlashapeError], None]"
 """Ends the transport of a call with an error, from any thread."""
 
 _CHECK_SECONDS = 0.1  # seconds between checks by the watch
-# The most calls that one check cuts off. Each wakes its thread; small calls of others would wait for thousands.
+# The most calls that one check cuts off. Each call that is cut off wakes its thread; if thousands woke at once, small
+# calls of others would wait for them.
 _MOST_CUT_OFF = 100
 _CUT_OFF_AT_ONCE = 4  # calls cut off before each pause, in which the woken threads end and small calls are answered
 _CUT_OFF_PAUSE_SECONDS = 0.002
-_SEND_BYTES_PER_SECOND = 8 << 20  # bytes per second that a caller must read, after the seconds that each message has
-# If the process has more bytes than this beyond those reserved, collector and allocator are asked to free some.
+# Bytes per second that a caller must read of an answer: a message may take longer than `send_seconds` by its size over
+# this.
+_SEND_BYTES_PER_SECOND = 8 << 20
+# If the process has this many bytes more than calls have reserved, the collector of cycles and the allocator are asked
+# to free some.
 _TRIMMED_BYTES = 128 << 20
 _TRIM_SECONDS = 5.0  # seconds between two such requests
 _EXCESS_SECONDS = 10.0  # seconds for which a process may have more memory than its maximum
 _LARGE_EXCESS, _LARGE_EXCESS_SECONDS = 1.5, 2.0  # seconds for which it may have 1.5 times its maximum
-# The most seconds that one check of memory counts: while a process is suspended, it cannot refuse calls either.
+# The most seconds that one check adds to the time of too much memory. A longer pause means that the process was
+# suspended, when it could not refuse calls either.
 _LOOK_SECONDS = 0.2
 _ROOM = 64 << 20  # bytes that threads, connections and packages take beyond what a process has before its first call
 _END_CODE = 75  # the exit code of a process that ends itself
-_REFUSAL_SECONDS = 0.5  # seconds within which the memory of a cancelled call is freed
-_MANY, _MANY_EXCESS = 8, 1.25  # calls that are ended at a time where the process has so many times its maximum
+_REFUSAL_SECONDS = 0.5  # seconds between two times that calls are ended for memory, which takes so long to be freed
+# With more than 1.25 times its maximum of memory, the process ends 8 calls at a time instead of one.
+_MANY, _MANY_EXCESS = 8, 1.25
 _MARGIN_SECONDS = 1.0  # seconds after the deadline in which the call itself may notice it, and give a better error
 
 
@@ -81,14 +87,15 @@ class Call(Turn):
     span: CallSpan | None = None
     """The span that traces the call; None without traces."""
     is_conversation = False
-    """Whether the call computes for each message of its caller, and takes a turn only once a message has come."""
+    """Whether the call answers a stream of requests with a stream, and takes a turn only once a message has come."""
     is_endless = False
     """Whether the call may take as long as its caller likes."""
     is_over = False
     """Whether the transport has ended: the caller has the answer, or has cancelled, or was cut off."""
     refusal: LimitExceededError | None = None
-    """The error that the call raises at its next checkpoint."""
+    """The error that the call raises at its next checkpoint, because the process needs its memory; None as a rule."""
     stage = "working"
+    """One of the stages in the table above."""
 
     def __init__(
         self, name: str, identify: Callable[[], Caller], seconds: float, cut_off: CutOff, watch: Watch
@@ -100,13 +107,14 @@ class Call(Turn):
         self._turns = watch.turns
         self.lease = Lease(watch.memory)
         self.receive_seconds = watch.receive_seconds
-        """How long its caller may take to send the first message."""
+        """Seconds within which the caller must send the first message."""
         self._places: list[tuple[Places, bool]] = []
         self._ended_parts = itertools.count(1)
         self.started = now = time.monotonic()
         self.deadline = now + seconds
         """A time of time.monotonic()."""
         self.stage_end = self.deadline + _MARGIN_SECONDS
+        """When the watch cuts the call off if it is still in this stage, a time of time.monotonic()."""
 
     @property
     def caller(self) -> Caller:
@@ -117,7 +125,7 @@ class Call(Turn):
         return caller
 
     def take_place(self, places: Places) -> None:
-        """Takes one of the places, until the call has ended. LimitExceededError if there is none."""
+        """Takes one of the places, until the call has ended. LimitExceededError if none is free for its caller."""
         if places.take_open():
             self._places.append((places, True))
         else:
@@ -165,8 +173,8 @@ class Call(Turn):
             self.stage, self.stage_end = "receiving", self.deadline + _MARGIN_SECONDS
 
     def __enter__(self) -> Call:
-        """Begins the stage of working: makes the call's checkpoint and lease those of this thread, and takes a turn
-        unless it is a conversation.
+        """Begins to compute in this thread: takes a turn, unless the call is a conversation, and sets the thread's
+        lease, checkpoint and account to those of the call.
         """
         since = 0.0 if self.span is None else time.monotonic()
         if not self.is_conversation:
@@ -207,7 +215,8 @@ class Call(Turn):
         if self.span is not None:
             self.span.event("answer", size)
 
-    sent = received  # the caller has read them; the call is working again
+    sent = received
+    """Ends the stage of sending: the caller has read the message, and the call works again."""
 
     def transport_ended(self) -> None:
         """Notes that the transport has ended: the caller has the whole answer, or has gone."""
@@ -219,6 +228,7 @@ class Call(Turn):
         self._part_ended()
 
     def _part_ended(self) -> None:
+        """Ends the call when both of its parts, work and transport, have ended."""
         if next(self._ended_parts) == 2:
             self._watch.calls.pop(id(self), None)
             self.end()
@@ -230,7 +240,7 @@ class Call(Turn):
                 self.span.end(self.code)
 
     def end(self) -> None:
-        """Frees the place, the turn and the memory of the call."""
+        """Frees the places and the memory of the call."""
         if self.lease.size:
             self.lease.release()
         for places, is_open in self._places:
@@ -280,7 +290,7 @@ class Watch:
         return call
 
     def by_stage(self) -> dict[str, int]:
-        """How many calls are in each of the `STAGES`."""
+        """How many calls are in each of the `STAGES` of metrics; a working call without a turn counts as waiting."""
         found: dict[str, int] = dict.fromkeys(STAGES, 0)
         for call in list(self.calls.values()):
             waits = call.stage == "working" and not call.has_turn
@@ -309,13 +319,13 @@ class Watch:
             if not number % _CUT_OFF_AT_ONCE:
                 time.sleep(_CUT_OFF_PAUSE_SECONDS)
             if call.is_over or call.stage_end >= now:
-                continue  # it has ended, or gone on, during a pause
-            call.stage_end = now + 1.0  # kept, to try again if the call does not end
+                continue  # during a pause, the call has ended or its next stage has begun
+            call.stage_end = now + 1.0  # cut off once more in a second, if the call has not ended by then
             error = self._lateness(call, now)
             if self._lines.allows():
                 facts = {"rpc": call.name, "stage": call.stage, "caller": call.caller.connection, "error": str(error)}
                 _log.info("cut off", extra={"facts": {**facts, **self._lines.unlogged()}})
-            call.code = code_pb2.CANCELLED  # replaced where the error reaches the caller
+            call.code = code_pb2.CANCELLED  # `Guard.refusal` replaces it by the code of the error
             if self.recorder is not None:
                 self.recorder.cut_off(call.stage)
             call.cut_off(call, error)
@@ -347,10 +357,11 @@ class Watch:
         return DeadlineExceededError("the deadline passed before the answer was computed")
 
     def _check_excess(self) -> None:
-        """Ends the process if it has had too much memory for some time, whatever was given back and refused."""
+        """Ends the process if it has had too much memory for some time, although calls were refused."""
         now = time.monotonic()
         passed, self._last_look = min(now - self._last_look, _LOOK_SECONDS), now
-        # A new process would have as much as this one had at first.
+        # A new process begins with as much memory as this one had at first. So ending this one helps only well above
+        # that.
         maximum = max(self.memory.maximum, 2 * self.memory.base + _ROOM)
         resident = resident_bytes()
         self._excess = self._excess + passed if resident > maximum else 0.0

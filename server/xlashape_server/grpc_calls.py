@@ -1,12 +1,12 @@
 """The adapter between gRPC and the guard.
 
-These are plain functions that grpc calls, not grpc.ServerInterceptor: interceptors add a fifth to the time of a small
-call. RPCs of one request are registered as if their requests were streams, because grpc otherwise waits for the request
-before it calls anything here: a caller that never sends it would hold a thread for good.
+`GrpcCalls` wraps handlers in plain functions that grpc calls. They are no grpc.ServerInterceptor, which adds a fifth to
+the time of a small call. RPCs of one request are registered as if their requests were streams. Otherwise grpc waits for
+the request before it calls anything here, and a caller that never sends it would hold a thread for good.
 
 A call holds a thread of grpc's pool from its beginning until its last response is handed to grpc, and most of that time
-the thread waits. So the pool has a thread for each call that is admitted, and some more to refuse the others. Turns
-bound how many of them compute at the same time.
+the thread waits. So the pool has a thread for each call that may be admitted, and some more to refuse further calls.
+Turns bound how many of the threads compute at the same time.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from xlashape_server.config import Config
 from xlashape_server.guard import Guard
 from xlashape_server.streams import received
 
-_REFUSING_THREADS = 16
+_REFUSING_THREADS = 16  # threads beyond those of admitted calls, to refuse further calls
 
-_MAX_PENDING = 1 << 16
+_MAX_PENDING = 1 << 16  # calls that grpc keeps before Python code receives them
 
 _RECEIVE_SECONDS = 2.0  # seconds within which the request of a call without a turn must arrive
 _SMALL_BYTES = 4096  # the most bytes of the request of a call without a turn: it holds the name of a service
@@ -71,17 +71,18 @@ class CallContext(Protocol):
 def server_options(config: Config) -> list[tuple[str, Any]]:
     """The options of a grpc server that the guard relies on."""
     return [
-        # Twice the limit of the guard, whose error names the limit.
+        # Twice the guard's limit: the guard refuses most messages that are too large, with an error that names the
+        # limit.
         ("grpc.max_receive_message_length", min(2 * config.max_request_bytes, (1 << 31) - 1)),
         ("grpc.max_send_message_length", -1),
-        # The guard decompresses messages itself, because grpc does so without a limit: 60 kB become 60 MB, and 60 MB
-        # fill the memory.
+        # The guard decompresses messages itself, because grpc decompresses without a limit: 60 kB become 60 MB, and
+        # 60 MB fill the memory.
         ("grpc.per_message_decompression", 0),
         ("grpc.compression_enabled_algorithms_bitset", 1 << _IDENTITY | 1 << _GZIP),
-        # More streams in one connection than calls are admitted would only be refused.
+        # A connection needs no more streams than the calls that are admitted: further calls would only be refused.
         ("grpc.max_concurrent_streams", config.max_concurrent_calls),
-        # Calls that Python code has not received yet. By default grpc cancels some of more than 1,000, whoever made
-        # them. The guard refuses calls by the shares of callers instead.
+        # The most calls that Python code has not received yet. By default grpc cancels some of them beyond 1,000,
+        # whoever made them. The guard instead refuses calls by the shares of callers.
         ("grpc.server.max_pending_requests", _MAX_PENDING),
         ("grpc.server.max_pending_requests_hard_limit", _MAX_PENDING),
     ]
@@ -95,7 +96,7 @@ class CallThreads(ThreadPoolExecutor):
         try:
             return super().submit(fn, *args, **kwargs)
         except RuntimeError:
-            # The task is in the queue already. The error would end grpc's only thread, and with it all calls to come.
+            # The function is in the queue already. The error would end grpc's only thread that takes calls.
             return Future()
 
 
@@ -143,7 +144,9 @@ class GrpcCalls:
     def client_stream(
         self, name: str, handler: Callable[[Iterator[bytes], float], bytes], kind: Places
     ) -> Callable[[Iterator[bytes], CallContext], bytes]:
-        """Wraps a handler from a stream of requests to one response. Its calls also need a place of the `kind`."""
+        """Wraps a handler from a stream of requests to one response. Each call needs an ordinary place and one of
+        `kind`.
+        """
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
@@ -162,7 +165,7 @@ class GrpcCalls:
     def both_streams(
         self, name: str, handler: Callable[[Iterator[bytes], float], Iterable[bytes]], places: tuple[Places, ...]
     ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
-        """Wraps a handler from a stream to a stream. Its calls need the `places`."""
+        """Wraps a handler from a stream to a stream. Each call needs one of each kind of `places`."""
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
@@ -177,8 +180,8 @@ class GrpcCalls:
     def apart(
         self, name: str, handler: Callable[[bytes], bytes], places: Places, newest: Newest
     ) -> Callable[[Iterator[bytes], CallContext], bytes]:
-        """Wraps a fast handler that must answer even when all other calls are busy: its calls need one of `places` and
-        no turn, and the oldest call ends where there are too many.
+        """Wraps a fast handler that must answer even when all other calls are busy. Each call needs one of `places` and
+        no turn. `newest` bounds the calls: a further call ends an old one.
         """
         guard = self._guard
 
@@ -195,8 +198,8 @@ class GrpcCalls:
     def watch(
         self, name: str, handler: Callable[[bytes, Callable[[], None]], Iterable[bytes]], places: Places
     ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
-        """As `apart`, for a handler that runs until its caller goes away. The handler is given a function that raises
-        once the caller has gone.
+        """Wraps a handler that streams until its caller goes away, and needs one of `places` and no turn. The handler
+        is given the request, and a function that raises once the caller has gone.
         """
         guard = self._guard
 
@@ -241,8 +244,8 @@ class GrpcCalls:
 
 
 class _Answering:
-    """One call, from its admission to the end of its work: what is raised within the `with` block is the status that
-    the caller gets.
+    """One call, from its admission to the end of its work. An exception that is raised within the `with` block becomes
+    the status of the call.
     """
 
     __slots__ = ("_context", "_guard", "call")
@@ -284,7 +287,7 @@ class _Answering:
     ) -> None:
         call = self.call
         try:
-            # An RpcError: the caller went away before the request came.
+            # An RpcError means that the caller went away before its request came, so no status is sent.
             if isinstance(error, Exception) and not isinstance(error, grpc.RpcError):
                 self._refuse(error)
         finally:
@@ -308,11 +311,11 @@ class _Answering:
 
 
 def _cut_off(guard: Guard, context: CallContext, call: Call, error: XlashapeError) -> None:
-    """Ends a call from a thread that is not its own. The caller gets the status of `error`, which is not behind what
-    the caller does not read.
+    """Ends a call from a thread that is not its own. The caller gets the status of `error` at once, even if it has not
+    read the messages that were sent before.
 
-    grpc's own `cancel` gives no status: the caller would see CANCELLED without a reason. Its call has one that does,
-    and no public name for it.
+    `cancel` of grpc's context gives no status: the caller would see CANCELLED without a reason. The call object within
+    the context has a `cancel` with a status, but no public name.
     """
     status = guard.refusal(call.name, call, error)
     transport: Any = getattr(getattr(context, "_rpc_event", None), "call", None)

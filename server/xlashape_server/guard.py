@@ -1,5 +1,5 @@
-"""The guard: checks every call on every transport. It does not depend on gRPC; `grpc_calls` and adapters of other
-transports call it.
+"""The guard admits every call, runs its handler within bounds of time and memory, and turns errors into statuses. It
+knows no transport: the adapters of gRPC (`grpc_calls`) and of HTTP (`web`) call it.
 
     call = guard.begin("ShapeService/ByteSize", identify, seconds, cut_off)  # a place, or LimitExceededError
     try:
@@ -10,11 +10,11 @@ transports call it.
         status = guard.refusal("ShapeService/ByteSize", call, error)         # google.rpc.Status, with details
     finally:
         call.work_ended()
-    call.transport_ended()                                   # by the transport, at the end or when the caller goes away
+    call.transport_ended()                         # when the caller has the whole answer, or has gone
 
-`call.receives()` and `call.received()` surround waiting for a message of the caller; the call has no turn from then
-until it takes one. Streams of answers come from `guard.answers`, streams of requests go through `guard.messages`. The
-calls in progress, and how long each of their stages may last, are in `calls`.
+An adapter calls `call.receives()` before it waits for a message of the caller, and `call.received()` afterwards; the
+call gives its turn back meanwhile. Streams of answers come from `guard.answers`, streams of requests go through
+`guard.messages`. The module `calls` says how long each stage of a call may last.
 """
 
 from __future__ import annotations
@@ -44,13 +44,15 @@ from xlashape_server.turns import Turns
 
 _log = logging.getLogger("xlashape_server.calls")
 
-_GZIP = b"\x1f\x8b"  # the first bytes of gzip. No protobuf message begins with them: 7 is not a wire type
+# The first bytes of gzip. No protobuf message begins with them: the first would be a tag of wire type 7, which does not
+# exist.
+_GZIP = b"\x1f\x8b"
 
 _SMALL = 32 << 10  # bytes of a message that needs no reservation
 _STEP = 1 << 20  # bytes of content that are decompressed at once
 _INPUT = 64 << 10  # bytes of a compressed message that are read at once
 _LARGE = 128 << 10  # bytes of a message that takes long turns from the beginning
-_ENDLESS_SECONDS = 366 * 86_400.0
+_ENDLESS_SECONDS = 366 * 86_400.0  # the limit of a call that may take as long as its caller likes
 
 A = TypeVar("A")
 
@@ -98,15 +100,16 @@ class Guard:
         headers: Callable[[], Headers | None] | None = None,
         system: str = "grpc",
     ) -> Call:
-        """Admits a call whose caller allows it `seconds`. `identify` returns the caller; it is called when that is
-        needed. `cut_off` ends the transport with an error. `places`: the places that the call needs in place of the
-        usual one.
+        """Admits a call. It holds its places until its `work_ended` and `transport_ended` were called.
 
-        LimitExceededError if there is no place. A call that was begun holds its places until `work_ended` and
-        `transport_ended` were called. An `endless` call may take as long as its caller likes. `headers` are those of
-        the request, which say who calls where callers are authenticated or a trusted proxy tells: then the identity of
-        the caller is the one that they say, and UnauthenticatedError or PermissionDeniedError is raised if it may not
-        call. `system` is what traces call its protocol.
+        `identify` returns the caller by its connection, and is called when the caller is needed. `seconds` is the
+        timeout that the caller has set. `cut_off` ends the transport with an error. `places` are the kinds of places
+        that the call needs, by default an ordinary one. An `endless` call may take as long as its caller likes.
+        `headers` returns the headers of the request: where callers are authenticated, or come by a trusted proxy, the
+        identity of the caller is taken from them. `system` is the name of the protocol in traces.
+
+        LimitExceededError if no place is free; UnauthenticatedError or PermissionDeniedError if the caller may not
+        call.
         """
         span = None
         if self.traces is not None and headers is not None:
@@ -138,8 +141,8 @@ class Guard:
     def message(self, call: Call, data: bytes, most: int | None = None) -> bytes:
         """A request message: decompressed if needed, with its memory reserved. LimitExceededError if it is too large.
 
-        `most`: the bytes that it may have, where that is less than `max_request_bytes`. A call that may take more
-        decompresses in a turn.
+        `most` is the maximum of bytes in place of `max_request_bytes`. A call without `most` takes a turn to
+        decompress; a message of few bytes needs none.
         """
         maximum = self._max_bytes if most is None else most
         reserved = 0
@@ -160,7 +163,7 @@ class Guard:
                 value=size,
             )
         if size > _SMALL:
-            call.lease.take(2 * size - reserved)  # for the message as received, and for the decoded one
+            call.lease.take(2 * size - reserved)  # for the serialized message, and for the decoded message
             call.is_large = call.is_large or size > _LARGE
         if call.span is not None:
             call.span.event("request", size)
@@ -171,7 +174,7 @@ class Guard:
         held = call.lease.size
 
         def before(size: int) -> None:
-            call.lease.take(2 * size - (call.lease.size - held))  # in parts, and as one
+            call.lease.take(2 * size - (call.lease.size - held))  # for the parts, and for the content joined of them
             call.is_large = call.is_large or size > _LARGE
             call.checkpoint()
 
@@ -210,8 +213,10 @@ class Guard:
         read: Callable[[A], A] | None = None,
         write: Callable[[bytes], bytes] | None = None,
     ) -> bytes:
-        """The answer of the handler. From then on only the answer counts against the worker's memory. `read` and
-        `write` convert the request and the answer, where their form is not that of the handler.
+        """The answer of the handler. Once it is computed, the call keeps reserved only the memory of the answer.
+
+        `read` and `write` convert the request and the answer of a transport whose messages have another form than those
+        of the handler, such as JSON.
         """
         with call:
             if read is not None:
@@ -228,7 +233,7 @@ class Guard:
     def answers(self, call: Call, handler: Callable[[A, float], Iterable[bytes]], request: A) -> Iterator[bytes]:
         """The answers of a handler that streams them. The call has no turn while an answer is sent."""
         reserved = call.lease.size
-        call.is_conversation = isinstance(request, Generator)  # of `messages`, which takes a turn for each
+        call.is_conversation = isinstance(request, Generator)  # made by `messages`, which takes a turn for each message
         with call:
             answers = iter(handler(request, call.deadline))
         while True:
@@ -242,13 +247,14 @@ class Guard:
             call.sent()
 
     def refusal(self, name: str, call: Call | None, error: Exception) -> status_pb2.Status:
-        """The status that the call ends with because of `error`. Details of an error that is not the library's are
-        logged, and not sent. `call` is None if it was not admitted.
+        """The status that a call ends with because of `error`. An error that is not the library's is logged, and the
+        caller gets no details of it. `call` is None if the call was not admitted.
         """
         status, limit = self._refusal(name, call, error)
         recorder = self.watch.recorder
         if call is not None:
-            if not call.is_over or call.code in (code_pb2.OK, code_pb2.CANCELLED):  # else it was cut off with another
+            if not call.is_over or call.code in (code_pb2.OK, code_pb2.CANCELLED):
+                # Any other code is that of an error with which the call was cut off already; it stays.
                 call.code = status.code
             if call.span is not None:
                 call.span.failed(status.message, error if status.code == code_pb2.INTERNAL else None)
@@ -259,7 +265,7 @@ class Guard:
         return status
 
     def unknown_method(self) -> None:
-        """A call of a method that does not exist, which its transport refuses."""
+        """Counts a call of a method that does not exist. The transport refuses the call."""
         if self.watch.recorder is not None:
             self.watch.recorder.ended(OTHER, code_pb2.UNIMPLEMENTED, None)
 
@@ -269,7 +275,7 @@ class Guard:
             if call.is_over:
                 return status_pb2.Status(code=code_pb2.CANCELLED, message="the caller has gone"), None
             if call.deadline - call.started >= self._max_seconds - 0.001:
-                # The deadline of the server passed before that of the caller.
+                # The server's own limit passed, and not an earlier deadline of the caller.
                 error = LimitExceededError(
                     f"the call took more than {self._max_seconds:g} seconds",
                     limit="call_seconds",
@@ -285,8 +291,8 @@ class Guard:
 
 
 def _shown(headers: Headers | None) -> dict[str, str]:
-    """The headers of a request that identify its caller. Of repeated headers the first counts where clients send
-    them, and the last where a proxy adds them.
+    """The headers of a request that identify its caller, by name. Where a header is repeated, the first `authorization`
+    counts, which clients send, and the last of the headers that a proxy adds.
     """
     found: dict[str, str] = {}
     for name, value in headers or ():
@@ -303,14 +309,14 @@ def inflated(data: bytes, maximum: int, before: Callable[[int], None]) -> bytes:
     """The content of a message that came compressed with gzip. LimitExceededError "request_bytes" if the content has
     more than `maximum` bytes.
 
-    `before` is called before each part of the content is made, with the largest size that the content may have then; it
-    may raise.
+    Before each part is decompressed, `before` is called with the most bytes that the content may have after that part.
+    It may raise.
     """
     inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
     parts: list[bytes] = []
     size, at, rest = 0, 0, b""
-    # Each part is made of the next bytes of the message, or of what was left of them, so that the message is not copied
-    # for each.
+    # Each part is made of the next `_INPUT` bytes of the message, or of what the last part has left of them. Without
+    # such pieces, zlib would copy the whole rest of the message for each part.
     while not inflater.eof and (rest or at < len(data)):
         if not rest:
             rest = data[at : at + _INPUT]

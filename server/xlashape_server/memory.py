@@ -7,7 +7,7 @@
     lease.release()
 
 What is left is computed from the reservations and from the memory that the process uses. Neither is enough alone: a
-call may use its reservation later, and caches and the allocator hold memory that no call has reserved.
+call may not use its reservation yet, and caches and the allocator hold memory that no call has reserved.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from xlashape.errors import LimitExceededError
 _SMALL = 64 << 10  # bytes; smaller sizes are not reserved, since a worker has room for them in all of its calls
 _LARGE = 1 << 20  # bytes; the memory of the process is measured before a larger reservation
 _RELIEF_SECONDS = 1.0  # seconds between attempts to get memory back from caches and the collector of cycles
-_MOST_ON_HEAP = 32 << 20  # bytes, the most that glibc allows
+_MOST_ON_HEAP = 32 << 20  # bytes; glibc puts smaller blocks on the heap, and this is the largest bound that it allows
 _KEPT_BYTES = 128 << 20  # free bytes at the end of the heap that stay with the process
 _KEPT_PART = 8  # the kept free bytes are at most an eighth of the memory that the process may have
 _statm: dict[int, int] = {}
-"""The file descriptor of the numbers of this process, by its id. It stays open, since to open the file takes longer
-than to read it.
+"""Process id → the file descriptor of /proc/self/statm, in which Linux tells the memory of the process. It stays open,
+since opening the file takes longer than reading it. A forked process opens its own.
 """
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
@@ -93,7 +93,9 @@ class Memory:
             self._reserved -= size
 
     def relieve(self) -> None:
-        """Gets memory back from the allocator, and, once a second at most, from caches and the collector of cycles."""
+        """Has the allocator return freed memory to the system. Before that, once a second at most, empties the caches
+        and collects cycles.
+        """
         now = time.monotonic()
         with self._lock:
             is_due = now - self._last_relief >= _RELIEF_SECONDS
@@ -130,7 +132,9 @@ class Lease:
             self.size += size
 
     def keep(self, size: int) -> None:
-        """Makes the reservation `size` bytes, as `take` counts them, whether it is larger now or smaller."""
+        """Changes the reservation to `size` bytes, or to none if `size` is small. LimitExceededError "worker_memory" if
+        it grows and too few bytes are left.
+        """
         if size <= _SMALL:
             size = 0
         if self.size > size:
@@ -175,13 +179,13 @@ def trim() -> None:
 
 
 def keeping_freed_memory(maximum: int) -> dict[str, str]:
-    """The variables with which glibc's allocator keeps large blocks that were freed for the next call, in a process
-    that may have `maximum` bytes.
+    """Environment variables for a process that may have `maximum` bytes. With them, glibc's allocator keeps large freed
+    blocks for the next call.
 
-    By itself it gives each block of megabytes back to the system, and gets the next one in pages of 4 KiB that the
-    system clears one by one, while the thread has the interpreter's lock: 4 ms for a message of 8 MB, several times in
-    a call. What is kept is given back by `trim`. Further heaps would consist of parts of 64 MiB, which are given back
-    as wholes.
+    By default the allocator gives each freed block of megabytes back to the system. A new block comes in pages of 4 KiB
+    that the system clears one by one, while the thread has the interpreter's lock: 4 ms for a message of 8 MB, several
+    times in a call. `trim` gives the kept blocks back. There is only one heap (arena), since further heaps consist of
+    parts of 64 MiB that are given back only as a whole.
     """
     return {
         "MALLOC_MMAP_THRESHOLD_": str(_MOST_ON_HEAP),

@@ -1,9 +1,10 @@
 """Turns at the processor: which calls may compute at the same time.
 
 The threads of a process share one core, so running many of them at the same time finishes none of them earlier, and
-delays the small calls of others. A call begins with a short turn, of which there are many. A call that is not done by
-its end, or whose request is large, takes long turns from then on. There is one long turn at a time; at its end, the
-next call that waits has one. Callers are served in rotation, and the connections of each caller too.
+delays the small calls of others. A call begins with a short turn; many calls may have short turns at the same time. A
+call that needs longer goes on in long turns, and a call with a large request begins with one. Only one call has a long
+turn at a time; when that ends, the next waiting call gets a long turn. Callers are served in rotation, and the
+connections of each caller too.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from collections.abc import Callable
 
 from xlashape_server.callers import Caller, Places, Shares
 
-# The interpreter's switch interval: how long a small call waits, at each of its steps, for a thread that computes. A
-# short interval makes a small call 60 µs slower where no thread computes for long.
+# The interpreter's switch interval (sys.setswitchinterval): how long a small call waits, at each of its steps, for a
+# thread that computes. It is short only while a call has a long turn: otherwise it makes a small call 60 µs slower.
 _SWITCH_SECONDS = 0.005
 _BUSY_SWITCH_SECONDS = 0.0001
 _SHORT_SECONDS = 0.01
 _LONG_SECONDS = 0.02
-# A second one would keep the interpreter's lock busy while the first is asked to release it: with two, one small call
-# in ten waited 10 ms instead of 1.5.
+# The number of long turns at the same time. With two, the computing threads pass the interpreter's lock to each other
+# while small calls wait: one small call in ten waited 10 ms instead of 1.5.
 _LONG_TURNS = 1
-_OVERDUE_SECONDS = 0.1  # a call that overruns its turn by so much loses it to a waiting call
+_OVERDUE_SECONDS = 0.1  # a call that computes this long after the end of its turn loses the turn to a waiting call
 _CHECK_SECONDS = 0.25  # seconds between checks that a waiting call must still wait
 
 
 class _Gate:
-    """Places that are given to callers in rotation.
+    """The turns of one kind, short or long, as places that callers get in rotation.
 
-    Each call that waits calls `while_waiting` several times a second.
+    Each waiting call calls `while_waiting` several times a second.
     """
 
     def __init__(self, places: int, shares: Shares, while_waiting: Callable[[], None] = lambda: None) -> None:
@@ -44,7 +45,7 @@ class _Gate:
         """The waiting calls, by identity and connection."""
 
     def enter_open(self) -> bool:
-        """Takes a place that is open to any caller, if one is free and no call waits."""
+        """Takes an open place, which counts against no caller's share, if one is free and no call waits."""
         return not self.waiting and self._places.take_open()
 
     def leave_open(self) -> None:
@@ -55,7 +56,7 @@ class _Gate:
                 self._hand_out()
 
     def enter(self, caller: Caller, check: Callable[[], None]) -> bool:
-        """Waits for a place. Returns whether it is an open one. `check` is called while the call waits, and may
+        """Waits for a place. Returns whether it is an open place. `check` is called while the call waits, and may
         raise.
         """
         if self.enter_open():
@@ -82,7 +83,7 @@ class _Gate:
         return waiter.is_open
 
     def leave(self, caller: Caller) -> None:
-        """Frees a place that counts against the caller's share, which `enter_open` did not give."""
+        """Frees a place that counts against the caller's share: one that is not open."""
         self._places.give_back(caller)
         with self._lock:
             self._hand_out()
@@ -94,7 +95,7 @@ class _Gate:
             waiter.granted.release()
 
     def _next(self) -> _Waiter | None:
-        """The next call that waits and for which there is a place, which it then has."""
+        """Gives a place to the next waiting call that may have one, and returns that call."""
         for identity, connections in self.waiting.items():
             for connection, waiters in connections.items():
                 waiter = waiters[0]
@@ -116,6 +117,8 @@ class _Gate:
 
 
 class _Waiter:
+    """A call that waits for a place. Its thread waits on `granted`, a lock that is released once it has the place."""
+
     __slots__ = ("caller", "granted", "is_granted", "is_open")
 
     def __init__(self, caller: Caller) -> None:
@@ -130,8 +133,9 @@ class Turns:
     """The turns of a worker: at most `short` short turns at the same time, of which an identity and a connection may
     have their `shares`, and one long turn.
 
-    A call that does not end its long turn loses it: it computes without checking, as one step of some libraries may
-    take long, or waits for a disk. Until it checks, it computes beside the call that has the turn.
+    A call may compute beyond the end of its long turn, since it sees the end only at its next checkpoint: one step of a
+    library may take long, or wait for a disk. Such a call loses the turn to a waiting call, and until its checkpoint
+    both compute.
     """
 
     def __init__(self, short: int, shares: Shares) -> None:
@@ -140,11 +144,11 @@ class Turns:
         self._lock = threading.Lock()
         self._computing = 0
         self._holders: dict[Turn, bool] = {}
-        """The calls that have a long turn, and whether their places are open ones."""
+        """The calls that have a long turn, and whether the place of each is open."""
 
     def long_begins(self, turn: Turn, is_open: bool) -> None:
-        """Notes that a call has a long turn, perhaps by an open place. Until it ends that, the interpreter switches
-        threads more often.
+        """Notes that a call has a long turn, and whether its place is open. While there is a long turn, the interpreter
+        switches threads more often.
         """
         with self._lock:
             self._holders[turn] = is_open
@@ -153,7 +157,7 @@ class Turns:
                 sys.setswitchinterval(_BUSY_SWITCH_SECONDS)
 
     def long_ends(self, turn: Turn) -> bool:
-        """Notes that a call ends its long turn. Returns whether the call still had it."""
+        """Notes that a call ends its long turn. Returns False if the call had lost the turn to another call."""
         with self._lock:
             self._computing -= 1
             if not self._computing:
@@ -161,11 +165,11 @@ class Turns:
             return self._holders.pop(turn, None) is not None
 
     def holds_long(self, turn: Turn) -> bool:
-        """Whether a call still has its long turn."""
+        """Whether a call has a long turn that it has not lost."""
         return turn in self._holders
 
     def _free_overdue(self) -> None:
-        """Takes long turns from calls that should have ended them some time ago."""
+        """Takes long turns from calls that should have ended them `_OVERDUE_SECONDS` ago."""
         latest = time.monotonic() - _OVERDUE_SECONDS
         with self._lock:
             overdue = [(turn, self._holders.pop(turn)) for turn in [*self._holders] if turn.turn_end < latest]
@@ -177,7 +181,8 @@ class Turns:
 
 
 class Turn(ABC):
-    """The turn of one call: `take` it, compute, `yield_turn` when it is over, and `give_back`. Base class of a call.
+    """The turn of one call; the base class of a call. A call takes a turn, computes, yields the turn when its time is
+    over, and at last gives it back.
 
     `check` is called while the call waits. It raises if the call must stop.
     """
@@ -186,8 +191,8 @@ class Turn(ABC):
     _gate: _Gate | None = None
     _is_open = False
     is_large = False
-    """Whether the call takes long turns from the beginning: even to decode its request takes as long as many small
-    calls.
+    """Whether the call takes long turns from the beginning, since decoding its request alone takes as long as many
+    small calls.
     """
     turn_end = 0.0
     """When the turn is over, a time of time.monotonic()."""
@@ -219,7 +224,7 @@ class Turn(ABC):
         self.turn_end = time.monotonic() + _SHORT_SECONDS
 
     def give_back_turn(self) -> None:
-        """Ends the turn. May be called without one."""
+        """Ends the turn. Does nothing if the call has none."""
         gate = self._gate
         if gate is None:
             return
@@ -232,7 +237,9 @@ class Turn(ABC):
             gate.leave(self.caller)
 
     def yield_turn(self, now: float) -> None:
-        """At the end of a turn, gives it to the next call that waits, and waits for a long one."""
+        """At the end of a turn, gives the turn to the next waiting call, and waits for a long turn. A call with a long
+        turn keeps it if no call waits.
+        """
         gate = self._gate
         if gate is None:
             return
