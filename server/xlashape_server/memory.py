@@ -29,7 +29,7 @@ _MOST_ON_HEAP = 32 << 20  # bytes; glibc puts smaller blocks on the heap, and th
 _KEPT_BYTES = 128 << 20  # free bytes at the end of the heap that stay with the process
 _KEPT_PART = 8  # the kept free bytes are at most an eighth of the memory that the process may have
 _statm: dict[int, int] = {}
-"""Process id → the file descriptor of /proc/self/statm, in which Linux tells the memory of the process. It stays open,
+"""Process id → the file descriptor of /proc/self/statm, where Linux shows the memory of the process. It stays open,
 since opening the file takes longer than reading it. A forked process opens its own.
 """
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096

@@ -1,7 +1,8 @@
-"""Modules that requests name: the content of each is counted before it is decoded.
+"""Decodes the modules that requests refer to, by name or inline, and keeps them.
 
-A worker keeps decoded modules by content, with the reports about them, and answers about one instruction by question.
-The least recently used are dropped.
+Before a module is decoded, its instructions are counted and the memory that it will take is reserved. Each worker has a
+cache of decoded modules, with reports about them, and a cache of answers about single instructions. Both drop the least
+recently used entries.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ A = TypeVar("A")
 
 
 class _Kept(Generic[K, V]):
-    """Key → value. `max_bytes` bounds the memory that the values take; the least recently used go first.
+    """A cache: key → value. `max_bytes` bounds the memory that the values take; the least recently used are dropped.
 
-    A worker adds its caches to the register of `xlashape.caches`. The cache of a shorter-lived owner ends with its
-    owner.
+    A worker adds its two caches to the register of `xlashape.caches`. Other owners, such as one command of the command
+    line, do not, so that their caches end with them.
     """
 
     what = ""
-    """The name in the register."""
+    """What the cache holds, for its name in the register."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -72,8 +73,8 @@ class _Kept(Generic[K, V]):
             self._bytes += size
 
     def _make_room(self, size: int, spared: K | None = None) -> None:
-        """Drops values until `size` more bytes fit, the least recently used first and never the spared one, beside
-        which they fit. Under the lock.
+        """Drops values until `size` more bytes fit, the least recently used first, and never that of the key `spared`.
+        The bytes must fit beside the spared value. Call it under the lock.
         """
         while self._bytes + size > self._max_bytes:
             key = next(key for key in self._values if key != spared)
@@ -93,8 +94,8 @@ class _Kept(Generic[K, V]):
 
 
 class _KeptModule(NamedTuple):
-    """A module, the memory that an answer about it may take, and by their questions the reports about it with their
-    sizes.
+    """A module; the bytes of memory that an answer about it may take; and the reports about it: question → size in
+    bytes and report.
     """
 
     module: HloModule
@@ -103,22 +104,26 @@ class _KeptModule(NamedTuple):
 
 
 class ModuleCache(_Kept[str, _KeptModule]):
-    """Modules, which count with all of their views, and with the reports about them that are kept."""
+    """Decoded modules. The size of a module includes all of its views, and the kept reports about it."""
 
     what = "decoded modules"
 
     def keep(self, key: str, size: int, module: HloModule, answers: int = 0) -> None:
-        """Keeps a module, an answer about which may take so many bytes beside it."""
+        """Keeps a module that takes `size` bytes, and an answer about which may take `answers` bytes more."""
         self.put(key, size, _KeptModule(module, answers, {}))
 
     def report(self, module: HloModule, question: bytes) -> object:
-        """The kept report about a module that answers a question, or None. Further pages come from the kept report."""
+        """The kept report about a module that answers a serialized question, or None. The pages of a report have the
+        same question, so that only the first page computes it.
+        """
         with self._lock:
             _, _, reports = self._entry_of(module)
             return reports[question][1] if question in reports else None
 
     def report_or(self, module: HloModule, question: bytes, make: Callable[[], A], weigh: Callable[[A], int]) -> A:
-        """The report that was kept, or that `make` makes: it is kept, and counts as many bytes as `weigh` says."""
+        """The kept report about a module, or else the report that `make` returns, which is then kept. `weigh` returns
+        the bytes of memory that a report takes.
+        """
         kept = self.report(module, question)
         if kept is None:
             kept = make()
@@ -126,8 +131,8 @@ class ModuleCache(_Kept[str, _KeptModule]):
         return cast("A", kept)
 
     def put_report(self, module: HloModule, question: bytes, size: int, answer: object) -> None:
-        """Keeps a report about a kept module, for as long as that is kept, and as a part of its size. Other reports
-        about the module make room first, then the modules that were used least recently.
+        """Keeps a report of `size` bytes with its module, if the module is kept. To make room, the other reports about
+        the module are dropped, then the least recently used modules.
         """
         with self._lock:
             key, weight, reports = self._entry_of(module)
@@ -150,7 +155,9 @@ class ModuleCache(_Kept[str, _KeptModule]):
         return key or "", size
 
     def _entry_of(self, module: HloModule) -> tuple[str | None, int, dict[bytes, tuple[int, object]]]:
-        """The key of a module, its size and its reports; no key if it is not kept. Under the lock."""
+        """The key of a module, its size and its reports; the key is None if the module is not kept. Call it under the
+        lock.
+        """
         for key, (size, kept) in self._values.items():
             if kept.module is module:
                 return key, size, kept.reports
@@ -158,8 +165,8 @@ class ModuleCache(_Kept[str, _KeptModule]):
 
 
 class AnswerCache(_Kept[bytes, bytes]):
-    """Serialized answers by their serialized questions: content never changes, so the same question has the same
-    answer.
+    """Serialized answers by their serialized questions. A question names a module by its content, which never changes,
+    so the same question has the same answer.
     """
 
     what = "answers"
@@ -171,14 +178,16 @@ class AnswerCache(_Kept[bytes, bytes]):
 HLO_MODULE_PROTO, HLO_PROTO, TEXT = "hlo_module_proto", "hlo_proto", "text"
 """The formats of a module's content."""
 
-_PART_OF_ANSWERS = 16  # answers take so small a part of the memory that decoded modules may take
-# In an instruction, `=` comes before the type of the result, an array's or a tuple's. A comment may be between them,
-# which XLA does not write: each such comment counts as a type, since to look behind runs of comments takes time that
-# grows faster than the text.
+_PART_OF_ANSWERS = 16  # the cache of answers may take a sixteenth of the memory that decoded modules may take
+# Matches once or more in each instruction of a text: `=` and the beginning of the type of the result, an array or a
+# tuple. A comment between them, which XLA does not write, counts as a type, since to search behind runs of comments
+# takes time that grows faster than the text.
 _TYPE_OF_RESULT = re.compile(rb"=\s*(?:\w+\[|\(|/[*/])")
-# Measured on whole models with all views decoded: 800 to 1,050 bytes for each instruction, in addition to the messages.
+# Bytes of memory that the decoded views of an instruction take, beside its message. Measured: 800 to 1,050 in whole
+# models.
 _VIEW_BYTES = 1400
-# Measured with Diff, Tile, Verify and GetText: 1,700 to 3,000 bytes for each instruction, in addition to the module.
+# Bytes of memory for each instruction that a report about a whole module, or its text, takes while it is made. Measured
+# with Diff, Tile, Verify and GetText: 1,700 to 3,000.
 _WORK_BYTES = 3000
 # Upper bounds of the memory that reading text takes: bytes for each byte, for each "[" (most belong to shapes) and for
 # each instruction. Measured with the smallest instructions, the longest tuples and constants, and models of many sizes.
@@ -188,7 +197,8 @@ _TEXT_INSTRUCTION_BYTES = 1000
 # The most shapes per instruction, on average, in the text of a module with the most instructions.
 _SHAPES_PER_INSTRUCTION = 4
 _WINDOW = 1 << 20  # bytes of text in one search
-_LONGEST_MATCH = 4096  # bytes from the beginning of a match into the next window; longer runs of spaces are not counted
+# A match may reach this many bytes into the next window. A result type after a longer run of spaces may not be counted.
+_LONGEST_MATCH = 4096
 _INSTRUCTION: str = xla.HloInstructionProto.DESCRIPTOR.full_name
 
 
@@ -216,7 +226,7 @@ class Modules:
             raise InvalidArgumentError("a module is missing: expected name, serialized or text", field=path)
         path = (*path, source)
         if source == "name":
-            # The store comes before the cache, so that no worker uses a module that was deleted or is too old.
+            # The store is asked before the cache, so that no worker uses a module that was deleted or is too old.
             with child("find module", {}):
                 stored = self.store.find(value.name, field=path)
             is_text = stored.facts.get("format") == TEXT
@@ -244,7 +254,7 @@ class Modules:
         return self._kept(key) or self._decoded(data, path, key, is_text=is_text)
 
     def _kept(self, key: str) -> HloModule | None:
-        """The module that the cache has, with memory reserved for an answer about it."""
+        """The module that the cache has under `key`, or None. Reserves the memory for an answer about it."""
         kept = self.cache.get(key)
         if kept is None:
             return None
@@ -261,8 +271,7 @@ class Modules:
         try:
             if is_text:
                 self._precount_text(data)
-                # Without the values of elided constants, which the text does not have: 69 bytes of text would take 256
-                # MB.
+                # Constants whose values the text elides get no values: a text of 69 bytes would take 256 MB for them.
                 module = HloModule.parse(decode_text(data), elided_values=False)
                 counted = self._precount(module.to_bytes(), is_module=True)
                 reserve(counted.answers)
@@ -287,6 +296,9 @@ class Modules:
             )
 
     def _precount(self, data: bytes, *, is_module: bool = False) -> Count:
+        """Counts the instructions of a serialized module, and the memory that it will take. LimitExceededError if there
+        is too much of either.
+        """
         message = xla.HloModuleProto if is_module or not holds_hlo_proto(data) else xla.HloProto
         return count(
             data,
@@ -330,8 +342,8 @@ class Modules:
 
 
 def _results(data: bytes) -> Iterator[None]:
-    """Yields once for each result type in the text of a module. The text is searched in windows, since a search blocks
-    other threads.
+    """Yields once for each result type in the text of a module. The text is searched in windows, since other threads
+    cannot run during a search.
     """
     at, end = 0, 0
     while end < len(data):
@@ -354,7 +366,7 @@ def _weight(counted: Count) -> int:
 
 
 def reserve_work(module: HloModule) -> None:
-    """Reserves the memory that a report about a whole module, or its text, takes until it is made."""
+    """Reserves the memory that a report about a whole module, or the text of the module, takes while it is made."""
     reserve(_WORK_BYTES * sum([len(computation.fields.instructions) for computation in module.computations]))
 
 

@@ -1,10 +1,15 @@
 """Estimates the memory of a serialized message before it is decoded, by walking its wire format.
 
-Protobuf spends hundreds of bytes on a submessage that takes two on the wire: 2 MB of empty instructions decode into 645
-MB. Answers about a module have a name where the module has an id of one or two bytes: 1 MB with one long name and 1,500
-uses of it was a text of 1.5 GB. And lists that answers sort as a whole have so many entries at most: Python sorts a
-million of them for a second, in which no other thread runs. The walk needs no memory of its own and stops at the first
-limit that is passed.
+Three things make a small message expensive:
+
+- Protobuf spends hundreds of bytes on a submessage that takes two on the wire: 2 MB of empty instructions decode into
+  645 MB.
+- Answers about a module have a name where the module has an id of one or two bytes: a module of 1 MB with one long name
+  and 1,500 uses of it had a text of 1.5 GB.
+- Answers sort some lists as a whole. Python sorts a million entries for a second, in which no other thread runs. So the
+  length of such lists is bounded.
+
+The walk needs no memory of its own and stops at the first limit that is passed.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from xlashape.proto.wire import BYTES, FIXED32, FIXED64, VARINT, read_varint
 
 _MAX_DEPTH = 100  # messages within messages; protobuf's decoder refuses more
 
-# Bytes in memory of one number, by its C++ type.
+# C++ type of a field → bytes in memory of one number.
 _NUMBER_BYTES = {
     FieldDescriptor.CPPTYPE_INT64: 8,
     FieldDescriptor.CPPTYPE_UINT64: 8,
@@ -31,6 +36,7 @@ _NUMBER_BYTES = {
     FieldDescriptor.CPPTYPE_FLOAT: 4,
     FieldDescriptor.CPPTYPE_BOOL: 1,
 }
+# Type of a field → bytes on the wire of one number, where all have the same. Other numbers are varints.
 _FIXED_BYTES = {
     FieldDescriptor.TYPE_FIXED64: 8,
     FieldDescriptor.TYPE_SFIXED64: 8,
@@ -39,19 +45,18 @@ _FIXED_BYTES = {
     FieldDescriptor.TYPE_SFIXED32: 4,
     FieldDescriptor.TYPE_FLOAT: 4,
 }
-_CONTINUED = bytes(range(128, 256))  # the bytes of a varint but its last
+_CONTINUED = bytes(range(128, 256))  # bytes of a varint that are not its last byte
 _ID_BYTES = 80
-"""Bytes that views and answers take for one of the ids and sizes of which an instruction has many, such as its
-operands; besides the characters of the name that may stand for it.
+"""Bytes of memory that views and answers take for one number of a repeated field of an instruction, such as the id of
+an operand. The characters of the name that an answer may have in its place come on top.
 """
-_SIZE_BYTES = (
-    100  # that the view of a shape takes for one of its sizes and dimension numbers, where they are more than a few
-)
-_FEW = 64
-_CHARACTER_BYTES = 100  # that printing takes for a character of a name, which is not a usual one
-_MOST_ENTRIES = 100_000  # of a map, or another of the lists that answers sort, in one message
+_SIZE_BYTES = 100
+"""Bytes of memory that the view of a shape takes for one dimension size or dimension number, if it has many of them."""
+_FEW = 64  # bytes of packed numbers on the wire; in a longer field, each number of a shape counts `_SIZE_BYTES`
+_CHARACTER_BYTES = 100  # bytes of memory that printing takes for a character of a name that must be escaped
+_MOST_ENTRIES = 100_000  # entries of one map, or of one other list that answers sort
 _ENTRIES = ("xla.HloInputOutputAliasProto.AliasEntryProto", "xla.HloBufferDonorProto.BufferDonorEntryProto")
-"""The entries of such lists that are not maps."""
+"""The messages that are entries of a list that answers sort, and not of a map."""
 _SHAPES = (xla.ShapeProto.DESCRIPTOR, xla.LayoutProto.DESCRIPTOR, xla.TileProto.DESCRIPTOR)
 _NAMES = frozenset(
     {
@@ -66,14 +71,16 @@ _NAMES = frozenset(
 
 
 class Count(NamedTuple):
-    """The number of messages of the counted type, an upper bound of the bytes that the whole message takes in memory,
-    the number of messages of any type, and the part of the memory that an answer takes which has all ids and names.
-    """
+    """What `count` has found in a message."""
 
     counted: int
+    """The number of submessages of the counted type."""
     memory: int
+    """An upper bound of the bytes of memory that the message and one answer about it take."""
     messages: int = 0
+    """The number of submessages of any type."""
     answers: int = 0
+    """The part of `memory` that an answer with all ids and names takes."""
 
 
 class _MessageType:
@@ -84,26 +91,27 @@ class _MessageType:
     def __init__(self, name: str, memory: int, *, is_shape: bool, is_entry: bool) -> None:
         self.name = name
         self.is_entry = is_entry
-        """Whether it is an entry of a list with `_MOST_ENTRIES` at most."""
+        """Whether messages of this type are entries of a list that may have `_MOST_ENTRIES` at most."""
         self.memory = memory
         """Bytes that a message takes before its fields have any content."""
         self.submessages: dict[int, _MessageType] = {}
-        """By tag, the types of fields that hold messages."""
+        """Tag of a field that holds messages → their type."""
         self.packed: dict[int, int] = {}
-        """By tag, of fields that hold packed numbers: the most bytes in memory for a byte on the wire."""
+        """Tag of a field that holds packed numbers → the most bytes in memory for a byte on the wire."""
         self.many: set[int] = set()
-        """The tags of the numbers that an instruction has many of."""
+        """The tags of the repeated numbers of an instruction."""
         self.names: set[int] = set()
-        """The tags of `_NAMES`."""
+        """The tags of the fields in `_NAMES`."""
         self.facts = self.submessages, self.packed, self.many, self.names, _SIZE_BYTES if is_shape else 8
-        """All of them, and the bytes of a number that is not packed."""
+        """These four, which the walk unpacks at once, and the bytes in memory of a number that is not packed."""
 
 
 _types: dict[str, _MessageType] = {}
-"""A table, not a cache: the message types that have been walked, by full name. The schema has some hundred types."""
+"""Full name → a message type that has been walked. This is a table and no cache: the schema has some hundred types."""
 
 
 def _type_of(descriptor: Descriptor) -> _MessageType:
+    """The facts about a message type; computed once, with those of the types of its fields."""
     made = _types.get(descriptor.full_name)
     if made is not None:
         return made
@@ -148,20 +156,21 @@ def count(
 ) -> Count:
     """Walks `data`, a serialized message of `descriptor`, and counts the submessages whose full name is `counted`.
 
-    Raises LimitExceededError: `limit` as soon as there are more than `max_counted` of them, `memory_limit` as soon as
-    the message takes more than `max_memory` bytes in memory, "entries" for a list of more than `_MOST_ENTRIES`. Raises
-    DecodeError if the wire format is broken. Errors call `data` by `subject`, and what is counted by `plural`.
+    LimitExceededError `limit` as soon as there are more than `max_counted` of them, `memory_limit` as soon as the
+    message takes more than `max_memory` bytes in memory, "entries" for a list of more than `_MOST_ENTRIES`. DecodeError
+    if the wire format is broken. In the text of errors, `subject` stands for the message and `plural` for the counted
+    submessages.
     """
     current = _type_of(descriptor)
     submessages, packed, many, names, single = current.facts
-    # Of the messages around the current one: where each ends, its type, and its entries until here.
+    # For each message around the current message: where it ends, its type, and how many entries it has had so far.
     enclosing: list[tuple[int, _MessageType, int]] = []
-    entries = 0  # of the current one
+    entries = 0  # of lists in the current message
     at, end = 0, len(data)
     memory, found, messages = current.memory + len(data), 0, 0
     ids = longest = 0
-    # Not by `wire.fields`, which takes 8.8 ms instead of 4.2 for a module of 119 kB. A tag or length of one byte is
-    # read here.
+    # The fields are read here, and a tag or length of one byte without a function call: `wire.fields` takes 8.8 ms
+    # instead of 4.2 for a module of 119 kB.
     try:
         while True:
             while at == end:

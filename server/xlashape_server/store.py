@@ -1,13 +1,14 @@
 """Modules by the SHA-256 of their content, in a directory that the workers share, and perhaps in a bucket behind it.
 
     modules/3f/3fa9…    the file of a module
-    incoming/…          files that are being written, and locked; one without a lock is of a killed process, and removed
+    incoming/…          files that are being written, each locked; a file without a lock was left by a killed process
     damaged/3fa9…       files whose content was damaged, kept for diagnosis; they are removed first to make room
 
 A file is written in `incoming` and then renamed, so it is complete or absent. The modification time of a file is the
-time of its last use. A lock on the directory orders what adds files and removes many, but not reads.
+time of its last use. Processes and threads that add files or evict modules exclude each other by a lock on the
+directory. Reading needs no lock.
 
-The file of a module is its content, then facts about it, then a footer. All that is read of it is checked.
+The file of a module is its content, then facts about it, then a footer. Every part that is read is checked.
 
     content   the module as it was uploaded
     facts     JSON: {"facts": {…}, "created": seconds since 1970, "blocks": the BLAKE2b of each MiB of the content, in
@@ -18,8 +19,8 @@ A part of the content is checked by the digests of its blocks, the whole content
 module.
 
 If the directory was removed, it is made again, and its modules are lost. If another file system is in its place,
-because a file system is no longer mounted there, nothing is written. Faults of the file system are errors of the
-library, by what the caller can do: wait, upload elsewhere, or ask an administrator.
+because a file system is no longer mounted there, nothing is written. Faults of the file system are raised as errors of
+the library:
 
     EMFILE, ENFILE           LimitExceededError "open_files"     too many calls at the same time; try again later
     ENOSPC, EDQUOT, EFBIG    LimitExceededError "store_space"    the disk is full; stored modules can still be read
@@ -32,10 +33,10 @@ of a module. Its name is the digest of its content, so an object never changes, 
 than the bucket. An upload is acknowledged once the bucket has it. Objects are created and never overwritten: where two
 servers store the same content, the second finds the object and checks it.
 
-- Content that is read from the bucket is checked, then kept in the cache. Content that fails the check is not used and
-  not removed, since the fault may lie in the network. An upload of the same content repairs the object.
-- A module in the cache is looked up in the bucket again after a minute, since another server may have deleted it. Where
-  the bucket does not answer, the cache does.
+- Content that is read from the bucket is checked, then kept in the cache. If the check fails, the content is not used.
+  The object stays, since the fault may lie in the network; an upload of the same content repairs it.
+- A module in the cache is looked up in the bucket again after a minute, since another server may have deleted it. If
+  the bucket does not answer, the module of the cache is used.
 - Objects are not evicted from a bucket. A lifecycle rule of the bucket says how long they live.
 """
 
@@ -74,10 +75,11 @@ _log = logging.getLogger("xlashape_server.store")
 
 _NAME = re.compile(r"modules/([0-9a-f]{64})")
 _FOOTER = struct.Struct("<I32s12s")
-_MARK = b"xlashape.v2\n"
+_MARK = b"xlashape.v2\n"  # the end of each file: the version of its format
 BLOCK_BYTES = 1 << 20
+"""The bytes of a block, a part of the content with a digest of its own."""
 _SPOOL_BYTES = 1 << 20  # bytes of an upload that stay in memory; a longer upload goes to a file
-_PROBE_BYTES = 4096
+_PROBE_BYTES = 4096  # bytes of the file by which `Store.check` sees whether the directory can be written
 _TRUST_SECONDS = 60.0  # seconds for which a cached module is used without asking the bucket
 _MAX_TRUSTED = 100_000  # modules whose facts, and last lookup in the bucket, are remembered
 _CHECK_SECONDS = 10.0  # seconds between checks that the bucket answers
@@ -103,22 +105,22 @@ def fault(error: OSError) -> XlashapeError:
 
 @contextlib.contextmanager
 def faults() -> Generator[None]:
-    """Errors of the file system within the block become errors of the library."""
+    """Converts errors of the file system within the `with` block to errors of the library, by `fault`."""
     try:
         yield
     except OSError as error:
         if isinstance(error, XlashapeError):
-            raise  # a DeadlineExceededError is a TimeoutError, which is an OSError
+            raise  # DeadlineExceededError is an OSError too, since it is a TimeoutError
         raise fault(error) from error
 
 
 def module_name(sha256: str) -> str:
-    """The resource name of a digest."""
+    """The resource name of the module with a digest."""
     return f"modules/{sha256}"
 
 
 class Stored(NamedTuple):
-    """A module in the store. Times are seconds since 1970; `used` is that of the last use."""
+    """Facts about a module in the store. `created` and `used`, the time of the last use, are seconds since 1970."""
 
     sha256: str
     size_bytes: int
@@ -137,7 +139,9 @@ class DamagedError(Exception):
 
 
 class ModuleFile:
-    """The opened file of the module with the digest `sha256`. DamagedError where what is read of it is damaged."""
+    """The opened file of the module with the digest `sha256`. The constructor and each method raise DamagedError if
+    the part of the file that they read is damaged.
+    """
 
     def __init__(self, file: IO[bytes], sha256: str) -> None:
         self.file = file
@@ -179,7 +183,7 @@ class ModuleFile:
         return b"".join(parts)[start : start + end - offset]
 
     def check(self) -> None:
-        """Reads all of the content."""
+        """Reads the whole content and checks its digest, block by block in little memory."""
         digest = hashlib.sha256()
         self.file.seek(0)
         left = self.stored.size_bytes
@@ -194,18 +198,19 @@ class ModuleFile:
 
 
 def _blocks(content: bytes) -> Iterator[str]:
+    """The digest of each block."""
     view = memoryview(content)
     for at in range(0, len(view), BLOCK_BYTES):
         yield hashlib.blake2b(view[at : at + BLOCK_BYTES], digest_size=16).hexdigest()
 
 
 class Upload:
-    """Content that is being uploaded. Use it in a `with` block, which discards at its end what has not been stored."""
+    """Content that is being uploaded. Use it in a `with` block: content that was not stored by its end is discarded."""
 
     def __init__(self, store: Store, incoming: Path) -> None:
         self._store = store
         self._digest = hashlib.sha256()
-        # A long upload is in a file without a name, of which nothing remains where the process ends.
+        # A long upload is in a file without a name, so nothing remains of it if the process is killed.
         self._file = tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(incoming))  # noqa: SIM115  # closed at the end of the block
         self.size_bytes = 0
 
@@ -213,7 +218,7 @@ class Upload:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        with contextlib.suppress(OSError):  # a full disk, which `write` has reported
+        with contextlib.suppress(OSError):  # the disk is full, which `write` has reported
             self._file.close()
 
     def write(self, data: bytes) -> None:
@@ -244,9 +249,9 @@ class Store:
     """Modules in `directory`. `max_bytes` bounds all modules together, without uploads that have not ended; `max_age`
     is in seconds since the last use.
 
-    `is_durable`: acknowledged uploads survive a power failure, which makes each upload some milliseconds slower. It is
-    ignored with a bucket.
-    `bucket`: the address of a bucket, whose cache the directory then is.
+    With `is_durable`, acknowledged uploads survive a power failure, and each upload takes some milliseconds more. It is
+    ignored with a bucket. `bucket` is the address of a bucket, or empty; with a bucket, the directory is its cache.
+
     OSError if the directory cannot be made. UnavailableError if the packages for a bucket are not installed, or its
     credentials or region are missing in the environment.
     """
@@ -263,19 +268,19 @@ class Store:
         self.max_age = max_age
         self.is_durable = is_durable and not bucket
         self.evicted = {"age": 0, "space": 0}
-        """How many modules this process has removed, by the reason. Counted under the lock of the directory."""
+        """How many modules this process has evicted, because of their age or for space."""
         self.damaged = 0
-        """How many files this process has set aside."""
+        """How many damaged files this process has moved to `damaged`."""
         self._make_directories()
         self._device = self._root.stat().st_dev
         self._bucket = Bucket(bucket) if bucket else None
         self._trusted: dict[str, float] = {}  # digest → when the bucket was last found to have the module
-        self._found: dict[str, tuple[str, int, Stored]] = {}  # path and number of the file, facts
-        self._checked_at = float("-inf")
+        self._found: dict[str, tuple[str, int, Stored]] = {}  # digest → path and inode of the file, facts
+        self._checked_at = float("-inf")  # when `check_shared` asked the bucket
 
     @classmethod
     def of(cls, config: Config, bucket: str = "") -> Store:
-        """The store in the directory of `config`, which is given."""
+        """The store in `config.store_directory`, which must be set. `bucket` is an address, or empty."""
         return cls(
             config.store_directory,
             max_bytes=config.store_bytes,
@@ -285,12 +290,12 @@ class Store:
         )
 
     def upload(self) -> Upload:
-        """Begins an upload. Use it in a `with` block, which discards at its end what has not been stored."""
+        """Begins an upload. Use the result in a `with` block."""
         return Upload(self, self._incoming)
 
     def find(self, name: str, *, field: str | FieldPath | None = None) -> Stored:
-        """The facts about a module. This counts as a use of the module. NotFoundError if the store does not have it, or
-        no longer.
+        """The facts about a module. This counts as a use of the module. NotFoundError if the store does not have the
+        module, or has removed it.
         """
         sha256 = self.digest_of(name, field=field)
         if self._bucket is not None:
@@ -306,8 +311,10 @@ class Store:
         return stored
 
     def _touched(self, sha256: str) -> Stored | None:
-        """The facts about a module that were read before, if its file is still the same: a quarter of the time that it
-        takes to read them again, which is as long as all else of a small call. None if the file has to be read.
+        """The facts about a module that were read before, if its file is still the same; None if the file has to be
+        read. Notes the use of the module.
+
+        Reading the file again takes four times as long, about as long as everything else in a small call.
         """
         found = self._found.get(sha256)
         if found is None:
@@ -326,8 +333,10 @@ class Store:
     def read(
         self, name: str, *, offset: int = 0, limit: int | None = None, field: str | FieldPath | None = None
     ) -> bytes:
-        """The content from `offset` on, at most `limit` bytes. Damaged content is never returned: NotFoundError, as in
-        `find`, or the object of the bucket.
+        """The content from `offset` on, at most `limit` bytes. NotFoundError as in `find`.
+
+        Damaged content is never returned: the module is then copied from the bucket, or without a bucket there is a
+        NotFoundError.
         """
         return self._used(self.digest_of(name, field=field), lambda module: module.content(offset, limit), field)
 
@@ -361,8 +370,8 @@ class Store:
             return self.usage()[1]
 
     def usage(self) -> tuple[int, int]:
-        """How many modules there are, and their bytes; without the lock, so that it need not wait. OSError if the
-        directory cannot be read.
+        """How many modules there are, and their bytes. Does not wait for the lock. OSError if the directory cannot be
+        read.
         """
         sizes = [size for _, size, _ in _files(self._modules.glob("??/*"))]
         return len(sizes), sum(sizes)
@@ -376,7 +385,7 @@ class Store:
             file.flush()
 
     def check_shared(self) -> None:
-        """UnavailableError if there is a bucket that does not answer. It is asked every ten seconds."""
+        """UnavailableError if there is a bucket and it does not answer. Asks the bucket every ten seconds at most."""
         if self._bucket is not None and time.monotonic() - self._checked_at > _CHECK_SECONDS:
             self._bucket.check()
             self._checked_at = time.monotonic()
@@ -392,8 +401,8 @@ class Store:
             )
 
     def keep(self, content: bytes, sha256: str, facts: dict[str, str | int]) -> tuple[Stored, bool]:
-        """Stores content, whose digest is given, with `facts` about it. Returns the module, and whether the store had
-        it already; returns once the bucket has it.
+        """Stores `content`, whose digest is `sha256`, with `facts` about it. Returns the module, and whether the store
+        had it already. If there is a bucket, the object is in the bucket on return.
         """
         created = time.time()
         encoded = json.dumps({"facts": facts, "created": created, "blocks": [*_blocks(content)]}).encode()
@@ -412,7 +421,9 @@ class Store:
         return self._used(sha256, lambda module: module.stored), True
 
     def _create(self, bucket: Bucket, file: IO[bytes], sha256: str) -> bool:
-        """Makes an object of a file. False if the bucket had the same content already, which is then here too."""
+        """Makes an object of a file. Returns False if the bucket had the same content already; the cache then has a
+        copy.
+        """
         if not bucket.create(_key(sha256), Path(file.name)):
             try:
                 if self._copy_here(bucket, sha256):
@@ -424,7 +435,9 @@ class Store:
         return True
 
     def _used(self, sha256: str, use: Callable[[ModuleFile], T], field: str | FieldPath | None = None) -> T:
-        """What `use` returns for the file of a module, which is brought from the bucket if it is not here."""
+        """What `use` returns for the file of a module. A file that the directory does not have is first copied from the
+        bucket.
+        """
         if self._bucket is None:
             with self._opened(sha256, field) as module:
                 return use(module)
@@ -445,7 +458,7 @@ class Store:
         if time.monotonic() - self._trusted.get(sha256, float("-inf")) < _TRUST_SECONDS:
             return
         path = self._path(sha256)
-        # A bucket that does not answer is no fault here: the content is right, and only a deletion is noticed later.
+        # If the bucket does not answer, the cached content is still right; only a deletion is noticed later.
         with contextlib.suppress(UnavailableError), faults():
             if path.exists():
                 if bucket.has(_key(sha256)):
@@ -454,7 +467,9 @@ class Store:
                     path.unlink(missing_ok=True)
 
     def _copy_here(self, bucket: Bucket, sha256: str) -> bool:
-        """Copies an object to the cache. False if there is none. DamagedError if it is not what was stored."""
+        """Copies an object to the cache. Returns False if there is no such object. DamagedError if the object is not
+        the content of that digest.
+        """
         pieces = bucket.get(_key(sha256))
         if pieces is None:
             return False
@@ -467,6 +482,7 @@ class Store:
         return True
 
     def _trust(self, sha256: str) -> None:
+        """Notes that the bucket has a module now, so that `_look_up` does not ask for it again soon."""
         if len(self._trusted) >= _MAX_TRUSTED:
             self._trusted.clear()
         self._trusted[sha256] = time.monotonic()
@@ -474,7 +490,8 @@ class Store:
     @contextlib.contextmanager
     def _new_file(self) -> Generator[IO[bytes]]:
         """A file in `incoming`, which is removed unless it is taken over."""
-        with self._locked():  # so that the file is locked before anyone looks for files without a lock
+        # Under the directory's lock, so that `_evict` of another process does not find the file before it is locked.
+        with self._locked():
             file = tempfile.NamedTemporaryFile(dir=self._incoming, delete=False)  # noqa: SIM115  # closed below
             fcntl.flock(file, fcntl.LOCK_EX)
         with faults(), file:
@@ -485,7 +502,7 @@ class Store:
                     Path(file.name).unlink(missing_ok=True)
 
     def _take_over(self, file: IO[bytes], sha256: str) -> None:
-        """Makes room for a file of `incoming` that is written, and gives it its name."""
+        """Makes room for a file of `incoming` whose content is complete, and moves it to `modules`."""
         path = self._path(sha256)
         if self.is_durable:
             os.fsync(file.fileno())
@@ -498,7 +515,9 @@ class Store:
 
     @contextlib.contextmanager
     def _opened(self, sha256: str, field: str | FieldPath | None = None) -> Generator[ModuleFile]:
-        """The file of a module, which is used now. A file that turns out to be damaged is moved to `damaged`."""
+        """Opens the file of a module, and notes the use of the module. A file that turns out to be damaged within the
+        `with` block is moved to `damaged`. NotFoundError if there is no file, or it is too old or damaged.
+        """
         try:
             with self._path(sha256).open("rb") as file:
                 try:
@@ -523,7 +542,9 @@ class Store:
             raise fault(error) from error
 
     def _set_aside(self, sha256: str, file: IO[bytes], damage: DamagedError) -> None:
-        """Moves a damaged file away, which is open as `file`. A whole file that has taken its place stays."""
+        """Moves a damaged file, which is open as `file`, to `damaged`. If another process has replaced the damaged file
+        meanwhile, the new file stays.
+        """
         path, kept = self._path(sha256), self._damaged / sha256
         try:
             with self._locked(), contextlib.suppress(FileNotFoundError):
@@ -555,6 +576,7 @@ class Store:
             self._make_directories()
 
     def _evict(self, room_for: int) -> None:
+        """`evict`, under the lock."""
         now = time.time()
         files = [
             (used + self.max_age >= now, is_module, used, size, path)
@@ -579,6 +601,7 @@ class Store:
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
+        """Holds the lock of the directory."""
         # The lock belongs to the opened file, so threads of one process exclude each other as processes do, and a crash
         # releases it.
         self._check_directory()
@@ -616,7 +639,10 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[float, int, Path]]:
 
 
 def _key(sha256: str) -> str:
-    return f"v2/{sha256[:2]}/{sha256}"  # servers that write another version of the format use other keys
+    """The key of a module in the bucket. It begins with the version of the format, so that servers with different
+    versions can share a bucket.
+    """
+    return f"v2/{sha256[:2]}/{sha256}"
 
 
 def _synchronize(folder: Path) -> None:

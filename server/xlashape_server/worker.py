@@ -1,7 +1,8 @@
-"""A worker: one process of the server. `worker_process` starts it and describes the lines that both send; do not start
-it by hand.
+"""A worker: the process that answers calls. The server starts one for each core.
 
-Standard input stays open as long as the parent runs: at its end the worker stops as on SIGTERM.
+The parent, `worker_process`, starts it; do not start it by hand. Both sides send lines of JSON, which the docstring of
+`worker_process` describes. When the parent ends, and with it the standard input of the worker, the worker stops as on
+SIGTERM.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("xlashape_server.worker")
 
 _LIFE_SECONDS = 0.2  # seconds between reports to the parent
-_MOST_LIFE_SECONDS = 2.0  # the same if counting connections is slow
-_HANDSHAKE_SECONDS = 10.0
+_MOST_LIFE_SECONDS = 2.0  # the most seconds between reports, where counting connections is slow
+_HANDSHAKE_SECONDS = 10.0  # seconds within which a new connection must be set up
 _KEEPALIVE_ANSWER_MS = 20_000  # milliseconds in which a client must answer a ping
-# New objects for a collection of the youngest, and such collections for one of the next generation.
+# The thresholds of gc.set_threshold: after so many new objects the youngest generation is collected, after so many of
+# its collections the next one, and so on.
 _COLLECTIONS = (5000, 20, 20)
 _MIN_PING_INTERVAL_MS = 10_000  # milliseconds between two pings of a client; more frequent pings are refused
 
@@ -60,10 +62,10 @@ _MIN_PING_INTERVAL_MS = 10_000  # milliseconds between two pings of a client; mo
 def make_server(
     config: Config, recorder: Recorder | None = None, traces: Traces | None = None
 ) -> tuple[grpc.Server, Health, Listener | None]:
-    """A grpc server, and a listener for HTTP if there is an address for it, with every service, bound to the address of
-    `config` and not yet started. `config.store_directory` must be set.
+    """A grpc server with every service and its health service, and a listener for HTTP if the settings have an address
+    for HTTP. Both are bound to their addresses and not yet started. `config.store_directory` must be set.
 
-    `recorder` counts calls, and `traces` makes a span of each; either may be None.
+    `recorder` counts calls, and `traces` makes a span for each call; either may be None.
     """
     options = [*connection_options(config), *server_options(config)]
     server = grpc.server(thread_pool(config), options=options)
@@ -125,7 +127,7 @@ def _recorder(directory: str | None, worker: int) -> Recorder | None:
 
 
 def _tracing(config: Config) -> Tracing | None:
-    """The maker of spans, where the settings have traces on; otherwise None."""
+    """The maker of spans; None where the setting `traces` is off."""
     if not config.traces:
         return None
     from xlashape_server.telemetry.tracing import Tracing  # its packages are those of an extra
@@ -172,7 +174,7 @@ def connection_options(config: Config) -> list[tuple[str, Any]]:
         ("grpc.keepalive_timeout_ms", _KEEPALIVE_ANSWER_MS),
         ("grpc.http2.min_ping_interval_without_data_ms", _MIN_PING_INTERVAL_MS),
         ("grpc.keepalive_permit_without_calls", 1),
-        # Of a connection that says nothing, or does not end its handshake of TLS. Of HTTP/2, its settings are the end.
+        # The time within which a client must end the handshake of TLS and send the settings of HTTP/2.
         ("grpc.server_handshake_timeout_ms", max(1, round(min(_HANDSHAKE_SECONDS, config.max_receive_seconds) * 1e3))),
         ("grpc.max_allowed_incoming_connections", config.max_connections),
     ]
@@ -225,7 +227,8 @@ def _serve(cpu: int | None, config: Config, signals: StopSignals, recorder: Reco
         parent.tell(event="failed", reason=str(error))
         return 1
     threading.Thread(target=_listen_to_parent, args=(signals,), daemon=True).start()
-    # Counted before anybody is told of this process: connections that come at once are none of the other sockets.
+    # The sockets other than connections of clients. They are counted before the parent hears that this worker is ready,
+    # so that no connection of a client is among them.
     other_sockets = open_sockets()
     parent.tell(event="ready")
     _log.debug("ready at %s", config.address)
@@ -251,11 +254,11 @@ def _serve(cpu: int | None, config: Config, signals: StopSignals, recorder: Reco
 
 
 def _tune_collector() -> None:
-    """Makes pauses of the collector of cycles short and rare: all threads wait for them.
+    """Makes pauses of the collector of cycles short and rare, since all threads wait while it runs.
 
-    What was made until now stays for good, and is not looked at again. While calls made expressions by the hundred
-    thousand, the usual thresholds made a pause of 25 to 50 ms several times a second. What the collector leaves for
-    longer is collected when memory gets scarce (`memory.py`).
+    The objects that exist now stay for good, so they are taken out of collections (gc.freeze). With the usual
+    thresholds, calls that made expressions by the hundred thousand had pauses of 25 to 50 ms several times a second.
+    Cycles that therefore live longer are collected when memory gets scarce (`memory.py`).
     """
     gc.collect()
     gc.freeze()
@@ -278,11 +281,11 @@ class Parent:
 
 
 def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None, crowd: Crowd) -> None:
-    """Tells the parent several times a second that this process runs, how many connections it has, and the values of
-    metrics. `crowd` closes connections that are too many of one caller.
+    """Reports to the parent several times a second that this process runs, how many connections it has, and the values
+    of metrics. Has `crowd` close connections of a caller that has too many.
     """
     while True:
-        # The processor time of this thread; waiting does not count.
+        # Processor time of this thread, since time in which it waits says nothing about the cost of counting.
         started = time.thread_time()
         values = {} if recorder is None else {"gauges": recorder.sample()}
         sockets = open_sockets()
@@ -293,5 +296,6 @@ def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None, cr
 
 
 def _listen_to_parent(signals: StopSignals) -> None:
+    """Stops this worker when its standard input ends, since the parent has ended."""
     sys.stdin.read()
     signals.wake()

@@ -1,10 +1,12 @@
-"""A worker as the main process sees it: starts the process, replaces it when it ends or does not report, and stops it.
+"""A worker as the main process of the server sees it: starts the worker's process, replaces it when it ends or does not
+report, and stops it.
 
-The worker reads a line of JSON from its standard input, its settings. It writes lines of JSON:
+The worker reads one line of JSON with its settings from its standard input. It writes lines of JSON to its standard
+output:
 
     {"event": "ready"}                         it answers calls
     {"event": "failed", "reason": "…"}         it cannot start
-    {"event": "alive", "connections": 3}       it runs; several times a second; with metrics, "gauges" by their names
+    {"event": "alive", "connections": 3}       it runs; sent often; with metrics also "gauges": {"NAME": VALUE, …}
     {"event": "stopping"}                      it takes no more calls
 
 Its log lines go directly to the standard error of the server. Other output on its standard error is read here
@@ -35,12 +37,13 @@ _log = logging.getLogger("xlashape_server.app")
 
 _MAX_START_SECONDS = 60.0  # seconds that a worker may take until it answers calls
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # seconds before a worker that ended is started again
-_STABLE_SECONDS = 10.0  # seconds; after a worker has run this long, the next pause is the first one again
-_END_SECONDS = 2.0  # seconds in which the output of a process is read to its end
+_STABLE_SECONDS = 10.0  # seconds; if a worker ends after it has run this long, the pause is the first one again
+_END_SECONDS = 2.0  # seconds to wait until the output of an ended process has been read to its end
 _MAX_STOPPED_SECONDS = 1.0  # seconds for which a worker may be stopped by a signal
 _ANSWER_SECONDS = 5.0  # seconds in which a worker must acknowledge a request to stop
 
-# A worker has the server's import path. -I: neither the current directory nor environment variables add to it.
+# The program of a worker, which gets the server's import path as its argument. The interpreter's option -I keeps the
+# current directory and environment variables from adding to that path.
 _BOOTSTRAP = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from xlashape_server.worker import main; main()"
 )
@@ -66,7 +69,7 @@ class WorkerProcess:
         self.gauges: dict[str, Any] = {}
         """The values that the process reported last, by the names of metrics; empty where there are no metrics."""
         self.past_cpu_seconds = 0.0
-        """Processor time of the processes before this one."""
+        """Processor time of the processes that this one has replaced, in seconds."""
         self._config = config
         self._cpu = cpu
         self._stopping = stopping
@@ -75,7 +78,7 @@ class WorkerProcess:
         self._process: subprocess.Popen[str] | None = None
         self._start_time = 0.0
         self._lock = threading.Lock()
-        self._started = threading.Event()  # it is ready, cannot start, or has ended
+        self._started = threading.Event()  # set once the process is ready, cannot start, or has ended
         self._first_event: dict[str, Any] = {}
         self._readers: list[threading.Thread] = []
         self._last_sign = 0.0
@@ -110,9 +113,9 @@ class WorkerProcess:
             self.past_cpu_seconds += self.gauges.get("xlashape_worker_cpu_seconds_total", 0.0)
             self.gauges = {}
             log_descriptor = _standard_error()
-            # The terminal sends SIGINT for Ctrl-C, and SIGHUP when it closes, to parent and children. Children inherit
-            # the mask, so that the parent alone handles them. (A session for each child would do that too, but Linux
-            # shares processor time by session.)
+            # A terminal sends SIGINT for Ctrl-C, and SIGHUP when it closes, to parent and children. Only the parent is
+            # to handle them, so they are blocked in the child, which inherits the mask. (A session for each child
+            # would do too, but Linux shares processor time by session.)
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
             try:
                 self._process = process = subprocess.Popen(
@@ -136,7 +139,7 @@ class WorkerProcess:
             "config": json.loads(self._config.to_json()),
         }
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended already, which is noticed later
+        with contextlib.suppress(BrokenPipeError):  # the process has ended already, which is noticed later
             process.stdin.write(json.dumps(first) + "\n")
             process.stdin.flush()
         readers = [
@@ -145,7 +148,7 @@ class WorkerProcess:
         ]
         for reader in readers:
             reader.start()
-        self._readers = readers  # from now on `end`, which another thread may run, waits for them
+        self._readers = readers  # only now that they run: `end` joins them, perhaps in another thread
 
     def await_ready(self) -> None:
         """Returns once the process answers calls. UnavailableError if it ended or takes too long."""
@@ -190,8 +193,8 @@ class WorkerProcess:
         """Kills a process that has been stopped by a signal, or has not reported, for too long. Called several times a
         second.
 
-        `absent` is the time in seconds for which this process itself did not run, such as while a laptop sleeps. It
-        does not count.
+        `absent` is the time in seconds for which this process itself did not run, such as while a laptop sleeps. That
+        time does not count.
         """
         process = self._process
         if process is None or process.poll() is not None or not self._config.watchdog_seconds:
@@ -210,7 +213,7 @@ class WorkerProcess:
             self._kill(process, f"has given no sign of life for {now - self._last_sign:.0f} s")
 
     def ask_to_stop(self) -> None:
-        """Sends SIGTERM."""
+        """Sends SIGTERM to the process, if it runs."""
         with self._lock:
             if self._process is not None and self._process.poll() is None:
                 self._asked_at = time.monotonic()
@@ -238,8 +241,8 @@ class WorkerProcess:
         self._close(process)
 
     def _close(self, process: subprocess.Popen[str]) -> None:
-        """Closes the pipes to a process that has ended; those from it are closed by their readers, which read to the
-        end.
+        """Closes the standard input of a process that has ended, and waits until the readers have read the rest of its
+        output. They close the other pipes themselves.
         """
         if process.stdin is not None:
             with contextlib.suppress(OSError):
@@ -284,7 +287,7 @@ class WorkerProcess:
 
 
 def _standard_error() -> int:
-    """A descriptor for the log lines of a worker, which the caller closes."""
+    """A copy of the descriptor of standard error, for the log lines of a worker. The caller closes it."""
     try:
         return os.dup(2)
     except OSError:
@@ -292,10 +295,8 @@ def _standard_error() -> int:
 
 
 def _import_path() -> list[str]:
-    """The import path of a worker: that of this process, without the current directory, whose modules must not be
-    imported.
-
-    The folders that these packages were imported from are part of it in any case.
+    """The import path of a worker: the path of this process without the current directory, whose modules must not be
+    imported. The folders of the packages xlashape and xlashape_server stay, even if one is the current directory.
     """
     try:
         current = str(Path.cwd())
