@@ -1,7 +1,8 @@
-"""A log line for each call, at the level info. Of refused calls 100 a second are logged, of successful calls as many as
-the setting says.
+"""A log line for each call, at the level info. At most 100 refused calls a second are logged, and as many successful
+calls a second as the setting `log_calls_per_second` says.
 
-At the level debug every call is logged. The first line after unlogged calls counts them: "unlogged": 4711.
+At the level debug every call is logged. The first line after calls that were not logged has their number: "unlogged":
+4711.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class AccessLog:
         return self._logs and self._succeeded.allows()
 
     def log(self, rpc: str, code: str, peer: str, seconds: float | None = None, **facts: object) -> None:
-        """Logs a call that was refused, or a successful call for which `wants_success` is true. Facts that are None are
+        """Logs a refused call, or a successful call for which `wants_success` returned True. Facts that are None are
         left out.
         """
         if not self._logs or (code != "OK" and not self._refused.allows()):

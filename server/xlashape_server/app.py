@@ -69,12 +69,12 @@ class Server:
 
     @property
     def http_address(self) -> str:
-        """HOST:PORT of HTTP, with the port that was chosen once the server has started; empty without one."""
+        """HOST:PORT of HTTP, after the start with the port that was chosen; empty if HTTP is off."""
         return self.config.http
 
     @property
     def metrics_address(self) -> str:
-        """HOST:PORT of metrics, with the port that was chosen once the server has started; empty without one."""
+        """HOST:PORT of metrics, after the start with the port that was chosen; empty if metrics are off."""
         return self.config.metrics
 
     @property
@@ -84,14 +84,14 @@ class Server:
 
     @property
     def connections(self) -> dict[int, int]:
-        """How many connections each worker has, by its process id, at most a fifth of a second old. Zeros on systems
-        that do not report it.
+        """Process id of each worker → how many connections it had when it last reported, a fifth of a second ago or
+        little more; 0 on systems that do not report sockets.
         """
         return {worker.pid: worker.connections for worker in self._workers if worker.pid}
 
     def start(self) -> Server:
-        """Returns once every worker answers. UnavailableError if gRPC is not installed, the address is taken or a
-        worker cannot start.
+        """Starts the workers, and returns once every worker answers. UnavailableError if a package is not installed,
+        the address is taken or a worker cannot start. InvalidArgumentError if a file of the settings cannot be used.
         """
         require("server", "a server")
         if self.config.http:
@@ -161,8 +161,8 @@ class Server:
         return self
 
     def stop(self, grace: float | None = None) -> None:
-        """Takes no more calls and returns once those in flight have ended, after `grace` seconds at the latest
-        (default: the config's).
+        """Stops the workers: they take no more calls, and end once the calls in flight have ended, after `grace`
+        seconds at the latest. By default `grace` is `grace_seconds` and `drain_seconds` of the settings together.
         """
         self._stopping.set()
         seconds = self.config.grace_seconds + self.config.drain_seconds if grace is None else grace
@@ -190,7 +190,7 @@ class Server:
         """Has each worker that answers calls write the stacks of its threads to the log."""
         for worker in self._workers:
             pid = worker.pid
-            if pid and worker.handles_signals:  # before it handles signals, SIGUSR1 would end it
+            if pid and worker.handles_signals:  # SIGUSR1 would end a worker that does not handle signals yet
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGUSR1)
 
@@ -215,6 +215,7 @@ class Server:
         threading.Thread(target=usage.run, args=(self._stopping.wait,), name="store usage", daemon=True).start()
 
     def _watch(self) -> None:
+        """Has workers that do not report replaced, and tells systemd that this process runs."""
         last = time.monotonic()
         while not self._stopping.wait(_WATCH_SECONDS):
             now = time.monotonic()
@@ -230,7 +231,7 @@ class Server:
 
     @staticmethod
     def _evict(store: Store) -> None:
-        """Removes old modules and abandoned files from the store. A store that cannot be written can still be read."""
+        """Removes old modules and abandoned files from the store. Logs a failure: modules can still be read."""
         try:
             store.evict()
         except (UnavailableError, LimitExceededError) as error:
@@ -292,7 +293,9 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
 
 
 def _say_where_data_goes(config: Config, server: Server) -> None:
-    """Logs where modules are kept and for how long, and who may reach them if that is more than this machine."""
+    """Logs where modules are kept and for how long, and what callers from other machines can do without
+    authentication.
+    """
     directory, hours = server.config.store_directory, config.store_age_seconds / 3600
     if config.store:
         _log.info(
@@ -310,8 +313,8 @@ def _say_where_data_goes(config: Config, server: Server) -> None:
 
 
 def _free_socket(path: str) -> None:
-    """Removes the socket that a killed server left at `path`. UnavailableError if a server answers there, or it is
-    something else.
+    """Removes the socket that a killed server left at `path`. UnavailableError if a server answers there, or the path
+    is not a socket.
     """
     try:
         if not stat.S_ISSOCK(Path(path).lstat().st_mode):
@@ -330,11 +333,11 @@ def _free_socket(path: str) -> None:
 
 
 def _reserved_port(address_text: str, host_and_port: tuple[str, int]) -> tuple[socket.socket, int]:
-    """A socket that is bound to the address, and its port. It never listens: it reserves the port while workers end and
-    start.
+    """A socket that is bound to the address, and its port. The socket never listens: it reserves the port while workers
+    end and start.
 
-    With SO_REUSEPORT a second server of the same user could bind the same port unnoticed. So a socket without it is
-    bound first, and closed.
+    With SO_REUSEPORT alone, a second server of the same user could bind the same port unnoticed. So a socket without
+    SO_REUSEPORT is bound first, which fails if the port is taken, and closed again.
     """
     host, port = host_and_port
     try:

@@ -1,9 +1,9 @@
-"""Objects in a bucket, by obstore.
+"""Objects in a bucket of Amazon, Google or Azure, or in a directory. obstore does the work.
 
     s3://BUCKET/PREFIX    gs://BUCKET/PREFIX    az://CONTAINER/PREFIX    file:/DIRECTORY
 
-Addresses, credentials and regions are those of the cloud's own tools: AWS_…, GOOGLE_…, AZURE_… in the environment, or
-the role of the machine. An address without TLS is accepted, since emulators have no TLS.
+Endpoints, credentials and regions come from the variables AWS_…, GOOGLE_… or AZURE_… of the environment, as for the
+cloud's own tools, or from the role of the machine. An endpoint without TLS is accepted, since emulators have no TLS.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 _STATUS = re.compile(r"status code: (\d{3})")
-_CODE = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<\n]*))?")  # of Amazon and Azure
+_CODE = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<\n]*))?")  # an error of Amazon or Azure
 _NO_BUCKET = re.compile(r"<Code>(NoSuchBucket|ContainerNotFound)</Code>|specified container does not exist")
-_MESSAGE = re.compile(r'"message": ?"([^"]*)"')  # of Google
+_MESSAGE = re.compile(r'"message": ?"([^"]*)"')  # an error of Google
 _PROBE = "xlashape-probe"  # a folder that does not exist; listing it is a cheap check
 _PIECE_BYTES = 1 << 20
 
@@ -40,14 +40,16 @@ _RETRIES: RetryConfig = {
     "retry_timeout": timedelta(seconds=12),
     "backoff": {"init_backoff": timedelta(milliseconds=50), "max_backoff": timedelta(seconds=3), "base": 2},
 }
-# A check has a connection of its own that gives up soon, so that it notices when the bucket answers again.
+# A check gives up sooner than a call, so that it soon notices that the bucket answers again.
 _PROBE_CLIENT: ClientConfig = {**_CLIENT, "connect_timeout": timedelta(seconds=2), "timeout": timedelta(seconds=4)}
 _PROBE_RETRIES: RetryConfig = {**_RETRIES, "max_retries": 1, "retry_timeout": timedelta(seconds=1)}
 
 
 class Bucket:
-    """The objects at `url`. UnavailableError from each method if the bucket cannot be used, and from the constructor if
-    the packages for it are not installed, or credentials or a region are missing in the environment.
+    """The objects at `url`.
+
+    Each method raises UnavailableError if the bucket cannot be used. The constructor raises it if the packages for
+    buckets are not installed, or credentials or a region are missing in the environment.
     """
 
     def __init__(self, url: str) -> None:
@@ -56,14 +58,15 @@ class Bucket:
         self._probed = _opened(url, _PROBE_CLIENT, _PROBE_RETRIES)
 
     def get(self, key: str) -> Iterator[bytes] | None:
-        """The pieces of an object; None if there is none."""
+        """The content of the object with this key, in pieces; None if there is no such object."""
         with suppress(FileNotFoundError), _bucket_faults():
             return _pieces(self._objects.get(key).stream(min_chunk_size=_PIECE_BYTES))
         return None
 
     def has(self, key: str) -> bool:
-        """Whether there is an object."""
-        # An answer to HEAD has no body that could say whether the bucket or only the object is missing. GET's has one.
+        """Whether there is an object with this key."""
+        # The answer to HEAD has no body, so it does not say whether the object or the whole bucket is missing. The
+        # answer to GET does.
         for question in (self._objects.head, self._objects.get):
             with suppress(FileNotFoundError), _bucket_faults():
                 question(key)
@@ -71,7 +74,7 @@ class Bucket:
         return False
 
     def create(self, key: str, file: Path) -> bool:
-        """Makes an object of a file. False if there is one already, which stays."""
+        """Makes an object of a file. Returns False if there is an object with this key already; it stays."""
         from obstore.exceptions import AlreadyExistsError  # the extra `store`
 
         try:
@@ -82,7 +85,7 @@ class Bucket:
         return True
 
     def replace(self, key: str, file: Path) -> None:
-        """Makes an object of a file. It replaces an object of the same name."""
+        """Makes an object of a file. It replaces an object with the same key."""
         with _bucket_faults(needs_bucket=True):
             self._objects.put(key, file, use_multipart=False)
 
@@ -114,10 +117,10 @@ def _opened(url: str, client: ClientConfig, retries: RetryConfig) -> ObjectStore
 
 @contextmanager
 def _bucket_faults(*, needs_bucket: bool = False) -> Generator[None]:
-    """Errors of the bucket within the block become UnavailableError.
+    """Converts errors of the bucket within the `with` block to UnavailableError.
 
-    AlreadyExistsError passes unchanged; so does FileNotFoundError, unless the bucket itself is missing: the answer says
-    so, or the request can fail for nothing else.
+    AlreadyExistsError passes unchanged. So does FileNotFoundError, unless the bucket itself is missing: the text of the
+    error says so, or with `needs_bucket` the request can fail for nothing else.
     """
     from obstore.exceptions import (  # the extra `store`
         AlreadyExistsError,
@@ -147,8 +150,8 @@ def _bucket_faults(*, needs_bucket: bool = False) -> Generator[None]:
 
 
 def _told(error: Exception) -> str:
-    """The message of the service within an error, or else the first line of the error."""
+    """The message of the cloud's service within the text of an error, or else the first line of the text."""
     text = str(error)
-    told = _CODE.search(text) or _MESSAGE.search(text)
-    line = ": ".join(filter(None, told.groups())) if told else (text.splitlines() or [type(error).__name__])[0]
+    found = _CODE.search(text) or _MESSAGE.search(text)
+    line = ": ".join(filter(None, found.groups())) if found else (text.splitlines() or [type(error).__name__])[0]
     return line if len(line) <= 200 else line[:200] + "…"

@@ -1,9 +1,9 @@
 """Callers, and how many places one caller may hold. A place is the right to have one call in progress.
 
-A caller is an identity and one of its connections. The identity is the caller's address without its port, until calls
-are authenticated. For IPv6 it is the network, the first 64 bits, since whoever has one address of a network has all.
-There is a maximum of places of each kind (calls, uploads, connections). One connection may hold only a share of them,
-and one identity only a share of what others leave, so that a few callers never hold all.
+A caller is an identity and one of its connections. Without authentication, the identity is the caller's address without
+its port. For IPv6 it is the network, the first 64 bits, since whoever has one address of a network has all.
+There is a maximum of places of each kind, such as calls and uploads. One connection may hold only a share of the
+places, and one identity only a share of the places that other callers leave, so that a few callers never hold all.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from xlashape.errors import LimitExceededError
 
 
 class Caller(NamedTuple):
-    """A caller. `identity` is shared by all connections of a caller, `connection` is unique among the connections of a
-    worker.
+    """A caller: its `identity`, which all of its connections share, and one `connection`, which no other caller of the
+    worker has.
     """
 
     identity: str
@@ -32,7 +32,7 @@ class _HasPeer(Protocol):
 
 
 class _Ends(Protocol):
-    """The part of a call that ending it needs."""
+    """The attributes of a call that `Newest` uses to end it."""
 
     is_over: bool
     cut_off: Any
@@ -64,7 +64,7 @@ def caller_at(peer: str) -> Caller:
 
 
 def peer_of(host: str, port: int) -> str:
-    """An address as gRPC writes it.
+    """A host's address and port, written as gRPC writes the address of a caller.
 
     >>> peer_of("192.0.2.7", 50123), peer_of("2001:db8::1", 50123)
     ('ipv4:192.0.2.7:50123', 'ipv6:%5B2001:db8::1%5D:50123')
@@ -73,12 +73,12 @@ def peer_of(host: str, port: int) -> str:
 
 
 def _network(host: str) -> str:
-    """The network of an address of IPv6 in gRPC's form; other hosts as they are."""
+    """The network of an IPv6 address that is written as gRPC writes it; any other host unchanged."""
     if not host.startswith("ipv6:"):
         return host
     text = host[5:].replace("%5B", "").replace("%5D", "").strip("[]")
     try:
-        address = IPv6Address(text.partition("%")[0])  # without the interface of a local address
+        address = IPv6Address(text.partition("%")[0])  # a link-local address has its interface after the %
     except ValueError:
         return host
     if address.ipv4_mapped is not None:
@@ -87,10 +87,10 @@ def _network(host: str) -> str:
 
 
 IDENTITY_HEADER = "x-xlashape-identity"
-"""The header in which a trusted proxy names the caller, such as by the subject of a JSON Web Token."""
+"""The header in which a trusted proxy sends the caller's identity, such as the subject of a JSON Web Token."""
 
 PROXIED = "proxy:"
-"""The prefix of identities that a trusted proxy states."""
+"""The prefix of identities that come from a trusted proxy."""
 
 _MAX_IDENTITY = 500  # characters
 
@@ -100,8 +100,8 @@ Networks = tuple["str | IPv4Network | IPv6Network", ...]
 
 
 class Proxies:
-    """The proxies whose headers are believed: `x-forwarded-for`, whose last address is that of the caller, and
-    `x-xlashape-identity`.
+    """The trusted proxies. Their headers say who the caller is: `x-xlashape-identity`, or else the last address of
+    `x-forwarded-for`.
 
     >>> from ipaddress import ip_network
     >>> caller = caller_at("ipv4:10.0.0.9:4711")
@@ -116,12 +116,13 @@ class Proxies:
         self.are_there = bool(self._networks)
 
     def trusts(self, peer: str) -> bool:
-        """Whether an address as gRPC writes it is that of a trusted proxy."""
+        """Whether `peer`, an address as gRPC writes it, is a trusted proxy's."""
         return self.are_there and _is_within(peer, self._networks)
 
     def behind(self, caller: Caller, headers: Mapping[str, str]) -> Caller:
-        """Who has sent a request with these headers over the connection of `caller`. All callers behind a proxy share
-        its connections, so that they have none of their own.
+        """Who has sent a request with these headers over the connection of `caller`. If that is a trusted proxy's, the
+        result is the caller behind the proxy, with the identity as its connection: callers share the proxy's
+        connections.
         """
         if not self.trusts(caller.connection):
             return caller
@@ -130,7 +131,7 @@ class Proxies:
             return Caller(PROXIED + identity, PROXIED + identity)
         try:
             address = ip_address(headers.get("x-forwarded-for", "").rpartition(",")[2].strip())
-        except ValueError:  # the proxy sends none
+        except ValueError:  # the proxy sends no address
             return caller
         identity = caller_at(peer_of(str(address), 0)).identity
         return Caller(identity, identity)
@@ -167,11 +168,12 @@ class Shares(NamedTuple):
 
 
 class Places:
-    """The places of one kind. `limit` is the name of their number in errors, in snake_case.
+    """The `maximum` places of one kind. `limit` is the name of this maximum in errors, in snake_case.
 
-    A quarter of them at most is open to any caller and taken without a lock. Of the others a caller may hold so many
-    that it has no more than its share with the open ones, and of what other callers leave no larger part: with shares
-    of 0.75, one caller has three quarters at most, two have eleven twelfths, three have 35 of 36.
+    A quarter of the places at most is open: any caller takes an open place, without a lock, and it counts against no
+    share. A caller may take so many of the scarce places, the others, that with all open places it has its share. Of
+    the scarce places that other callers leave, it may take only the same fraction. With shares of 0.75, one caller has
+    three quarters of all places at most, two have eleven twelfths, three have 35 of 36.
     """
 
     def __init__(self, limit: str, maximum: int, shares: Shares) -> None:
@@ -206,9 +208,7 @@ class Places:
         self._open.append(None)
 
     def take(self, caller: Caller) -> None:
-        """Takes a place of the caller's share. LimitExceededError if none is free, or the caller holds all of its
-        share.
-        """
+        """Takes a scarce place for the caller. LimitExceededError if none is free, or the caller holds its share."""
         if self.try_take(caller):
             return
         whose = ""
@@ -225,7 +225,7 @@ class Places:
         raise LimitExceededError(message, limit=self.limit, maximum=self.maximum)
 
     def try_take(self, caller: Caller) -> bool:
-        """Takes a place of the caller's share, if there is one."""
+        """Takes a scarce place for the caller. Returns False if none is free, or the caller holds its share."""
         identity, connection = caller
         with self._lock:
             of_identity = self._by_identity.get(identity, 0)
@@ -242,11 +242,11 @@ class Places:
         return True
 
     def _per_identity(self, held: int) -> int:
-        """How many places a caller who now holds `held` may hold in all."""
+        """How many scarce places a caller who now holds `held` of them may hold in all."""
         return max(1, int(self._part * (self._scarce - (self._taken - held))))
 
     def give_back(self, caller: Caller) -> None:
-        """Frees a place that `take` gave."""
+        """Frees a place that `take` or `try_take` gave."""
         with self._lock:
             self._taken -= 1
             _decrement(self._by_identity, caller.identity)
@@ -254,10 +254,8 @@ class Places:
 
 
 class Newest:
-    """Bounds the calls of a kind to the newest `maximum`. One call more ends the oldest call of the caller that has the
-    most.
-
-    So calls that make no progress, however many, do not keep out a new call.
+    """Bounds the calls of one kind to `maximum`. A further call is admitted, and ends the oldest call of the caller
+    that has the most calls. So calls that make no progress, however many, do not keep out a new call.
     """
 
     def __init__(self, limit: str, maximum: int) -> None:
@@ -267,7 +265,7 @@ class Newest:
         self._calls: dict[int, _Ends] = {}
 
     def add(self, call: _Ends) -> None:
-        """Counts a call, which ends another if there are too many."""
+        """Admits a call. If there are too many now, ends another one."""
         with self._lock:
             self._calls[id(call)] = call
             if len(self._calls) <= self._maximum:

@@ -1,4 +1,6 @@
-"""The settings of a server, with defaults that are safe on a shared machine."""
+"""The settings of a server: each is a field of `Config` with a default that is safe on a shared machine, and with a
+meaning that help and documentation show.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 def _setting(default: T, meaning: str) -> T:
-    """A setting with its default and its meaning, which the command line shows as help."""
+    """A field with the default of a setting, and its meaning, which the command line shows as help."""
     return field(default=default, metadata={"help": meaning})
 
 
@@ -98,9 +100,8 @@ class Config:
 
     auth: str = _setting(
         "",
-        "File in TOML that says who may ask: bearer tokens, those whom a proxy knows, and their quotas. "
-        "Empty: everybody "
-        "may do everything.",
+        "File in TOML that says who may ask: bearer tokens, those whom a proxy knows, and their quotas. Empty: "
+        "everybody may do everything.",
     )
     trusted_proxies: str = _setting(
         "",
@@ -127,8 +128,7 @@ class Config:
     caller_share: float = _setting(
         0.75,
         "Part of the places for calls, uploads, streams and connections, and of the turns, that one caller may hold: "
-        "0.01 to 1. "
-        "Of IPv6 a network of 64 bits is one caller.",
+        "0.01 to 1. Of IPv6 a network of 64 bits is one caller.",
     )
     connection_share: float = _setting(0.5, "The same for one connection of a caller: 0.01 to 1.")
     max_worker_memory: int = _setting(
@@ -199,9 +199,8 @@ class Config:
     store_age_seconds: float = _setting(24 * 3600.0, "Seconds after its last use that a module is removed.")
     module_cache_bytes: int = _setting(
         1024 * MIB,
-        "Bytes of memory that the modules one worker keeps decoded may take; a module takes 10 to 40 times "
-        "its size. What "
-        "is larger is read again for each call. Calls that need the memory get it.",
+        "Bytes of memory that the modules one worker keeps decoded may take; a module takes 10 to 40 times its size. "
+        "What is larger is read again for each call. Calls that need the memory get it.",
     )
 
     grace_seconds: float = _setting(30.0, "Seconds that calls in flight may take to finish when the server stops.")
@@ -283,8 +282,8 @@ class Config:
         return self.unix_path is not None or _is_local(self.host_and_port()[0])
 
     def exposures(self) -> list[tuple[str, str]]:
-        """What unauthenticated callers from other machines can do because of these settings: for each, the setting of
-        the address and a sentence.
+        """What unauthenticated callers from other machines can do because of these settings, as pairs: the setting with
+        the address that they reach, and a sentence.
 
         >>> [setting for setting, _ in Config(address="127.0.0.1:0", metrics="0.0.0.0:9464").exposures()]
         ['metrics']
@@ -305,8 +304,7 @@ class Config:
                     (
                         setting,
                         "callers are not authenticated: anyone who reaches this address may upload, read and delete "
-                        "modules; "
-                        "auth names those who may, tls_client_ca asks for certificates",
+                        "modules; auth names those who may, tls_client_ca asks for certificates",
                     )
                 )
         if self.metrics and not _is_local(self.metrics_host_and_port()[0]):
@@ -314,22 +312,21 @@ class Config:
                 (
                     "metrics",
                     "metrics are shown without TLS to anyone who reaches this address; they name no caller and no "
-                    "module, "
-                    "but say how the server is used: let only those who watch reach it",
+                    "module, but say how the server is used: let only those who watch reach it",
                 )
             )
         return found
 
     def host_and_port(self) -> tuple[str, int]:
-        """Host and port of the address, which is not a unix: address; the host without the brackets of IPv6."""
+        """Host and port of `address`, without the brackets of IPv6. InvalidArgumentError for a unix: address."""
         return _host_and_port(self.address, "address", "HOST:PORT or unix:PATH")
 
     def http_host_and_port(self) -> tuple[str, int]:
-        """Host and port of the address of HTTP, as `host_and_port`."""
+        """Host and port of the setting `http`, as in `host_and_port`."""
         return _host_and_port(self.http, "http", "HOST:PORT")
 
     def metrics_host_and_port(self) -> tuple[str, int]:
-        """The same of the address of metrics."""
+        """Host and port of the setting `metrics`, as in `host_and_port`."""
         return _host_and_port(self.metrics, "metrics", "HOST:PORT")
 
     def allowed_origins(self) -> list[str]:
@@ -341,7 +338,9 @@ class Config:
         return [host.strip().lower() for host in self.http_hosts.split(",") if host.strip()]
 
     def trusted_networks(self) -> tuple[str | ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-        """The networks of `trusted_proxies`; `unix` stands for sockets in the file system. ValueError for others."""
+        """The networks of `trusted_proxies`; `unix` stands for sockets in the file system. ValueError for a part that is
+        neither.
+        """
         parts = filter(None, (part.strip() for part in self.trusted_proxies.split(",")))
         return tuple(part if part == "unix" else ipaddress.ip_network(part) for part in parts)
 
@@ -360,8 +359,8 @@ class Config:
     def cores(self) -> list[int]:
         """The cores that workers are bound to in turn; empty if they are not bound.
 
-        A container with a quota of processor time may run on all cores of its machine. Its workers would be bound to
-        the first ones, as would those of every other container.
+        They are not bound in a container with a quota of processor time, which may run on all cores of its machine:
+        the workers of all containers would be bound to the same first cores.
         """
         if not self.pin or sys.platform != "linux":
             return []
@@ -369,7 +368,9 @@ class Config:
         return allowed if _processor_quota() >= len(allowed) else []
 
     def check_files(self) -> None:
-        """Raises InvalidArgumentError for the first file that cannot be read."""
+        """Raises InvalidArgumentError for the first file of the settings that cannot be read, or if `store_directory`
+        is not a directory.
+        """
         for name in ("tls_certificate", "tls_key", "tls_client_ca", "auth"):
             path = getattr(self, name)
             if path and not os.access(path, os.R_OK):
@@ -380,17 +381,17 @@ class Config:
             )
 
     def to_json(self) -> str:
-        """One line; the inverse of `from_json`."""
+        """The settings as one line of JSON; the inverse of `from_json`."""
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Config:
-        """The inverse of `to_json`."""
+        """The settings that `to_json` wrote."""
         return cls(**json.loads(text))
 
 
 def _host_and_port(address: str, name: str, expected: str) -> tuple[str, int]:
-    """Host and port of the address in the setting `name`."""
+    """Host and port of the address in the setting `name`. InvalidArgumentError if it is not of the `expected` form."""
     host, colon, port = address.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     if (
@@ -415,8 +416,8 @@ def _is_local(host: str) -> bool:
 
 
 def _processor_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float:
-    """The processor quota of this process's control group, in cores; infinite without a quota. Linux: cgroup-v2,
-    cpu.max.
+    """The processor quota of this process's control group, in cores; infinite without a quota. Only the quotas of
+    Linux's cgroup v2 are known.
     """
     try:
         quota, period = Path(path).read_text().split()
@@ -426,7 +427,7 @@ def _processor_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float:
 
 
 _UNIX = "unix:"
-_MAX_UNIX_PATH_BYTES = 107 if sys.platform == "linux" else 103  # sockaddr_un
+_MAX_UNIX_PATH_BYTES = 107 if sys.platform == "linux" else 103  # the room for a path in the system's sockaddr_un
 _BUCKET = re.compile(r"(s3|gs|az)://[A-Za-z0-9][\w.-]*(/[^?#\s]*)?|file:(//)?/[^\0]+")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s@,]+")
 _MODE = re.compile(r"0?[0-7]{3}")

@@ -1,8 +1,8 @@
 """grpc.health.v1.Health in threads of its own, so that it answers even when all other calls are busy.
 
-Health checks have places of their own, apart from those of other calls. A check has two seconds to send its request,
-and ends before that if there are too many: then the oldest goes, of the caller that has the most. Callers that watch
-have a share of the places for that.
+Health checks have places of their own, apart from those of other calls. The caller of Check has two seconds to send its
+request. If there are too many checks, the oldest check of the caller that has the most is ended. Watches have other
+places, of which each caller may hold a share.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from xlashape_server.services import add_methods
 
 SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 CALLS = ("Health/Check", "Health/Watch")
-"""The names of its calls."""
+"""The names of health calls in logs, metrics and rules of access."""
 
-_MAX_CHECKS = 32  # at the same time
+_MAX_CHECKS = 32  # checks at the same time
 _PLACES_PER_CHECK = 8
-_MAX_WATCHES = 256  # at the same time; each is a thread that sleeps
-_REFUSING_THREADS = 4
+_MAX_WATCHES = 256  # watches at the same time; for each a thread sleeps
+_REFUSING_THREADS = 4  # threads beyond those of watches, to refuse further watches
 _CHECK_SECONDS = 1.0  # seconds between checks that the caller of a watch is still there
 
 
@@ -65,7 +65,7 @@ class Health:
         return self._states.get(service) == health_pb2.HealthCheckResponse.SERVING
 
     def check(self, data: bytes) -> bytes:
-        """Check. NotFoundError for a service that is not known."""
+        """The RPC Check: the state of a service. NotFoundError for a service that is not known."""
         service = _service(data)
         status = self._states.get(service)
         if status is None:
@@ -73,15 +73,15 @@ class Health:
         return health_pb2.HealthCheckResponse(status=status).SerializeToString()
 
     def watch(self, data: bytes, check: Callable[[], None]) -> Iterator[bytes]:
-        """Watch: the state now, and each state that follows. `check` raises when the caller is gone."""
+        """The RPC Watch: the state of a service now, and then each new state. `check` raises once the caller has gone."""
         service = _service(data)
-        told = None
+        sent = None
         while True:
             with self._changed:
                 version = self._version
                 status = self._states.get(service, health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
-            if status != told:
-                told = status
+            if status != sent:
+                sent = status
                 yield health_pb2.HealthCheckResponse(status=status).SerializeToString()
             check()
             with self._changed:
@@ -91,7 +91,7 @@ class Health:
     def enable(self, server: grpc.Server, guard: Guard) -> None:
         """Registers the service grpc.health.v1.Health with `server`."""
         calls = GrpcCalls(guard)
-        # The places of those that were ended are free a moment later.
+        # There are more places than checks, since a check that was ended frees its place only a moment later.
         checks = Places("health_checks", _PLACES_PER_CHECK * _MAX_CHECKS, Shares(1.0, 1.0))
         watches = Places("health_watches", _MAX_WATCHES, guard.shares)
         check: Any = calls.apart(CALLS[0], self.check, checks, Newest("health_checks", _MAX_CHECKS))

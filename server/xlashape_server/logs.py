@@ -11,13 +11,17 @@ import re
 import time
 from typing import Any, TextIO
 
-# absl's prefix: the letter of the level, time, thread, file and line. "E0000 00:00:1763798415.713 4242
-# ssl_transport.cc:884] handshake failed"
+# A line of absl, which gRPC's core uses: the letter of the level, time, thread, file and line, then the message. Such as
+# "E0000 00:00:1763798415.713 4242 ssl_transport.cc:884] handshake failed".
 _ABSL = re.compile(r"(?P<letter>[IWEF])\d{4} [\d:.]+\s+\d+ (?P<source>[\w./-]+:\d+)\] (?P<message>.*)")
-_MAX_CHARACTERS = 2000  # of one line
+_MAX_CHARACTERS = 2000  # the most characters of one text in a log line; longer texts are cut
 
 
 class _JsonLines(logging.Formatter):
+    """Formats a record as a JSON object: time, level, the entries of `always`, message, the record's `facts`, and an
+    exception.
+    """
+
     def __init__(self, **always: Any) -> None:
         super().__init__()
         self._always = always
@@ -38,15 +42,15 @@ class _JsonLines(logging.Formatter):
 
 
 def _short(value: Any) -> Any:
-    """A text cut to the length of a line; callers choose what errors say."""
+    """A text cut to `_MAX_CHARACTERS`, since callers can cause errors with long texts; other values unchanged."""
     if isinstance(value, str) and len(value) > _MAX_CHARACTERS:
         return value[:_MAX_CHARACTERS] + "…"
     return value
 
 
 class Rate:
-    """At most `most` lines a second, so that callers cannot fill a disk. There is no lock: threads at the same time may
-    write one line too many, or count one too few.
+    """Allows at most `most` lines a second, so that callers cannot fill a disk. There is no lock: threads that ask at
+    the same time may write one line too many, or count one too few.
     """
 
     def __init__(self, most: float = 100) -> None:
@@ -67,7 +71,7 @@ class Rate:
         return False
 
     def unlogged(self) -> dict[str, object]:
-        """The fact of how many lines were not written since the last one that says so."""
+        """The number of lines that were not allowed since the last call, as a fact for the next line; empty if none."""
         if not self._dropped:
             return {}
         found, self._dropped = self._dropped, 0
@@ -83,8 +87,8 @@ class OutputLines:
         self._rate = Rate()
 
     def log(self, line: str) -> None:
-        """Logs a line: one of gRPC's core as a warning at most, since any caller can provoke its errors; another one as
-        a warning.
+        """Logs a line as a warning, or at the level info if gRPC's core wrote it so. Errors of gRPC's core are warnings
+        here, since any caller can cause them.
         """
         line = line.rstrip()[:_MAX_CHARACTERS]
         if not line or line.startswith("WARNING: All log messages before absl::InitializeLog"):

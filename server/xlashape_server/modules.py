@@ -165,8 +165,8 @@ class ModuleCache(_Kept[str, _KeptModule]):
 
 
 class AnswerCache(_Kept[bytes, bytes]):
-    """Serialized answers by their serialized questions. A question names a module by its content, which never changes,
-    so the same question has the same answer.
+    """Serialized answers by their serialized questions. A question contains its module or names it by a digest of its
+    content, so the same question has the same answer.
     """
 
     what = "answers"

@@ -53,7 +53,7 @@ an operand. The characters of the name that an answer may have in its place come
 _SIZE_BYTES = 100
 """Bytes of memory that the view of a shape takes for one dimension size or dimension number, if it has many of them."""
 _FEW = 64  # bytes of packed numbers on the wire; in a longer field, each number of a shape counts `_SIZE_BYTES`
-_CHARACTER_BYTES = 100  # bytes of memory that printing takes for a character of a name that must be escaped
+_CHARACTER_BYTES = 100  # bytes of memory that printing takes for an unusual character of a name, such as `(`
 _MOST_ENTRIES = 100_000  # entries of one map, or of one other list that answers sort
 _ENTRIES = ("xla.HloInputOutputAliasProto.AliasEntryProto", "xla.HloBufferDonorProto.BufferDonorEntryProto")
 """The messages that are entries of a list that answers sort, and not of a map."""

@@ -2,7 +2,7 @@
 
     live                              this process runs; SERVING while it answers at all
     ready, ""                         all calls can be answered; follows the store
-    xlashape.v1.HloService, …         calls of this service can be answered; those that need no store do not follow it
+    xlashape.v1.HloService, …         calls of this service can be answered; follows the store if the service needs it
 
 Kubernetes' gRPC probes ask for a name: use `live` for livenessProbe and `ready` for readinessProbe. A full disk makes a
 server not ready, but does not restart its container. A bucket that does not answer affects all servers that share it,
@@ -25,13 +25,13 @@ _log = logging.getLogger("xlashape_server.readiness")
 
 LIVE, READY = "live", "ready"
 NAMES = ("", LIVE, READY)
-"""The names beside those of the services."""
+"""The health names that are not names of services."""
 
 _NEED_THE_STORE = tuple(f"xlashape.v1.{name}Service" for name in ("Hlo", "Indexing", "Report", "View"))
 _FOLLOW_THE_DIRECTORY = ("", READY, *_NEED_THE_STORE)
-_LOG_SECONDS = 60.0  # between two lines about a fault whose words change
+_LOG_SECONDS = 60.0  # seconds between log lines about one lasting fault whose text changes
 _CHECK_SECONDS = 1.0  # seconds between checks of the store
-_HANGING_SECONDS = 5.0  # seconds; a slower check counts as a fault, since a network file system may not answer
+_HANGING_SECONDS = 5.0  # a check that takes longer counts as a fault: a network file system may not answer
 
 
 def follow(store: Store, set_status: Callable[[str, int], None]) -> None:
@@ -40,6 +40,8 @@ def follow(store: Store, set_status: Callable[[str, int], None]) -> None:
 
 
 class _Watch:
+    """Sets the status of names by the faults that the checks find, and logs the faults."""
+
     def __init__(self, store: Store, set_status: Callable[[str, int], None]) -> None:
         self._set_status = set_status
         self._logged = float("-inf")
@@ -49,30 +51,30 @@ class _Watch:
         )
 
     def run(self) -> None:
-        told = ["", ""]
+        previous = ["", ""]
         while True:
             faults = [check.fault() for check in self._checks]
             down = {
                 name for check, fault in zip(self._checks, faults, strict=True) if fault for name in check.followers
             }
-            if faults != told:
+            if faults != previous:
                 response = health_pb2.HealthCheckResponse
                 for name in _FOLLOW_THE_DIRECTORY:
                     self._set_status(name, int(response.NOT_SERVING if name in down else response.SERVING))
-            for check, fault, before in zip(self._checks, faults, told, strict=True):
-                # The words of a bucket may differ each time.
+            for check, fault, before in zip(self._checks, faults, previous, strict=True):
+                # The text of a bucket's fault may differ each time.
                 if fault and (not before or (fault != before and time.monotonic() - self._logged >= _LOG_SECONDS)):
                     self._logged = time.monotonic()
                     _log.error("not ready: %s", fault)
                 elif before and not fault:
                     _log.warning("ready again: %s takes modules", check.subject)
-            told = faults
+            previous = faults
             time.sleep(_CHECK_SECONDS / 2)
 
 
 class _StoreCheck:
-    """A check of the store that is repeated in a thread of its own, because a file system that does not answer would
-    block it.
+    """A check of the store, repeated in a thread of its own, since a file system that does not answer blocks the
+    thread. `subject` is what logs call the checked thing, `followers` are the names whose status follows the check.
     """
 
     def __init__(self, subject: str, check: Callable[[], None], followers: tuple[str, ...]) -> None:
@@ -80,7 +82,7 @@ class _StoreCheck:
         self.followers = followers
         self._check = check
         self._fault = ""
-        self._began: float | None = None  # the check in progress
+        self._began: float | None = None  # when the check in progress began
         threading.Thread(target=self._run, name="readiness", daemon=True).start()
 
     def fault(self) -> str:

@@ -1,8 +1,9 @@
-"""Server reflection over the private descriptor pool of xlashape.proto and the default pool, which has health and
-reflection.
+"""gRPC server reflection: answers questions of clients about the schema of the server.
 
-grpcio-reflection has grpc.reflection.v1alpha only. v1 has the same messages under another name, and newer clients ask
-for it first, so the same handler answers both; the descriptors of v1 are made of those of v1alpha.
+It looks descriptors up in the private pool of xlashape.proto, and in the default pool for health and reflection
+themselves. The package grpcio-reflection has grpc.reflection.v1alpha only. Newer clients first ask for
+grpc.reflection.v1, which has the same messages under another package name. So one handler answers both versions, and
+the descriptors of v1 are made of those of v1alpha.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from xlashape_server.services import add_methods
 V1 = "grpc.reflection.v1"
 
 CALL = "ServerReflection/ServerReflectionInfo"
-"""The name of its calls."""
+"""The name of reflection calls in logs, metrics and rules of access."""
 
-_REFUSING_THREADS = 4
+_REFUSING_THREADS = 4  # threads beyond those of admitted streams, to refuse further streams
 
 
 def _v1_pool() -> DescriptorPool:
@@ -54,8 +55,8 @@ def _v1_pool() -> DescriptorPool:
 
 
 class _AllPools:
-    """The methods of a pool that the reflection servicer calls. The private pool comes first: in the default pool
-    another package may have other files of the same names.
+    """Several pools as one, for the reflection servicer: a lookup takes the first pool that has what is asked for. The
+    private pool comes first, since in the default pool another package may have other files of the same names.
     """
 
     def __init__(self) -> None:
@@ -74,16 +75,18 @@ class _AllPools:
 
 
 class _Reflection(reflection.ReflectionServicer):
-    """Streams of reflection may stay open for any time, so they have places and threads of their own."""
+    """The servicer of grpcio-reflection over all pools. Its streams may stay open for any time, so they have places and
+    threads of their own.
+    """
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(names, pool=cast("DescriptorPool", _AllPools()))
 
     def converse(self, requests: Iterator[bytes], deadline: float) -> Iterator[bytes]:  # noqa: ARG002  # all handlers are called alike
-        """ServerReflectionInfo, in bytes."""
+        """The RPC ServerReflectionInfo, with serialized requests and responses."""
         answers = cast("Callable[[Iterator[Any], Any], Iterator[Any]]", self.ServerReflectionInfo)
         for answer in answers(map(_decoded, requests), None):
-            spend(256)  # raises between two answers if the call must stop
+            spend(256)  # a checkpoint between two answers, which raises if the call must stop
             yield answer.SerializeToString()
 
 

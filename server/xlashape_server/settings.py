@@ -1,8 +1,7 @@
-"""The settings of a server from a file in TOML, variables XLASHAPE_… and options of the command line.
+"""Reads the settings of a server from a file in TOML, variables XLASHAPE_… and options of the command line.
 
-Options override variables, and variables override the file.
-
-All three have the names of the fields of `Config`, and the same values:
+Options override variables, and variables override the file. All three use the names of the fields of `Config`, and take
+the same values:
 
     store_bytes = "2GiB"        in the file: numbers, strings and booleans; bytes and seconds also as strings with units
     XLASHAPE_STORE_BYTES=2GiB   in the environment
@@ -30,6 +29,7 @@ PREFIX = "XLASHAPE_"
 """The prefix of the variables' names."""
 
 FIELDS = {setting.name: setting for setting in dataclasses.fields(Config)}
+"""Name of a setting → the field of `Config`."""
 
 _DEFAULTS: dict[str, Any] = {name: setting.default for name, setting in FIELDS.items()}
 _BINARY = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
@@ -40,13 +40,13 @@ _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 class Settings(NamedTuple):
-    """Settings, and the source of each: the name of a file, a variable or an option."""
+    """Some settings by name, and the source of each: the name of a file, a variable or an option."""
 
     values: dict[str, Any]
     sources: dict[str, str]
 
     def then(self, later: Settings) -> Settings:
-        """These settings and `later` ones, which override them."""
+        """These settings together with `later`, which override them."""
         return Settings({**self.values, **later.values}, {**self.sources, **later.sources})
 
 
@@ -90,7 +90,7 @@ def of_environment(environment: Mapping[str, str]) -> Settings:
 
 
 def similar_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables that are probably misspelled settings → the variable that was probably meant.
+    """Each variable that is probably a misspelled setting → the variable that was probably meant.
 
     Kubernetes sets variables such as XLASHAPE_SERVICE_HOST in the pods beside a service of that name, so unknown
     variables are ignored.
@@ -106,7 +106,9 @@ def similar_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_value(name: str, value: object) -> Any:
-    """The value of a setting, given as a value or as text. InvalidArgumentError if it is not of the setting's type."""
+    """The value of the setting `name`. `value` is of the setting's type or a text that says it; InvalidArgumentError if
+    it is neither.
+    """
     kind = cast("type[Any]", type(_DEFAULTS[name]))
     if kind is str:
         if isinstance(value, str):
@@ -127,7 +129,7 @@ def read_value(name: str, value: object) -> Any:
 
 
 def _quantity(name: str, kind: type, text: str) -> int | float:
-    """A number, with a unit if the setting is in bytes or seconds."""
+    """The number in a text, which may have a unit if the setting is in bytes or seconds."""
     units: Mapping[str, float] = {"": 1}
     example = "a whole number" if kind is int else "a number"
     if name.endswith(("_bytes", "_memory")):

@@ -1,8 +1,8 @@
-"""The connections of a worker, as sockets of its process: how many the system allows, and how many one caller may have.
+"""Bounds the connections that one caller has to a worker, and raises the system's limit of open sockets.
 
-gRPC accepts connections by itself and says nothing of them until a call begins. So a thread looks at the sockets of the
-process, and shuts those that are too many of one caller. A connection costs little before its first bytes, and some 300
-KB from then on under TLS.
+gRPC accepts connections by itself, and Python code hears of a connection only when a call begins. So a thread looks at
+the sockets of the process, and shuts the connections that a caller has beyond its share. Under TLS, a connection takes
+some 300 KB after its first bytes.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from xlashape_server.callers import Proxies, Shares, caller_at, peer_of
 _log = logging.getLogger("xlashape_server.worker")
 
 _MOST_DESCRIPTORS = 1 << 20
-_FEW = 64  # connections of a worker for which none are closed
+_FEW = 64  # with so few sockets in the process, no connections are closed
 
 
 def allow_descriptors() -> None:
-    """Raises the number of files and sockets that this process and its children may open as far as the system lets it
-    without a privilege.
+    """Raises the number of files and sockets that this process and its children may open, as far as the system allows
+    without privileges.
     """
     if sys.platform == "win32":
         return
-    import resource  # POSIX has it
+    import resource  # only POSIX has this module
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
@@ -48,7 +48,7 @@ def open_sockets() -> int:
 
 
 def _descriptors() -> list[int]:
-    """The open files and sockets of this process; none on systems that do not report them."""
+    """The descriptors of this process' open files and sockets; none on systems that do not report them."""
     try:
         return [int(path.name) for path in Path("/proc/self/fd").iterdir()]
     except OSError:
@@ -56,7 +56,9 @@ def _descriptors() -> list[int]:
 
 
 class Crowd:
-    """Closes the newest connections to one of `ports` of a caller that has more than its share of `maximum` there."""
+    """Closes connections of callers that have too many. At each of `ports`, a caller may have its share of `maximum`
+    connections; the newest beyond that are closed. Connections of trusted proxies stay.
+    """
 
     def __init__(self, ports: tuple[int, ...], maximum: int, shares: Shares, proxies: Proxies) -> None:
         self._ports = ports
@@ -66,8 +68,8 @@ class Crowd:
         self._looks = 0
 
     def thin(self, count: int) -> int:
-        """Looks at the sockets, of which there are `count`, and closes what is too many. Returns how many it has
-        closed.
+        """Looks at the connections and closes those that are too many. Returns how many it has closed. `count` is the
+        number of sockets of the process; if they are few, nothing is done.
         """
         if count <= min(_FEW, self._most):
             self._since.clear()
@@ -92,7 +94,9 @@ class Crowd:
         return closed
 
     def _ends(self, number: int) -> tuple[int, str]:
-        """The port of a socket and its other end, in gRPC's form, if it is a connection to one of the ports; else 0."""
+        """The port of a descriptor, and the other end as gRPC writes it, if it is a connection to one of the ports;
+        otherwise 0 and an empty text.
+        """
         try:
             if not stat.S_ISSOCK(os.fstat(number).st_mode):
                 return 0, ""
@@ -103,12 +107,14 @@ class Crowd:
                 if own not in self._ports:
                     return 0, ""
                 host, port = found.getpeername()[:2]
-        except OSError:  # it listens, or was closed meanwhile
+        except OSError:  # the socket listens, or was closed meanwhile
             return 0, ""
         return own, peer_of(host, port)
 
     def _shut(self, number: int, peer: str) -> bool:
-        """Ends a connection; gRPC closes it. Its number may be of another one by now, which goes on."""
+        """Shuts the connection to `peer` down, upon which its owner closes it. Returns False if the descriptor belongs
+        to another connection by now; that one stays.
+        """
         try:
             with socket.socket(fileno=os.dup(number)) as found:
                 host, port = found.getpeername()[:2]

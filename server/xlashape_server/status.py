@@ -1,8 +1,8 @@
 """Converts an error to the status of a call: a google.rpc.Status with details that any gRPC client understands.
 
     error of the library      status               google.rpc detail, beside ErrorInfo
-    InvalidArgumentError …    INVALID_ARGUMENT     BadRequest: the field, and a description of the mistake; of text, its
-                                                   line and column
+    InvalidArgumentError …    INVALID_ARGUMENT     BadRequest: the field, and a description of the mistake, with line
+                                                   and column in a text
     NotFoundError             NOT_FOUND            ResourceInfo: kind and name
     LimitExceededError        RESOURCE_EXHAUSTED   QuotaFailure: the limit's name
     DeadlineExceededError     DEADLINE_EXCEEDED
@@ -12,8 +12,8 @@
     PermissionDeniedError     PERMISSION_DENIED
     any other XlashapeError   UNKNOWN
 
-ErrorInfo holds the error's code in capitals and its `details()`, so that a client raises the exception that was raised
-here.
+ErrorInfo is a detail of every status. It holds the error's code in capitals and its `details()`, of which our clients
+make the exception that was raised here.
 """
 
 from __future__ import annotations
@@ -80,9 +80,7 @@ def status_of(error: XlashapeError) -> status_pb2.Status:
 
 
 def _error_info(error: XlashapeError) -> error_details_pb2.ErrorInfo:
-    """The code and details of an error. If they are too long together, the longest details are left out; the message is
-    kept.
-    """
+    """The ErrorInfo of an error. If it is too long, its longest details are left out, but not the message."""
     metadata = {key: _shortened(value) for key, value in error.details().items()}
     metadata["message"] = _shortened(error.message)
     info = error_details_pb2.ErrorInfo(reason=error.code.upper(), domain=DOMAIN, metadata=metadata)

@@ -1,6 +1,6 @@
 """TLS certificates: checked before a worker starts, and reloaded without a restart when their files change.
 
-Replaced files are used once certificate and key match: until both files are replaced, the old pair stays in use.
+New files are used once certificate and key match: until both files are replaced, the old pair stays in use.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def server_credentials(config: Config) -> grpc.ServerCredentials:
 
     files = _Files(config)
     first = files.configuration()
-    # By grpc's documentation the function returns None if nothing has changed; its type annotation does not allow that.
+    # By grpc's documentation this function may return None if nothing has changed; grpc's type does not allow that.
     fetch = cast("Callable[[], grpc.ServerCertificateConfiguration]", files.changed)
     return grpc.dynamic_ssl_server_credentials(first, fetch, require_client_authentication=bool(config.tls_client_ca))
 
@@ -82,10 +82,10 @@ def http_context(config: Config) -> ssl.SSLContext:
 
 
 class _FollowingContext(ssl.SSLContext):
-    """An SSLContext that makes each connection with the current content of the files."""
+    """An SSLContext that uses the current content of the files for each new connection."""
 
     def __new__(cls, config: Config) -> _FollowingContext:
-        del config  # SSLContext takes its protocol here
+        del config  # SSLContext.__new__ takes the protocol in this place
         return super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
 
     def __init__(self, config: Config) -> None:
@@ -94,7 +94,7 @@ class _FollowingContext(ssl.SSLContext):
         self._current = _http_context(config)
 
     def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
-        """A connection in memory, as asyncio asks for it."""
+        """The TLS of a new connection. asyncio calls this for each connection that it accepts."""
         if self._files.are_new():
             self._current = _http_context(self._config)
         return self._current.wrap_bio(*arguments, **options)
@@ -112,7 +112,7 @@ def _http_context(config: Config) -> ssl.SSLContext:
 
 
 class _Files:
-    """The files of the certificates, and when they were last checked."""
+    """Watches the files of certificate, key and authority for new content."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -131,12 +131,14 @@ class _Files:
         return grpc.ssl_server_certificate_configuration([(key, chain)], root_certificates=authority)
 
     def changed(self) -> grpc.ServerCertificateConfiguration | None:
-        """The content of the files if it is new and usable, else None. gRPC calls this at each handshake."""
+        """The content of the files if it is new and usable; otherwise None. gRPC calls this at each handshake."""
         found: list[grpc.ServerCertificateConfiguration] = []
         return found[0] if self.are_new(lambda: found.append(self.configuration())) else None
 
     def are_new(self, read: Callable[[], object] | None = None) -> bool:
-        """Whether the files have new content that is usable, which `read` reads. Called at each handshake."""
+        """Whether the files have new content that is usable. If so, `read` was called to read it. Looks at the files
+        once a second at most, so it may be called at each handshake.
+        """
         with self._lock:
             now = time.monotonic()
             if now < self._next_check:
@@ -159,6 +161,7 @@ class _Files:
         return True
 
     def _state(self) -> list[tuple[int, int, int] | None]:
+        """Inode, size and time of change of each file; None for a file that is missing."""
         found: list[tuple[int, int, int] | None] = []
         for path in self._paths:
             try:
