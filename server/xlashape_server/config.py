@@ -338,8 +338,8 @@ class Config:
         return [host.strip().lower() for host in self.http_hosts.split(",") if host.strip()]
 
     def trusted_networks(self) -> tuple[str | ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-        """The networks of `trusted_proxies`; `unix` stands for sockets in the file system. ValueError for a part that is
-        neither.
+        """The networks of `trusted_proxies`; `unix` stands for sockets in the file system. ValueError for any other
+        part.
         """
         parts = filter(None, (part.strip() for part in self.trusted_proxies.split(",")))
         return tuple(part if part == "unix" else ipaddress.ip_network(part) for part in parts)

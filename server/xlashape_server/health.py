@@ -73,7 +73,7 @@ class Health:
         return health_pb2.HealthCheckResponse(status=status).SerializeToString()
 
     def watch(self, data: bytes, check: Callable[[], None]) -> Iterator[bytes]:
-        """The RPC Watch: the state of a service now, and then each new state. `check` raises once the caller has gone."""
+        """The RPC Watch: the state of a service now, and each new state. `check` raises once the caller has gone."""
         service = _service(data)
         sent = None
         while True:

@@ -11,8 +11,8 @@ import re
 import time
 from typing import Any, TextIO
 
-# A line of absl, which gRPC's core uses: the letter of the level, time, thread, file and line, then the message. Such as
-# "E0000 00:00:1763798415.713 4242 ssl_transport.cc:884] handshake failed".
+# A line of absl, which gRPC's core uses: the letter of the level, time, thread, file and line, then the message. An
+# example: "E0000 00:00:1763798415.713 4242 ssl_transport.cc:884] handshake failed".
 _ABSL = re.compile(r"(?P<letter>[IWEF])\d{4} [\d:.]+\s+\d+ (?P<source>[\w./-]+:\d+)\] (?P<message>.*)")
 _MAX_CHARACTERS = 2000  # the most characters of one text in a log line; longer texts are cut
 

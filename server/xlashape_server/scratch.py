@@ -1,7 +1,8 @@
-"""Temporary directories of servers. A server that was killed leaves its directory; the next server removes it.
+"""Temporary directories of servers. A server removes its directory when it stops. If it was killed, the next server
+removes the directory.
 
 A directory holds a file `owner`, which the server and its workers keep locked: the system releases the lock when the
-last of them has ended.
+last of these processes has ended.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _OWNER = "owner"
 
 
 class ScratchDirectory:
-    """A new temporary directory for a `purpose`, store or metrics, locked until it is removed. OSError if it cannot be
-    made.
+    """A new temporary directory, locked until it is removed. `purpose` is "store" or "metrics". OSError if the
+    directory cannot be made.
     """
 
     def __init__(self, purpose: str = "store") -> None:
@@ -33,7 +34,7 @@ class ScratchDirectory:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         Path(name).rename(self.path / _OWNER)
         self.lock = descriptor
-        """The descriptor of the lock, for children to inherit."""
+        """The descriptor of the locked file. Child processes inherit it, and so the lock."""
 
     def remove(self) -> None:
         """Removes the directory."""
@@ -43,7 +44,7 @@ class ScratchDirectory:
 
 
 def is_scratch(directory: str | Path) -> bool:
-    """Whether a directory is temporary."""
+    """Whether a directory is one of these temporary directories."""
     return (Path(directory) / _OWNER).exists()
 
 

@@ -32,21 +32,23 @@ def add_services(server: grpc.Server, rpcs: tuple[Rpc, ...], guard: Guard) -> No
 def add_methods(server: grpc.Server, service: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]) -> None:
     """Registers the methods of a service with `server`."""
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
-    # Registered methods are matched by grpc's core; older versions of grpc do not have them.
+    # Registered methods are found by grpc's core, which is faster. Older versions of grpc do not have this function.
     register: Callable[[str, Any], None] | None = getattr(server, "add_registered_method_handlers", None)
     if register is not None:
         register(service, methods)
 
 
 def count_unknown_methods(server: grpc.Server, guard: Guard) -> None:
-    """Tells the guard of calls of methods that do not exist. To be called last: grpc asks handlers in the order in
-    which they were added.
+    """Has the guard count calls of methods that do not exist. Call this after all methods were added: grpc asks
+    handlers in the order in which they were added.
     """
     last: Any = _Unknown(guard)
     server.add_generic_rpc_handlers((last,))
 
 
 class _Unknown:
+    """A handler that has no methods. grpc asks it only for methods that no handler before it has."""
+
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
 
@@ -58,6 +60,9 @@ class _Unknown:
 def _guarded(
     name: str, method: MethodDescriptor, handler: Callable[..., Any], guard: Guard, calls: GrpcCalls
 ) -> grpc.RpcMethodHandler[Any, Any]:
+    """A handler behind the guard, with the places that calls of its kind need. Each takes a stream of requests:
+    `grpc_calls` says why.
+    """
     if method.client_streaming and method.server_streaming:
         return grpc.stream_stream_rpc_method_handler(calls.both_streams(name, handler, (guard.places, guard.streams)))
     if method.client_streaming:

@@ -1,12 +1,12 @@
-"""The signals that end a server, and what the server tells systemd.
+"""Waits for the signals that end a server, and notifies systemd.
 
-Waits for SIGTERM, SIGINT and SIGHUP without losing one. A Python signal handler runs between two bytecodes of the main
-thread. It can therefore deadlock on a lock that the main thread holds (threading.Event.set during Event.wait), and it
-does not run while the main thread sleeps in a system call that began just before. So the interpreter's own handler
-writes the number of the signal to a pipe, and the main thread waits on the pipe.
+`StopSignals` waits for SIGTERM, SIGINT and SIGHUP without losing one. A Python signal handler runs between two
+bytecodes of the main thread. It can therefore deadlock on a lock that the main thread holds (threading.Event.set during
+Event.wait), and it does not run while the main thread sleeps in a system call that began just before. So the
+interpreter's own handler writes the number of the signal to a pipe, and the main thread waits on the pipe.
 
-Where systemd has started the server, it is notified of readiness, stopping and liveness by the protocol of
-sd_notify(3).
+`tell` notifies systemd of readiness, stopping and liveness by the protocol of sd_notify(3), if systemd has started the
+server.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _WAKE = 0  # written by `wake`; no signal has this number
 class StopSignals:
     """Within the `with` block, SIGTERM, SIGINT and SIGHUP only end `wait`. Only the main thread can enter the block.
 
-    A signal that is ignored, such as SIGHUP under nohup, stays ignored. With `report`, SIGUSR1 has `wait` call it, and
-    ends nothing.
+    A signal that is ignored, such as SIGHUP under nohup, stays ignored. With `report`, `wait` calls it for each SIGUSR1
+    and goes on waiting.
     """
 
     def __init__(self, report: Callable[[], None] | None = None) -> None:
@@ -76,7 +76,7 @@ class StopSignals:
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:
-    pass
+    """A signal handler that does nothing: the interpreter has written the signal to the pipe."""
 
 
 # -- service manager ---------------------------------------------------------------------------

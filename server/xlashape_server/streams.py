@@ -14,10 +14,11 @@ Q = TypeVar("Q")
 
 
 def received(requests: Iterator[Q], deadline: float) -> Generator[Q]:
-    """The requests of a stream, each read when it is asked for. DeadlineExceededError if a request does not arrive in
-    time.
+    """The requests of a stream. Each is read only when the caller of this generator asks for it. DeadlineExceededError
+    if a request does not arrive before `deadline`, a time of time.monotonic().
 
-    A thread reads them, since grpc's iterator waits for a message without a timeout. It ends with the call.
+    A thread reads the requests, since grpc's iterator waits for a message without a timeout. The thread ends with the
+    call.
     """
     wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
     arrived: queue.SimpleQueue[tuple[Q] | Exception | None] = queue.SimpleQueue()

@@ -1,9 +1,10 @@
-"""Request → library call → response. Bytes in, bytes out; no gRPC here.
+"""Handlers of RPCs. A handler takes a serialized request, calls the library, and returns the serialized response. It
+knows nothing of gRPC or HTTP.
 
-shapes, hlo, indexing  one class of handlers for each service
+shapes, hlo, indexing  the handlers of ShapeService, HloService and IndexingService
 maps                   the handlers of IndexingService that need no module
-reports                one handler for all reports
-views                  what a page shows: what a text is, pictures, slices of text, graphs
+reports                the handler of ReportService, one for all reports
+views                  the handlers of ViewService, which the page calls: what a text is, pictures, text, graphs
 inputs                 converts requests to values of the library, and paths of errors to fields of requests
 """
 
@@ -32,8 +33,8 @@ _WORD = re.compile(r"(?<!^)(?=[A-Z])")
 class Rpc(NamedTuple):
     """An RPC of the schema, and the handler that answers it.
 
-    The handler takes a request, or an iterator of requests, and a deadline, and gives a response, or an iterator of
-    responses, as the method's descriptor says.
+    The handler takes the serialized request and a deadline, a time of time.monotonic(), and returns the serialized
+    response. If the method streams requests or responses, there is an iterator in place of the one message.
     """
 
     method: MethodDescriptor

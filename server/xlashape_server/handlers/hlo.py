@@ -1,4 +1,4 @@
-"""HloService: stores modules, lists their instructions, and measures them."""
+"""The handlers of HloService: they store modules, list their instructions, and add up the bytes of their results."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ class HloHandlers:
         ).SerializeToString()
 
     def _store(self, upload: Upload, announced_sha256: str) -> tuple[Stored, bool]:
-        """Stores the module that was written. Returns it, and whether the store had it already."""
+        """Stores the uploaded module. Returns it, and whether the store had it already. InvalidArgumentError if its
+        content does not have the SHA-256 that the caller has announced.
+        """
         if announced_sha256 and upload.sha256 != announced_sha256.lower():
             raise InvalidArgumentError(
                 f"expected content with the SHA-256 {announced_sha256}, found {upload.sha256}", field="sha256"
@@ -226,7 +228,9 @@ class HloHandlers:
 
 @contextmanager
 def _about_the_module() -> Generator[None]:
-    """Gives errors of instructions, which are checked when they are read, the path of the request's module."""
+    """Gives errors about the module within the `with` block the path of the request's module. Instructions are checked
+    when they are first read, so such errors come late.
+    """
     try:
         yield
     except InvalidModuleError as error:
@@ -234,12 +238,14 @@ def _about_the_module() -> Generator[None]:
 
 
 def instruction_of(module: HloModule, name: str, computation: str) -> HloInstruction:
-    """The instruction of that name, in `computation` if that is given."""
+    """The instruction `name` of a module, or of its computation of that name if `computation` is not empty."""
     return module.computation(computation).instruction(name) if computation else module.instruction(name)
 
 
 def selected(module: HloModule, computation: str, opcode: str = "") -> list[HloInstruction]:
-    """The instructions of `computation` with `opcode`. Empty: of every computation, with any opcode."""
+    """The instructions of `computation` with `opcode`. An empty `computation` stands for all computations, an empty
+    `opcode` for any opcode.
+    """
     if computation:
         found = list(module.computation(computation).instructions)
     else:
@@ -255,10 +261,10 @@ def selected(module: HloModule, computation: str, opcode: str = "") -> list[HloI
 def page(
     request: v1.ListInstructionsRequest | v1.ByteSizesRequest, found: Sequence[T], maximum: int
 ) -> tuple[Sequence[T], str]:
-    """The items of the requested page, and the token of the next page. Removes page size and token from the request.
+    """The items of the requested page, and the token of the next page. Clears page size and token in the request.
 
-    A token holds the number of the next page's first item, and a digest of the request without page size and token. It
-    is refused with any other request.
+    A token holds the number of the next page's first item, and a digest of the request without page size and token. A
+    token of another request is refused.
     """
     size, token = request.page_size, request.page_token
     if size < 0:
@@ -302,7 +308,7 @@ def _instruction_message(instruction: HloInstruction) -> v1.Instruction:
 
 
 def _size_of_arrays(arrays: Sequence[Shape]) -> v1.ShapeSize | None:
-    """The sum of the sizes of arrays; None if a dynamic dimension has no bound."""
+    """The sizes of some arrays together; None if a dynamic dimension has no bound."""
     if any(array.is_unbounded_dynamic for array in arrays):
         return None
     return size_of(arrays[0] if len(arrays) == 1 else Shape.tuple(arrays), 8)

@@ -1,4 +1,6 @@
-"""IndexingService: which elements an instruction reads for each element it writes, how well, and in which tiles."""
+"""The handlers of IndexingService about instructions: which elements of its operands an instruction reads for each
+element it writes, how well the hardware reads them, and which tiles of the operands a tile of the result needs.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ from xlashape_server.handlers.inputs import (
 from xlashape_server.handlers.maps import MapHandlers
 from xlashape_server.modules import Modules
 
-_KEPT_QUESTION_BYTES, _KEPT_ANSWER_BYTES = 4 << 10, 256 << 10
-_ENTRY_BYTES = 300  # of two objects and an entry of a table
+_KEPT_QUESTION_BYTES, _KEPT_ANSWER_BYTES = 4 << 10, 256 << 10  # bytes; larger questions and answers are not kept
+_ENTRY_BYTES = 300  # bytes of memory of a kept answer beyond the bytes of question and answer
 _KNOWLEDGE = {
     Knowledge.EXACT: v1.KNOWLEDGE_EXACT,
     Knowledge.EVERY_ELEMENT: v1.KNOWLEDGE_EVERY_ELEMENT,
@@ -57,7 +59,7 @@ class IndexingHandlers(MapHandlers):
         request = decoded(v1.InstructionMapsRequest, data)
         if not request.instruction:
             raise InvalidArgumentError("an instruction's name is missing", field="instruction")
-        # The two requests have the same fields, and so have the responses.
+        # The requests of InstructionMaps and IndexingMaps have the same fields, and so have their responses.
         same = decoded(v1.IndexingMapsRequest, data)
         same.report_errors = False
         [response] = self._indexing_maps(same, deadline, data)
@@ -68,8 +70,8 @@ class IndexingHandlers(MapHandlers):
         return self._indexing_maps(decoded(v1.IndexingMapsRequest, data), deadline, data)
 
     def _indexing_maps(self, request: v1.IndexingMapsRequest, deadline: float, data: bytes) -> Iterator[bytes]:
-        """`data` are the bytes of the request. Answers about one instruction are kept by them: to walk a fusion takes
-        longer than all else of a small call.
+        """A response for each instruction that the request asks about. A response about a single instruction is kept
+        under `data`, the serialized request: walking a fusion takes longer than everything else in a small call.
         """
         style = style_of(request.style)
         direction = choice(request.direction, ("out", "out", "in"), "direction")
@@ -77,7 +79,7 @@ class IndexingHandlers(MapHandlers):
         if request.physical and (direction != "out" or request.raw):
             raise InvalidArgumentError("physical maps go from output to input, and are simplified", field="physical")
         with budget(self._max_steps, deadline, "a module"):
-            # Before the answer that is kept: the module may have been deleted.
+            # The module is looked up even if the answer is kept, since it may have been deleted.
             module = self._modules.read(request.module, ("module",))
             is_kept = bool(request.instruction) and len(data) <= _KEPT_QUESTION_BYTES
             answer = self._modules.answers.get(data) if is_kept else None
@@ -90,7 +92,7 @@ class IndexingHandlers(MapHandlers):
         if answer is not None:
             yield answer
             return
-        # One analysis for all instructions: what it derives for an instruction is used again for its users.
+        # One analysis for all instructions: the maps that it finds for an instruction are used again for its users.
         analysis = Analysis()
         for instruction in chosen:
             if (
@@ -179,8 +181,8 @@ class IndexingHandlers(MapHandlers):
 
 
 def _ends_all(error: XlashapeError) -> bool:
-    """Whether an error about one of many instructions is none of that instruction, which has a budget of steps of its
-    own, but of the call.
+    """Whether an error ends the whole call, such as its deadline, and not only the answer about one of many
+    instructions. Each instruction has a budget of steps of its own.
     """
     return isinstance(error, DeadlineExceededError) or (
         isinstance(error, LimitExceededError) and error.limit == "worker_memory"
@@ -193,7 +195,7 @@ def _error_of(
     error: XlashapeError,
     direction: int = v1.DIRECTION_UNSPECIFIED,
 ) -> bytes:
-    """The response for an instruction that the library refuses, in a request for all instructions."""
+    """The response about an instruction for which the library raised `error`, in a request about many instructions."""
     response = response_class(
         instruction=instruction.name, computation=instruction.computation.name, opcode=instruction.fields.opcode
     )
@@ -208,7 +210,9 @@ def _error_of(
 def _maps_of(
     analysis: Analysis, instruction: HloInstruction, direction: str, index: int | None, style: str, *, raw: bool
 ) -> v1.IndexingMapsResponse:
-    """The maps of one instruction in one direction: of one output or operand, or of each where `index` is None."""
+    """The maps of one instruction in one direction: of the output or operand with number `index`, or of all of them if
+    it is None.
+    """
     response = v1.IndexingMapsResponse(
         instruction=instruction.name, computation=instruction.computation.name, opcode=instruction.fields.opcode
     )
@@ -262,8 +266,8 @@ def _physical_maps_of(instruction: HloInstruction, index: int | None, style: str
 
 
 def _lacks_output(instruction: HloInstruction, output: int | None) -> bool:
-    """Whether an instruction has no such output, or one that is not an array: a request for every instruction leaves it
-    out.
+    """Whether an instruction has no output of that number, or one that is not an array. A request about many
+    instructions leaves such instructions out.
     """
     arrays = leaves(instruction.shape)
     return output is not None and not (

@@ -1,5 +1,5 @@
-"""Converts requests to values of the library, and limits requests. The path of an error names the field in the request:
-`shapes[3].text`.
+"""Converts requests to values of the library, within the limits of the settings. Errors have the path of the request's
+field, such as `shapes[3].text`.
 """
 
 from __future__ import annotations
@@ -35,21 +35,23 @@ from xlashape_server.precount import count
 
 M = TypeVar("M", bound=Message)
 
-_SMALL_REQUEST = 64 << 10  # bytes; the messages within a smaller request are not counted
-_MAX_REQUEST_MEMORY = 256 << 20  # bytes of memory that the messages of a request may take, plus four times its size
-_OBJECT_BYTES = 600  # measured: a variable of a map takes 500, a shape 560
-_TEXT_FACTOR = 160  # measured: bytes of memory for a character of text while it is read, of "-" or "("
-_SMALL_SHAPE = 4096  # bytes or characters; a shape of at most this size is read quickly
-_RESERVED_BYTES = 64 << 10  # bytes of a response; smaller responses are not reserved
+_SMALL_REQUEST = 64 << 10  # bytes; the memory of a smaller request is not estimated
+# Bytes of memory that the messages of a request may take, in addition to four times the size of the request.
+_MAX_REQUEST_MEMORY = 256 << 20
+_OBJECT_BYTES = 600  # bytes of the library's object for a message. Measured: a variable of a map takes 500, a shape 560
+_TEXT_FACTOR = 160  # bytes of memory for a character of text while it is read. Measured with texts of "-" and "("
+_SMALL_SHAPE = 4096  # bytes or characters; a smaller shape is read quickly, and is not checked before
+_RESERVED_BYTES = 64 << 10  # bytes; no memory is reserved for smaller responses
 _MAX_CACHED_BYTES = 2048  # bytes of one map's message; larger maps are rarely repeated, and not cached
+# Map and style of text → its message, which modules repeat.
 _outputs: BoundedCache[tuple[IndexingMap, str], v1.MapOutput] = BoundedCache(
     "xlashape_server: maps of responses", 32 << 20, lambda _, output: 2000 + 10 * output.ByteSize()
 )
 
 
 def decoded(message_class: type[M], data: bytes) -> M:
-    """The request message. DecodeError if the bytes are not such a message, LimitExceededError "request_memory" if it
-    would take too much memory.
+    """The request in `data`. DecodeError if the bytes are not a message of `message_class`, LimitExceededError
+    "request_memory" if the message would take too much memory.
     """
     if len(data) > _SMALL_REQUEST:
         _check_content(message_class, data)
@@ -57,7 +59,7 @@ def decoded(message_class: type[M], data: bytes) -> M:
 
 
 def decoded_bulk(message_class: type[M], data: bytes, *names: str) -> tuple[M, list[Payload]]:
-    """The request message without the arrays of numbers in the fields `names`, and these arrays. Errors as those of
+    """The request without the arrays of numbers in its fields `names`, and these arrays as bytes. Errors as in
     `decoded`.
     """
     if len(data) > _SMALL_REQUEST:
@@ -66,8 +68,8 @@ def decoded_bulk(message_class: type[M], data: bytes, *names: str) -> tuple[M, l
 
 
 def _check_content(message_class: type[Message], data: bytes) -> None:
-    """Reserves the memory that a large request takes when it is decoded, counted before: 62 MB of empty messages would
-    take 2.2 GB.
+    """Estimates the memory that a large request takes once it is decoded, and reserves it. LimitExceededError if it is
+    too much: 62 MB of empty messages would take 2.2 GB.
     """
     descriptor = cast("Descriptor", message_class.DESCRIPTOR)
     with budget(subject="a request"):
@@ -102,8 +104,8 @@ def check_text(text: str, maximum: int) -> None:
 
 
 class _Packed(BytesIO):
-    """Compressed data that counts what is read of it: gzip goes on reading until it has some content, and a member that
-    has none takes 20 bytes.
+    """Compressed data, each read of which spends steps of the budget. gzip reads on until it has some content, and the
+    data may have very many members without content, of 20 bytes each.
     """
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -112,8 +114,8 @@ class _Packed(BytesIO):
 
 
 def unpacked(data: bytes, name: str, check_size: Callable[[int, FieldPath], None], factor: int) -> bytes:
-    """The content of the field `name`, decompressed if it is gzip data. `check_size` bounds it, and `factor` is the
-    memory that each of its bytes takes, which is reserved. DecodeError for gzip data that is broken.
+    """The content of the field `name`, decompressed if `data` is gzip data. `check_size` raises if the content is too
+    large. `factor` bytes of memory are reserved for each byte of the content. DecodeError if the gzip data is broken.
     """
     if not data.startswith(b"\x1f\x8b"):
         return data
@@ -125,7 +127,7 @@ def unpacked(data: bytes, name: str, check_size: Callable[[int, FieldPath], None
                 check_size(len(made) + len(chunk), (name,))
                 reserve(factor * len(chunk))
                 made += chunk
-    except XlashapeError:  # some are OSErrors too: that the deadline has passed is a TimeoutError
+    except XlashapeError:  # caught before OSError, since DeadlineExceededError is a TimeoutError and so an OSError
         raise
     except (OSError, EOFError, zlib.error) as error:
         raise DecodeError(f"the {name} cannot be decompressed: {error}", field=name) from None
@@ -133,10 +135,10 @@ def unpacked(data: bytes, name: str, check_size: Callable[[int, FieldPath], None
 
 
 def placed(error: XlashapeError, otherwise: FieldPath, **arguments: FieldPath) -> XlashapeError:
-    """An error of a call of the library, with the path of the field in the request.
+    """The error of a call of the library, with the path of the request's field that is wrong.
 
-    `arguments` gives for an argument of the call the field that its value came from. An error about another argument,
-    or about none, gets the path `otherwise`.
+    `arguments` maps an argument of the call to the field that its value came from. An error about another argument, or
+    about none, gets the path `otherwise`.
     """
     argument = error.path[0] if error.path else ""
     if argument in arguments:
@@ -147,8 +149,8 @@ def placed(error: XlashapeError, otherwise: FieldPath, **arguments: FieldPath) -
 
 
 def shape_of(value: v1.ShapeInput, path: FieldPath, config: Config) -> Shape:
-    """The shape of an input, with the default layout for an array without one. LimitExceededError "shape_elements",
-    before reading it takes long.
+    """The shape of an input. An array without a layout gets the default layout. LimitExceededError "shape_elements" if
+    the shape has too many parts, which are counted before the shape is read.
     """
     form = value.WhichOneof("form")
     try:
@@ -163,7 +165,7 @@ def shape_of(value: v1.ShapeInput, path: FieldPath, config: Config) -> Shape:
                 _check_elements(value.serialized, config)
             return _with_layout(Shape.from_proto(value.serialized))
         if form == "shape":
-            data = value.shape.SerializeToString()  # the bytes of xlashape.v1.Shape are those of xla.ShapeProto
+            data = value.shape.SerializeToString()  # xlashape.v1.Shape has the same bytes as xla.ShapeProto
             if len(data) > _SMALL_SHAPE:
                 _check_elements(data, config)
             return _with_layout(Shape.from_proto(data))
@@ -198,8 +200,8 @@ def _check_elements(data: bytes, config: Config) -> None:
 
 
 def _with_layout(shape: Shape) -> Shape:
-    # In a proto the layout of an array may be absent, which means the default layout. The parser of text fills it in
-    # itself.
+    # In a proto the layout of an array may be absent, which means the default layout. Shapes that were read from text
+    # have it already.
     if shape.is_array:
         return shape if shape.layout is not None else shape.with_default_layout()
     if shape.tuple_shapes:
@@ -227,8 +229,8 @@ def map_of(value: v1.MapInput, path: FieldPath, config: Config) -> IndexingMap:
 
 
 def map_output(value: IndexingMap, style: str) -> v1.MapOutput:
-    """A map as message and text. Callers share the message and must not change it: modules repeat their maps, which
-    take 80 µs each to make.
+    """The message for a map, with its text. Callers share the message and must not change it: to make one takes 80 µs,
+    and a module has the same map many times.
     """
     key = value, style
     output = _outputs.get(key)
@@ -245,14 +247,16 @@ def style_of(number: int) -> str:
 
 
 def choice(number: int, meanings: Sequence[str], field: str) -> str:
-    """The meaning of an enum's number. InvalidArgumentError for a number that this version does not know."""
+    """The entry of `meanings` for the number of an enum. InvalidArgumentError for a number that this version does not
+    know.
+    """
     if not 0 <= number < len(meanings):
         raise InvalidArgumentError(f"expected a number from 0 to {len(meanings) - 1}, found {number}", field=field)
     return meanings[number]
 
 
 def batch(count: int, maximum: int, field: str) -> None:
-    """LimitExceededError if a batch has more parts than the server takes."""
+    """LimitExceededError "batch" if the repeated `field` of a request has more than `maximum` values."""
     if count > maximum:
         raise LimitExceededError(
             f"{count} {field} in one request, of {maximum} allowed",
@@ -266,12 +270,12 @@ def batch(count: int, maximum: int, field: str) -> None:
 def item_count(
     numbers: int, each: int, stated: int | None, maximum: int, field: str, item: str, of: Shape | None = None
 ) -> int:
-    """How many items of `each` numbers there are in a list of so many `numbers`. `item` (`of` a shape) is what errors
-    call an item.
+    """How many items, such as indices, are in a list of `numbers` numbers, where each item has `each` numbers. Errors
+    call an item `item`, perhaps of the shape `of`.
 
-    `stated` is the number of items that the request gives, if it does. Items without numbers (of rank 0) cannot be
-    counted: their number is `stated`, or 1. InvalidIndexError if the items have too few or too many numbers,
-    InvalidArgumentError if their number is not the stated one, LimitExceededError "indices" beyond `maximum`.
+    `stated` is the number of items that the request states, or None. Items without numbers (of rank 0) cannot be
+    counted: there are `stated` of them, or 1. InvalidIndexError if the items have too few or too many numbers,
+    InvalidArgumentError if there are not `stated` items, LimitExceededError "indices" if there are more than `maximum`.
     """
     if stated is not None and stated < 0:
         raise InvalidArgumentError(f"expected 0 or more, found {stated}", field="count")
@@ -298,8 +302,8 @@ def item_count(
 
 
 def stated_count(request: v1.LinearIndicesRequest | v1.EvaluateMapBatchRequest, each: int) -> int | None:
-    """The number of items that a message of a stream states. Items without numbers (of rank 0) cannot be counted, so
-    their number is 0 unless the message states it.
+    """The number of items that a message of a stream states; None if it can be counted instead. Items without numbers
+    (of rank 0) cannot be counted, so without a statement there are 0.
     """
     if request.HasField("count"):
         return request.count
@@ -314,8 +318,8 @@ def first_message_only(request: Message, *names: str) -> None:
 
 
 def counted_from(seen: int, error: XlashapeError, field: str) -> XlashapeError:
-    """An error about one number of `field` in a message of a stream, with the number's index in the whole stream,
-    `seen` numbers of which came in earlier messages.
+    """An error about one number of `field` in a message of a stream. Its path gets the number's index in the whole
+    stream: `seen` numbers were in earlier messages.
     """
     if len(error.path) == 2 and error.path[0] == field and isinstance(error.path[1], int):
         error.path = (field, seen + error.path[1])
@@ -323,11 +327,11 @@ def counted_from(seen: int, error: XlashapeError, field: str) -> XlashapeError:
 
 
 def response_size(size: int, maximum: int, path: FieldPath, *, reserved: bool = False) -> None:
-    """LimitExceededError "response_bytes" if a response would be larger than the server sends. `path` names the field
-    that makes it large.
+    """LimitExceededError "response_bytes" if a response of `size` bytes is more than the `maximum`. `path` is the field
+    of the request that makes it large.
 
-    Reserves the memory that the response takes until it is sent: as numbers, as a message, and as a copy of grpc;
-    unless it is `reserved`.
+    Reserves the memory that the response takes until it is sent, as numbers, as a message, and as grpc's copy; not if
+    the memory is `reserved` already.
     """
     if size > maximum:
         raise LimitExceededError(
@@ -342,7 +346,7 @@ def response_size(size: int, maximum: int, path: FieldPath, *, reserved: bool = 
 
 
 def payload(numbers: np.ndarray[Any, np.dtype[Any]]) -> memoryview:
-    """The numbers as the bytes of a packed field: little-endian int64s, or bytes of 0 and 1."""
+    """The numbers as the content of a packed field: integers as little-endian int64s, booleans as bytes 0 and 1."""
     if not numbers.size:
         return memoryview(b"")
     return np.ascontiguousarray(numbers, "<i8" if numbers.dtype != np.bool_ else None).data.cast("B")

@@ -1,4 +1,4 @@
-"""IndexingService: simplifies, composes and evaluates maps, which needs no module."""
+"""The handlers of IndexingService that need no module: they read, simplify, compose and evaluate maps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from xlashape_server.handlers.inputs import (
 )
 from xlashape_server.memory import reserve
 
-# bytes of memory for each byte of a chain of maps; all maps of a chain are held until they are composed
+# Bytes of memory for each byte of a chain of maps. All maps of a chain are in memory until they are composed.
 _HELD_FACTOR = 40
 _RESERVED_AT_A_TIME = 1 << 20  # bytes by which a growing response is reserved
 _CHUNK_POINTS = 1 << 14  # points that are evaluated between two checks of the deadline
@@ -133,9 +133,9 @@ class MapHandlers:
         return join(v1.EvaluateMapResponse(), results=payload(results), in_domain=payload(inside))
 
     def evaluate_map_batch(self, requests: Iterator[bytes], deadline: float) -> Iterator[bytes]:
-        """EvaluateMapBatch. The budget is one for each message."""
+        """EvaluateMapBatch. Each message has a budget of its own."""
         given: IndexingMap | None = None
-        seen = 0  # numbers in the earlier messages
+        seen = 0  # how many numbers earlier messages had
         for data in requests:
             request, [bulk] = decoded_bulk(v1.EvaluateMapBatchRequest, data, "points")
             with budget(self._max_steps, deadline, "a map") as current:
@@ -172,8 +172,8 @@ class MapHandlers:
 def _in_chunks(
     given: IndexingMap, points: NDArray[np.int64], current: Budget
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The results as little-endian int64s, and which points are in the domain; evaluated in chunks, between which the
-    deadline is checked.
+    """The results of the map at each of the points, as little-endian int64s, and whether each point is in the domain.
+    The deadline is checked after each chunk of points.
     """
     results = np.zeros((len(points), len(given.results)), "<i8")
     inside = np.zeros(len(points), np.bool_)
@@ -188,7 +188,7 @@ def _in_chunks(
 
 
 class _ResponseSize:
-    """Adds up the bytes of a response while its parts are made."""
+    """Adds up the bytes of a response while its parts are made, checks them, and reserves memory for them."""
 
     def __init__(self, maximum: int) -> None:
         self._size = 0

@@ -1,5 +1,5 @@
-"""ReportService: one handler for all reports. The declaration of a report says how its RPC's messages are read and
-filled.
+"""The handler of ReportService, one for all reports. Each RPC of the service computes a report, and the declaration of
+the report says how the messages of the RPC are read and filled.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from xlashape_server.memory import reserve
 from xlashape_server.modules import Modules, reserve_work
 
 _ROW_BYTES = 1_500
-"""Measured: a row of an answer with its texts takes 0.4 to 1.2 kB."""
+"""Bytes of memory for a row of an answer. Measured, with its texts: 0.4 to 1.2 kB."""
 
 
 _CONTENTS = ("text", "profile")
-"""The fields with what is asked about that are no messages."""
+"""The fields of requests that are inputs of a report as text or bytes. The other inputs are messages."""
 _PROFILE_FACTOR = 12
-"""Bytes of memory for each byte of a profile: its modules are decoded, and each of its instructions is a row."""
+"""Bytes of memory for each byte of a profile: its modules are decoded, and each of its instructions becomes a row."""
 
 
 class ReportHandlers:
@@ -39,7 +39,7 @@ class ReportHandlers:
         self._modules = modules
 
     def handler(self, method: MethodDescriptor) -> Callable[[bytes, float], bytes]:
-        """The handler of an RPC: that of Memory computes the report `memory`."""
+        """The handler of an RPC, which has the name of its report: Memory computes the report `memory`."""
         report = report_of(method.name.lower())
         request, response = (getattr(v1, each.name) for each in (method.input_type, method.output_type))
         inputs = [
@@ -70,8 +70,8 @@ class ReportHandlers:
         return handle
 
     def _kept_answer(self, report: Report, message: Any, inputs: list[str]) -> Answer:
-        """The answer, which is kept with the module that it is about, since callers ask for it page by page. One about
-        two modules is kept with the first.
+        """The answer of the report. An answer about one or two modules is kept with the first of them, since callers ask
+        for it page by page.
         """
         given = [name for name in inputs if message.HasField(name)]
         is_whole = len(given) == (2 if report.inputs == ("a", "b") else 1)
@@ -79,7 +79,7 @@ class ReportHandlers:
             return self._answer(report, message, inputs)
         question = type(message)()
         question.CopyFrom(message)
-        question.DiscardUnknownFields()  # they may be as large as a request, and change no answer
+        question.DiscardUnknownFields()  # they do not change the answer, and may be as large as a request
         for name in ("first_row", "max_rows", "section", "argument", *given):
             question.ClearField(name)
         key = report.name.encode() + b" " + question.SerializeToString(deterministic=True)
@@ -123,8 +123,8 @@ class ReportHandlers:
 def kept_answer(
     modules: Modules, module: HloModule, key: bytes, make: Callable[[], Answer], others: Sequence[HloModule] = ()
 ) -> Answer:
-    """The answer of a report about a module, and perhaps about `others`, which is kept with the module: `key` is the
-    name of the report, a space and the serialized options.
+    """The answer of a report about a module, and perhaps about `others`. It is kept with the module under `key`: the
+    name of the report, a space and the serialized options. `make` computes the answer if it is not kept.
     """
     kept = [modules.cache.entry_of(other) for other in others]
     key += b"".join([name.encode() for name, _ in kept])
@@ -153,8 +153,8 @@ def _value(option: Option, message: Any) -> Any:
 
 
 def _check_section(report: Report, message: Any) -> str:
-    """The field with the content that the table depends on; "" where it depends on none. NotFoundError or
-    InvalidArgumentError for a table or an argument that the report does not have.
+    """The field with the content, such as a profile, that the requested table needs; "" if it needs none. NotFoundError
+    or InvalidArgumentError for a table or an argument that the report does not have.
     """
     try:
         if message.section == "totals":

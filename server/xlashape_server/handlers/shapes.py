@@ -72,7 +72,9 @@ class ShapeHandlers:
         data: bytes,
         deadline: float | None,
     ) -> bytes:
-        """The response to a request about shapes: what is made of each of them."""
+        """The response to a request about shapes: `made` makes its part about each shape. Answers about one shape are
+        kept.
+        """
         if len(data) > _SMALL_BYTES:
             with budget(deadline=deadline, subject="shapes"):
                 return b"".join(self._parts(kind, made, data))
@@ -116,7 +118,7 @@ class ShapeHandlers:
             return self._linear_index(data)
 
     def _few_linear_indices(self, data: bytes) -> bytes | None:
-        """The answer to a request of few indices; None if they are more."""
+        """The answer to a request of at most `_FEW_INDICES` indices; None if it has more."""
         rest, numbers = _without_indices(data)
         asked = _asked.get(rest)
         if asked is None:
@@ -166,8 +168,8 @@ class ShapeHandlers:
         shape: Shape,
         positions: NDArray[np.int64],
     ) -> bytes:
-        """The response with the indices at positions. They are written where they are in the response: copies take as
-        long as the arithmetic.
+        """The response with the indices at positions. The indices are computed right into the bytes of the response,
+        since a copy would take as long as the arithmetic.
         """
         count, rank = len(positions), shape.rank
         item_count(count, 1, None, self._max_indices, "positions", "a position")
@@ -245,8 +247,8 @@ class ShapeHandlers:
 def _positions(
     response: type[v1.LinearIndexResponse] | type[v1.LinearIndicesResponse], shape: Shape, rows: NDArray[np.int64]
 ) -> bytes:
-    """The response with the positions of the rows of int64[n, rank]. They are written where they are in the response,
-    as in `_multi_indices`.
+    """The response with the positions of the indices in `rows`, int64[n, rank]. They are computed right into the bytes
+    of the response, as in `_multi_indices`.
     """
     dimensions, sums = position_sums(shape)
     count = len(rows)
@@ -271,8 +273,9 @@ _SHAPE_TAG, _INDICES_TAG = (Fields(v1.LinearIndexRequest).tag(name)[0] for name 
 _answers: BoundedCache[tuple[Callable[[Shape, int], bytes], bytes], bytes] = BoundedCache(
     "xlashape_server: answers about one shape", 8 << 20, lambda key, answer: 400 + len(key[1]) + len(answer)
 )
-"""Answers to small requests about one shape, by what is made of it and the bytes of the request. No setting bounds such
-requests. To decode one and to look its shape up takes 2.5 µs, and 16 in a server, whose caches are cold.
+"""Answers to small requests about one shape, by the function that makes them and the bytes of the request. Such requests
+are below every limit of the usual settings. An answer from here saves decoding the request and looking its shape up:
+2.5 µs, and 16 in a server, where the processor's caches are cold.
 """
 
 
@@ -300,7 +303,7 @@ def _without_indices(data: bytes) -> tuple[bytes, Sequence[int]]:
     return request.SerializeToString(), numbers
 
 
-# 33 µs for an array, and 100 in a server, whose caches are cold: a third of what the call takes.
+# Kept since it takes 33 µs for an array, and 100 in a server, where the processor's caches are cold: a third of a call.
 @cached(max_bytes=8 << 20, weigh=lambda arguments, made: len(made) + 600 * sum(1 for _ in arguments[0].leaves()))
 def _description(shape: Shape, pointer_size: int) -> bytes:
     """The description of a shape as it is in a response."""
@@ -369,7 +372,7 @@ def _layout(shape: Shape, layout: Layout, tiles: Iterable[v1.LayoutTile]) -> v1.
     )
 
 
-# 12 µs for an array: the instructions of a module, of which there may be 250,000, share few shapes.
+# Kept since it takes 12 µs for an array, and the instructions of a module, up to 250,000, share few shapes.
 @cached(max_bytes=8 << 20, weigh=lambda arguments, _: 600 * sum(1 for _ in arguments[0].leaves()))
 def size_of(shape: Shape, pointer_size: int) -> v1.ShapeSize:
     """The sizes of a shape. Callers share the message and do not change it."""
@@ -392,7 +395,7 @@ def size_of(shape: Shape, pointer_size: int) -> v1.ShapeSize:
     )
 
 
-# ByteSize of an array takes 8 µs without it and 6 with it, and in a server two or three times that.
+# Kept since ByteSize of an array takes 6 µs with this cache and 8 without, and two or three times that in a server.
 @cached(max_bytes=8 << 20, weigh=lambda arguments, _: 800 * sum(1 for _ in arguments[0].leaves()))
 def _sizes(shape: Shape, pointer_size: int) -> bytes:
     """The sizes of a shape as they are in a response."""
@@ -412,7 +415,7 @@ def _array(value: v1.ShapeInput, order: int, config: Config) -> Shape:
     return shape
 
 
-# 17 µs of the 300 that a call takes.
+# Kept since it takes 17 µs of the 300 of a call.
 @cached(max_bytes=4 << 20, weigh=lambda arguments, _: 1000 + 100 * arguments[0].rank)
 def _without_tiles(shape: Shape) -> Shape:
     """The array with the part of its layout that XLA's IndexUtil reads: minor_to_major."""
@@ -420,8 +423,8 @@ def _without_tiles(shape: Shape) -> Shape:
 
 
 def _of_one(error: XlashapeError, again: Callable[[int], object]) -> XlashapeError:
-    """An error about one row of a message, without the row's number in the text: the message is one of many. `again` is
-    the same question about that row alone.
+    """An error about one row of a message in a stream, without the row's number in its text, which would be wrong for
+    the stream. `again` computes the row of that number alone, so that its error names no number.
     """
     if len(error.path) > 1 and isinstance(error.path[1], int):
         try:
@@ -433,9 +436,9 @@ def _of_one(error: XlashapeError, again: Callable[[int], object]) -> XlashapeErr
 
 
 def _of_row(error: XlashapeError, shape: Shape, row: int | None = None) -> XlashapeError:
-    """The error about one index of a request. The request lists the numbers of all indices one after another: number
-    `d` of a row is at row * rank + d. Give `row` if the library was given that row alone, so that its path does not
-    name it.
+    """An error about one index, with the path of the request's number. The request lists the numbers of all indices one
+    after another: number `d` of a row is at row * rank + d. Pass `row` if the library computed that row alone, since
+    its error then does not name the row.
     """
     path = error.path if row is None else (*error.path[:1], row, *error.path[1:])
     if len(path) == 3 and path[0] == "indices" and isinstance(path[1], int) and isinstance(path[2], int):

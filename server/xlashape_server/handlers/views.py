@@ -1,4 +1,6 @@
-"""ViewService: what a text is, pictures, the text of modules in slices, and graphs as arrays."""
+"""The handlers of ViewService, which the page calls: they recognize what a text or file is, draw pictures, and give the
+text of a module in slices and its graph as arrays.
+"""
 
 from __future__ import annotations
 
@@ -49,24 +51,31 @@ _PLAIN_OPTIONS = (
     "warp",
     "theme",
 )
-"""The options of `draw` that have a field of the same name. A field that is empty or 0 leaves the option as it is."""
+"""The options of `draw` that have a field of the same name in a request. If the field is empty or 0, the option has its
+default.
+"""
 
 _MOST_LINES = 5_000
+"""The most lines of text in an answer."""
 _MOST_FOUND = 10_000
+"""The most numbers of found lines in an answer."""
 _MOST_LINE_CHARACTERS = 20_000
+"""The most characters of a line in an answer; longer lines are cut."""
 _MOST_TEXT_BYTES = 2 << 20
-"""Of the lines of an answer, so that it fits the 4 MiB that gRPC receives by default."""
+"""The most bytes of all lines in an answer, so that the answer fits the 4 MiB that gRPC receives by default."""
 _CONTENT_FACTOR = 8
-"""Measured: bytes of memory for each byte of content while its kind is looked for."""
+"""Bytes of memory for each byte of content while it is recognized. Measured."""
 _TEXT_FACTOR = 5
-"""Measured: bytes of memory for each byte of a module's text, with its lines and where things are defined."""
+"""Bytes of memory for each character of a module's text as lines. Measured."""
 _LINE_BYTES = 250
+"""Bytes of memory for each instruction, for the number of the line that defines it."""
 
 _MOST_INSTRUCTIONS = 200_000
+"""The most instructions of a graph in an answer."""
 _NUMBERS = {"parameter": "parameter_number", "get-tuple-element": "tuple_index"}
-"""Opcode → the field with the number that the instruction stands for."""
+"""Opcode → the field with the number of the parameter, or of the tuple's element, that the instruction gives."""
 _INSTRUCTION_BYTES = 800
-"""Measured: bytes of memory for each instruction of a graph, as objects, as a message and as bytes."""
+"""Bytes of memory for each instruction of a graph, as objects, as a message and as bytes together. Measured."""
 
 
 class ViewHandlers:
@@ -119,7 +128,7 @@ class ViewHandlers:
         ).SerializeToString()
 
     def _drawn(self, request: v1.DrawRequest, name: str) -> tuple[Any, dict[str, Any]]:
-        """What is drawn, and the options that the request sets."""
+        """The shape, map, instruction or answer to draw, and the options that the request sets."""
         options: dict[str, Any] = {}
         for option in _PLAIN_OPTIONS:
             value = getattr(request, option)
@@ -219,7 +228,7 @@ class ViewHandlers:
 
 
 def _paths(request: v1.DrawRequest, options: dict[str, Any]) -> dict[str, FieldPath]:
-    """The field of the request that the value of each option came from."""
+    """Option of `draw` → the path of the request's field that its value came from."""
     paths: dict[str, FieldPath] = {name: (name,) for name in options}
     for option, field in (("output", "output_shape"), ("operand", "operand_shape")):
         if getattr(request, field).WhichOneof("form"):
@@ -228,7 +237,9 @@ def _paths(request: v1.DrawRequest, options: dict[str, Any]) -> dict[str, FieldP
 
 
 def _chosen(module: HloModule, request: v1.GraphRequest) -> list[HloInstruction]:
-    """The instructions that a request asks for, of surroundings the nearest first, else in the module's order."""
+    """The instructions that a request asks for. Those around an instruction are ordered by distance, the nearest first;
+    others are in the order of the module.
+    """
     if request.instruction:
         start = instruction_of(module, request.instruction, request.computation)
         if request.to:
@@ -249,7 +260,7 @@ def _chosen(module: HloModule, request: v1.GraphRequest) -> list[HloInstruction]
 
 
 class _Numbers(dict[K, int]):
-    """Values that repeat → their numbers, from 0 in the order in which they came."""
+    """Value → its number, from 0 in the order in which the values are first looked up."""
 
     def __missing__(self, value: K) -> int:
         number = self[value] = len(self)
@@ -257,7 +268,9 @@ class _Numbers(dict[K, int]):
 
 
 def _arrays(module: HloModule, chosen: Sequence[HloInstruction]) -> v1.GraphResponse:
-    """The instructions as parallel arrays."""
+    """The response with the chosen instructions, their operands and calls as parallel arrays. Texts that repeat are
+    numbers in these arrays, and are listed once.
+    """
     opcodes, op_names, sources = _Numbers[str](), _Numbers[str](), _Numbers[str]()
     shapes, computations = _Numbers[Shape](), _Numbers[HloComputation]()
     lines: dict[tuple[str, int, int], int] = {}
@@ -273,7 +286,7 @@ def _arrays(module: HloModule, chosen: Sequence[HloInstruction]) -> v1.GraphResp
         spend(8)
         proto = each.fields
         opcode, metadata = proto.opcode, each.op_metadata
-        # Several instructions come from one line, which takes time to look up.
+        # Instructions share lines of source, and looking one up takes time.
         line = metadata.source_file, metadata.source_line, metadata.stack_frame_id
         source = lines.get(line)
         if source is None:

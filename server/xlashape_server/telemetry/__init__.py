@@ -1,13 +1,13 @@
-"""What a server tells about itself while it runs: metrics for Prometheus, and traces for OpenTelemetry.
+"""Metrics of a server for Prometheus, and traces of its calls for OpenTelemetry.
 
-    catalogue.py      every metric: its name, kind, labels and meaning; the files that workers count in
-    recorder.py       a worker's side: counters and histograms in files that outlive the worker, and values that the
-                      worker is asked for
-    server_metrics.py the watching process' side: all metrics together
-    endpoint.py       the address where Prometheus asks for them
-    spans.py          what calls and handlers know of traces
-    tracing.py        a span for each call, and the SDK that sends it
+    catalogue.py      every metric: its name, kind, labels and meaning; the files in which workers count
+    recorder.py       in a worker: counters and histograms in those files, and the values of the moment that the worker
+                      reports to the watching process
+    server_metrics.py in the watching process: puts the metrics of all workers together
+    endpoint.py       the address where Prometheus asks for metrics
+    spans.py          the interface by which calls and handlers make spans; it does not import OpenTelemetry
+    tracing.py        makes the spans with OpenTelemetry, whose SDK sends them
 
-Metrics need prometheus_client, and traces opentelemetry: the extra `telemetry`. Neither is loaded where the setting is
-off.
+Metrics need the package prometheus_client, and traces need opentelemetry; the extra `telemetry` installs both. Neither
+is imported while its setting is off.
 """

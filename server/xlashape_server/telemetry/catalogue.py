@@ -1,11 +1,10 @@
 """Every metric of a server, and the files in which workers count them.
 
-Names follow Prometheus: base units, `_total` at the end of counters. The counters and the histogram of calls are
-counted by the workers, and outlive them. The watching process knows the rest, or is told it by the workers several
-times a second.
+Names follow Prometheus: base units, `_total` at the end of counters. Workers count calls, in counters and a histogram
+that outlive them. The watching process knows the other values, or gets them from the workers several times a second.
 
-Each worker has a set of files in prometheus_client's own format. They have their full size on the disk from the
-beginning, since writing to a mapped file for which the disk has no room ends the process.
+Each worker has a set of files in prometheus_client's own format. The files have their full size on the disk from the
+beginning, since writing to a mapped file ends the process if the disk has no room for it.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 OTHER = "other"
-"""The label of everything that has no name of its own, such as methods that do not exist."""
+"""The label of a metric for everything that has no label of its own, such as methods that do not exist."""
 
 STAGES = ("receiving", "waiting", "working", "sending")
-"""What a call that is under way does: it waits for a message of its caller, waits for a turn, computes, or waits for
-its caller to read.
+"""The stages of a call under way: it waits for a message of its caller, waits for a turn, computes, or waits for its
+caller to read.
 """
 
-# Seconds. Small calls take 0.1 to 0.3 ms, a million indices 50 ms, an upload some tenths of a second, and the longest
-# call 120 s.
+# The histogram's upper bounds in seconds. Small calls take 0.1 to 0.3 ms, a million indices 50 ms, an upload some
+# tenths of a second, and the longest call 120 s.
 BUCKETS = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1),
     *(0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0),
@@ -79,18 +78,18 @@ METRICS = {
         About("xlashape_start_time_seconds", "gauge", (), "When the server started, in seconds since 1970."),
     )
 }
-"""By name, in the order of the documentation."""
+"""Name → metric, in the order of the documentation."""
 
 
 # -- files -------------------------------------------------------------------------------------
 
 
-_FILE_BYTES = 512 << 10  # of each file; with every method, code and limit it holds less than three quarters of that
+_FILE_BYTES = 512 << 10  # bytes of a file; all methods, codes and limits together take less than three quarters of them
 _KINDS = ("counter", "histogram")
 
 
 def allocate(directory: Path, worker: int) -> None:
-    """Makes the files of a worker where it has none, with room for every metric. OSError if the disk has none."""
+    """Makes the files of a worker, with room for every metric; files that exist stay. OSError if the disk is full."""
     for path in paths(directory, worker):
         with path.open("ab") as file:
             if hasattr(os, "posix_fallocate"):
@@ -100,7 +99,7 @@ def allocate(directory: Path, worker: int) -> None:
 
 
 def begin_anew(directory: Path, worker: int) -> None:
-    """Replaces the files of a worker, whose content cannot be used, by empty ones."""
+    """Replaces the files of a worker, whose content is damaged, by empty files."""
     for path in paths(directory, worker):
         path.unlink(missing_ok=True)
     allocate(directory, worker)

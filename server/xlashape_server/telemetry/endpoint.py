@@ -1,7 +1,7 @@
 """The address where Prometheus asks for metrics: GET /metrics, over HTTP without TLS.
 
-It shares nothing with calls. So many connections are answered at a time: where there are more, the oldest ends, so that
-slow ones keep nobody waiting.
+The endpoint runs in threads of the watching process, so it answers also while all workers are busy. It answers
+`_MAX_CONNECTIONS` at a time. A further connection ends the oldest one, so that slow clients keep nobody waiting.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _log = logging.getLogger("xlashape_server.metrics")
 
 PATH = "/metrics"
 
-_MAX_CONNECTIONS = 16  # at a time
-_SECONDS = 10.0  # that a client may take for each step of a request or of the answer
+_MAX_CONNECTIONS = 16  # connections at a time
+_SECONDS = 10.0  # seconds that a client may take for each step of a request or of reading the answer
 
 Environment = dict[str, Any]
 StartResponse = Callable[..., Any]
 
 
 class Endpoint:
-    """Answers at `host` and `port`, 0 for a free one, until `stop`. OSError if it cannot listen."""
+    """Answers at `host` and `port` until `stop`. With port 0 the system chooses a port. OSError if it cannot listen."""
 
     def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -48,7 +48,7 @@ class Endpoint:
 
 
 def _application(registry: CollectorRegistry) -> Callable[[Environment, StartResponse], Iterable[bytes]]:
-    # What it returns has no types.
+    # prometheus_client declares no types for this application of WSGI.
     metrics = cast("Callable[[Environment, StartResponse], Iterable[bytes]]", exposition.make_wsgi_app(registry))
 
     def answer(environment: Environment, start_response: StartResponse) -> Iterable[bytes]:
@@ -63,7 +63,7 @@ def _application(registry: CollectorRegistry) -> Callable[[Environment, StartRes
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = _SECONDS  # of the socket
+    timeout = _SECONDS  # socketserver sets it as the timeout of the socket
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name of the base class
         _log.debug(format, *args)
@@ -71,7 +71,7 @@ class _Handler(WSGIRequestHandler):
 
 class _Server(ThreadingWSGIServer):
     request_queue_size = 128
-    allow_reuse_port = False  # else another server could take the same address unnoticed
+    allow_reuse_port = False  # otherwise another server could take the same address unnoticed
 
     def __init__(self, family: int, address: tuple[str, int]) -> None:
         self.address_family = family
@@ -80,7 +80,7 @@ class _Server(ThreadingWSGIServer):
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
-        # Not that of HTTPServer, which asks DNS for the name of the address.
+        # HTTPServer.server_bind, which this replaces, would ask DNS for the name of the address.
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()

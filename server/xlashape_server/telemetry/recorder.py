@@ -1,11 +1,12 @@
-"""What a worker counts: in files of prometheus_client's multiprocess mode, which outlive the worker.
+"""Counts the calls of a worker, in files of prometheus_client's multiprocess mode.
 
-A worker that replaces another one goes on with its files, so counters never go back, and the files are as many as
-workers, however often those end. That is how prometheus_client is used under uWSGI. `files` makes the files.
+The files outlive the worker. A worker that replaces another goes on with its files, as under uWSGI: counters never go
+back, and there is one set of files for each worker, however often workers end. `allocate` of the module `catalogue`
+makes the files.
 
     recorder = Recorder(directory, worker, ["ShapeService/ByteSize"])
     recorder.ended("ShapeService/ByteSize", code_pb2.OK, 0.0003)
-    recorder.sample()     # what the watching process is told: values of the moment
+    recorder.sample()     # the values of the moment, which the worker reports to the watching process
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from google.rpc import code_pb2
 
 from xlashape_server.telemetry.catalogue import BUCKETS, METRICS, OTHER, paths
 
-_MAX_LIMITS = 64  # names of limits; further ones would be "other"
+_MAX_LIMITS = 64  # limits with a label of their own; further ones count as "other"
 
 
 class Recorder:
-    """The metrics of one worker. `methods`: the names of calls that are told apart, such as "ShapeService/ByteSize".
+    """The metrics of one worker, in files in `directory`. `methods` are the names of calls with labels of their own,
+    such as "ShapeService/ByteSize"; other calls count as "other".
 
-    RuntimeError or ValueError if its files are damaged, and OSError if they are not there.
+    RuntimeError, ValueError or struct.error if the files are damaged, OSError if they do not exist.
     """
 
     def __init__(self, directory: str, worker: int, methods: Iterable[str]) -> None:
-        # prometheus_client looks for the directory in the environment, and for the kind of values in this variable of
-        # its module.
+        # prometheus_client takes the directory from the environment, and the class of values from values.ValueClass.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = directory
         from prometheus_client import CollectorRegistry, Counter, Histogram, multiprocess, values  # not before that
 
-        # What cannot be read would neither be seen when it is mapped, nor be shown.
+        # Reads all files once, since mapping a damaged file would not fail.
         multiprocess.MultiProcessCollector.merge([str(path) for path in paths(Path(directory), worker)])
         values.ValueClass = values.MultiProcessValue(lambda: worker)
         registry = CollectorRegistry(auto_describe=False)
@@ -51,7 +52,8 @@ class Recorder:
         self._lock = threading.Lock()
         known = (*methods, OTHER)
         calls = made["xlashape_calls_total"]
-        # Of INTERNAL there is a sample before it happens: Prometheus sees no growth in a counter that begins with 1.
+        # Each method has counters for OK and INTERNAL from the beginning, at 0: Prometheus sees no growth in a counter
+        # that begins with 1, and would miss the first internal error.
         self._calls: dict[tuple[str, int], Any] = {
             (name, code): calls.labels(name, code_pb2.Code.Name(code))
             for name in known
@@ -66,8 +68,8 @@ class Recorder:
         self._gauges: dict[str, Callable[[], Any]] = {}
 
     def ended(self, method: str, code: int, seconds: float | None) -> None:
-        """A call has ended with a code of google.rpc. `seconds`: None if it was not admitted, or may last as long as
-        its caller likes.
+        """Counts a call that has ended with a code of google.rpc. `seconds` is how long it took; None if the call was
+        not admitted, or may last as long as its caller likes.
         """
         count = self._calls.get((method, code))
         if count is None:
@@ -87,7 +89,7 @@ class Recorder:
             return self._calls[key]
 
     def refused(self, limit: str) -> None:
-        """A limit refused a call."""
+        """Counts a call that a limit refused."""
         with self._lock:
             count = self._refused.get(limit)
             if count is None:
@@ -97,20 +99,22 @@ class Recorder:
         count.inc()
 
     def cut_off(self, stage: str) -> None:
-        """A call was cut off in a stage."""
+        """Counts a call that was cut off in a stage."""
         self._made["xlashape_calls_cut_off_total"].labels(stage).inc()
 
     def follow(self, name: str, read: Callable[[], int], *labels: str) -> None:
-        """Adds to a counter what `read` has grown by, at each `sample`."""
+        """Has each `sample` add to the counter `name` by how much the value of `read` has grown."""
         counter = self._made[name]
         self._followed.append((counter.labels(*labels) if labels else counter, read, 0))
 
     def gauge(self, name: str, read: Callable[[], Any]) -> None:
-        """Has `sample` tell a value: a number, or numbers by label."""
+        """Has `sample` report the value of `read` for the metric `name`: a number, or a dict of numbers by label."""
         self._gauges[name] = read
 
     def sample(self) -> dict[str, Any]:
-        """What the watching process is told: the values of this moment by name. Counts what is followed."""
+        """The values of this moment by the names of their metrics, for the watching process. Also brings the counters
+        of `follow` up to date.
+        """
         for at, (counter, read, before) in enumerate(self._followed):
             now = read()
             if now > before:
@@ -118,6 +122,6 @@ class Recorder:
                 self._followed[at] = counter, read, now
         found: dict[str, Any] = {"xlashape_worker_cpu_seconds_total": round(time.process_time(), 3)}
         for name, read in self._gauges.items():
-            with contextlib.suppress(RuntimeError):  # a dict that grew meanwhile; the next sample is soon
+            with contextlib.suppress(RuntimeError):  # a dict grew while it was read; the next sample has the value
                 found[name] = read()
         return found

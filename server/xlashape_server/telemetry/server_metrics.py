@@ -1,8 +1,8 @@
-"""All metrics of a server, put together in the watching process whenever they are asked for: by no worker, so also
-while none answers.
+"""All metrics of a server. The watching process puts them together whenever Prometheus asks, without asking a worker,
+and so also while no worker answers.
 
-Counters of calls come from the workers' files. What workers tell several times a second is shown for those that run.
-What the system knows of their processes is read from /proc, and the store is looked at by a thread of its own, since a
+Counters of calls come from the workers' files. Values of the moment come from what running workers last reported.
+Memory, threads and descriptors of their processes are read from /proc. A thread of its own measures the store, since a
 file system may not answer.
 """
 
@@ -27,8 +27,8 @@ from xlashape_server.telemetry.catalogue import METRICS, STAGES
 
 _log = logging.getLogger("xlashape_server.metrics")
 
-_LOOK_SECONDS = 10.0  # between two looks at the store
-_LOOK_SHARE = 50  # a look at a large store takes long, and is followed by a pause of so many times that
+_LOOK_SECONDS = 10.0  # seconds at least between two measurements of the store
+_LOOK_SHARE = 50  # the pause after a measurement is at least this many times as long as the measurement
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -48,7 +48,7 @@ class Worker(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it answers calls, as far as is known."""
+        """Whether the process has reported that it answers calls."""
         ...
 
 
@@ -58,22 +58,22 @@ class Store(Protocol):
     evicted: dict[str, int]
 
     def usage(self) -> tuple[int, int]:
-        """Modules, and their bytes."""
+        """How many modules there are, and their bytes."""
         ...
 
 
 class StoreUsage:
-    """How much a store holds, as it was at the last look. `run` looks until `wait`, which waits so many seconds, is
-    true.
-    """
+    """How much a store holds, as `run` last measured it."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.latest: tuple[int, int] | None = None
-        """Modules and bytes; None before the first look."""
+        """How many modules there are, and their bytes; None before the first measurement, and after one that failed."""
 
     def run(self, wait: Callable[[float], bool]) -> None:
-        """Looks again and again."""
+        """Measures the store again and again. Between measurements it calls `wait` with a number of seconds, and it
+        returns once `wait` returns True.
+        """
         while True:
             began = time.thread_time()
             try:
@@ -85,7 +85,7 @@ class StoreUsage:
 
 
 class ServerMetrics(Collector):
-    """The metrics of a server with these `workers`, whose files are in `directory`."""
+    """The metrics of a server. The files of its `workers` are in `directory`."""
 
     def __init__(self, config: Config, directory: Path, workers: Sequence[Worker], usage: StoreUsage) -> None:
         self._config = config
@@ -109,7 +109,7 @@ class ServerMetrics(Collector):
         return found.values()
 
     def _counted(self) -> Iterable[Metric]:
-        """What the workers count; nothing if their files cannot be read."""
+        """The metrics in the workers' files; none if the files cannot be read."""
         try:
             return self._files.collect()
         except (OSError, RuntimeError, ValueError, struct.error) as error:
@@ -133,7 +133,7 @@ class ServerMetrics(Collector):
             found[name].add_sample(name, {}, value)
         versions = {"version": __version__, "python": platform.python_version()}
         found["xlashape_build_info"].add_sample("xlashape_build_info", versions, 1)
-        # The watching process removes what is too old, and workers make room for uploads.
+        # The watching process and the workers all remove modules, so their numbers are added.
         evictions = found["xlashape_store_evictions_total"]
         own = dict(self._usage.store.evicted)
         counted = {sample.labels["reason"]: sample.value for sample in evictions.samples}
@@ -166,13 +166,13 @@ class ServerMetrics(Collector):
 
 
 def _family(name: str) -> tuple[str, str, str]:
-    """Name, meaning and kind for prometheus_client, which adds `_total` to the names of counters itself."""
+    """Name, meaning and kind of a metric for prometheus_client, which adds `_total` to the names of counters itself."""
     about = METRICS[name]
     return name.removesuffix("_total"), about.meaning, about.kind
 
 
 def _of_process(pid: int) -> dict[str, int]:
-    """Memory, threads and file descriptors of a process; nothing where the system does not say."""
+    """Memory, threads and file descriptors of a process, by the names of their metrics; empty without /proc."""
     folder = Path("/proc") / str(pid)
     try:
         pages = int((folder / "statm").read_bytes().split()[1])

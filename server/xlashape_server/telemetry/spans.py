@@ -1,6 +1,7 @@
-"""What calls and handlers know of traces: nothing of OpenTelemetry, and nothing happens where traces are off.
+"""The interface by which calls and handlers make spans of traces. `tracing` implements it with OpenTelemetry, which
+this file does not import. Nothing happens while traces are off.
 
-with child("decode module", {"xlashape.module.bytes": 4711}):    # a span below that of the call that this code runs for
+with child("decode module", {"xlashape.module.bytes": 4711}):    # a span below the span of the current call
     …
 """
 
@@ -18,29 +19,31 @@ class CallSpan(Protocol):
     """The span of a call."""
 
     def works(self, since: float) -> None:
-        """The call has a turn, for which it has waited since a time of time.monotonic(). Until `rests`, spans of this
-        thread are below this one.
+        """Notes that the call has a turn, for which it has waited since a time of time.monotonic(). Until `rests`, new
+        spans of this thread are below this one.
         """
         ...
 
     def rests(self) -> None:
-        """The library computes no more for the call."""
+        """Notes that this thread no longer computes for the call."""
         ...
 
     def waited(self, since: float) -> None:
-        """The call has waited for its next turn."""
+        """Notes that the call has waited for its next turn since a time of time.monotonic()."""
         ...
 
     def event(self, name: str, size: int) -> None:
-        """Something happened, with so many bytes."""
+        """Adds an event, such as "request", with the size of the message in bytes."""
         ...
 
     def failed(self, message: str, error: Exception | None) -> None:
-        """The call is refused with this message. `error`: one that should not be."""
+        """Notes that the call is refused with this message. `error` is an exception to record, where the server is at
+        fault.
+        """
         ...
 
     def end(self, code: int) -> None:
-        """The call has ended with a code of google.rpc."""
+        """Ends the span of a call that has ended with a code of google.rpc."""
         ...
 
 
@@ -50,8 +53,8 @@ class Traces(Protocol):
     def begin(
         self, name: str, headers: Callable[[], Headers | None], system: str, peer: Callable[[], str]
     ) -> CallSpan | None:
-        """The span of a call that begins; None if it is not traced. `headers`: those of the request, whose names are in
-        lower case; `peer`: who calls.
+        """Begins the span of the call `name`; None if the call is not traced. `headers` returns the headers of the
+        request, with names in lower case; `system` is the name of the protocol; `peer` returns the caller's address.
         """
         ...
 
@@ -63,10 +66,12 @@ _makers: list[Maker] = []
 
 
 def set_maker(maker: Maker | None) -> None:
-    """Has `child` make spans with `maker`, or none."""
+    """Has `child` make spans with `maker`; with None it makes no spans."""
     _makers[:] = [] if maker is None else [maker]
 
 
 def child(name: str, attributes: Attributes) -> AbstractContextManager[object]:
-    """A span below that of the call that this code runs for, if that is traced."""
+    """A context manager that makes a span below the span of the current call. It does nothing if the call is not
+    traced.
+    """
     return _makers[0](name, attributes) if _makers else _NOTHING

@@ -1,11 +1,11 @@
-"""A span for each call, by opentelemetry-api; the SDK that sends them is configured by the variables OTEL_….
+"""Makes a span for each call with OpenTelemetry. Its SDK, which the variables OTEL_… configure, sends the spans.
 
 The span of a call begins with its admission and ends when its caller has the answer. It is below the span that the
 caller names in the header traceparent. Below it are spans for what takes long: waiting for a turn, reading and decoding
-a module. Its attributes are those of the semantic conventions for RPCs that are in use; OTEL_SEMCONV_STABILITY_OPT_IN
-gives those of the next version too (rpc/dup) or instead (rpc).
+a module. Its attributes are those of the current semantic conventions for RPCs. The value rpc/dup of
+OTEL_SEMCONV_STABILITY_OPT_IN adds the attributes of the next version, and rpc has them alone.
 
-A call that is not sampled has no span at all. Questions about health and about the schema have none either.
+A call that is not sampled has no span. Health checks and reflection have none either.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from xlashape.errors import InvalidArgumentError
 from xlashape.version import __version__
 from xlashape_server.telemetry.spans import Attributes, Headers, set_maker
 
-_LEAST_WAIT_SECONDS = 0.001  # for a turn, that is worth a span
-_STOP_SECONDS = 1.5  # for spans that were not sent when the worker stops
+_LEAST_WAIT_SECONDS = 0.001  # a shorter wait for a turn has no span
+_STOP_SECONDS = 1.5  # seconds to send the spans that are left when the worker stops
 
-# What is the server's fault, or nobody's, by the semantic conventions; of other codes the caller knows.
+# The codes that the semantic conventions make errors of a server's span. Other codes are mistakes of the caller.
 _FAULTS = frozenset(
     (
         code_pb2.UNKNOWN,
@@ -48,7 +48,7 @@ _FAULTS = frozenset(
 
 
 class Tracing:
-    """Makes spans of calls. `names`: the name of a call, such as "ShapeService/ByteSize", → its RPC,
+    """Makes the spans of calls. `names` maps the name of a call, such as "ShapeService/ByteSize", to its RPC,
     "xlashape.v1.ShapeService/ByteSize".
 
     InvalidArgumentError if the variables OTEL_… ask for an exporter that is not installed.
@@ -61,14 +61,14 @@ class Tracing:
         self._has_new, self._has_old = bool(opted & {"rpc", "rpc/dup"}), "rpc" not in opted or "rpc/dup" in opted
         self._names = dict(names)
         self._known: dict[tuple[str, str], dict[str, str]] = {}
-        """RPC and protocol → what the attributes of their spans are."""
+        """RPC and protocol → the attributes that all of their spans have."""
         self._fields = frozenset(propagate.get_global_textmap().fields)
         set_maker(self._child)
 
     def begin(
         self, name: str, headers: Callable[[], Headers | None], system: str, peer: Callable[[], str]
     ) -> _CallSpan | None:
-        """As of `Traces`."""
+        """Begins the span of a call: `Traces.begin`. None if the call is not sampled, or `names` does not have it."""
         rpc = self._names.get(name)
         if rpc is None:
             return None
@@ -92,16 +92,16 @@ class Tracing:
     @contextmanager
     def _child(self, name: str, attributes: Attributes) -> Generator[None]:
         if not trace.get_current_span().is_recording():
-            yield  # a call that is not traced
+            yield  # the current call is not traced
             return
-        # What went wrong is told by the span of the call.
+        # Errors are recorded in the span of the call, and not here.
         with self._tracer.start_as_current_span(
             name, attributes=attributes, record_exception=False, set_status_on_exception=False
         ):
             yield
 
     def stop(self) -> None:
-        """Sends what was not sent, if that does not take long."""
+        """Sends the spans that are left, within `_STOP_SECONDS`, and makes no more."""
         set_maker(None)
         sender = threading.Thread(target=self._provider.shutdown, name="spans", daemon=True)
         sender.start()
@@ -109,6 +109,8 @@ class Tracing:
 
 
 class _CallSpan:
+    """The `CallSpan` of OpenTelemetry. `has_old` and `has_new` say which versions of the conventions it follows."""
+
     def __init__(self, span: Span, tracer: trace.Tracer, system: str, *, has_old: bool, has_new: bool) -> None:
         self._span = span
         self._tracer = tracer
@@ -158,7 +160,7 @@ class _CallSpan:
 
 
 def _provider() -> TracerProvider:
-    """The SDK, as the variables of OpenTelemetry configure it: resource, sampler, limits, batches and exporters."""
+    """The SDK. The variables OTEL_… configure its resource, sampler, limits, batches and exporters."""
     resource = Resource.create({"service.version": __version__, "process.pid": os.getpid()})
     if str(resource.attributes.get(SERVICE_NAME, "unknown_service")).startswith("unknown_service"):
         resource = resource.merge(Resource({SERVICE_NAME: "xlashape"}))
@@ -174,7 +176,7 @@ def _exporter(name: str) -> SpanExporter | None:
     if name in ("none", ""):
         return None
     if name == "console":
-        return ConsoleSpanExporter(out=sys.stderr)  # a worker's standard output is not for people
+        return ConsoleSpanExporter(out=sys.stderr)  # a worker's standard output goes to its parent
     if name == "otlp":
         variables = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
         protocol = next((os.environ[each] for each in variables if os.environ.get(each)), "http/protobuf")

@@ -1,13 +1,13 @@
-"""HTTP/1.1 beside gRPC: Connect and gRPC-Web at an address of its own, for browsers, curl and caches. Needs the extra
-`web`.
+"""Answers RPCs over HTTP/1.1, in the protocols Connect and gRPC-Web, at an address of its own: for browsers, curl and
+caches. Needs the extra `web`.
 
-messages     headers, CORS, messages in JSON and in protobuf's own format
+listener     runs uvicorn at the address, in a thread of its own
+application  an ASGI application with every RPC of the schema, the page, and tools for agents
+exchanges    the adapter between one HTTP request and the guard
 forms        how Connect and gRPC-Web write messages, streams of answers and errors
+messages     headers, CORS, and the conversion of messages between JSON and protobuf's own format
 page         the static files of the page
 agents       tools for coding agents, over the Model Context Protocol
-exchanges    the adapter between one HTTP request and the guard
-application  every RPC of the schema as an ASGI application, made of the descriptors
-listener     uvicorn at the address, in a thread of its own
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""`/mcp`: the tools of `xlashape.agents` over HTTP, by the official SDK of the Model Context Protocol. Needs the extra
+"""Serves the tools of `xlashape.agents` at `/mcp`, with the official SDK of the Model Context Protocol. Needs the extra
 `mcp`.
 
-Each request is a call of the guard, as one for an RPC is: it shows the same credentials, holds a place, and a tool
-computes within its turn, its deadline and its memory. What is asked about is text, or a module that the server keeps,
-by its name; no file of the server is opened. An answer about something that the page can show has its address, `page`.
+Each request is a call of the guard, like a request for an RPC: it needs the same credentials, holds a place, and a tool
+computes within the call's turn, deadline and memory. The argument of a tool is text, or the name of a module in the
+store; no file of the server is opened. If the page can show the subject of an answer, the answer has the address of
+that page in `page`.
 
-The SDK is loaded at the first request. Requests are independent of each other: the next may come to another worker.
+The SDK is loaded at the first request. Requests are independent of each other, since another worker may get the next.
 """
 
 from __future__ import annotations
@@ -36,27 +37,28 @@ _log = logging.getLogger("xlashape_server.web")
 
 PATH: Final = "/mcp"
 CALL: Final = "Mcp/Call"
-_MOST_BODY: Final = 4 << 20
+_MOST_BODY: Final = 4 << 20  # bytes of the body of a request
 _TEXT: Final = frozenset(" \t\r\n{[(")
-"""All text that tools take has one of these characters."""
+"""Any shape, map or HLO has one of these characters; a path of a file as a rule has none."""
 _VIEWS: Final = {"what_is": "instructions", "map": "element"}
-"""The view of the page for a tool, where it has not the tool's name."""
+"""Tool → the view of the page that shows its subject. Other tools have a view of the same name."""
 
 
 class _Asked(NamedTuple):
-    """The request that a tool answers."""
+    """The request that a tool answers, with the address of the page."""
 
     call: Call
     exchange: Exchange
     address: str
-    """Of the page."""
 
 
 _asked: ContextVar[_Asked] = ContextVar("asked")
 
 
 class StoredAgent(Agent):
-    """The tools without files: `x` is text, or the name of a module of the server."""
+    """The tools for an agent that asks over HTTP. They open no files: an input `x` is text, or the name of a module in
+    the store.
+    """
 
     def __init__(self, config: Config, modules: Modules) -> None:
         self._config = config
@@ -77,8 +79,8 @@ class StoredAgent(Agent):
         return super().draw(x)
 
     def _check(self, x: str) -> None:
-        """Raises for text that is too long, and for a word: that is a path, which agents pass to tools on the machine
-        of the dumps.
+        """LimitExceededError for text that is too long. NotFoundError for text that can only be a path: agents pass
+        paths to these tools where they run on the agent's own machine.
         """
         check_text(x, self._config.max_text_bytes)
         if x and not any(character in _TEXT for character in x):
@@ -104,7 +106,7 @@ class AgentTools:
         self._running: asyncio.Task[None] | None = None
 
     async def answer(self, call: Call, exchange: Exchange, scope: dict[str, Any], headers: Mapping[str, str]) -> None:
-        """Answers the request of an exchange, whose call was admitted."""
+        """Answers a request. `call` is its call, which was admitted, and `scope` its scope of ASGI."""
         body = await exchange.body(self._most_body)
         await self._start()
         token = _asked.set(_Asked(call, exchange, f"{scope['scheme']}://{headers.get('host', '')}/"))
@@ -114,12 +116,12 @@ class AgentTools:
             _asked.reset(token)
 
     async def _start(self) -> None:
-        """Starts the SDK's manager of sessions, in a task of its own, which lives as long as the loop."""
+        """Starts the SDK's manager of sessions, unless it runs, in a task of its own that lives as long as the loop."""
         async with self._starting:
             if self._running is not None and not self._running.done():
                 return
             started = asyncio.Event()
-            # An extra, and half a second, in which the loop answers others.
+            # The SDK is an extra. Importing it takes half a second, so a thread does it while the loop answers others.
             sessions = await asyncio.to_thread(import_module, "mcp.server.streamable_http_manager")
             server = make_server(self._tools())
             lines = logging.getLogger("mcp")
@@ -141,7 +143,7 @@ class AgentTools:
         return {name: self._within_the_call(name, getattr(self._agent, name)) for name in TOOLS}
 
     def _within_the_call(self, name: str, method: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-        """The tool as a part of the call that asks it, with the page's address in its answer."""
+        """The tool `method`, computed as work of the call that asks for it, with the page's address in the answer."""
 
         @wraps(method)
         def tool(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -160,7 +162,7 @@ class AgentTools:
 
 
 class _Lines(logging.Handler):
-    """Logs errors of the SDK as the server logs its own, and limits their number: callers can cause them."""
+    """Logs errors of the SDK in the server's log, one a second at most, since callers can cause them."""
 
     def __init__(self, level: int) -> None:
         super().__init__(level)
@@ -173,13 +175,15 @@ class _Lines(logging.Handler):
 
 
 def _without_paths(text: str) -> str:
-    """What agents read about a tool: a module of the server where the tool on a person's machine takes a path."""
+    """The description of a tool for agents, with the name of a module in the store in place of the path of a file."""
     text = " ".join(text.split()).replace("a text or a file", "a text or a module")
     return re.sub(r"(?:the )?paths? of (?:a )?(?:dump|file)s?", "the name of a module of the server, modules/…,", text)
 
 
 def _state(name: str, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The state of the page that shows what a tool was asked about; empty for text that the address would not hold."""
+    """The state of the page in which it shows the subject of a tool's answer. It becomes a part of the page's address;
+    empty if the page cannot show the subject, or the subject's text is too long for an address.
+    """
     x = str(arguments.get("x", arguments.get("a", arguments.get("shape", ""))))
     if x.startswith("modules/"):
         state = {"v": _VIEWS.get(name, name), "m": x.removeprefix("modules/")}

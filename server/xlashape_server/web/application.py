@@ -1,8 +1,8 @@
-"""Every RPC of the schema as an ASGI application, at /PACKAGE.SERVICE/METHOD: Connect and gRPC-Web; beside them the
-page at /, and tools for agents at /mcp.
+"""The ASGI application that answers every request over HTTP: RPCs in the forms of Connect and gRPC-Web at
+/PACKAGE.SERVICE/METHOD, the page at /, and tools for agents at /mcp.
 
-The paths are made from the descriptors, and the RPCs call the same handlers as gRPC. The guard admits a request before
-its body is read. RPCs that take a stream of requests are not here: HTTP/1.1 cannot carry one.
+The paths are made from the descriptors, and the RPCs have the same handlers as over gRPC. The guard admits a request
+before its body is read. RPCs that take a stream of requests are missing here, since HTTP/1.1 cannot carry one.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from xlashape_server.web.page import FOLDER, Page
 
 _log = logging.getLogger("xlashape_server.web")
 
-_NOSNIFF = (b"x-content-type-options", b"nosniff")  # browsers take an answer for what it says it is
+_NOSNIFF = (b"x-content-type-options", b"nosniff")  # has browsers believe content-type, and not guess from the content
 
 
 class Application:
-    """The application: the guard admits a request, a handler answers it. `abort` ends the connection of a client, which
-    is an address and a port.
+    """The application. `threads` are those in which handlers run. `abort` ends the connection of a client, which is an
+    address and a port.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Application:
             pass  # h11 has answered a broken request by itself
         except Exception as error:
             _log.error("%s failed", scope["path"][:100], exc_info=error)
-            raise  # uvicorn says so to the caller
+            raise  # uvicorn sends the caller a status of 500
 
     async def _answer(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
@@ -125,13 +125,12 @@ class Application:
         receive: Receive,
         send: Send,
     ) -> None:
-        """Answers a request of the Model Context Protocol. Pages of other origins may not ask, unless they may ask
-        RPCs."""
+        """Answers a request of the Model Context Protocol. A page of another origin may ask if it may call RPCs."""
         origin = headers.get("origin")
         if origin is not None and not own and origin.partition("://")[2] != headers.get("host"):
             await _refuse(send, 403, "permission_denied", f"origin: pages of {origin[:100]} may not ask this server")
             return
-        if scope["method"] != "POST":  # the protocol's GET waits for messages of the server, of which there are none
+        if scope["method"] != "POST":  # the protocol's GET waits for messages of the server, but it sends none
             text = f"{scope['method'][:20]}: {PATH} is asked with POST"
             await _refuse(send, 405, "unimplemented", text, [(b"allow", b"POST"), *own])
             return
@@ -174,7 +173,7 @@ class Application:
                 seconds,
                 exchange.cut_off,
                 headers=headers.items,
-                # gRPC and gRPC-Web are the same to traces, which tell them from Connect.
+                # The conventions of traces have one name for gRPC and gRPC-Web.
                 system="grpc" if form.is_grpc_web else "connect_rpc",
             )
             exchange.begin(call, seconds)
@@ -201,7 +200,7 @@ class Application:
 
 
 class _Endpoint:
-    """An RPC at its path: how it may be asked, and its messages in JSON."""
+    """An RPC at its path: the verbs and media types of its requests, and the conversion of its messages."""
 
     def __init__(self, rpc: Rpc, max_json_bytes: int) -> None:
         self.method: MethodDescriptor = rpc.method
@@ -216,7 +215,7 @@ class _Endpoint:
         self._in_json = partial(proto_to_json, kind=response, max_bytes=max_json_bytes)
 
     def write(self, form: Form, data: bytes) -> bytes:
-        """An answer in the form of a call."""
+        """An answer, from protobuf's format to the form of a call."""
         return form.written(self._in_json(data) if form.is_json else data)
 
 
@@ -229,7 +228,7 @@ async def send_answer(send: Send, status: int, headers: Headers, body: bytes = b
 
 
 async def _refuse(send: Send, status: int, code: str, text: str, headers: Headers | None = None) -> None:
-    """Answers a request that belongs to none of these protocols with an error in Connect's form."""
+    """Refuses a request for which no call begins, with an error in Connect's form."""
     body = json.dumps({"code": code, "message": text}, ensure_ascii=False).encode()
     headers = [(b"content-type", b"application/json"), _NOSNIFF, *of_refusal(status), *(headers or [])]
     await send_answer(send, status, headers, body)

@@ -1,8 +1,8 @@
-"""The adapter between one HTTP request and the guard. The request holds a call from its first byte until its answer is
-sent, as a call of gRPC does.
+"""The adapter between one HTTP request and the guard. An `Exchange` is a request and its answer. It holds a call of the
+guard from the beginning of the request until the answer is sent, as the adapter of gRPC does.
 
-Everything here runs on the event loop, except `cut_off`, which the watch calls, and the functions that `_work` runs in
-a thread, since handlers wait for turns and compute.
+Everything here runs on the event loop, with two exceptions: the watch of calls calls `cut_off` from its thread, and
+`_work` runs functions in a thread, since handlers wait for turns and compute.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from xlashape_server.web.forms import Form
 from xlashape_server.web.messages import Headers
 
 T = TypeVar("T")
-Message = dict[str, Any]  # types of ASGI
+# Types of ASGI:
+Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
-Convert = Callable[[bytes], bytes]
+Convert = Callable[[bytes], bytes]  # converts a serialized message to or from the form of the call
 
-_ENVELOPE = 5  # bytes before the message of a stream
-_LEASED_STEP = 1 << 20  # bytes that come in before they are reserved together
-_SENT_AT_ONCE = 256 << 10  # bytes of an answer; the next ones wait until the caller has read some of them
-_WATCHED_SECONDS = 0.05  # after which a call that computes is ended if its caller goes away
+_ENVELOPE = 5  # bytes of an envelope before its message
+_LEASED_STEP = 1 << 20  # bytes of a body after which the memory for them is reserved
+_SENT_AT_ONCE = 256 << 10  # bytes of an answer that are sent before the server waits for the caller to read
+_WATCHED_SECONDS = 0.05  # a call that computes for longer is ended if its caller goes away
 
 
 class _GoneError(Exception):
@@ -71,11 +72,11 @@ class Exchange:
         self._is_late = self._is_begun = self._is_gone = self._works = self._is_logged = False
 
     async def run(self, answer: Callable[[], Awaitable[None]], peer: str) -> None:
-        """Runs `answer`. Whatever it raises becomes the error that the caller receives."""
+        """Runs `answer`. The caller receives whatever it raises as an error."""
         try:
             await answer()
         except (_GoneError, LocalProtocolError):
-            self._abort()  # h11 has answered a broken request by itself, or the caller has gone
+            self._abort()  # the caller has gone, or h11 has answered a broken request by itself
         except asyncio.CancelledError:
             if self._lateness is None:
                 raise
@@ -122,7 +123,9 @@ class Exchange:
     async def answer_one(
         self, handler: Callable[[bytes, float], bytes], data: bytes, read: Convert | None, write: Convert
     ) -> None:
-        """Answers the request, one message, with one message."""
+        """Answers with one message. `data` is the message of the request. `read` converts it to protobuf's format, and
+        `write` converts the answer to the form of the call.
+        """
         call, guard = self._begun(), self._guard
 
         def answer() -> bytes:
@@ -138,7 +141,9 @@ class Exchange:
     async def answer_many(
         self, handler: Callable[[bytes, float], Iterable[bytes]], data: bytes, read: Convert | None, write: Convert
     ) -> None:
-        """Answers a message with a stream, each of whose messages is computed after the one before it was sent."""
+        """Answers with a stream of messages, with arguments as in `answer_one`. Each message is computed after the
+        previous one was sent.
+        """
         call, guard = self._begun(), self._guard
 
         def found(request: bytes, deadline: float) -> Iterable[bytes]:
@@ -165,7 +170,7 @@ class Exchange:
         await self._write(self._form.end(), more=False)
 
     async def hand_over(self, application: Application, scope: Message, body: bytes) -> None:
-        """Lets another application of ASGI answer, which receives the body that is here already."""
+        """Has another application of ASGI answer. It receives `body`, which was read already."""
         bodies: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> Message:
@@ -183,12 +188,14 @@ class Exchange:
         self._succeeded(request_bytes=len(body))
 
     def compute(self, function: Callable[[], T]) -> T:
-        """The result of `function`, run in this thread as work of the call, which holds its place until then."""
+        """The result of `function`, run in this thread as work of the call. The call holds its places until it ends."""
         self._works = True
         return self._ended(function)
 
     def cut_off(self, _: Call, error: XlashapeError) -> None:
-        """Ends the exchange, from any thread; with the error if there is a way for it past what is not read."""
+        """Ends the exchange, from any thread. The caller gets the error, unless it is reading an answer: then the
+        connection ends.
+        """
         self._lateness = error
         with contextlib.suppress(RuntimeError):  # the loop was closed
             self._loop.call_soon_threadsafe(self._cut_off)
@@ -207,7 +214,7 @@ class Exchange:
         return self._call
 
     async def _watch(self) -> None:
-        """Waits until the caller goes away, or has its answer."""
+        """Waits until the caller goes away or has its answer, and notes that the transport of the call has ended."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._is_gone = True
@@ -215,7 +222,9 @@ class Exchange:
             self._call.transport_ended()
 
     async def _work(self, function: Callable[[], T]) -> T:
-        """The result of `function`, run in a thread. A function that is cut off runs until its next checkpoint."""
+        """The result of `function`, run in a thread of the pool. If the call is cut off, the function still runs until
+        its next checkpoint.
+        """
         self._works = True
         future = self._loop.run_in_executor(self._threads, self._ended, function)
         future.add_done_callback(_retrieved)
@@ -227,6 +236,7 @@ class Exchange:
         return future.result()
 
     def _ended(self, function: Callable[[], T]) -> T:
+        """The result of `function`. Ends the work of the call if its caller has gone meanwhile."""
         try:
             return self._context.run(function)
         finally:
@@ -235,7 +245,7 @@ class Exchange:
                 self._call.work_ended()
 
     def _close(self, steps: Generator[Any]) -> None:
-        """Closes a generator after the step that may be under way."""
+        """Closes a generator, once a step of it that may still run in another thread has ended."""
         while self._works:
             time.sleep(_WATCHED_SECONDS)
         with contextlib.suppress(Exception):  # the error was sent already, or the caller has gone
@@ -249,7 +259,7 @@ class Exchange:
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def _write(self, body: bytes, *, more: bool) -> None:
-        """Sends a part of the answer. A connection takes any one write whole: those that follow wait."""
+        """Sends a part of the answer in pieces: uvicorn takes a piece whole, and then waits for the caller to read."""
         at = 0
         while not self._is_gone:
             part = body[at : at + _SENT_AT_ONCE] if len(body) > _SENT_AT_ONCE else body
@@ -275,13 +285,13 @@ class Exchange:
                 await self._write(body, more=False)
 
     def _succeeded(self, **facts: object) -> None:
-        """Notes that the answer was computed; it may still be sent."""
+        """Logs success, once the answer was computed and before it is sent."""
         if self._guard.access.wants_success():
             self._log("OK", self._begun().caller.connection, **facts)
         self._is_logged = True
 
     def _log(self, code: str, peer: str, **facts: object) -> None:
-        """Logs this exchange, unless it was logged."""
+        """Logs the exchange, unless it was logged already."""
         if not self._is_logged:
             self._is_logged = True
             seconds = None
@@ -311,6 +321,8 @@ def of_refusal(status: int) -> Headers:
 
 
 def _retrieved(future: asyncio.Future[Any]) -> None:
-    """Nobody may be there any more to look at an error, which the event loop would log as one of the server."""
+    """Takes an error out of a future that nothing may await any more. Otherwise the event loop would log it as an error
+    of the server.
+    """
     if not future.cancelled():
         future.exception()

@@ -1,8 +1,8 @@
-"""How messages, streams of answers and errors are written over HTTP/1.1: the forms of Connect and of gRPC-Web.
+"""Writes answers and errors, and takes messages out of requests, in the forms of Connect and gRPC-Web over HTTP/1.1.
 
-Connect sends one message as the whole body, and its error as JSON with a status of HTTP. A stream of Connect, and every
-call of gRPC-Web, puts each message in an envelope: a byte of flags, four of the length. The last envelope says how the
-call ended.
+For a single message, Connect makes it the whole body, and writes an error as JSON with a status of HTTP. For a stream,
+Connect puts each message in an envelope: a byte of flags, four bytes of the message's length, the message. gRPC-Web
+does so for every call. The last envelope says how the call ended.
 
 >>> Form("application/proto").envelope(b"ab") == Form("application/connect+proto").envelope(b"ab")
 True
@@ -27,13 +27,12 @@ UNARY_TYPES = ("application/json", "application/proto")
 STREAM_TYPES = ("application/connect+json", "application/connect+proto")
 GRPC_WEB_TYPES = ("application/grpc-web", "application/grpc-web+proto", "application/grpc-web+json")
 
-_COMPRESSED_BYTES = (
-    1024  # of an answer; smaller ones are sent as they are, since compressing takes longer than it saves
-)
-_COMPRESSED, _END, _TRAILERS = 1, 2, 128  # flags of envelopes; the last ones are of Connect and of gRPC-Web
+# Bytes of an answer from which it is compressed. To compress a smaller answer takes longer than it saves.
+_COMPRESSED_BYTES = 1024
+_COMPRESSED, _END, _TRAILERS = 1, 2, 128  # flags of envelopes; _END marks Connect's last envelope, _TRAILERS gRPC-Web's
 _GZIP = b"\x1f\x8b"
 _HEAD = 5  # bytes of an envelope before its message
-# The status of HTTP for each code, by Connect's table. Codes that are not here have 500.
+# Code of google.rpc → status of HTTP, by Connect's specification. All other codes have the status 500.
 HTTP_STATUS = {
     "CANCELLED": 499,
     "INVALID_ARGUMENT": 400,
@@ -52,7 +51,9 @@ HTTP_STATUS = {
 
 
 class Form:
-    """The form of one call, by the media type of its request; `headers` are those of the request, in lower case."""
+    """The form of one call. It follows from the media type of the request, and from its headers, whose names are in
+    lower case.
+    """
 
     def __init__(self, media_type: str, headers: dict[str, str] | None = None) -> None:
         headers = headers or {}
@@ -67,10 +68,12 @@ class Form:
         self.is_packed = False
         """Whether the body that `written` made is compressed as a whole."""
         self.more: Headers = []
-        """Further headers of an answer that is no error."""
+        """Further headers for an answer that is not an error."""
 
     def check(self, headers: dict[str, str]) -> None:
-        """Raises UnsupportedError for another compression than gzip, InvalidArgumentError for another version."""
+        """Raises UnsupportedError for a compression other than gzip, InvalidArgumentError for another version of
+        Connect.
+        """
         if self.encoding not in ("identity", "gzip"):
             raise UnsupportedError(f"{self._encoding_name}: expected gzip or identity, found {self.encoding[:100]!r}")
         version = headers.get("connect-protocol-version", "1")
@@ -78,7 +81,9 @@ class Form:
             raise InvalidArgumentError(f"connect-protocol-version: expected 1, found {version[:100]!r}")
 
     def message(self, body: bytes) -> bytes:
-        """The only message of a request, which may still be compressed. DecodeError if it is not one."""
+        """The only message of a request, taken out of its envelope. It may still be compressed. DecodeError if the body
+        is not one message.
+        """
         is_compressed = self.encoding == "gzip"
         if self.has_envelopes:
             if len(body) < _HEAD or len(body) != _HEAD + int.from_bytes(body[1:_HEAD], "big"):
@@ -91,8 +96,9 @@ class Form:
         return body
 
     def query(self, query: bytes) -> bytes:
-        """The message of a GET of Connect, which says its form itself. InvalidArgumentError, DecodeError if it is
-        none."""
+        """The message in the query of a GET of Connect. The query also states the form, which this object then has.
+        InvalidArgumentError or DecodeError if the query is not a message.
+        """
         try:
             found = parse_qs(
                 query.decode(), keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=9
@@ -118,7 +124,9 @@ class Form:
             raise DecodeError("message: expected base64 in the form for addresses") from None
 
     def written(self, data: bytes) -> bytes:
-        """An answer as it is sent, compressed where it is worth that and the caller takes it."""
+        """A message of an answer in this form: compressed if it is not small and the caller accepts gzip, and in an
+        envelope if the form has envelopes.
+        """
         packs = self.accepts_gzip and len(data) >= _COMPRESSED_BYTES
         data = compressed(data) if packs else data
         if not self.has_envelopes:
@@ -128,11 +136,13 @@ class Form:
 
     @staticmethod
     def envelope(data: bytes, flags: int = 0) -> bytes:
-        """The data with flags and length before it."""
+        """The data in an envelope."""
         return struct.pack(">BI", flags, len(data)) + data
 
     def head(self) -> Headers:
-        """The headers of an answer that says its form; for a whole answer, after `written`."""
+        """The headers of an answer. For a form without envelopes, call it after `written`, which decides whether the
+        answer is compressed.
+        """
         found = [(b"content-type", self.media_type.encode())]
         if self.is_packed or (self.has_envelopes and self.accepts_gzip):
             found.append((self._encoding_name.encode(), b"gzip"))
@@ -143,8 +153,8 @@ class Form:
     def end(self, status: status_pb2.Status | None = None) -> bytes:
         """The last envelope, with the error of the call if there is one."""
         if not self.is_grpc_web:
-            told = {} if status is None else {"error": error_in_json(status)}
-            return self.envelope(json.dumps(told, ensure_ascii=False).encode(), _END)
+            end = {} if status is None else {"error": error_in_json(status)}
+            return self.envelope(json.dumps(end, ensure_ascii=False).encode(), _END)
         lines = [f"grpc-status: {0 if status is None else status.code}"]
         if status is not None:
             packed = base64.b64encode(status.SerializeToString()).decode().rstrip("=")
@@ -162,8 +172,8 @@ class Form:
 
 
 def error_in_json(status: status_pb2.Status) -> dict[str, Any]:
-    """An error as Connect writes it: the bytes of each detail for clients, and beside them, under `debug`, what they
-    say for people.
+    """An error as Connect writes it in JSON. Each detail is there as bytes for clients and, under `debug`, in JSON for
+    people.
     """
     code = code_pb2.Code.Name(status.code).lower().replace("cancelled", "canceled")
     found: dict[str, Any] = {"code": code, "message": status.message}

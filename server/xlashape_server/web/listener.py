@@ -1,8 +1,8 @@
-"""The address of HTTP: its socket, and uvicorn with h11 in a thread of its own, as they are.
+"""Listens at the address of HTTP: opens the socket, and runs uvicorn with h11, unchanged, in a thread of its own.
 
-uvicorn bounds the number of connections and of bytes of headers, ends idle connections, and waits for callers that read
-slowly. What it has no setting for is here: a connection on which no whole request comes is ended, so is one that does
-not read, and certificates that are replaced are served.
+uvicorn bounds the number of connections and the bytes of headers, ends idle connections, and waits for callers that
+read slowly. This file adds what uvicorn has no setting for: it ends a connection on which no whole request comes or
+whose client does not read, and it reloads certificates when their files change.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from xlashape_server.web.application import Application
 
 _log = logging.getLogger("xlashape_server.web")
 
-_BACKLOG = 512
+_BACKLOG = 512  # connections that the system keeps before uvicorn accepts them
 _MAX_HEADER_BYTES = 64 << 10  # bytes of the first line and all headers; a GET has its request message in the first line
-_REFUSING_THREADS = 16
-_CLOSE_SECONDS = 2.0  # for connections to close, after their calls have ended
+_REFUSING_THREADS = 16  # threads beyond those of admitted calls, to refuse further calls
+_CLOSE_SECONDS = 2.0  # seconds for connections to close after their calls have ended
 
 
 class Listener:
@@ -65,7 +65,7 @@ class Listener:
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
 
     def start(self) -> None:
-        """Starts to accept connections; the system keeps those that come before uvicorn takes them."""
+        """Starts to accept connections. The system keeps connections that come before uvicorn runs."""
         self._socket.listen(_BACKLOG)
         self._thread.start()
 
@@ -83,18 +83,20 @@ class Listener:
 
         try:
             asyncio.run(serve())
-        except BaseException as error:  # uvicorn ends the process where it cannot start
+        except BaseException as error:  # uvicorn raises SystemExit if it cannot start
             _log.error("HTTP is not answered any more", exc_info=error)
 
     def _abort(self, client: tuple[str, int]) -> None:
+        """Ends the connection of a client at once."""
         transport = self._open.get(client)
         if transport is not None:
             transport.abort()
 
 
 def _protocol(opened: dict[Any, asyncio.Transport], seconds: float) -> type[H11Protocol]:
-    """uvicorn's protocol for connections that are known in `opened` by their clients, and have so many seconds for each
-    beginning of a request.
+    """uvicorn's protocol with two additions. `opened` has the open connections by their clients. A connection is ended
+    if the headers of its first request do not come within `seconds`, or those of a later request within `seconds` of
+    the request's first byte.
     """
 
     class Connection(H11Protocol):
@@ -114,14 +116,15 @@ def _protocol(opened: dict[Any, asyncio.Transport], seconds: float) -> type[H11P
             before = self.cycle
             try:
                 super().data_received(data)
-            except LocalProtocolError:  # the rest of a request is broken whose answer has begun
+            except LocalProtocolError:  # the rest of the request is broken, and its answer has begun
                 self.transport.abort()
             if self.cycle is not before:
                 self._begins(None)
-            elif self._timer is None and before.response_complete:  # on a new connection there is a timer
+            elif self._timer is None and before.response_complete:  # the next request begins; the first one has a timer
                 self._begins(self.loop.call_later(seconds, self.transport.abort))
 
         def _begins(self, timer: asyncio.TimerHandle | None) -> None:
+            """Replaces the timer, which ends the connection; None for no timer."""
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = timer
@@ -130,7 +133,7 @@ def _protocol(opened: dict[Any, asyncio.Transport], seconds: float) -> type[H11P
 
 
 def _bound(config: Config) -> socket.socket:
-    """A socket at the address of HTTP, which all workers bind."""
+    """A socket bound to the address of HTTP. All workers bind the same address."""
     host, port = config.http_host_and_port()
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
@@ -140,13 +143,14 @@ def _bound(config: Config) -> socket.socket:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if sys.platform == "linux":
-                # TLS takes 270 KB from the first moment of a connection: it begins when the first bytes have come.
+                # uvicorn gets a connection only when its first bytes have come, since TLS takes 270 KB for it at once.
                 if config.tls_certificate:
                     made.setsockopt(
                         socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, max(1, round(config.max_receive_seconds))
                     )
-                # The end of an answer that the caller does not read: uvicorn waits for that without a limit, and the
-                # watch of calls does not, but knows nothing of the last part.
+                # The system ends a connection whose client does not read. uvicorn waits for such clients without a
+                # limit. The watch of calls bounds the wait, but not for the last part of an answer, after which the
+                # call has ended.
                 milliseconds = 10_000 + round(2e3 * config.max_send_seconds)
                 made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
             made.bind(address)
@@ -160,7 +164,7 @@ def _bound(config: Config) -> socket.socket:
 
 
 def _on_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Handles errors that no task awaits: failed handshakes, closed connections."""
+    """Logs errors that no task awaits. Failed handshakes and closed connections are logged at the level debug."""
     error = context.get("exception")
     if isinstance(error, (ssl.SSLError, OSError, asyncio.CancelledError)):
         _log.debug("%s: %r", context.get("message"), error)

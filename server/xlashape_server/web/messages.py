@@ -1,9 +1,8 @@
-"""What a request over HTTP says and what its answer may be: timeouts and compression, the web pages that may call, and
-messages in JSON.
+"""Reads the headers of requests over HTTP, decides which web pages may call, and converts messages from and to JSON.
 
-Pages of other origins are allowed by CORS: the browser sends a preflight request first, and gives the answer to the
-page only if it is allowed. A page whose own name leads to this machine once it is loaded (DNS rebinding) needs no such
-permission. So requests are refused that ask for a host that is not a name of this server.
+CORS allows pages of other origins: the browser sends a preflight request first, and gives the answer to the page only
+if this server allows its origin. But a page can make its own name lead to this machine after it was loaded (DNS
+rebinding), and then needs no such permission. So a request for a host that is not a name of this server is refused.
 
 Handlers use protobuf's own format. JSON is converted here, in the turn of the call.
 
@@ -56,10 +55,11 @@ def timeout_of(headers: dict[str, str]) -> float | None:
 
 
 def mistake_of(headers: Iterable[tuple[bytes, bytes]], query: bytes, version: str) -> str:
-    r"""What is wrong with the headers and the query of any request of a version of HTTP; empty if nothing is.
+    r"""What is wrong with the headers and the query of a request of HTTP `version`; empty if nothing is.
 
-    A request with a length and an encoding of its body ends at different places for different readers, such as a proxy
-    and this server. So does one of HTTP/1.0 with an encoding, which that version does not know (RFC 9112, section 6.1).
+    If a request has both content-length and transfer-encoding, two readers, such as a proxy and this server, may see
+    its end at different places. The same holds for transfer-encoding in HTTP/1.0, which does not know it (RFC 9112,
+    section 6.1).
 
     >>> mistake_of([(b"x-name", b"caf\xe9")], b"", "1.1")
     'header x-name: expected ASCII, found the byte 0xe9'
@@ -81,7 +81,7 @@ def mistake_of(headers: Iterable[tuple[bytes, bytes]], query: bytes, version: st
 
 
 def accepts_gzip(header: str) -> bool:
-    """Whether a header such as Accept-Encoding has gzip in it.
+    """Whether a header such as Accept-Encoding allows gzip.
 
     >>> accepts_gzip("br, gzip;q=0.5"), accepts_gzip("gzip;q=0, br"), accepts_gzip("")
     (True, False, False)
@@ -101,19 +101,19 @@ Headers = list[tuple[bytes, bytes]]
 # Headers that clients of Connect and gRPC-Web send, besides those that browsers always allow.
 _REQUEST_HEADERS = (
     "authorization, content-type, connect-protocol-version, connect-timeout-ms, connect-content-encoding, "
-    "connect-accept-encoding, "
-    "content-encoding, grpc-timeout, grpc-encoding, grpc-accept-encoding, x-grpc-web, x-user-agent"
+    "connect-accept-encoding, content-encoding, grpc-timeout, grpc-encoding, grpc-accept-encoding, x-grpc-web, "
+    "x-user-agent"
 )
 _ANSWER_HEADERS = "grpc-status, grpc-message, grpc-status-details-bin, connect-content-encoding, content-encoding"
 _PREFLIGHT_SECONDS = 7200  # seconds for which browsers keep the answer to a preflight; Chrome's maximum
 
 
 class Hosts:
-    """The hosts that requests may name: addresses in numbers and `localhost`, which no page of another origin has as
-    its name, and those of `http_hosts`.
+    """The hosts that requests may name: IP addresses and `localhost`, which another origin cannot rebind to this
+    machine, and the names in `http_hosts`.
 
-    A server that other machines can reach answers to any name, unless `http_hosts` says which: its own name is not
-    known.
+    A server that other machines can reach does not know its own name, and answers to any name unless `http_hosts` is
+    set.
     """
 
     def __init__(self, config: Config) -> None:
@@ -121,8 +121,8 @@ class Hosts:
         self._allows_all = "*" in self._named or not (self._named or config.is_loopback)
 
     def allow(self, host: str | None) -> bool:
-        """Whether a request for `host`, a name and perhaps a port, may be answered. Requests of HTTP/1.0 may have none,
-        and browsers send none.
+        """Whether a request for `host`, a name and perhaps a port, may be answered. `host` is None in requests of
+        HTTP/1.0 without a Host header, which may be answered: browsers send no such requests.
         """
         if self._allows_all or host is None:
             return True
@@ -141,14 +141,14 @@ class Hosts:
 
 
 class Origins:
-    """The origins of `http_origins`: none, some, or all (`*`)."""
+    """The origins of web pages that may call: those of `http_origins`, none, some, or all (`*`)."""
 
     def __init__(self, config: Config) -> None:
         self._allowed = frozenset(config.allowed_origins())
         self._allows_all = "*" in self._allowed
 
     def headers(self, origin: str | None) -> Headers:
-        """The headers of an answer to a page of `origin`; None if the request has no Origin header."""
+        """The headers of CORS for an answer to a page of `origin`; None if the request has no Origin header."""
         if not self._allowed:
             return []
         if self._allows_all:
@@ -166,7 +166,7 @@ class Origins:
         ]
 
     def preflight(self, origin: str | None) -> Headers:
-        """The headers of the answer to a preflight."""
+        """The headers of CORS for the answer to a preflight request."""
         headers = self.headers(origin)
         if any(name == b"access-control-allow-origin" for name, _ in headers):
             headers += [
@@ -180,12 +180,14 @@ class Origins:
 # -- messages ----------------------------------------------------------------------------------
 
 
-# Upper bounds of the bytes of Python objects. For each byte of JSON: `{},` takes 72.
+# The most bytes of memory that Python's objects take for a byte of JSON: the three bytes `{},` take 72.
 _MEMORY_OF_JSON = 25
-# For each byte of an answer: a varint of two bytes becomes a str of 53 bytes and an entry in a list.
+# The most bytes of memory that they take for a serialized byte of an answer: a varint of two bytes becomes a str of 53
+# bytes and an entry in a list.
 _MEMORY_OF_ANSWER = 40
-_MAX_ERROR_TEXT = 300
-_LEVEL = 1  # 1 MB of JSON about instructions is 9 times smaller after 4 ms; level 6 makes it 10 times smaller in 7 ms
+_MAX_ERROR_TEXT = 300  # characters
+# gzip's level: 1 MB of JSON about instructions becomes 9 times smaller in 4 ms. With level 6, 10 times in 7 ms.
+_LEVEL = 1
 
 
 _NAMES: dict[type, str] = {
@@ -209,11 +211,13 @@ _TYPES: dict[int, tuple[tuple[type, ...], str]] = {
     FieldDescriptor.CPPTYPE_STRING: ((str,), "text"),
     FieldDescriptor.CPPTYPE_MESSAGE: ((dict,), "an object"),
 }
-"""The types of values in JSON for the types of fields. Numbers of 64 bits are texts there."""
+"""C++ type of a field → Python's types of its value in JSON, and the words for them in errors. JSON has integers of 64
+bits as texts.
+"""
 
 
 def compressed(data: bytes) -> bytes:
-    """The content compressed with gzip."""
+    """`data`, compressed with gzip."""
     return gzip.compress(data, _LEVEL, mtime=0)
 
 
@@ -235,16 +239,16 @@ def json_to_proto(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
         return b""
     reserve(_MEMORY_OF_JSON * len(data))
     try:
-        if data.lstrip()[:1] != b"{":  # an empty list, which Parse takes for an empty message
+        if data.lstrip()[:1] != b"{":  # Parse takes an empty list for an empty message
             raise ValueError("expected an object in braces")
         return json_format.Parse(data, kind()).SerializeToString()
     except (json_format.ParseError, RecursionError, ValueError) as error:
         text = str(error)
-    with suppress(RecursionError, ValueError):  # it is no JSON
+    with suppress(RecursionError, ValueError):  # the data is no JSON
         text = _wrong_type(json.loads(data), cast("Descriptor", kind.DESCRIPTOR)) or text
     if "recursion" in text:
         text = "it is nested too deeply"
-    if "SystemError" in text:  # of upb, which looks the name up
+    if "SystemError" in text:  # raised by upb, protobuf's C library, when it looks the name up
         text = "the name of a field has half of a surrogate pair, which is not text"
     text = " ".join(text.split()).removesuffix(".")
     raise DecodeError(
@@ -254,11 +258,11 @@ def json_to_proto(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
 
 
 def _wrong_type(message: Any, kind: Descriptor, path: str = "") -> str:
-    """Where a value of a message in JSON has not the type of its field; empty if all have it. json_format names types
-    of Python.
+    """An error text about the first value in a JSON message that does not have the type of its field; empty if all
+    have. json_format's own errors name types of Python.
     """
     for name, value in cast("dict[str, Any]", message).items() if isinstance(message, dict) else ():
-        if value is None or not name.isascii():  # upb fails to look up half of a surrogate pair
+        if value is None or not name.isascii():  # looking up half of a surrogate pair fails in upb
             continue
         field = kind.fields_by_camelcase_name.get(name, kind.fields_by_name.get(name))
         if field is None:
@@ -282,7 +286,7 @@ def _is_number(value: str | float) -> bool:
     try:
         float(value)
     except (ValueError, OverflowError) as error:
-        return isinstance(error, OverflowError)  # json_format says that it is out of range
+        return isinstance(error, OverflowError)  # json_format's error says that the number is out of range
     return True
 
 

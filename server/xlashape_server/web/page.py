@@ -1,8 +1,8 @@
-"""The page: static files beside the RPCs, which a browser asks for with GET and shows.
+"""Serves the page: static files that a browser gets with GET, and shows.
 
-The files are those of `server/xlashape_server/page/`, which `server/page/` is built to. They are read once, when the
-worker starts, and found by their names alone: no path of a request is a path of this machine. Everybody may read them;
-what they show is asked over the RPCs, with the credentials that those want.
+The files are in `server/xlashape_server/page/`; they are built from `server/page/`. They are read once, when the worker
+starts, and found by their names alone, so no path of a request becomes a path of this machine. Everybody may read the
+files. For what it shows, the page calls the RPCs, with the credentials that these need.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HEADERS: Final = (
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
-    # The browser asks each time, and gets 304: a server of a new version shows its own page at once.
+    # The browser asks each time, and gets 304 if nothing has changed: so it shows the page of a new server at once.
     (b"cache-control", b"no-cache"),
     (b"vary", b"Accept-Encoding"),
 )
@@ -42,13 +42,13 @@ _HEADERS: Final = (
 class _File(NamedTuple):
     content: bytes
     packed: bytes
-    """The same, compressed with gzip."""
+    """The content compressed with gzip."""
     kind: bytes
     tag: str
 
 
 class Page:
-    """The files of the page by their paths."""
+    """The files of the page, which are in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._files: dict[str, _File] = {}
@@ -62,8 +62,8 @@ class Page:
             self._files["/"] = self._files["/index.html"]
 
     def answer(self, verb: str, path: str, headers: Mapping[str, str]) -> tuple[int, Headers, bytes] | None:
-        """Status, headers and content for a request; None for a path that is not one of the page's. A HEAD request has
-        the headers of GET, whose content is not to be sent.
+        """Status, headers and content for a request; None for a path that is none of the page's. The answer to HEAD is
+        that to GET: the server does not send the content.
         """
         file = self._files.get(path)
         if file is None:
@@ -74,7 +74,7 @@ class Page:
         known = [each.strip().removeprefix("W/") for each in headers.get("if-none-match", "").split(",")]
         if file.tag in known or "*" in known:
             return 304, tagged, b""
-        told = [(b"content-type", file.kind), *tagged]
+        typed = [(b"content-type", file.kind), *tagged]
         if accepts_gzip(headers.get("accept-encoding", "")):
-            return 200, [(b"content-encoding", b"gzip"), *told], file.packed
-        return 200, told, file.content
+            return 200, [(b"content-encoding", b"gzip"), *typed], file.packed
+        return 200, typed, file.content
