@@ -50,14 +50,16 @@ _ACCESS = ("read", "write")
 
 
 class _Member(NamedTuple):
-    """A caller that the file admits."""
+    """A caller whom the file with the rules admits."""
 
     identity: str
     may_write: bool
 
 
 class _Rules(NamedTuple):
-    """The content of the file."""
+    """The content of the file. `tokens` are by the SHA-256 of the token. `proxied` and `anonymous` say whether such
+    callers may write; None if the file does not admit them. `quotas` are by identity.
+    """
 
     tokens: dict[str, _Member]
     proxied: bool | None
@@ -87,7 +89,7 @@ def writing_rpcs() -> frozenset[str]:
 
 
 class Gate:
-    """Admits callers by the current content of the file. Threads may share it."""
+    """Admits callers by the current content of the file that the setting `auth` names. Threads may share a gate."""
 
     def __init__(self, config: Config) -> None:
         self._path = config.auth

@@ -50,8 +50,7 @@ _CHECK_SECONDS = 0.1  # seconds between checks by the watch
 _MOST_CUT_OFF = 100
 _CUT_OFF_AT_ONCE = 4  # calls cut off before each pause, in which the woken threads end and small calls are answered
 _CUT_OFF_PAUSE_SECONDS = 0.002
-# Bytes per second that a caller must read of an answer: a message may take longer than `send_seconds` by its size over
-# this.
+# Bytes per second that a caller must read. It has the size of a message divided by this, in addition to `send_seconds`.
 _SEND_BYTES_PER_SECOND = 8 << 20
 # If the process has this many bytes more than calls have reserved, the collector of cycles and the allocator are asked
 # to free some.
@@ -325,7 +324,7 @@ class Watch:
             if self._lines.allows():
                 facts = {"rpc": call.name, "stage": call.stage, "caller": call.caller.connection, "error": str(error)}
                 _log.info("cut off", extra={"facts": {**facts, **self._lines.unlogged()}})
-            call.code = code_pb2.CANCELLED  # `Guard.refusal` replaces it by the code of the error
+            call.code = code_pb2.CANCELLED  # if the error can still be sent, `Guard.refusal` sets its code
             if self.recorder is not None:
                 self.recorder.cut_off(call.stage)
             call.cut_off(call, error)

@@ -61,7 +61,7 @@ class Guard:
     """Admits calls, runs their handlers, and turns errors into statuses.
 
     A handler is given serialized requests and a deadline, a time of time.monotonic(), and raises errors of the library.
-    `relieve` empties caches when memory is short.
+    `relieve` is called to empty caches when memory is short.
     """
 
     def __init__(self, config: Config, relieve: Callable[[], None] | None = None) -> None:
@@ -141,8 +141,8 @@ class Guard:
     def message(self, call: Call, data: bytes, most: int | None = None) -> bytes:
         """A request message: decompressed if needed, with its memory reserved. LimitExceededError if it is too large.
 
-        `most` is the maximum of bytes in place of `max_request_bytes`. A call without `most` takes a turn to
-        decompress; a message of few bytes needs none.
+        `most` is a maximum of few bytes in place of `max_request_bytes`. With it, the message is decompressed without a
+        turn, since that is fast.
         """
         maximum = self._max_bytes if most is None else most
         reserved = 0

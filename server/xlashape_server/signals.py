@@ -55,8 +55,8 @@ class StopSignals:
         os.close(self._write)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits for a signal or a call of `wake`, at most `seconds`. Each of them ends one wait. False after a
-        timeout.
+        """Waits for a signal or a call of `wake`, at most `seconds`. Each signal and each call ends one wait. False
+        after a timeout.
         """
         end = None if seconds is None else time.monotonic() + seconds
         while True:

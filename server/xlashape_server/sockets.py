@@ -48,7 +48,7 @@ def open_sockets() -> int:
 
 
 def _descriptors() -> list[int]:
-    """The descriptors of this process' open files and sockets; none on systems that do not report them."""
+    """The descriptors of the open files and sockets of this process; none on systems that do not report them."""
     try:
         return [int(path.name) for path in Path("/proc/self/fd").iterdir()]
     except OSError:

@@ -358,8 +358,8 @@ class Store:
                 raise
 
     def evict(self, room_for: int = 0) -> None:
-        """Removes modules that are too old, then the least recently used ones until `room_for` more bytes fit, and
-        files that a process which has ended was writing.
+        """Removes modules that are too old, then the least recently used ones until `room_for` more bytes fit. Also
+        removes unfinished files of processes that have ended.
         """
         with self._locked():
             self._evict(room_for)

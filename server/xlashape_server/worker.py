@@ -130,7 +130,7 @@ def _tracing(config: Config) -> Tracing | None:
     """The maker of spans; None where the setting `traces` is off."""
     if not config.traces:
         return None
-    from xlashape_server.telemetry.tracing import Tracing  # its packages are those of an extra
+    from xlashape_server.telemetry.tracing import Tracing  # needs packages of the extra `telemetry`
 
     found = [(service, method) for service in services() for method in service.methods]
     return Tracing({f"{service.name}/{each.name}": f"{service.full_name}/{each.name}" for service, each in found})
@@ -139,7 +139,7 @@ def _tracing(config: Config) -> Tracing | None:
 def _http_listener(config: Config, guard: Guard, answered: tuple[Rpc, ...], modules: Modules) -> Listener | None:
     if not config.http:
         return None
-    from xlashape_server.web import Listener  # its packages are those of an extra
+    from xlashape_server.web import Listener  # needs packages of the extra `web`
 
     return Listener(config, guard, answered, modules)
 
@@ -195,7 +195,7 @@ def main() -> None:
 
 
 def run() -> int:
-    """Runs a worker until it is told to stop. Returns the exit code."""
+    """Runs a worker until its parent or a signal stops it. Returns the exit code."""
     start_message = json.loads(sys.stdin.readline() or "null")
     if start_message is None:
         return 0

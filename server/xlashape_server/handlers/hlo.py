@@ -38,8 +38,8 @@ _FORMATS = {
 
 
 class HloHandlers:
-    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's,
-    with the path in the request.
+    """The handlers of HloService: each has the name of its RPC. They take and return messages as bytes. Deadlines
+    are times of time.monotonic(). Errors are the library's, with the path of the request's field.
     """
 
     def __init__(self, config: Config, modules: Modules) -> None:

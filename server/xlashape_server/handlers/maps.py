@@ -37,8 +37,8 @@ _CHUNK_POINTS = 1 << 14  # points that are evaluated between two checks of the d
 
 
 class MapHandlers:
-    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's,
-    with the path in the request.
+    """Handlers of IndexingService: each has the name of its RPC. They take and return messages as bytes. Deadlines are
+    times of time.monotonic(). Errors are the library's, with the path of the request's field.
     """
 
     def __init__(self, config: Config) -> None:

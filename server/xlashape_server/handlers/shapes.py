@@ -39,16 +39,16 @@ from xlashape_server.handlers.inputs import (
     stated_count,
 )
 
-# A small request is answered in a time that needs no budget, and one of LinearIndex without NumPy: in 5 µs instead of
-# 28, of the 300 that the call takes.
-_SMALL_BYTES = 2048  # of the request
+# A small request is answered so fast that it needs no budget. A small request of LinearIndex is answered without NumPy,
+# in 5 µs instead of 28, of the 300 that the call takes.
+_SMALL_BYTES = 2048  # bytes of a small request
 _FEW_INDICES = 16
-_POINTER_SIZE = 8
+_POINTER_SIZE = 8  # bytes of a pointer, if the request does not say
 
 
 class ShapeHandlers:
-    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's,
-    with the path in the request.
+    """The handlers of ShapeService: each has the name of its RPC. They take and return messages as bytes. Deadlines
+    are times of time.monotonic(). Errors are the library's, with the path of the request's field.
     """
 
     def __init__(self, config: Config) -> None:
@@ -198,7 +198,7 @@ class ShapeHandlers:
     def linear_indices(self, requests: Iterator[bytes], deadline: float | None = None) -> Iterator[bytes]:
         """LinearIndices."""
         shape: Shape | None = None
-        seen = 0  # numbers in the earlier messages
+        seen = 0  # how many numbers earlier messages had
         for data in requests:
             with budget(deadline=deadline, subject="indices"):
                 spend(256)
@@ -268,26 +268,27 @@ def _positions(
 _DESCRIPTIONS = Fields(v1.DescribeShapeResponse)
 _SIZES = Fields(v1.ByteSizeResponse)
 _HEADS = [b"", *(head(v1.LinearIndexResponse, "positions", 8 * count) for count in range(1, _FEW_INDICES + 1))]
-"""The bytes of a response before its positions, by their number."""
+"""Number of positions → the bytes of a response before them."""
 _SHAPE_TAG, _INDICES_TAG = (Fields(v1.LinearIndexRequest).tag(name)[0] for name in ("shape", "indices"))
 _answers: BoundedCache[tuple[Callable[[Shape, int], bytes], bytes], bytes] = BoundedCache(
     "xlashape_server: answers about one shape", 8 << 20, lambda key, answer: 400 + len(key[1]) + len(answer)
 )
-"""Answers to small requests about one shape, by the function that makes them and the bytes of the request. Such requests
-are below every limit of the usual settings. An answer from here saves decoding the request and looking its shape up:
-2.5 µs, and 16 in a server, where the processor's caches are cold.
+"""Answers to small requests about one shape, by the function that makes them and the bytes of the request. Such small
+requests are below every limit of the usual settings. An answer from here saves decoding the request and looking its
+shape up: 2.5 µs, and 16 in a server, where the processor's caches are cold.
 """
 
 
 _asked: BoundedCache[bytes, tuple[Shape, int | None]] = BoundedCache(
     "xlashape_server: arrays of LinearIndex", 8 << 20, lambda key, asked: 1000 + len(key) + 100 * asked[0].rank
 )
-"""The array, and the number of indices that the request states, by the bytes of a small request without its indices."""
+"""Bytes of a small request without its indices → its array, and the number of indices that it states."""
 
 
 def _without_indices(data: bytes) -> tuple[bytes, Sequence[int]]:
-    """A small request of LinearIndex without its indices, and these. From a request of short fields in protobuf's order
-    they are cut, since to decode it takes longer than all else that its answer needs.
+    """A small request of LinearIndex without its indices, and the indices. If the request has first a short shape and
+    then a few indices, the indices are cut out of its bytes: decoding it takes longer than everything else in the
+    answer.
     """
     if len(data) > 2 and data[0] == _SHAPE_TAG and data[1] < 128:
         at = 2 + data[1]

@@ -68,7 +68,7 @@ _CONTENT_FACTOR = 8
 _TEXT_FACTOR = 5
 """Bytes of memory for each character of a module's text as lines. Measured."""
 _LINE_BYTES = 250
-"""Bytes of memory for each instruction, for the number of the line that defines it."""
+"""Bytes of memory for each instruction of the text: its name, and the number of its line."""
 
 _MOST_INSTRUCTIONS = 200_000
 """The most instructions of a graph in an answer."""
@@ -79,8 +79,8 @@ _INSTRUCTION_BYTES = 800
 
 
 class ViewHandlers:
-    """Takes requests and gives responses as bytes. Deadlines are times of time.monotonic(). Errors are the library's,
-    with the path in the request.
+    """The handlers of ViewService: each has the name of its RPC. They take and return messages as bytes. Deadlines
+    are times of time.monotonic(). Errors are the library's, with the path of the request's field.
     """
 
     def __init__(self, config: Config, modules: Modules) -> None:

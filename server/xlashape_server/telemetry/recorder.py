@@ -36,7 +36,7 @@ class Recorder:
     def __init__(self, directory: str, worker: int, methods: Iterable[str]) -> None:
         # prometheus_client takes the directory from the environment, and the class of values from values.ValueClass.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = directory
-        from prometheus_client import CollectorRegistry, Counter, Histogram, multiprocess, values  # not before that
+        from prometheus_client import CollectorRegistry, Counter, Histogram, multiprocess, values  # reads the variable
 
         # Reads all files once, since mapping a damaged file would not fail.
         multiprocess.MultiProcessCollector.merge([str(path) for path in paths(Path(directory), worker)])

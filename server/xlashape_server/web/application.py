@@ -130,7 +130,7 @@ class Application:
         if origin is not None and not own and origin.partition("://")[2] != headers.get("host"):
             await _refuse(send, 403, "permission_denied", f"origin: pages of {origin[:100]} may not ask this server")
             return
-        if scope["method"] != "POST":  # the protocol's GET waits for messages of the server, but it sends none
+        if scope["method"] != "POST":  # GET would wait for messages of the server, but this server sends none
             text = f"{scope['method'][:20]}: {PATH} is asked with POST"
             await _refuse(send, 405, "unimplemented", text, [(b"allow", b"POST"), *own])
             return
