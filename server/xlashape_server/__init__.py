@@ -9,7 +9,7 @@ precount        the memory that a message will take, computed before it is decod
 bucket          objects in a bucket of a cloud
 store           modules by digest, in a directory or in a bucket that servers share: uploads, checks, damage, eviction
 modules         decodes the modules that requests name; the caches of decoded modules and of answers about them
-handlers        request → library call → response, without gRPC
+handlers        answer requests with the library; they take and return bytes, and know no transport
 memory          the memory budget of a worker, from which calls reserve
 callers         identities and connections of callers; places, each of which is the right to have one call in progress
 accounts        quotas of one identity: processor time, stored bytes

@@ -5,10 +5,10 @@
 ...     server.address.partition(":")[0]
 '127.0.0.1'
 
-This process answers no calls and never loads grpc, so it can also be the process of a client. All workers listen on one
-port (SO_REUSEPORT), and the system spreads connections over them. A worker that ends is started again, after a pause
-that doubles each time a worker ends soon after its start. A worker that does not report for some seconds is killed and
-started again.
+This process, the watching process, answers no calls and never loads grpc, so a client can run in it too. All workers
+listen on one port (SO_REUSEPORT), and the system spreads connections over them. A worker that ends is started again,
+after a pause that doubles each time a worker ends soon after its start. A worker that does not report for some seconds
+is killed and started again.
 """
 
 from __future__ import annotations

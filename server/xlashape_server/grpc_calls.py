@@ -1,8 +1,8 @@
 """The adapter between gRPC and the guard.
 
-`GrpcCalls` wraps handlers in plain functions that grpc calls. They are no grpc.ServerInterceptor, which adds a fifth to
-the time of a small call. RPCs of one request are registered as if their requests were streams. Otherwise grpc waits for
-the request before it calls anything here, and a caller that never sends it would hold a thread for good.
+`GrpcCalls` wraps handlers in plain functions that grpc calls. They are not a grpc.ServerInterceptor, which adds a fifth
+to the time of a small call. RPCs of one request are registered as if their requests were streams. Otherwise grpc waits
+for the request before it calls anything here, and a caller that never sends it would hold a thread for good.
 
 A call holds a thread of grpc's pool from its beginning until its last response is handed to grpc, and most of that time
 the thread waits. So the pool has a thread for each call that may be admitted, and some more to refuse further calls.

@@ -1,8 +1,8 @@
 """A worker: the process that answers calls. The server starts one for each core.
 
-The parent, `worker_process`, starts it; do not start it by hand. Both sides send lines of JSON, which the docstring of
-`worker_process` describes. When the parent ends, and with it the standard input of the worker, the worker stops as on
-SIGTERM.
+Its parent, the watching process, starts it by `worker_process`; do not start it by hand. Both sides send lines of JSON,
+which the docstring of `worker_process` describes. When the parent ends, and with it the standard input of the worker,
+the worker stops as on SIGTERM.
 """
 
 from __future__ import annotations

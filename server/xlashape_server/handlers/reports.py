@@ -70,8 +70,8 @@ class ReportHandlers:
         return handle
 
     def _kept_answer(self, report: Report, message: Any, inputs: list[str]) -> Answer:
-        """The answer of the report. An answer about one or two modules is kept with the first of them, since callers ask
-        for it page by page.
+        """The answer of the report. An answer about one or two modules is kept with the first of them, since callers
+        ask for it page by page.
         """
         given = [name for name in inputs if message.HasField(name)]
         is_whole = len(given) == (2 if report.inputs == ("a", "b") else 1)

@@ -3,7 +3,7 @@
     catalogue.py      every metric: its name, kind, labels and meaning; the files in which workers count
     recorder.py       in a worker: counters and histograms in those files, and the values of the moment that the worker
                       reports to the watching process
-    server_metrics.py in the watching process: puts the metrics of all workers together
+    server_metrics.py in the watching process, the parent of the workers: puts the metrics of all workers together
     endpoint.py       the address where Prometheus asks for metrics
     spans.py          the interface by which calls and handlers make spans; it does not import OpenTelemetry
     tracing.py        makes the spans with OpenTelemetry, whose SDK sends them
