@@ -276,7 +276,7 @@ class Store:
         self._bucket = Bucket(bucket) if bucket else None
         self._trusted: dict[str, float] = {}  # digest → when the bucket was last found to have the module
         self._found: dict[str, tuple[str, int, Stored]] = {}  # digest → path and inode of the file, facts
-        self._checked_at = float("-inf")  # when `check_shared` asked the bucket
+        self._checked_at = float("-inf")  # when the bucket last answered `check_shared`
 
     @classmethod
     def of(cls, config: Config, bucket: str = "") -> Store:
@@ -385,7 +385,7 @@ class Store:
             file.flush()
 
     def check_shared(self) -> None:
-        """UnavailableError if there is a bucket and it does not answer. Asks the bucket every ten seconds at most."""
+        """UnavailableError if there is a bucket and it does not answer. Asks it ten seconds after it has answered."""
         if self._bucket is not None and time.monotonic() - self._checked_at > _CHECK_SECONDS:
             self._bucket.check()
             self._checked_at = time.monotonic()
