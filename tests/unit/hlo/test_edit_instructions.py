@@ -216,6 +216,10 @@ def test_computations_are_added_and_called():
         module.computation("g").proto.is_fusion_computation and not module.computation("f").proto.is_fusion_computation
     )
     assert [each.name for each in module.computations][-1] == "e"
+    for new in ("f", "g"):
+        edited = Editor(module).replace_calls("g", new).module()
+        for one in (edited, HloModule.parse(edited.to_text())):
+            assert [each.name for each in one.computations if each.proto.is_fusion_computation] == [new]
 
 
 def test_what_is_dead_and_what_stays():

@@ -339,6 +339,7 @@ class Editor:
                     fused = fused or instruction.opcode == Opcode.FUSION
         if fused and old.is_fusion_computation:
             self._mark_fused(frozenset((local(new),)))
+            old.is_fusion_computation = old is new  # no fusion calls another one any more
         self._draft.settle_calls()
         self._draft.drop_assignment()
         return self
