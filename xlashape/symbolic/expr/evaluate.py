@@ -5,15 +5,15 @@ the nodes that use them. The same instructions run on Python integers, for one p
 of points.
 
 A block is small enough for its columns to stay in the processor's cache. Division and mod by powers of two become
-shifts and masks. Whether all points of a block keep a bound is decided by the least and the greatest value of the
-column; only if they do not, every point is compared.
+shifts and masks. The least and the greatest value of a column show whether all points of the block keep a bound; only
+if some point does not, every point is compared.
 
-The bounds of the variables tell before evaluation whether any value can leave int64. If one can, the points are
-evaluated one by one with exact integers.
+Whether an intermediate value can leave int64 follows from the bounds of the variables, before evaluation. If one can,
+the points are evaluated one by one with exact integers.
 
-Every value on the way to the results and constraints of a map has to fit a signed integer of 128 bits: clients of all
+Every intermediate value of the results and constraints of a map has to fit a signed integer of 128 bits: clients of all
 languages give the same answers, and many have no larger integers. A point that a bound or a constraint rules out is
-outside the domain, whatever other values it has; at any other point a value of more than 128 bits is a
+outside the domain, even if an expression exceeds 128 bits there. At any other point a value of more than 128 bits is a
 SizeOverflowError.
 """
 
@@ -47,9 +47,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_BLOCK = 1 << 14  # points: 128 KiB a column
-_BUFFER_BYTES = 16 << 20  # of all columns of a block, which has fewer points where there are more than 128 columns
-_INSTRUCTIONS_AT_ONCE = 64  # between two looks of a budget: on a block, some milliseconds
+# The largest number of points in a block. A column of so many points takes 128 KiB.
+_BLOCK = 1 << 14
+# The largest number of bytes of all columns of a block. A block of more than 128 columns has fewer points.
+_BUFFER_BYTES = 16 << 20
+# The number of instructions between two checks of the budget. On a block they take some milliseconds.
+_INSTRUCTIONS_AT_ONCE = 64
 _INT128_MIN, _INT128_MAX = -1 << 127, (1 << 127) - 1
 
 _ON_INTEGERS: dict[type[Binary], Callable[[int, int], int]] = {
@@ -64,10 +67,10 @@ _ON_INTEGERS: dict[type[Binary], Callable[[int, int], int]] = {
 
 
 def evaluate(expr: Expr, values: Mapping[Variable, int]) -> int:
-    """The value of an expression for these values of its variables. Exact: SizeOverflowError if a value on the way has
-    more than 4,096 bits.
+    """The exact value of an expression for these values of its variables.
 
-    Raises InvalidArgumentError if a variable of the expression has no value, or one that is not an integer.
+    Raises SizeOverflowError if an intermediate value has more than 4,096 bits, and InvalidArgumentError if a variable
+    of the expression has no value, or one that is not an integer.
 
     >>> from xlashape.symbolic.expr.expression import dim, rng
     >>> evaluate(dim(0) // 4 + rng(0) % 4, {dim(0): -7, rng(0): 6})
@@ -103,7 +106,7 @@ class _Instruction(NamedTuple):
 
 
 class _BlockInstruction(NamedTuple):
-    """The same on arrays: function(registers[lhs], registers[rhs], out=buffers[buffer])."""
+    """An instruction on arrays: registers[target] = function(registers[lhs], registers[rhs], out=buffers[buffer])."""
 
     function: Callable[..., Any]
     target: int
@@ -115,8 +118,8 @@ class _BlockInstruction(NamedTuple):
 class CompiledExpressions:
     """The results and the constraints of a map, compiled.
 
-    `counts` are the numbers of dimensions, range and runtime variables; a point lists its values in this order, as
-    `bounds` lists theirs.
+    `counts` says how many dimensions, range variables and runtime variables the map has. `bounds` lists the bounds of
+    the variables in this order, and a point lists their values in it.
     """
 
     __slots__ = (
@@ -159,7 +162,7 @@ class CompiledExpressions:
         try:
             for low, high in map(ranges.of, nodes):
                 least, greatest = min(least, low), max(greatest, high)
-        except SizeOverflowError:  # beyond 4,096 bits
+        except SizeOverflowError:  # a bound of an expression has more than 4,096 bits
             greatest = _INT128_MAX + 1
         self._fits_128_bits = _INT128_MIN <= least and greatest <= _INT128_MAX
         self._fits_int64 = (INT64_MIN <= least and greatest <= INT64_MAX) and all(
@@ -167,8 +170,8 @@ class CompiledExpressions:
         )
 
     def evaluate(self, point: Sequence[int]) -> tuple[int, ...] | None:
-        """The results at one point, None outside the domain. SizeOverflowError if a value on the way has more than 128
-        bits.
+        """The results at one point, None outside the domain. SizeOverflowError if an intermediate value has more than
+        128 bits.
         """
         if len(point) != len(self._bounds):
             raise InvalidIndexError(
@@ -193,7 +196,10 @@ class CompiledExpressions:
         return tuple([registers[i] for i in self._outputs])
 
     def _evaluate_checked(self, inputs: list[int]) -> tuple[int, ...] | None:
-        """The same where values may have more than 128 bits: such a value, and what is computed from it, is None."""
+        """The results of `evaluate` where values may have more than 128 bits.
+
+        A value of more than 128 bits is None in the registers, and so is every value computed from it.
+        """
         registers: list[int | None] = [_within_128_bits(value) for value in inputs]
         for operator, target, lhs, rhs in self._instructions:
             a, b = registers[lhs], registers[rhs]
@@ -207,7 +213,7 @@ class CompiledExpressions:
         return tuple(results)
 
     def domain_points(self) -> Iterator[tuple[int, ...]]:
-        """Every point of the domain in lexicographic order. Each point tried counts a step of the budget."""
+        """Every point of the domain in lexicographic order. Each point that is tried takes a step of the budget."""
         bounds = self._bounds
         point = [low for low, _ in bounds]
         while True:
@@ -224,7 +230,7 @@ class CompiledExpressions:
 
     def evaluate_batch(self, points: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """int64[n, variables] → int64[n, results] and bool[n] "in the domain". Rows outside the domain hold 0."""
-        # loads on first use, to keep the start of the library short; so do all imports of NumPy below
+        # NumPy is imported on first use, here and below, to keep the start of the library short.
         import numpy as np
 
         table = _as_points(points, len(self._bounds))
@@ -276,8 +282,8 @@ class CompiledExpressions:
                     if lower > upper or low > upper or high < lower:
                         inside[:] = False
                         return
-                    # A bound that does not fit int64 is kept by every int64. Coordinates outside are moved to the
-                    # bound: no value then leaves int64.
+                    # Every int64 keeps a bound that does not fit int64. Coordinates outside the bounds are moved to
+                    # the nearest bound, so that no value leaves int64.
                     if low < lower:
                         inside &= column >= lower
                         np.maximum(column, lower, out=column)
@@ -309,8 +315,8 @@ class CompiledExpressions:
             results[~inside] = 0
 
     def _block_instructions(self) -> tuple[list[_BlockInstruction], int]:
-        """The instructions as NumPy calls, and how many buffers they need: each writes into one whose value no later
-        instruction reads.
+        """The instructions as NumPy calls, and how many buffers they need. Each instruction writes into a buffer whose
+        old value no later instruction reads.
         """
         constants = dict(self._constants)
         last_use: dict[int, int] = {}

@@ -5,9 +5,9 @@ Nodes are frozen and interned: two equal expressions are the same object, so equ
 shared parts are stored once.
 
 Division rounds towards −∞ (`CeilDiv`: towards +∞); the value of a mod is in [0, modulus). Calling a class builds the
-node as given. The functions `add`, `multiply`, …, which Python's operators call (`dim(0) + 1`), fold: an operation on
-constants is a constant, and other constants move to the right. Constants are exact integers of any size up to 4,096
-bits. Code that writes them to text, a proto or an array checks that they fit int64. Nothing here recurses.
+node as given. Python's operators (`dim(0) + 1`) call the functions `add`, `multiply`, …, which fold constants: an
+operation on constants is a constant, and other constants move to the right. Constants are exact integers of up to 4,096
+bits. Code that writes constants to text, a proto or an array checks that they fit int64.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _T = TypeVar("_T")
 _Part = TypeVar("_Part", bound="Expr")
 
 MAX_EXPRESSION_NODES = 1 << 20
-"""The largest number of nodes of one expression written out as a tree: a shared part counts each time it is used."""
+"""The largest number of nodes of an expression as a tree, in which a shared part counts each time it is used."""
 
 _MAX_BITS = 1 << 12
-"""The largest number of bits of a constant and of a value: far more than int64 has, so that sums and products of int64
-numbers are exact, yet bounded.
+"""The largest number of bits of a constant and of a value. Sums and products of int64 numbers fit and are exact, and
+their size is bounded.
 """
 
 _LIMIT = 1 << _MAX_BITS
 
 
 def checked_value(value: int) -> int:
-    """A value that an expression takes on the way to its result. SizeOverflowError beyond 4,096 bits: shared parts
-    square a value with each node.
+    """The intermediate value `value` of an expression. Raises SizeOverflowError if it has more than 4,096 bits: an
+    expression that multiplies a shared part by itself, again and again, squares the value with each node.
 
     >>> checked_value(1 << 4096)
     Traceback (most recent call last):
@@ -72,8 +72,8 @@ class Expr(Frozen):
     """
 
     to_text: ClassVar[Callable[[Expr], str]]
-    """The text of an expression, for `repr`. The file `text`, which stands above this one, stores it here when it is
-    imported. Nothing else in the library is filled in from above.
+    """The function that writes an expression as text, for `repr`. `xlashape/symbolic/expr/text.py` sets it when it is
+    imported, because that file imports this one.
     """
 
     depth: int
@@ -285,7 +285,7 @@ def _refuse_divisor(cls: type[Binary], divisor: Expr) -> NoReturn:
 
 
 def as_expr(value: Operand) -> Expr:
-    """The expression itself, or the constant."""
+    """`value` itself if it is an expression, and the constant `value` if it is an integer."""
     return value if isinstance(value, Expr) else Constant(value)
 
 
@@ -330,7 +330,8 @@ def add(lhs: Operand, rhs: Operand) -> Expr:
 
 def multiply(lhs: Operand, rhs: Operand) -> Expr:
     """lhs * rhs. Constants fold and move to the right; constant factors merge; -1 is multiplied into the terms of a
-    sum. A product with 0 stays where the other factor may have more than 128 bits: evaluating it is an error then.
+    sum. A product with 0 is 0, unless the other factor may have more than 128 bits: evaluating such a factor is an
+    error, so that product stays.
 
     >>> 2 * dim(0) * 3, dim(0) * 0, -(dim(0) - 1)
     (d0 * 6, 0, -d0 + 1)
@@ -357,12 +358,12 @@ def multiply(lhs: Operand, rhs: Operand) -> Expr:
 
 
 def _fits(expr: Expr) -> bool:
-    """Whether no value on the way to that of `expr` has more than 128 bits, whatever int64 its variables are."""
+    """Whether all intermediate values of `expr` fit 128 bits, for all int64 values of its variables."""
     if isinstance(expr, Variable):
         return True
     order = postorder(expr)
     spend(len(order))
-    greatest: dict[Expr, int] = {}  # of the absolute values
+    greatest: dict[Expr, int] = {}  # the greatest absolute value of each node
     for node in order:
         if not isinstance(node, Binary):
             value = abs(node.value) if isinstance(node, Constant) else 1 << 63
@@ -531,8 +532,8 @@ def postorder(roots: Expr | tuple[Expr, ...], known: Container[Expr] = ()) -> li
 
 
 def _flatten(expr: Expr) -> tuple[tuple[Any, ...], ...]:
-    """What a pickle holds: the nodes in postorder with operands as positions in that order, so that pickling does not
-    recurse.
+    """The nodes of an expression in postorder, with operands as positions in that order. A pickle holds this list, so
+    that pickling does not recurse.
     """
     order = postorder(expr)
     position = {node: i for i, node in enumerate(order)}
@@ -562,8 +563,8 @@ _COMMON_NODES = [
     *[Variable(kind, index) for kind in VariableKind for index in range(8)],
     *[Constant(value) for value in range(-1, 65)],
 ]
-"""Nodes that nearly every map uses. This list keeps them in the table of nodes: reading a map of which no node is alive
-takes a sixth less time so.
+"""Nodes that nearly every map uses. This list keeps them in the table of nodes. Reading a map takes a sixth less time
+with it, if no other map holds the same nodes.
 """
 
 
@@ -600,8 +601,8 @@ def order_key(expr: Expr) -> tuple[int, ...]:
 
 
 def replace(expr: Expr, replaced: Mapping[Expr, Operand]) -> Expr:
-    """The expression with every part that is a key of `replaced` replaced by its value; constants fold. What replaces a
-    part is left as it is.
+    """The expression with every part that is a key of `replaced` replaced by its value; constants fold. No part of a
+    replacement is replaced again.
 
     >>> replace(dim(0) * 2 + dim(1) % 4, {dim(0): dim(1), dim(1) % 4: 3})
     d1 * 2 + 3
@@ -636,7 +637,7 @@ def substitute(exprs: tuple[Expr, ...], replaced: Mapping[_Part, Expr]) -> tuple
 def substitute_in_map(
     results: Sequence[Expr], constraints: Sequence[tuple[Expr, _T]], replaced: Mapping[_Part, Expr]
 ) -> tuple[tuple[Expr, ...], tuple[tuple[Expr, _T], ...]]:
-    """`substitute` in the results of a map and in its constraints, whose intervals stay.
+    """`substitute` in the results of a map and in the expressions of its constraints. The intervals stay the same.
 
     >>> substitute_in_map([dim(0)], [(dim(0) % 4, "interval")], {dim(0): dim(1)})
     ((d1,), ((d1 mod 4, 'interval'),))

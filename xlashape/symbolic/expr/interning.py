@@ -1,5 +1,5 @@
-"""The table that makes equal expressions the same object. It finds a node by its class and its parts, and refers to its
-nodes weakly: a node leaves it when nothing else uses that node.
+"""The table that makes equal expressions the same object. It finds a node by its class and its parts. It holds weak
+references only: a node leaves the table when nothing else uses it.
 
 A plain dictionary of weak references takes a quarter of the memory of a `WeakValueDictionary`.
 """
@@ -14,7 +14,8 @@ from weakref import ref
 from xlashape.caches import CacheUsage, register
 
 _NODE_BYTES = 400
-"""Bytes of a node with its key, weak reference, table slot and sort key, measured over sums and constants (240 to 480).
+"""Bytes of a node with its key, weak reference, table slot and sort key. Sums and constants take 240 to 480 by
+measurement.
 """
 
 
@@ -45,7 +46,8 @@ def intern(key: tuple[Any, ...], node: Any) -> Any:
         return node
 
 
-# Nodes may outlive the names of this module, which are None while a program ends: the defaults are not.
+# When a program ends, Python sets the names of this module to None, and may free nodes afterwards. The defaults of the
+# parameters keep the lock and the table for that case.
 def _forget(
     reference: _Reference,
     lock: AbstractContextManager[bool] = _lock,
@@ -57,10 +59,10 @@ def _forget(
 
 
 class _InternedNodes:
-    """The table in the register of caches.
+    """The table's entry in the register of caches (`xlashape/caches.py`).
 
-    It keeps no node alive, so `clear` has nothing to forget, and its bound is what it holds: the nodes that maps, other
-    caches and callers use.
+    The table keeps no node alive, so `clear` has nothing to forget. The table has no bound of its own: it holds the
+    nodes that maps, other caches and callers use, so its present size is reported as the bound.
     """
 
     def usage(self) -> CacheUsage:

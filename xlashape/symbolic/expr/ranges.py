@@ -2,7 +2,8 @@
 their bounds. Matches `xla::Interval`.
 
 The interval of an expression holds all its values. It is the tightest such interval if no variable occurs twice. Bounds
-are exact Python integers, which do not wrap around; SizeOverflowError beyond 4,096 bits. Text and protos hold int64.
+are exact Python integers; one of more than 4,096 bits is a SizeOverflowError. Text and protos take only bounds that fit
+int64.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from xlashape.symbolic.expr.expression import (
 )
 
 Bounds: TypeAlias = tuple[int, int]
-"""(least, greatest) value: what `Interval` holds, without its methods, for inner loops."""
+"""(least, greatest) value: a plain tuple in place of an `Interval`, for inner loops."""
 
 
 class Interval(NamedTuple):
@@ -53,24 +54,24 @@ class Interval(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no integer lies within."""
+        """Whether the interval holds no integer."""
         return self.lower > self.upper
 
     @property
     def is_point(self) -> bool:
-        """Whether exactly one integer lies within."""
+        """Whether the interval holds exactly one integer."""
         return self.lower == self.upper
 
     @property
     def size(self) -> int:
-        """How many integers lie within."""
+        """How many integers the interval holds."""
         return max(0, self.upper - self.lower + 1)
 
     def __contains__(self, value: object) -> bool:
         return isinstance(value, int) and self.lower <= value <= self.upper
 
     def contains(self, other: Interval) -> bool:
-        """Whether every integer of `other` lies within."""
+        """Whether every integer of `other` lies within this interval."""
         return other.lower > other.upper or (self.lower <= other.lower and other.upper <= self.upper)
 
     def intersect(self, other: Interval) -> Interval:
@@ -91,7 +92,7 @@ class Interval(NamedTuple):
 
     @property
     def fits_int64(self) -> bool:
-        """Whether both bounds are int64."""
+        """Whether both bounds fit int64."""
         return INT64_MIN <= self.lower and self.upper <= INT64_MAX
 
     def __repr__(self) -> str:
@@ -100,7 +101,7 @@ class Interval(NamedTuple):
     __str__ = __repr__
 
 
-# -- of expressions ----------------------------------------------------------------------------
+# -- intervals of expressions ------------------------------------------------------------------
 
 
 def _add(a: Bounds, b: Bounds) -> Bounds:
@@ -170,8 +171,8 @@ class Ranges:
 
     @classmethod
     def of_bounds(cls, bounds: Sequence[Interval], counts: tuple[int, int, int]) -> Ranges:
-        """From bounds in the order of a point: dimensions, then range, then runtime variables, as many of each as
-        `counts` says.
+        """The ranges for bounds listed in the order of a point: dimensions, then range, then runtime variables, as many
+        of each as `counts` says.
 
         The ends of an empty interval are swapped, so that no range is empty.
         """
@@ -184,7 +185,7 @@ class Ranges:
         return cls(known)
 
     def of(self, expr: Expr) -> Bounds:
-        """(least, greatest) value."""
+        """(least, greatest) value of the expression."""
         bounds = self.known.get(expr)
         if bounds is not None:
             return bounds

@@ -1,5 +1,5 @@
-"""Text of expressions, written and read. Matches `xla::ToString` and `xla::ParseIndexingMap`, and knows the affine
-spelling too.
+"""Writes expressions as text, and reads them from text. Matches `xla::ToString` and `xla::ParseIndexingMap`, and also
+handles the affine spelling, in which floor division is `floordiv` instead of `/`.
 
     expr      := product {('+' | '-') product}
     product   := unary {('*' | '/' | 'floordiv' | 'ceildiv' | 'mod') unary}
@@ -47,7 +47,7 @@ class _Operator(NamedTuple):
     build: Callable[[Expr, Expr], Expr]
     node: type[Expr]
     styles: tuple[str, ...]
-    """The styles of text that write this token for the node. None for sums: their token depends on the sign of the
+    """The styles of text that write this token for `node`. Empty for sums, whose token depends on the sign of the
     term.
     """
 
@@ -66,8 +66,10 @@ _OPERATORS: dict[str, _Operator] = {
     "ceildiv": _Operator(2, ceil_div, CeilDiv, _BOTH_STYLES),
     "mod": _Operator(2, modulo, Mod, _BOTH_STYLES),
 }
-_LEAST = -(1 << 63)  # is written with its sign, since without it the number does not fit int64
-_NEGATE = 3  # precedence of a leading minus, which binds tighter than all operators
+# The least int64. It is written as "+ -9223372036854775808": the number without its sign does not fit int64.
+_LEAST = -(1 << 63)
+# The precedence of a leading minus, which binds tighter than all operators.
+_NEGATE = 3
 _FUNCTIONS = {"min": minimum, "max": maximum}
 _STYLES: dict[str, dict[type[Expr], str]] = {
     style: {operator.node: f" {token} " for token, operator in _OPERATORS.items() if style in operator.styles}
@@ -76,13 +78,16 @@ _STYLES: dict[str, dict[type[Expr], str]] = {
 
 _PREFIX = {VariableKind.DIM: "d", VariableKind.RANGE: "s", VariableKind.RUNTIME: "rt"}
 RESERVED = frozenset({"min", "max", "mod", "floordiv", "ceildiv", "in", "domain"})
-"""Words that are not names of variables."""
+"""Words that cannot be names of variables."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOKEN = re.compile(r"[ \t\r\n]*(?:([0-9]+)|([A-Za-z_][A-Za-z0-9_]*)|(->|[-+*/(),\[\]{}:])|($)|(.))", re.DOTALL)
-_NUMBER, WORD, END = 1, 2, 4  # groups of _TOKEN
-_TOKENS_AT_ONCE = 128  # between two looks of a budget
-_READING_STEPS = 2  # of a budget: to read a token takes some microseconds
+# The kinds of tokens, as numbers of groups in _TOKEN.
+_NUMBER, WORD, END = 1, 2, 4
+# The number of tokens between two checks of the budget.
+_TOKENS_AT_ONCE = 128
+# The steps of the budget that reading a token takes: some microseconds.
+_READING_STEPS = 2
 
 
 def default_name(kind: VariableKind, index: int) -> str:
@@ -188,8 +193,8 @@ def _parenthesised(node: Expr) -> list[Expr | str]:
 class ExpressionReader:
     """Reads expressions over the variables in `names`.
 
-    `tokens`, `kinds` and `starts` hold the texts of the tokens, their kinds and their offsets; `at` is the index of the
-    next token, `next_look` that of the token at which a budget is asked again.
+    `tokens`, `kinds` and `starts` hold the texts of the tokens, their kinds and their offsets. `at` is the index of the
+    next token, and `next_look` the index of the token at which the budget is checked again.
     """
 
     def __init__(self, source: Source) -> None:
@@ -249,7 +254,7 @@ class ExpressionReader:
         return -value if negative else value
 
     def _number(self, negative: bool = False) -> int:
-        """Reads the digits of an integer, which are those of a `negative` one if a minus is before them."""
+        """Reads the digits of an integer. `negative` says that a minus stands before them, which allows 2^63, too."""
         digits = self.tokens[self.at]
         if len(digits) > 18:
             digits = digits.lstrip("0") or "0"
@@ -266,9 +271,9 @@ class ExpressionReader:
         """
         kinds, tokens, names = self.kinds, self.tokens, self.names
         operands: list[Expr] = []
-        waiting: list[
-            tuple[int, str, int]
-        ] = []  # (precedence, token, its index); precedence 0 is an opening parenthesis
+        # The operators and opening parentheses read so far: (precedence, token, index of the token). An opening
+        # parenthesis has precedence 0.
+        waiting: list[tuple[int, str, int]] = []
         while True:
             # Expects an operand.
             if self.at >= self.next_look:

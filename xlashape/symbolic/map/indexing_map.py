@@ -5,7 +5,8 @@
 
 The values of the dimensions d are the index of an element of A. That element belongs to the elements of B for all
 values of the range variables s that the domain allows. A runtime variable rt has one value, which is known only at run
-time; `xlashape.indexing` keeps which instruction produces it, in the order of `runtime`.
+time. The map does not say which instruction produces that value: `xlashape.indexing` keeps the producers beside the
+map, in the order of `runtime`.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ Flags: TypeAlias = tuple[tuple[bool, ...], tuple[bool, ...], tuple[bool, ...]]
 """For every dimension, range and runtime variable whether a map keeps it."""
 
 _WITNESSES = 4096
-"""How many points are tried to show that constraints on unused variables hold somewhere. The first one does for
-congruences of simplified maps.
+"""How many points are tried to show that constraints on unused variables hold somewhere. For congruences (x mod m = c)
+of simplified maps the first point suffices.
 """
 
 _KEY = attrgetter("is_undefined", "is_known_empty", "dims", "ranges", "runtime", "results", "constraints")
-"""What makes a map equal to another."""
+"""The fields that two equal maps have in common."""
 
 
 class IndexingMap(Frozen, Displayed):
@@ -84,8 +85,8 @@ class IndexingMap(Frozen, Displayed):
     ((10,), None)
     """
 
-    # The slots with an underscore hold what follows from the others. They are empty until it is asked for, and live as
-    # long as the map.
+    # A slot with an underscore keeps a value that is computed from the other slots. It is empty until the value is
+    # first used.
     __slots__ = (
         "__weakref__",
         "_compiled",
@@ -109,7 +110,7 @@ class IndexingMap(Frozen, Displayed):
     is_undefined: bool
     _compiled: CompiledExpressions
     _hash: int
-    _simplified: IndexingMap | bool  # False until it is computed, True if the map is simplified itself
+    _simplified: IndexingMap | bool  # False until it is computed, True if this map is in simplified form
 
     # Construction
 
@@ -125,7 +126,9 @@ class IndexingMap(Frozen, Displayed):
 
     @classmethod
     def _of(cls, parts: MapParts) -> IndexingMap:
-        """The map of parts that fit each other: without the checks of the constructor, which visit every expression."""
+        """The map of parts that are known to fit each other. Skips the checks of the constructor, which visit every
+        expression.
+        """
         made = cls.__new__(cls)
         made._fill(parts)
         return made
@@ -145,7 +148,9 @@ class IndexingMap(Frozen, Displayed):
     def from_sizes(
         cls, dim_sizes: Iterable[int], range_sizes: Iterable[int] = (), results: Iterable[Operand] = ()
     ) -> IndexingMap:
-        """Variables d0, d1, … in [0, size - 1] and s0, s1, … likewise. A size of 0 gives a map known to be empty."""
+        """The map with variables d0, d1, … and s0, s1, …, each in [0, size - 1], and these results. A size of 0 gives a
+        map known to be empty.
+        """
         dims, ranges = [
             [Var(Interval.of_size(size)) for size in checked_integers(sizes, "sizes")]
             for sizes in (dim_sizes, range_sizes)
@@ -154,7 +159,7 @@ class IndexingMap(Frozen, Displayed):
 
     @classmethod
     def identity(cls, sizes: Iterable[int]) -> IndexingMap:
-        """Every element of a tensor of these sizes to itself.
+        """The map that takes every element of a tensor of these sizes to itself.
 
         >>> IndexingMap.identity([2, 3])
         (d0, d1) -> (d0, d1), domain: d0 in [0, 1], d1 in [0, 2]
@@ -184,10 +189,10 @@ class IndexingMap(Frozen, Displayed):
 
     @classmethod
     def from_parts(cls, parts: MapParts) -> IndexingMap:
-        """The map of these parts, without their producers. Names are checked; that expressions use no other variables
-        is not.
+        """The map of these parts, without their producers. Checks the names, but not that expressions use variables of
+        the map only.
 
-        A map known to be empty, or undefined, is made of its kind alone.
+        If the parts are of the kind "empty" or "undefined", only the kind is used.
         """
         if parts.kind != "map":
             return cls.empty() if parts.kind == "empty" else cls.undefined()
@@ -209,8 +214,8 @@ class IndexingMap(Frozen, Displayed):
             return True
         if not isinstance(other, IndexingMap):
             return NotImplemented
-        # The results differ first where anything does. Field by field takes half of the time that two tuples of all
-        # fields take.
+        # The results come first, since they differ most often. Comparing field by field takes half of the time that
+        # comparing two tuples of all fields takes.
         return (
             self.results == other.results
             and self.dims == other.dims
@@ -265,7 +270,7 @@ class IndexingMap(Frozen, Displayed):
         >>> IndexingMap.from_proto(m.to_proto()) == m
         True
         """
-        from xlashape.symbolic.map.serde import parts_from_proto  # as above
+        from xlashape.symbolic.map.serde import parts_from_proto  # loads protobuf on first use
 
         parts = parts_from_proto(value)
         if parts.kind == "undefined":
@@ -301,13 +306,14 @@ class IndexingMap(Frozen, Displayed):
         return dims, ranges, runtime
 
     def used_variables(self) -> set[Variable]:
-        """The variables that results or constraints mention."""
+        """The variables that occur in results or constraints."""
         return variables_of([*self.results, *(expr for expr, _ in self.constraints)])
 
     # Evaluation
 
     def evaluate(self, point: Sequence[int]) -> tuple[int, ...] | None:
-        """The results at a point, which gives dimensions, then ranges, then runtime variables; None outside the domain.
+        """The results at a point; None outside the domain. A point lists the values of the dimensions, then of the
+        range variables, then of the runtime variables.
 
         SizeOverflowError if a value at a point of the domain has more than 128 bits. InvalidIndexError for a wrong
         number of values.
@@ -319,8 +325,8 @@ class IndexingMap(Frozen, Displayed):
     def evaluate_batch(self, points: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """int64[n, variables] → (int64[n, results], bool[n] "is in the domain"); rows outside the domain hold 0.
 
-        Exact. SizeOverflowError if at a point of the domain a result does not fit int64, or a value on the way 128
-        bits.
+        Exact. Raises SizeOverflowError if, at a point of the domain, a result does not fit int64 or an intermediate
+        value does not fit 128 bits.
 
         >>> results, inside = IndexingMap.from_sizes([32], results=[dim(0) // 8, dim(0) % 8]).evaluate_batch(
         ...     [[9], [31], [32]]
@@ -335,7 +341,9 @@ class IndexingMap(Frozen, Displayed):
         return results, inside
 
     def domain_points(self) -> Iterator[tuple[int, ...]]:
-        """Every point of the domain in lexicographic order. Lazy; each point tried counts a step of the budget."""
+        """Every point of the domain in lexicographic order, computed lazily. Each point that is tried takes a step of
+        the budget.
+        """
         compiled = self._compiled_for("enumerated")
         if not self.is_known_empty:
             yield from compiled.domain_points()
@@ -371,7 +379,7 @@ class IndexingMap(Frozen, Displayed):
     def compose_unsimplified(self, second: IndexingMap) -> IndexingMap:
         """The same composition without simplification: the results of `self` replace the dimensions of `second`.
 
-        It has the number of results of `second` also where it is known to be empty.
+        A composition known to be empty has the number of results of `second`, too.
         """
         checked_map(second, "second")
         if self.is_undefined or second.is_undefined:
@@ -422,11 +430,11 @@ class IndexingMap(Frozen, Displayed):
         return simple if isinstance(simple, IndexingMap) else self
 
     def _is_plain(self) -> bool:
-        """Whether the results are constants and variables of more than one value, without constraints: such a map is
-        simplified already.
+        """Whether the map has no constraints, and its results are constants and variables of more than one value. Such
+        a map is in simplified form.
 
-        Half of the maps of a module are. Telling them apart saves a twentieth of the time of a first analysis of the
-        module.
+        Half of the maps of a module are plain. Recognizing them saves a twentieth of the time of the first analysis of
+        a module.
         """
         if self.constraints:
             return False
@@ -441,11 +449,11 @@ class IndexingMap(Frozen, Displayed):
         return True
 
     def remove_unused_symbols(self) -> WithoutUnused:
-        """Without the range and runtime variables that nothing mentions but their own constraints, which go, too.
+        """The map without the range and runtime variables that only constraints on themselves mention. These
+        constraints are dropped, too.
 
-        Says which variables were kept, so that producers can be kept likewise. Matches
-        `xla::IndexingMap::RemoveUnusedSymbols`, except that constraints stay of which no point is found at which they
-        hold.
+        The result says which variables were kept, so that the caller can keep the same producers. Matches
+        `xla::IndexingMap::RemoveUnusedSymbols`, except that constraints stay if no point is found at which they hold.
 
         >>> IndexingMap.from_sizes([4], [5, 6], [dim(0) + Variable(VariableKind.RANGE, 1)]).remove_unused_symbols()
         WithoutUnused(map=(d0)[s0] -> (d0 + s0), domain: d0 in [0, 3], s0 in [0, 5], kept_ranges=(False, True), kept_runtime=())
@@ -456,8 +464,8 @@ class IndexingMap(Frozen, Displayed):
         return WithoutUnused(kept, ranges, runtime)
 
     def remove_unused_vars(self) -> tuple[IndexingMap, tuple[bool, ...], WithoutUnused]:
-        """Also without the dimensions that nothing mentions but their own constraints: the map, which dimensions were
-        kept, and what `remove_unused_symbols` returned.
+        """Removes unused dimensions after `remove_unused_symbols` has removed unused symbols. Returns the map, a flag
+        for each dimension whether it was kept, and what `remove_unused_symbols` returned.
 
         >>> IndexingMap.from_sizes([4, 9], results=[dim(1)]).remove_unused_vars()[:2]
         ((d0) -> (d0), domain: d0 in [0, 8], (False, True))
@@ -467,12 +475,12 @@ class IndexingMap(Frozen, Displayed):
         return kept, dims, without
 
     def _without_unused(self, *kinds: VariableKind) -> tuple[IndexingMap, Flags]:
-        """Drops the variables of these kinds that only their own constraints mention, or nothing, with these
-        constraints. Flags the variables kept.
+        """The map without the unused variables of these kinds and without the constraints on them, and a flag for each
+        variable whether it was kept.
 
-        A variable is used if a result mentions it, or a constraint that also mentions a used variable or one of another
-        kind. Constraints go only if a point is found at which all of them hold: without it, the map could lead
-        somewhere where it had no points.
+        A variable is used if a result mentions it, or a constraint that also mentions a used variable or a variable of
+        another kind. Constraints are dropped only if a point is found at which all of them hold. Otherwise a map
+        without points could become a map with points.
         """
         constraints = self.constraints
         bounds = variable_bounds(*self._groups)
@@ -492,7 +500,9 @@ class IndexingMap(Frozen, Displayed):
         return self._restricted((dims, ranges, runtime), constraints), (dims, ranges, runtime)
 
     def keep_variables(self, dims: Sequence[bool], ranges: Sequence[bool], runtime: Sequence[bool]) -> IndexingMap:
-        """Without the variables marked False, which no expression may mention; the others are renumbered."""
+        """The map without the variables marked False, which no expression may mention. The other variables are
+        renumbered.
+        """
         return self._restricted((dims, ranges, runtime), self.constraints)
 
     def _restricted(self, kept: Sequence[Sequence[bool]], constraints: tuple[Constraint, ...]) -> IndexingMap:
@@ -509,8 +519,8 @@ class IndexingMap(Frozen, Displayed):
 
 
 def _is_congruence(constraint: Constraint) -> bool:
-    """Whether a constraint of a simplified map is x mod m of a variable x. It may go when the map is simplified
-    again.
+    """Whether a constraint of a simplified map is one on x mod m, for a variable x. Simplifying the map again may drop
+    such a constraint.
     """
     expr, _ = constraint
     return isinstance(expr, Mod) and isinstance(expr.lhs, Variable)
@@ -519,7 +529,9 @@ def _is_congruence(constraint: Constraint) -> bool:
 def _constraints_apart(
     mentioned: list[tuple[Constraint, set[Variable]]], used: set[Variable]
 ) -> list[tuple[Constraint, set[Variable]]]:
-    """The constraints that mention no variable in `used`, to which the variables of all the others are added."""
+    """The constraints that share no variable with `used`, not even through other constraints. The variables of the
+    other constraints are added to `used`.
+    """
     apart = mentioned
     while True:
         touching = [names for _, names in apart if not names.isdisjoint(used)]
@@ -549,15 +561,15 @@ def _is_inside(compiled: CompiledExpressions, point: tuple[int, ...]) -> bool:
 
 
 def checked_map(value: IndexingMap, field: str = "map") -> IndexingMap:
-    """The map. Raises InvalidMapError for any other object, which happens in code without types."""
+    """The argument `value`. Raises InvalidMapError if it is not an IndexingMap, which happens in code without types."""
     if not is_a(value, IndexingMap):
         raise InvalidMapError(f"{field} takes an IndexingMap, not {type(value).__name__}", field=field)
     return value
 
 
 class WithoutUnused(NamedTuple):
-    """A map without unused variables, and for every range and runtime variable that the original map had whether it was
-    kept.
+    """A map without unused variables, and a flag for every range and runtime variable of the original map whether it
+    was kept.
     """
 
     map: IndexingMap
@@ -566,14 +578,16 @@ class WithoutUnused(NamedTuple):
 
 
 def parse_with_producers(text: str) -> tuple[IndexingMap, tuple[Producer | None, ...]]:
-    """A map, and what the text says about the producers of its runtime variables, in their order."""
+    """Reads a map and the producers of its runtime variables, in the order of these variables. A producer that the text
+    does not give is None.
+    """
     parts = parse_map_parts(text)
     return IndexingMap.from_parts(parts), parts.producers
 
 
 _LARGEST_CACHED = 256
-"""Nodes of the largest map that the caches below keep. Larger ones are rare, and a few of them would displace hundreds
-of others.
+"""The largest number of nodes of a map that the caches below keep. Larger maps are rare, and a few of them would
+displace hundreds of others.
 """
 
 
@@ -581,7 +595,8 @@ def _bytes(maps: tuple[IndexingMap, ...], result: IndexingMap) -> int:
     """An upper bound of the bytes of a cache entry whose maps are compiled for evaluation, measured over the maps of
     the tests.
 
-    Counts nodes as if expressions shared none. The weight of a map with too many is more than a cache keeps.
+    Counts nodes as if expressions shared none. A map with more than `_LARGEST_CACHED` nodes weighs more than a cache
+    keeps.
     """
     total = 0
     for kept in (*maps, result):
@@ -596,8 +611,8 @@ def _bytes(maps: tuple[IndexingMap, ...], result: IndexingMap) -> int:
 
 @cached(max_bytes=64 << 20, weigh=_bytes)
 def _simplified(unsimplified: IndexingMap) -> IndexingMap:
-    """Simplifies equal maps once: modules repeat their operations. Known to be empty if the simplifier finds that no
-    point is in the domain.
+    """The simplified map. The result is cached, since modules repeat their operations. It is known to be empty if the
+    simplifier finds that no point is in the domain.
     """
     dims, ranges, runtime = groups = (unsimplified.dims, unsimplified.ranges, unsimplified.runtime)
     bounds: dict[Variable, Bounds] = {**variable_bounds(*groups)}
@@ -614,7 +629,8 @@ def _simplified(unsimplified: IndexingMap) -> IndexingMap:
     return IndexingMap._of(parts)  # pyright: ignore[reportPrivateUsage]  # as a method of the class
 
 
-# Keeping results saves a fifth of the time of the maps of ResNet-50 and Gemma 2, and most of that of reads.
+# This cache saves a fifth of the time that the maps of ResNet-50 and Gemma 2 take, and most of the time of their report
+# `reads`.
 @cached(max_bytes=64 << 20, weigh=_bytes)
 def _composed(first: IndexingMap, second: IndexingMap) -> IndexingMap:
     return first.compose_unsimplified(second).simplify()

@@ -1,8 +1,8 @@
-"""The parts of an indexing map as plain tuples, of which maps are made and which text and protos take and return, and
-their text. Matches `xla::ParseIndexingMap` and `xla::ToString`; also reads older spellings.
+"""The parts of an indexing map as plain tuples, and the text of a map. Matches `xla::ParseIndexingMap` and
+`xla::ToString`; also reads older spellings.
 
-In their normal form, variables have bounds and distinct names, and an expression has one constraint; constraints are
-sorted.
+`IndexingMap` is made of a `MapParts`. Reading text or a proto makes a `MapParts`, and writing them takes one. In normal
+form, variables have distinct names, each expression has at most one constraint, and constraints are sorted.
 
     map       := 'KNOWN EMPTY' | 'UNDEFINED' | '#xla.indexing_map' '<' '"'? plain '"'? '>' | plain
     plain     := '(' names ')' ['[' names ']'] ['{' names '}'] '->' '(' [expr {',' expr}] ')' [',']
@@ -60,8 +60,8 @@ class Var(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """What a text says about the origin of a runtime variable: the instruction, as written, and the map to its element,
-    if given.
+    """The origin of a runtime variable according to a text: the instruction that produces its value, as written, and
+    the map to the element of that instruction, if the text gives it.
     """
 
     instruction: str
@@ -69,9 +69,9 @@ class Producer(NamedTuple):
 
 
 class MapParts(NamedTuple):
-    """The parts of a map. `kind` tells a map from one that is known to be empty and one that is undefined.
+    """The parts of a map. `kind` is "empty" for a map known to be empty and "undefined" for an undefined one.
 
-    `producers` are in the order of the runtime variables. Only reading text fills them in.
+    `producers` are in the order of the runtime variables. Only the reader of text fills them in.
     """
 
     kind: Literal["map", "empty", "undefined"] = "map"
@@ -183,8 +183,8 @@ def check_names(groups: Sequence[tuple[Var, ...]]) -> None:
 
 
 def distinct_names(groups: Sequence[tuple[Var, ...]]) -> tuple[tuple[Var, ...], tuple[Var, ...], tuple[Var, ...]]:
-    """Dimensions, range and runtime variables. A name is dropped if an earlier variable, or an unnamed one, prints as
-    it.
+    """Dimensions, range and runtime variables with distinct names. A name is dropped if an earlier variable has it, or
+    if a variable without name would print as it.
     """
     if any(var.name for group in groups for var in group):
         taken = {
@@ -202,10 +202,10 @@ def distinct_names(groups: Sequence[tuple[Var, ...]]) -> tuple[tuple[Var, ...], 
 
 
 def normalized(parts: MapParts) -> MapParts:
-    """The parts with one constraint an expression, sorted; those on variables become bounds, those on constants are
-    decided.
+    """The parts in normal form: one constraint for each expression, sorted. Constraints on variables become bounds.
+    Constraints on constants are dropped if they hold.
 
-    The kind becomes "empty" if the constraints or the bounds are seen to leave no point. An empty map has no
+    The kind becomes "empty" if a constraint on a constant does not hold, or an interval is empty. An empty map has no
     constraints, and its results are 0.
     """
     if parts.kind == "undefined":
@@ -254,8 +254,8 @@ def _narrowed(kind: VariableKind, group: tuple[Var, ...], intervals: dict[Variab
 # -- text --------------------------------------------------------------------------------------
 
 
-# Each of these takes time in proportion to the text, also where it does not match: callers of the service choose the
-# text.
+# Each of these patterns takes time in proportion to the text, even if it does not match: callers of the service choose
+# the text.
 _WRAPPER = re.compile(r'\s*#xla\.indexing_map\s*<\s*"?')
 _ALONE = re.compile(r"\s*(KNOWN\s+EMPTY|UNDEFINED)\s*\Z")
 _TRAILER = re.compile(r"^[ \t]*runtime variables:[ \t]*$", re.MULTILINE)
@@ -504,8 +504,8 @@ class _Reader(ExpressionReader):
         return Producer(found.instruction, MapParts("map", tuple(dims), results=results))
 
     def _split_runtime(self, parts: MapParts, of_producer: Mapping[Variable, Producer]) -> MapParts:
-        """Makes range variables that have a producer runtime variables, in their order: older text lists both
-        together.
+        """Turns the range variables that have a producer into runtime variables, in the same order: older text lists
+        both kinds together.
         """
         order = [(VariableKind.RANGE, i, var) for i, var in enumerate(parts.ranges)]
         order += [(VariableKind.RUNTIME, i, var) for i, var in enumerate(parts.runtime)]

@@ -1,8 +1,8 @@
 """The parts of a map as `xlashape.v1.IndexingMap`, and back. A message holds expressions as one flat list of nodes,
 operands before their users.
 
-A shared part is one node of the list, so the list is as long as the expressions have different nodes, not as they are
-when written out. Neither direction recurses.
+A part that several expressions share is one node of the list, so the length of the list is the number of different
+nodes. Neither direction recurses.
 """
 
 from __future__ import annotations
@@ -82,9 +82,7 @@ def _interval(value: Interval) -> v1.Interval:
 
 
 def _add_nodes(root: Expr, indices: dict[Expr, int], message: v1.IndexingMap) -> int:
-    """Adds those nodes of an expression to the message that it does not have yet. Returns the index of the expression's
-    own node.
-    """
+    """Adds the nodes of an expression that the message does not have yet. Returns the index of the root."""
     pending = [root]
     while pending:
         expr = pending[-1]
@@ -111,11 +109,10 @@ def _add_nodes(root: Expr, indices: dict[Expr, int], message: v1.IndexingMap) ->
 
 
 def parts_from_proto(value: bytes | Message) -> MapParts:
-    """The parts of the map in an `xlashape.v1.IndexingMap`, its bytes or a message. The constructor of `IndexingMap`
-    checks the rest.
+    """The parts of the map in an `xlashape.v1.IndexingMap`, given as bytes or as a message. Raises the errors that
+    `IndexingMap.from_proto` lists, except those about names, which the constructor of `IndexingMap` checks.
 
-    The parts of a map known to be empty are of kind "map" and have a constraint that never holds. Raises what
-    `IndexingMap.from_proto` says.
+    The parts of a map known to be empty are of kind "map" and have a constraint that never holds.
     """
     message = coerce(v1.IndexingMap, value)
     state = message.state
@@ -147,7 +144,7 @@ def _variables(group: Iterable[v1.Variable]) -> tuple[Var, ...]:
 
 
 def _nodes(expressions: Sequence[v1.Expression], counts: Sequence[int]) -> list[Expr]:
-    """The expressions of the list, each made of those before it."""
+    """The expressions of the nodes of a message. The operands of a node stand before it in the list."""
     nodes: list[Expr] = []
     for i, expression in enumerate(expressions):
         spend(1)

@@ -1,12 +1,13 @@
-"""Functions that make another map of a map, or enumerate it: other variables, fewer results, the inverse, the points of
-its domain and of its image. `rescale_symbols` and `ranges_to_dims` match functions of `xla::IndexingMap`.
+"""Functions on maps: they change the variables or results of a map, invert it, or enumerate the points of its domain
+and of its image. `rescale_symbols` and `ranges_to_dims` match functions of `xla::IndexingMap`.
 
-No function simplifies a map whose variables it changes: call `simplify` on what it returns.
+A function that changes the variables of a map does not simplify it: call `simplify` on what it returns.
 
-`inverse` takes each result for a number in mixed radix, Σ coefficient × digit + constant. A digit is an atom whose
-range is too small to reach the next larger coefficient, so it is a floor division and a mod of the result. The digits x
-/ m and x mod m give x, which is taken apart in the same way, until all dimensions are known. At the end the simplifier
-must prove that the map followed by the inverse is the identity, so that every inverse returned is right.
+`inverse` reads each result as a number in mixed radix, Σ coefficient × digit + constant. A digit is a variable or
+another term without factor whose range is too small to reach the next larger coefficient, so a floor division and a mod
+of the result give it. From the digits x / m and x mod m follows x, which is taken apart in the same way, until all
+dimensions are known. At the end the simplifier must prove that the map followed by the inverse is the identity, so that
+every inverse returned is right.
 
 The points of a domain without constraints are counted without enumeration. Others are enumerated in blocks: every point
 counts against the budget of `xlashape.limits`, and `maximum` bounds the number of points of one call.
@@ -46,12 +47,12 @@ if TYPE_CHECKING:
 
 
 def rescale_symbols(indexing_map: IndexingMap) -> IndexingMap:
-    """Rescales the range variables of which a constraint `s mod k in [c, c]` allows every k-th value only: s becomes s
+    """Rescales the range variables of which a constraint `s mod k in [c, c]` allows only every k-th value: s becomes s
     * k + c.
 
     Each element of A keeps its set of elements of B; the range variables take other values. Constraints `s mod k in [c,
-    c]` and `s mod l in [c, c]` are one, for the least common multiple of k and l; others on the same variable are
-    applied one after the other. Matches `xla::IndexingMap::RescaleSymbols`.
+    c]` and `s mod l in [c, c]` are merged into one, for the least common multiple of k and l. Constraints on the same
+    variable with different c are applied one after the other. Matches `xla::IndexingMap::RescaleSymbols`.
 
     >>> m = IndexingMap.parse("(d0)[s0] -> (d0 + s0), domain: d0 in [0, 3], s0 in [0, 12], s0 mod 6 in [0, 0]")
     >>> rescale_symbols(m)
@@ -218,8 +219,8 @@ def inverse(indexing_map: IndexingMap) -> IndexingMap:
     candidate = IndexingMap([Var(interval) for interval in bounds], (), (), values)
     if not _undoes(forward, candidate):
         raise UnsupportedError(f"no inverse was found: the map may not be one-to-one: {indexing_map!s:.200}")
-    # A point of B is in the image if the candidate takes it into A's domain and the map takes it back to the same
-    # point.
+    # A point of B is in the image if the candidate takes it into the domain of A and the map takes the result back to
+    # the same point.
     back = candidate.compose_unsimplified(forward)
     constraints = [*back.constraints, *((result - dim(i), Interval(0, 0)) for i, result in enumerate(back.results))]
     return IndexingMap(back.dims, (), (), values, constraints).simplify()
@@ -237,8 +238,8 @@ def _undoes(forward: IndexingMap, candidate: IndexingMap) -> bool:
 
 
 class _Solver:
-    """Solves a map for its dimensions. `known` holds the atoms solved so far, as expressions of the map's results,
-    which are written d0, d1, ….
+    """Solves a map for its dimensions. `known` holds the atoms (variables, divisions, mods) solved so far, as
+    expressions of the map's results, which are written d0, d1, ….
     """
 
     def __init__(self, forward: IndexingMap) -> None:
@@ -284,7 +285,7 @@ class _Solver:
             self.known.setdefault(atom, digit + low if coefficient > 0 else high - digit)
 
     def _join(self) -> bool:
-        """Solves one x from known x / m and x mod m. Returns whether there was such a pair."""
+        """Solves one x for which x / m and x mod m are known. Returns whether there was one."""
         for atom, value in list(self.known.items()):
             if not isinstance(atom, Mod) or not isinstance(atom.rhs, Constant):
                 continue
@@ -322,8 +323,8 @@ def _bounds_of(indexing_map: IndexingMap) -> list[Interval]:
 
 
 def image_bounds(indexing_map: IndexingMap) -> tuple[Interval, ...]:
-    """For every result an interval that contains all its values: the smallest if no variable occurs twice and the map
-    has no constraints.
+    """For every result an interval that contains all its values. It is the smallest one if no variable occurs twice and
+    the map has no constraints.
 
     The intervals of a map known to be empty are empty.
 
@@ -367,7 +368,7 @@ def domain_blocks(
 
 
 def domain_size(indexing_map: IndexingMap, maximum: int = MAX_POINTS) -> int:
-    """How many points the domain has. Enumerates those variables only that constraints of the simplified map mention.
+    """How many points the domain has. Enumerates only the variables that constraints of the simplified map mention.
 
     >>> domain_size(IndexingMap.parse("(d0, d1) -> (d0), domain: d0 in [0, 9], d1 in [0, 9], d0 + d1 in [0, 3]"))
     10

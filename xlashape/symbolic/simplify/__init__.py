@@ -1,7 +1,8 @@
-"""The simplifier: the same function of bounded variables, written as XLA writes it.
+"""The simplifier: rewrites an expression over bounded variables into an equal one, in the form in which XLA writes it.
 
-- `rules`: the laws, one function each.
-- `simplifier`: the walk over an expression; simplifies by the laws that need no bounds, and by the bounds of variables.
-- `constrained`: simplifies by the constraints of a domain as well.
-- `domain`: simplifies a domain itself, and the domain and the results of a map.
+- `rules`: the laws by which expressions are rewritten, one function each.
+- `simplifier`: walks over an expression and applies the laws that need no bounds, and those that use the bounds of
+  variables.
+- `constrained`: a simplifier that also uses the constraints of a domain.
+- `domain`: simplifies a domain, and the results of a map under it.
 """

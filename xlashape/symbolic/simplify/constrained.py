@@ -1,8 +1,8 @@
 """The simplifier for results of a map with constraints: it also uses the intervals that the constraints give for
 expressions.
 
-A result simplified so has the same values at every point of the domain, and may have others outside. As in XLA a
-constraint applies where its expression occurs in canonical form, and to sums that simplification produces.
+A result simplified by constraints has the same values at every point of the domain, and may have other values outside.
+As in XLA a constraint applies where its expression occurs in canonical form, and to sums that simplification produces.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from xlashape.symbolic.simplify.simplifier import Simplifier
 _DIVISIONS = (FloorDiv, Mod)
 
 _REPETITIONS = 8
-"""The largest number of times that a result is simplified again. No expression is known that takes more than one."""
+"""The largest number of times that a result is simplified again. No expression is known that takes more than one
+repetition.
+"""
 
 
 class ConstrainedSimplifier(Simplifier):
-    """Simplifies as `simplifier` does, and by `constraints`, which that simplifier has simplified.
+    """Simplifies as `simplifier` does, and also uses `constraints`, which `simplifier` has simplified before.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> plain = Simplifier({dim(0): (0, 9), dim(1): (0, 9)})
@@ -37,10 +39,10 @@ class ConstrainedSimplifier(Simplifier):
     def __init__(self, simplifier: Simplifier, constraints: Sequence[tuple[Expr, Interval]]) -> None:
         bounds = simplifier.bounds
         super().__init__(bounds, simplifier.canonicalizer)
-        # Atoms that have one value.
+        # The atoms to which the constraints leave one value, with that value.
         self._known_values: dict[Expr, int] = {}
-        # Sums divided by the common factor of their coefficients: (least value, greatest value, the factor in the
-        # constraint).
+        # The ranges of sums. The key is the sum divided by the common factor of its coefficients; the value is (least
+        # value of the key, greatest value of the key, the common factor).
         self._sum_ranges: dict[frozenset[tuple[Expr, int]], tuple[int, int, int]] = {}
         # Ranges of expressions as they are written, before simplification.
         self._ranges_as_written = Ranges(bounds)
@@ -91,8 +93,8 @@ class ConstrainedSimplifier(Simplifier):
         return expression_of(terms, constant)
 
     def simplified_form(self, expr: Expr) -> Form:
-        """The linear form of the simplified expression. Starts from the canonical form, in which the constraints are
-        written, too.
+        """The linear form of the simplified expression. Starts from the canonical form, since constraints are in
+        canonical form, too.
         """
         form = self._passes(expr)
         for _ in range(_REPETITIONS):
@@ -106,8 +108,8 @@ class ConstrainedSimplifier(Simplifier):
         return form
 
     def _has_simpler_part(self, expr: Expr) -> bool:
-        """Whether an operator node has one value, or a mod one period: simplification may have produced the expression
-        of a constraint.
+        """Whether constraints leave an operator one value, or keep the dividend of a mod within one period. This can be
+        so after simplification has produced the expression of a constraint.
         """
         self._ranges_as_written.of(expr)
         known = self._ranges_as_written.known
@@ -144,8 +146,8 @@ class ConstrainedSimplifier(Simplifier):
     def _narrowed(self, terms: Terms, constant: int, low: int, high: int, *, multiples: bool = False) -> Bounds:
         """If x + y in [a, b], then x * g + y * g = (x + y) * g in [a g, b g].
 
-        Applied for g that divides the factor in the constraint, and for every g with `multiples`. An empty range means
-        that the domain is empty.
+        Without `multiples`, the law is applied only if g divides the factor that the sum has in the constraint. An
+        empty range means that the domain is empty.
         """
         common = gcd(*terms.values())
         known = self._sum_ranges.get(frozenset([(atom, coefficient // common) for atom, coefficient in terms.items()]))
@@ -210,8 +212,8 @@ class ConstrainedSimplifier(Simplifier):
         ("d0 in [3, 80], d1 in [0, 10], d0 + d1 in [5, 99]", "max(d1, d0)", "max(d0, d1)"),
     )
     def _range_of_operand(self, operand: Expr) -> Bounds:
-        """max(x, y) = x if constraints keep x at the greatest value of y or above; min likewise. Constraints are in
-        canonical form, too.
+        """max(x, y) = x if constraints keep x at or above the greatest value of y; min likewise. Operands and
+        constraints are both in canonical form.
         """
         (low, high), (least, greatest) = super()._range_of_operand(operand), self._ranges_as_written.of(operand)
         return max(low, least), min(high, greatest)

@@ -26,10 +26,10 @@ class Domain:
     """The domain of a map while it is simplified.
 
     `bounds` are the variables' intervals and `constraints` the conditions on other expressions. `is_empty` is set once
-    they exclude each other.
+    bounds and constraints exclude each other.
 
     Constraints are simplified by the bounds of the variables alone, never by each other: of two that imply each other,
-    one must stay.
+    one must stay. A constraint x mod m = c is called a congruence.
     """
 
     __slots__ = ("bounds", "constraints", "is_empty", "simplifier")
@@ -41,11 +41,11 @@ class Domain:
         self.simplifier = Simplifier(bounds)
 
     def simplify(self) -> None:
-        """Repeats `_step` until nothing changes, each time with a narrower bound or a shorter constraint, then merges
-        the congruences.
+        """Repeats `_step` until nothing changes, then merges the congruences. Each repetition makes a bound narrower or
+        a constraint shorter.
 
-        Congruences narrow bounds, too. As in XLA the constraints are not simplified by those: a congruence that leaves
-        its variable one value stays, until the map is simplified again.
+        Congruences narrow bounds, too. As in XLA the constraints are not simplified by these narrower bounds: a
+        congruence that leaves its variable one value stays until the map is simplified again.
         """
         while self.constraints and not self.is_empty:
             spend(1 + len(self.constraints))
@@ -75,11 +75,11 @@ class Domain:
         ("d0 in [0, 5], d1 in [0, 10], d0 + d1 in [-3, 15]", "d0 in [0, 5], d1 in [0, 10]"),
     )
     def _step(self) -> None:
-        """Simplifies every constraint once and intersects those on the same expression; constraints on variables become
-        bounds.
+        """Simplifies every constraint once, and merges constraints on the same expression by intersecting their
+        intervals. Constraints on variables become bounds.
 
-        A constraint goes if the range of its expression lies within its interval. The domain is empty if the two have
-        no value in common.
+        A constraint is dropped if the range of its expression lies within its interval. The domain is empty if range
+        and interval have no value in common.
         """
         merged: dict[Expr, Interval] = {}
         for expr, interval in self.constraints:
@@ -120,8 +120,8 @@ class Domain:
         ("d0 in [0, 9], d0 + 2 in [5, 20]", "d0 in [3, 9]"),
     )
     def _simplified(self, expr: Expr, interval: Interval) -> Constraint:
-        """The same condition with constants, factors and floor divisions moved into the interval: first those as
-        written, then simplified ones.
+        """The same condition with constants, factors and floor divisions moved into the interval. Constants that are
+        added to the expression as written are moved before the expression is simplified.
 
         x + c in [a, b] is x in [a - c, b - c]; x / d in [a, b] is x in [a d, b d + d - 1].
         """
@@ -182,8 +182,8 @@ class Domain:
         ("d0 in [-10, -8], d1 in [-8, -5], d0 * 4 + d1 in [0, 11]", ""),
     )
     def _without_low_digit(self, terms: Terms, high: int) -> tuple[Expr, int, int] | None:
-        """x * g + y in [0, b], with y always within [q g, q g + c] and c ≤ b mod g, is x in [-q, ⌊b / g⌋ - q]: y need
-        not start at 0.
+        """x * g + y in [0, b] is x in [-q, ⌊b / g⌋ - q] if y is always within [q g, q g + c] and c ≤ b mod g. This
+        generalizes the second law of `_reduced`, in which q is 0.
         """
         smallest = min(map(abs, terms.values()))
         large = {atom: coefficient for atom, coefficient in terms.items() if abs(coefficient) != smallest}
@@ -207,8 +207,8 @@ class Domain:
         ),
     )
     def _congruences(self, constraints: list[Constraint]) -> list[Constraint]:
-        """x mod m = c and x mod n = c is x mod lcm(m, n) = c, for 0 ≤ c < m, n and a least common multiple that fits
-        int64.
+        """x mod m = c and x mod n = c together are x mod lcm(m, n) = c, if 0 ≤ c < m, n and the least common multiple
+        fits int64.
 
         A variable is narrowed to the first and last value that all its congruences allow.
         """
@@ -219,7 +219,8 @@ class Domain:
         for expr, interval in constraints:
             if isinstance(expr, Mod) and isinstance(expr.rhs, Constant) and interval.lower == interval.upper:
                 value, modulus = interval.lower, expr.rhs.value
-                if 0 <= value < modulus:  # otherwise it never holds, and merging could give a congruence that does
+                # A congruence with another value never holds. Merging it could give a congruence that does hold.
+                if 0 <= value < modulus:
                     if isinstance(expr.lhs, Variable):
                         of_variables.setdefault(expr.lhs, []).append((value, modulus))
                     merged = lcm(moduli.get((expr.lhs, value), 1), modulus)
@@ -235,7 +236,7 @@ class Domain:
             result.append((Mod(expr, modulus), Interval(value, value)))
         for variable, remainders in of_variables.items():
             self._narrow_to_remainders(variable, remainders)
-        return result + unmerged  # after the merged ones, so that the next step finds the same order
+        return result + unmerged  # in this order, which the next call would also give
 
     @domain_law(
         (
@@ -245,11 +246,11 @@ class Domain:
         ("d0 in [0, 99], d0 mod 4 in [1, 1], d0 mod 6 in [2, 2]", ""),
     )
     def _narrow_to_remainders(self, variable: Variable, remainders: list[tuple[int, int]]) -> None:
-        """x mod m = c, x mod n = d, …: x is between the first and the last value that has all these (remainder,
-        modulus).
+        """Narrows the bounds of a variable x with x mod m = c, x mod n = d, … to the first and the last value of x that
+        has all these remainders. `remainders` lists the pairs (remainder, modulus).
 
-        The Chinese remainder theorem gives them directly; stepping from value to value would take as many steps as the
-        moduli are large.
+        The Chinese remainder theorem gives the two values directly. Trying value after value would take as many steps
+        as the moduli are large.
         """
         low, high = self.bounds[variable]
         value, modulus = 0, 1
@@ -286,8 +287,8 @@ class Simplified(NamedTuple):
 def simplify_parts(
     bounds: dict[Variable, Bounds], results: tuple[Expr, ...], constraints: list[Constraint]
 ) -> Simplified | None:
-    """Simplifies results and constraints over the variables in `bounds`, none of them empty. None if no point is in the
-    domain.
+    """Simplifies results and constraints over the variables in `bounds`, whose intervals are not empty. None if no
+    point is in the domain.
     """
     domain = Domain(bounds, constraints)
     domain.simplify()
@@ -317,7 +318,7 @@ def _simplified_results(domain: Domain, results: tuple[Expr, ...]) -> tuple[Expr
 
 
 class _DigitJoiner(Simplifier):
-    """Simplifies, and writes adjacent digits of a mixed-radix number as one."""
+    """A simplifier that also writes adjacent digits of a mixed-radix number as one digit."""
 
     __slots__ = ()
     _sum_rules = (*sum_rules.RULES, sum_rules.adjacent_digits)

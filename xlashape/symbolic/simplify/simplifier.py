@@ -10,7 +10,7 @@ only between passes. Within a pass a *stand-in* represents such a term: a new va
 
 Example: in (x / 1024 + y * 64) / 64, let x / 1024 simplify to y + z. Adding like terms at once gives (y * 65 + z) / 64,
 where no multiple of 64 is left to take out. With a stand-in v for the new y it is (v + z + y * 64) / 64 = (v + z) / 64
-+ y. The result is right because a law that holds for all values of v and y holds where they are equal; the next pass
++ y. The result is right because a law that holds for all values of v and y holds where they are equal. The next pass
 starts with v replaced by y.
 """
 
@@ -51,7 +51,7 @@ class Canonicalizer:
     """Adds like terms, sorts terms, and applies the rules that need no bounds, as XLA does before it simplifies an
     expression, and inside min and max.
 
-    The forms of all expressions seen are kept as long as the object lives.
+    An object keeps the forms of all expressions that it has met for as long as it lives.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> Canonicalizer().canonical((dim(1) * 8 + dim(0) % 4 + dim(1) * 4) // 4)
@@ -106,8 +106,8 @@ class Canonicalizer:
 
     def _is_simple(self, node: Expr) -> bool:
         """Whether the node is a variable, a constant or a multiple of a variable; stores its form if so."""
-        # Every node comes by here, often. `type(node) is` takes a third of the time of `isinstance`; no class of nodes
-        # has subclasses.
+        # This method is called for every node, often several times. `type(node) is` takes a third of the time of
+        # `isinstance`, and decides the same, since the classes of nodes have no subclasses.
         if type(node) is Variable:
             self._forms[node] = self._form_of_variable(node)
         elif type(node) is Constant:
@@ -208,7 +208,7 @@ class Canonicalizer:
         return self._after_sum_rules(total, constant)
 
     def _after_sum_rules(self, terms: Terms, constant: int) -> Form:
-        """The form after the rules for sums, the first of which that applies is followed by all of them again."""
+        """The form after the rules for sums. When a rule has applied, all rules are tried again from the first."""
         changed = len(terms) > 1 or (constant != 0 and len(terms) == 1)
         while changed:
             changed = False
@@ -239,10 +239,10 @@ def _operands(node: Binary) -> Sequence[Expr]:
 
 
 _FIRST_STAND_IN = 1 << 40
-"""Stand-ins are runtime variables with indices from here on, which no map has."""
+"""The index of the first stand-in. Stand-ins are runtime variables with indices that no map has."""
 
 _PASSES = 8
-"""The largest number of passes after the first. No expression is known that takes more than four."""
+"""The largest number of passes after the first. No expression is known that takes more than four passes."""
 
 
 class Simplifier(Canonicalizer):
@@ -277,12 +277,12 @@ class Simplifier(Canonicalizer):
         self.bounds = bounds
         self._ranges = Ranges(bounds)
         self._stands_for: dict[Variable, Expr] = {}
-        # Set by the walk over expressions, for all later ones: see `_note_sum`.
+        # Both flags are set while an expression is simplified, and hold for all later expressions: see `_note_sum`.
         self._takes_passes = False
         self._seen_mod_divided = False
 
     def within(self, bounds: dict[Variable, Bounds]) -> Simplifier:
-        """A simplifier for other bounds."""
+        """A simplifier for other bounds, with the same canonicalizer."""
         return Simplifier(bounds, self.canonicalizer)
 
     def simplify(self, expr: Expr) -> Expr:
@@ -292,9 +292,8 @@ class Simplifier(Canonicalizer):
     def simplified_form(self, expr: Expr) -> Form:
         """The linear form of the simplified expression.
 
-        Most expressions take one pass over the expression as written. Those for which `_note_sum` asks for it take as
-        many passes as there are stand-ins in the result, each over the canonical form of the expression: that is 1.5
-        times the time.
+        Most expressions take one pass over the expression as written. Once `_note_sum` has asked for it, expressions
+        take passes over their canonical form until the result has no stand-ins, which takes 1.5 times as long.
         """
         form = self.form_of(expr)
         return self._passes(expr) if self._takes_passes else form
@@ -333,15 +332,21 @@ class Simplifier(Canonicalizer):
         return low, high
 
     def floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:
-        """(terms + constant) / divisor, a division that a rule made."""
+        """(terms + constant) / divisor, for a division that a rule has made. Stand-ins are replaced by what they stand
+        for.
+        """
         return self.floor_div_of_rest(self._without_stand_ins(terms), constant, divisor)
 
     def floor_div_of_rest(self, terms: Terms, constant: int, divisor: int) -> Form:
-        """(terms + constant) / divisor, for what is left of a sum that is being divided: its stand-ins stay."""
+        """(terms + constant) / divisor, for the terms that are left of a dividend after a rule has taken others out.
+        Stand-ins stay.
+        """
         return super().floor_div(terms, constant, divisor)
 
     def modulo(self, terms: Terms, constant: int, modulus: int) -> Form:
-        """(terms + constant) mod modulus, a mod that a rule made."""
+        """(terms + constant) mod modulus, for a mod that a rule has made. Stand-ins are replaced by what they stand
+        for.
+        """
         return super().modulo(self._without_stand_ins(terms), constant, modulus)
 
     def _new_floor_div(self, terms: Terms, constant: int, divisor: int) -> Form:
@@ -401,8 +406,8 @@ class Simplifier(Canonicalizer):
         )
     )
     def _without_small_mod(self, dividend: Add, divisor: int) -> Form | None:
-        """(x * g + y mod m) / (d g) = x / d if m ≤ g. Looks at the dividend as written: simplified, y mod m can be
-        several terms.
+        """(x * g + y mod m) / (d g) = x / d if m ≤ g. Looks at the dividend as written, since y mod m can become
+        several terms when it is simplified.
         """
         operands = sum_terms(dividend)
         forms = self._forms
@@ -426,8 +431,8 @@ class Simplifier(Canonicalizer):
         ("d0 in [0, 63]", "(d0 * 11 - (d0 / 16) * 16) mod 4", "(d0 * 11) mod 4"),
     )
     def _form_of_mod(self, node: Mod, dividend: Form, modulus: int) -> Form:
-        """(x mod (m k) + y m) mod m = x mod m. Looks at the dividend as written, before its terms are simplified;
-        stand-ins in x stay.
+        """(x mod (m k) + y m) mod m = x mod m. Looks at the dividend as written, before its terms are simplified.
+        Stand-ins in x stay.
         """
         inner, innermost = node.lhs, None
         while True:
@@ -444,10 +449,10 @@ class Simplifier(Canonicalizer):
         return super().modulo(*(dividend if innermost is None else self.form_of(innermost)), modulus)
 
     def _without_multiples(self, dividend: Expr, modulus: int) -> Expr | None:
-        """The one term of a sum in canonical form that is not a multiple of the modulus, if quotients are among the
-        others.
+        """The one term of a sum in canonical form that is not a multiple of the modulus, if a quotient is among the
+        other terms. None if there is no such term.
 
-        Otherwise x - (x / 16) * 16 becomes x mod 16 in the sum, and no multiple is left.
+        Without this step the sum would join x - (x / 16) * 16 to x mod 16, and no multiple would be left to drop.
         """
         if not isinstance(dividend, Add) or not any(map(_is_quotient_times, sum_terms(dividend))):
             return None
@@ -462,8 +467,8 @@ class Simplifier(Canonicalizer):
         ("d0 in [0, 3], d1 in [2, 9]", "min(d0 mod 4, d1)", "min(d0 mod 4, d1)"),
     )
     def _form_of_min_max(self, node: Min | Max) -> Form:
-        """min(x, y) = x if the range of x ends where that of y starts or before. Otherwise x and y are simplified
-        without bounds, as in XLA.
+        """min(x, y) = x if the greatest value of x is at most the least value of y; max likewise. Otherwise x and y are
+        simplified without bounds, as in XLA.
         """
         terms, constant = self.canonicalizer.form_of(node)
         low, high = self.range_of_form(terms, constant)
@@ -504,16 +509,16 @@ class Simplifier(Canonicalizer):
     def _note_sum(self, operands: Sequence[Expr], has_like_terms: bool) -> None:
         """Decides whether this and all later expressions take passes over their canonical form.
 
-        They do once a sum has like terms and an operand that simplification has changed, or a sum has a mod among its
-        operands after an expression with (x mod m) / n. Other expressions are simplified as they are written, which can
-        give another, equal text.
+        They do in two cases: once a sum has like terms and an operand that simplification has changed, and once a sum
+        has a mod among its operands after an expression with (x mod m) / n. Until then, expressions are simplified as
+        they are written, which can give another, equal text.
         """
         changed = has_like_terms and not all(_is_as_written(term, self._forms[term][0]) for term in operands)
         self._takes_passes = changed or (self._seen_mod_divided and any(map(_is_mod, operands)))
 
     def _with_stand_ins(self, operands: Sequence[Expr]) -> dict[Expr, int]:
-        """The sum of the operands, with stand-ins for terms that simplification has produced from one operand and that
-        others have, too.
+        """The sum of the operands. A term that simplification has produced from one operand is represented by a
+        stand-in if another operand has the same term.
         """
         total: dict[Expr, int] = {}
         produced: list[Terms] = []
@@ -529,8 +534,8 @@ class Simplifier(Canonicalizer):
         return total
 
     def _is_produced(self, operand: Expr, terms: Terms) -> bool:
-        """Whether simplification has replaced the one term of the operand by another. x mod m that is x everywhere
-        counts as x.
+        """Whether simplification has replaced the one term of the operand by another. An x mod m that equals x
+        everywhere counts as x.
         """
         if isinstance(operand, Mul) and isinstance(operand.rhs, Constant):
             operand = operand.lhs

@@ -1,8 +1,8 @@
-"""Tiles pushed through maps: which box of the operand a box of output elements of any size reads.
+"""Symbolic tiles: which box of the operand an output tile of any size reads, according to an indexing map.
 
-- `digits`: the results of a map as sums of digits of its variables; the size and stride of such a sum for a tile of any
-  size; maps that divide sums.
+- `digits`: sums of digits of a map's variables; the size and stride of such a sum for a tile of any size; maps that
+  divide sums.
 - `constraints`: conditions on tile sizes.
-- `results`: reads the domain and the results of a map in these terms.
-- `symbolic_tile`: the tile itself, and tiles whose sizes are numbers.
+- `results`: writes the results of a map as sums of digits, and its domain as limits of these sums.
+- `symbolic_tile`: symbolic tiles, and the boxes that tiles with numbers as sizes read.
 """

@@ -4,8 +4,8 @@
     8 mod d0 in [0, 0] || d0 in [1, 1] && d1 mod 8 in [0, 0]
 
 A condition is either `InRange`, an expression of the tile's sizes that lies within an interval, or `Divides`, an
-expression that divides a number. XLA writes the latter as a mod by a variable; the expressions of this library have
-constant moduli only.
+expression of the tile's sizes that divides a number. XLA writes `Divides` as a mod by a variable; the expressions of
+this library have constant moduli only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class InRange(NamedTuple):
         return value in self.interval
 
     def to_text(self, style: str = "xla") -> str:
-        """As `d0 in [1, 1]`."""
+        """The text of the condition, such as `d0 in [1, 1]`."""
         return f"{expression_text(self.expr, style=style)} in {self.interval}"
 
     __str__ = to_text
@@ -52,7 +52,7 @@ class Divides(NamedTuple):
         return value != 0 and self.dividend % value == 0
 
     def to_text(self, style: str = "xla") -> str:
-        """As `8 mod d0 in [0, 0]`."""
+        """The text of the condition, such as `8 mod d0 in [0, 0]`."""
         text = expression_text(self.expr, style=style)
         return f"{self.dividend} mod {f'({text})' if ' ' in text else text} in [0, 0]"
 
@@ -63,8 +63,8 @@ Condition: TypeAlias = InRange | Divides
 
 
 class TileConstraints(NamedTuple):
-    """At least one of `alternatives` holds: all of its conditions do. Without alternatives, no tile satisfies them; a
-    conjunction without conditions always holds.
+    """The disjunction of `alternatives`, each of which is a conjunction of conditions. Without alternatives, no tile
+    satisfies the constraints. An alternative without conditions always holds.
 
     Alternatives and their conditions are sorted by their text, as XLA prints them.
 
@@ -107,16 +107,16 @@ class TileConstraints(NamedTuple):
 
     @property
     def is_always(self) -> bool:
-        """Whether every tile satisfies them."""
+        """Whether every tile satisfies the constraints."""
         return () in self.alternatives
 
     @property
     def is_unsatisfiable(self) -> bool:
-        """Whether no tile is known to satisfy them."""
+        """Whether no tile is known to satisfy the constraints."""
         return not self.alternatives
 
     def __and__(self, other: TileConstraints) -> TileConstraints:
-        """The conjunction of both. Raises LimitExceededError if it has more than 4,096 alternatives."""
+        """The conjunction of both constraints. Raises LimitExceededError if it has more than 4,096 alternatives."""
         if self.is_always:
             return other
         if other.is_always:
@@ -138,11 +138,11 @@ class TileConstraints(NamedTuple):
         )
 
     def expressions(self) -> tuple[Expr, ...]:
-        """The expressions of all conditions, once each."""
+        """The different expressions of all conditions."""
         return tuple(dict.fromkeys([condition.expr for alternative in self.alternatives for condition in alternative]))
 
     def hold(self, value: Callable[[Expr], int]) -> bool:
-        """Whether the constraints hold; `value` gives the value of each expression."""
+        """Whether the constraints hold if `value` returns the value of each expression."""
         return any(
             all(condition.holds(value(condition.expr)) for condition in alternative)
             for alternative in self.alternatives
@@ -161,7 +161,7 @@ class TileConstraints(NamedTuple):
 
 
 def _merged(alternative: Iterable[Condition]) -> list[tuple[str, Condition]] | None:
-    """The conditions once each, sorted by text; None if they contradict each other."""
+    """The different conditions of a conjunction and their texts, sorted by text. None if conditions contradict."""
     intervals: dict[Expr, Interval] = {}
     others: list[Condition] = []
     for condition in alternative:

@@ -12,14 +12,14 @@ A sum of digits, in the order of their factors, takes the values of one arithmet
   the product of the complete digit's factor and size, then one digit of any size, then digits of size 1. The size of
   the progression is the product of all sizes, the stride is the factor of the first digit that does not have size 1.
   This is XLA's form.
-- No factor is larger than the smaller digits can bridge, as with overlapping windows. The stride is the smallest
-  factor. XLA has no tile here.
+- The smaller digits bridge the gap between two values of each digit, as with overlapping windows. The stride is the
+  smallest factor. XLA finds no tile in this case.
 
 If there are factors of both signs, the digits with negative factors are counted from their last value down, so that all
 terms grow; the progression then begins where those digits end.
 
-A map that divides sums, as reshapes that collapse dimensions and split them elsewhere do, is split into two maps: the
-sums, and what is made of them.
+The map of a reshape that collapses dimensions and splits them elsewhere divides sums. Such a map is split into two
+*stages*: a map to the sums, and a map from the sums to the results.
 
     (d0, d1) -> ((d0 * 6 + d1) / 16, (d0 * 6 + d1) mod 16)
 
@@ -111,8 +111,8 @@ def sum_of_digits(digits: Sequence[SizedDigit]) -> SymbolicProgression:
     ascending = sorted(digits, key=lambda digit: -abs(digit.factor))[::-1]
     is_radix_number = all(high.factor == low.factor * low.most for low, high in pairwise(ascending))
     dense = TileConstraints.unsatisfiable() if is_radix_number else _dense(ascending)
-    # A window reads all its elements for any tile. Requiring that windows do not overlap would leave only tiles of one
-    # index.
+    # A window reads all of its elements, whatever the size of the tile. Requiring that windows do not overlap would
+    # leave only tiles of one index.
     windowed = any(isinstance(digit.size, Constant) and digit.size.value > 1 for digit in ascending[1:])
     if dense.is_always or (windowed and not dense.is_unsatisfiable):
         smallest = ascending[0].factor
@@ -145,8 +145,8 @@ def _weighted(terms: Sequence[tuple[Expr, int]]) -> tuple[Expr, int]:
 
 
 def _dense(ascending: Sequence[SizedDigit]) -> TileConstraints:
-    """The conditions under which each digit has size 1 or a factor that the smaller digits bridge. Factors have one
-    sign; the smallest must divide all.
+    """The conditions under which each digit has size 1 or a factor that the smaller digits bridge. All factors have the
+    same sign. No tile satisfies the conditions if the smallest factor does not divide all others.
     """
     smallest = abs(ascending[0].factor)
     constraints = TileConstraints.always()
@@ -172,8 +172,8 @@ def _dense(ascending: Sequence[SizedDigit]) -> TileConstraints:
 
 
 def _alternatives(ascending: Sequence[SizedDigit]) -> list[list[Condition]]:
-    """The conditions of XLA's form for every choice of digits: those from `first` to `last` are complete, `last` has
-    any size, the others size 1.
+    """The conditions of XLA's form, one alternative for each choice of digits `first` and `last`: the digits from
+    `first` up to `last` are complete, `last` has any size, and the others have size 1.
     """
     count = len(ascending) * (len(ascending) + 1) // 2
     check("tile alternatives", count, MOST_ALTERNATIVES)
@@ -196,7 +196,9 @@ def _alternatives(ascending: Sequence[SizedDigit]) -> list[list[Condition]]:
 
 
 def _stride(ascending: Sequence[SizedDigit]) -> Expr:
-    """The factor of the first digit that does not have size 1; 0 if all have. In the form in which XLA writes it."""
+    """The factor of the first digit that does not have size 1, in the form in which XLA writes it; 0 if all digits have
+    size 1.
+    """
     stride: Expr = const(0)
     for digit in reversed(ascending):
         # (most + 1 - size) / most is 1 for size 1 and 0 for the other sizes up to `most`.
@@ -259,8 +261,8 @@ class Digit(NamedTuple):
         return quotient % self.modulus if self.modulus else quotient
 
     def run(self, start: int, end: int) -> Run | None:
-        """The values of the digit for start, …, end - 1, with start < end; None if the mod wraps around and they are
-        not all of its values.
+        """The values of the digit while its variable has the values start, …, end - 1, with start < end. None if these
+        values are not consecutive: the mod wraps around before the digit has taken all its values.
 
         >>> from xlashape.symbolic.expr.expression import dim
         >>> digit = Digit(dim(0), 0, 4, 3)
@@ -277,7 +279,7 @@ class Digit(NamedTuple):
         return Run(first, count) if first + count <= self.modulus else None
 
     def count(self, values: int) -> int:
-        """How many values the digit has for the variable's values 0, …, values - 1."""
+        """How many values the digit takes while its variable has the values 0, …, values - 1."""
         count = (values + self.shift + self.divisor - 1) // self.divisor
         return min(count, self.modulus) if self.modulus else count
 
@@ -293,8 +295,8 @@ class DigitSum(NamedTuple):
 
 
 def _within_period(context: BoundedContext, terms: Terms, constant: int, modulus: int) -> Form | None:
-    """x mod m = x - q m if x lies within [q m, q m + m - 1]. Unlike `one_period`, keeps an x with one value as it
-    is.
+    """x mod m = x - q m if x lies within [q m, q m + m - 1]. Unlike `mod_rules.one_period`, keeps an x that has one
+    value as it is.
     """
     low, high = context.range_of_form(terms, constant)
     start = low // modulus * modulus
@@ -302,8 +304,8 @@ def _within_period(context: BoundedContext, terms: Terms, constant: int, modulus
 
 
 class TileSimplifier(Simplifier):
-    """Simplifies as XLA does before it looks for tiles: variables and divisions with one value are not replaced by
-    it.
+    """Simplifies as XLA does before it looks for tiles: a variable or division with one value is not replaced by that
+    value.
     """
 
     __slots__ = ()
@@ -329,7 +331,7 @@ def linear_form_of(simplifier: Simplifier, expr: Expr) -> Form:
 
 
 def digit_sum_of(simplifier: Simplifier, result: Expr) -> DigitSum | None:
-    """A result as a sum of digits; None if it is not one."""
+    """A result as a sum of digits; None if it is not such a sum."""
     terms, constant = linear_form_of(simplifier, result)
     fixed: dict[Expr, int] = {}
     digits: list[tuple[Expr, Digit, int]] = []
@@ -348,10 +350,10 @@ def digit_sum_of(simplifier: Simplifier, result: Expr) -> DigitSum | None:
 
 
 def _digit_of(atom: Expr) -> tuple[Digit, int] | None:
-    """A simplified atom of divisions, mods and additions of constants on one variable, as (digit, constant to add);
-    None if it is not a digit.
+    """(digit, constant to add) for a simplified atom that consists of divisions, mods and additions of constants on one
+    variable; None if the atom is not a digit.
 
-    A division or mod of a mod is not one: the simplifier has rewritten those that are.
+    A division or mod of a mod is not a digit: the simplifier has rewritten all that could be one.
     """
     operators: list[Binary] = []
     node = atom
@@ -383,7 +385,8 @@ def runs_of(digits: Sequence[Digit], start: int, end: int) -> dict[Digit, Run] |
     """The runs of digits of one variable for its values start, …, end - 1. None if a digit is not a run or the digits
     are not independent.
 
-    Also None for digits unlike those of a number if the variable has more than `MOST_ENUMERATED` values.
+    Also None if the digits are not those of a number (see `is_chain`) and the variable has more than `MOST_ENUMERATED`
+    values.
 
     >>> from xlashape.symbolic.expr.expression import dim
     >>> row, column = Digit(dim(0), 0, 8), Digit(dim(0), 0, 1, 8)
@@ -405,8 +408,8 @@ def runs_of(digits: Sequence[Digit], start: int, end: int) -> dict[Digit, Run] |
 
 
 def is_chain(digits: Sequence[Digit]) -> bool:
-    """Whether the digits, the highest first, are those of a number: the divisor of each is a multiple of where the next
-    lower one ends.
+    """Whether the digits, the highest first, are those of a number: the divisor of each digit is a multiple of divisor
+    × modulus of the next lower one.
     """
     return all(digit.shift == 0 for digit in digits) and all(
         low.modulus and high.divisor % (low.divisor * low.modulus) == 0 for high, low in pairwise(digits)
@@ -469,7 +472,7 @@ _TermSet: TypeAlias = frozenset[tuple[Expr, int]]
 
 
 class Stages(NamedTuple):
-    """A map as `first` followed by `second`. The results of `first`, which are the dimensions of `second`, are 0 at the
+    """A map as `first` followed by `second`. The results of `first` are the dimensions of `second`. They are 0 at the
     start of a tile at index 0.
     """
 
@@ -496,8 +499,8 @@ def stages_of(simple: IndexingMap) -> Stages | None:
     variables = [variable for group in simple.variable_expressions() for variable in group]
     bounds = dict(zip(variables, [var.bounds for var in simple.variables], strict=True))
     starts: dict[_TermSet, int] = {terms: _at_start(terms, bounds) for terms in sums}
-    # The sums become dimensions with numbers above the map's own, until it is known which of those the second map
-    # keeps.
+    # The sums become dimensions with numbers above those of the map's own dimensions. They are renumbered when it is
+    # known which of these the second map keeps.
     placeholders = {terms: dim(len(simple.dims) + k) for k, terms in enumerate(sums)}
     replaced = _replaced(exprs, {terms: placeholders[terms] + starts[terms] for terms in sums})
     used_outside = variables_of(replaced)

@@ -1,5 +1,6 @@
-"""A map's domain and results as tiles need them: the results as sums of digits, their limits, and when the digits are
-independent runs.
+"""Prepares a map for symbolic tiles. Writes its results as sums of digits, and finds the limits that the domain sets to
+the results and the tile sizes for which the digits are independent runs. `xlashape/symbolic/tile/digits.py` says what
+these terms mean.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from xlashape.symbolic.tile.digits import (
 Term: TypeAlias = tuple[Digit, int]
 
 _MOST_INTERVALS = 64
-"""The largest number of intervals of tile sizes that become alternatives of the constraints."""
+"""The largest number of intervals of tile sizes that become alternatives of `TileConstraints`."""
 
 
 class Rescaling(NamedTuple):
@@ -54,17 +55,17 @@ class Rescaling(NamedTuple):
     first: int = 0
 
     def size(self, size: Expr) -> Expr:
-        """How many values t has in a tile of `size` values of the variable from 0."""
+        """How many values t has in a tile in which the variable has the values 0, …, size - 1."""
         return size if self.step == 1 else (size + (self.step - 1 - self.first)) // self.step
 
     def within(self, begin: int, end: int) -> Bounds:
-        """The values of t for values begin, …, end - 1 of the variable, as a half-open range."""
+        """The values of t while the variable has the values begin, …, end - 1, as a half-open range."""
         return ceil_div(begin - self.first, self.step), ceil_div(end - self.first, self.step)
 
 
 class TileDomain(NamedTuple):
-    """A domain in terms of rescaled variables. `rescalings` has those variables of which constraints allow every k-th
-    value only.
+    """A domain in terms of rescaled variables. `rescalings` has an entry for each variable of which constraints allow
+    only every k-th value.
     """
 
     bounds: dict[Variable, Bounds]
@@ -73,7 +74,8 @@ class TileDomain(NamedTuple):
 
     @classmethod
     def of(cls, bounds: dict[Variable, Bounds], constraints: Sequence[Constraint]) -> TileDomain:
-        """From simplified bounds and constraints: (d + c) mod m = v rescales the dimension or range variable d by m.
+        """The domain with these simplified bounds and constraints. A constraint (d + c) mod m = v rescales the
+        dimension or range variable d by m.
 
         >>> from xlashape.symbolic.expr.expression import dim
         >>> domain = TileDomain.of({dim(0): (1, 9)}, [((dim(0) + 1) % 2, Interval(0, 0))])
@@ -104,7 +106,7 @@ class TileDomain(NamedTuple):
         return substitute(exprs, {variable: variable * by.step + by.first for variable, by in self.rescalings.items()})
 
     def extent(self, variable: Variable) -> int:
-        """How many values from 0 to its upper bound a dimension has; at least 1."""
+        """How many values there are from 0 to the upper bound of a dimension; at least 1."""
         return max(1, self.bounds[variable][1] + 1)
 
 
@@ -147,7 +149,7 @@ class DigitSums(NamedTuple):
 
 
 def digit_sums_of(simplifier: Simplifier, domain: TileDomain, results: tuple[Expr, ...]) -> DigitSums | None:
-    """The results, in terms of rescaled variables, as sums of digits; None if that form is not found."""
+    """The results as sums of digits; None if that form is not found. `results` are in terms of rescaled variables."""
     sums_or_none = [digit_sum_of(simplifier, result) for result in results]
     sums = tuple([digit_sum for digit_sum in sums_or_none if digit_sum is not None])
     limits_and_conditions = _limits(simplifier, domain, results)
@@ -181,8 +183,8 @@ def digit_sums_of(simplifier: Simplifier, domain: TileDomain, results: tuple[Exp
 def _limits(
     simplifier: Simplifier, domain: TileDomain, results: tuple[Expr, ...]
 ) -> tuple[tuple[Interval | None, ...], TileConstraints] | None:
-    """The domain's constraints as a limit of each result and conditions on runtime variables. None if a constraint is
-    neither.
+    """The domain's constraints as a limit of each result and conditions on runtime variables. None if a constraint can
+    be written neither way.
     """
     forms = [linear_form_of(simplifier, result) for result in results]
     factors_and_shapes = [_without_factor(terms) for terms, _ in forms]
@@ -220,7 +222,8 @@ def _independent_digits(
     """The runs of the range variables' digits, and the tile sizes for which the digits of each dimension are
     independent.
 
-    None if a digit of a range variable is not a run, or the digits of one are not independent.
+    None if a digit of a range variable is not a run, if the digits of one range variable are not independent, or if a
+    tile at index 0 would begin in the middle of a digit's period.
     """
     terms: dict[Variable, list[Term]] = {}
     for digit_sum in sums:
@@ -307,8 +310,8 @@ def _is_run(digit: Digit, factor: int) -> TileConstraints:
     """When a digit of a dimension is a run.
 
     For a digit without factor, as in XLA, a whole number of tiles must fill a period of the mod, or a whole number of
-    periods a tile: then it is a run for every tile of a row. XLA has no condition for a digit with a factor. Here the
-    first tile must be shorter than a period, or whole periods.
+    periods must fill a tile. The digit is then a run for every tile of a row of tiles. XLA has no condition for a digit
+    with a factor. This function requires that the first tile takes at most a period, or whole periods.
     """
     if not digit.modulus:
         return TileConstraints.always()

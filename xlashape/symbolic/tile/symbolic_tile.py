@@ -57,8 +57,8 @@ class Progression(NamedTuple):
 
 
 def progression_of(offset: int, terms: Sequence[tuple[Run, int]]) -> Progression | None:
-    """The numbers offset + Σ factor × run as one progression; None if they are not one. The stride is 0 if there are
-    several terms, all of length 1.
+    """The numbers offset + Σ factor × run as one progression; None if they are no progression. The stride is 0 if there
+    are several terms, all of length 1.
 
     If there are factors of both signs, the stride is positive.
 
@@ -110,8 +110,8 @@ def clipped(progression: Progression, limit: Interval) -> Progression:
 
 
 class _Digits(NamedTuple):
-    """What `evaluate` computes boxes from: the bounds and rescalings of the map's dimensions, and its results as sums
-    of digits.
+    """What `SymbolicTile.evaluate` computes boxes from: the bounds and rescalings of the map's dimensions, and the
+    results of the map as sums of digits.
     """
 
     bounds: tuple[Interval, ...]
@@ -120,11 +120,12 @@ class _Digits(NamedTuple):
 
 
 class SymbolicTile(FrozenValue):
-    """What an output tile reads. Variables d are the tile's sizes, from 1 to the size of the dimension; rt are the
-    map's runtime variables.
+    """The box of the operand that an output tile reads. Variables d are the tile's sizes, from 1 to the size of the
+    dimension; rt are the map's runtime variables.
 
     `offsets`, `sizes` and `strides` have one expression for each result. They are right for tiles that satisfy
-    `constraints` and, if the domain has every k-th index only, have such an index. `str` is XLA's text.
+    `constraints`. If the domain has only every k-th index of a dimension, the tile must also contain such an index.
+    `str` is XLA's text.
 
     >>> tile = symbolic_tile(
     ...     IndexingMap.parse("(d0){rt0} -> (d0 / 8, d0 mod 8, rt0), domain: d0 in [0, 31], rt0 in [0, 7]")
@@ -186,7 +187,7 @@ class SymbolicTile(FrozenValue):
 
     @property
     def size_map(self) -> IndexingMap:
-        """From the tile's sizes to those of the operand's tile, for a tile at index 0, as if the domain did not end."""
+        """From the tile's sizes to the sizes of the operand's tile, for a tile at index 0, as if no domain ended."""
         return IndexingMap(self._dims(), (), (), self.sizes)
 
     @property
@@ -195,8 +196,8 @@ class SymbolicTile(FrozenValue):
         return IndexingMap(self._dims(), (), (), self.strides)
 
     def _dims(self) -> tuple[Var, ...]:
-        """The tile's sizes with the bounds of the domain. The expressions have no meaning for larger tiles, which read
-        nothing more.
+        """The tile's sizes, bounded by the sizes of the domain. The expressions have no meaning for larger tiles, which
+        read no more elements.
         """
         if self._stages is not None:
             return self._stages[0]._dims()
@@ -210,10 +211,10 @@ class SymbolicTile(FrozenValue):
         """The elements that a tile of these sizes reads if it begins at index `start` of the map's dimensions, by
         default 0.
 
-        Offsets, sizes and strides of exactly the elements that are read. None if the sizes do not satisfy the
-        constraints, or if the elements that a tile at `start` reads within the domain are not found to be a box: d0 / 8
-        and d0 mod 8 are one for d0 in 4, …, 7, but not for d0 in 6, …, 9. If nothing is read, the box has a size of 0;
-        for a map without results, whose boxes have no sizes, the answer is None.
+        The box holds exactly the elements that are read. The answer is None if the sizes do not satisfy the
+        constraints, or if the elements that a tile at `start` reads within the domain are not found to be a box: the
+        values of (d0 / 8, d0 mod 8) are a box for d0 in 4, …, 7, but not for d0 in 6, …, 9. If nothing is read, the box
+        has a size of 0; for a map without results, whose boxes have no sizes, the answer is None.
 
         Raises InvalidArgumentError for a tile of another rank, or larger than the dimensions.
 
@@ -274,7 +275,7 @@ class SymbolicTile(FrozenValue):
         runtime: Sequence[int],
         start: Sequence[int] | None,
     ) -> TileBox | None:
-        """The box that the second stage reads for the box of the first, if that has strides 1."""
+        """The box that the second stage reads for the box of the first stage. None if that has a stride other than 1."""
         first, second = stages
         box = first.evaluate(first._cut(tile), (), start)
         if box is None or any(size > 1 and stride != 1 for size, stride in zip(box.sizes, box.strides, strict=True)):
@@ -316,8 +317,8 @@ class SymbolicTile(FrozenValue):
         return self.constraints.hold(values.__getitem__)
 
     def to_text(self, style: str = "xla") -> str:
-        """XLA's text of a symbolic tile: a line for each of its maps, which are without domains, and for its runtime
-        variables and constraints, if any.
+        """XLA's text of a symbolic tile: a line for each of its maps, without the domain, then a line for its runtime
+        variables and a line for its constraints, if it has any.
 
         The runtime variables that the offsets use print as s0, s1, …. `style` is that of expressions, as in
         `IndexingMap.to_text`.
@@ -359,8 +360,8 @@ def _bytes(arguments: tuple[tuple[Var, ...], tuple[Var, ...], tuple[Expr, ...]],
 
 @cached(max_bytes=4 << 20, weigh=_bytes)
 def _map_of(dims: tuple[Var, ...], runtime: tuple[Var, ...], exprs: tuple[Expr, ...]) -> IndexingMap:
-    """The map to these expressions. It keeps their compiled form, so that several tiles of one symbolic tile compile
-    them once.
+    """The map to these expressions. The map keeps its compiled form, so that `SymbolicTile.evaluate` compiles the
+    expressions once for many tiles.
     """
     return IndexingMap(dims, (), runtime, exprs)
 
@@ -397,8 +398,8 @@ def symbolic_tile(indexing_map: IndexingMap) -> SymbolicTile | None:
         return _empty_tile(indexing_map)
     results = digit_sums_of(TileSimplifier(domain.bounds), domain, domain.replaced(indexing_map.results))
     if results is None or results.constraints.is_unsatisfiable:
-        # XLA stops here. The results of the simplified map, which also use its bounds and constraints, can have a form
-        # that this finds.
+        # XLA stops here. The simplified map, whose results use its bounds and constraints, can be a sum of digits even
+        # if the original map is not.
         results = digit_sums_of(Simplifier(domain.bounds), domain, domain.replaced(simple.results))
     if results is None or results.constraints.is_unsatisfiable:
         return _tile_of_stages(indexing_map, simple)
@@ -406,7 +407,9 @@ def symbolic_tile(indexing_map: IndexingMap) -> SymbolicTile | None:
 
 
 def _tile_of_stages(indexing_map: IndexingMap, simple: IndexingMap) -> SymbolicTile | None:
-    """The tile that the second stage reads for the tile of the first, for tile sizes for which that has strides 1."""
+    """The tile that the second stage reads for the tile of the first stage. Its constraints allow only sizes for which
+    the tile of the first stage has strides 1.
+    """
     stages = stages_of(simple)
     first = None if stages is None else symbolic_tile(stages.first)
     second = None if stages is None or first is None else symbolic_tile(stages.second)

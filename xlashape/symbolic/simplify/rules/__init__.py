@@ -1,7 +1,8 @@
-"""The simplifier's rules: one function each, in one file for each operator that they rewrite. They are tried in the
-order of the lists.
+"""The rules of the simplifier: one function each, in one file for each operator that they rewrite. The list `RULES` of
+a file gives the order in which its rules are tried.
 
-- `rule`: Σ coefficient × atom + constant, the form that rules rewrite; what a rule is, and how its law and examples are
-  stated.
-- `sum` (and products, minima and maxima), `floordiv`, `mod`: the rules.
+- `rule`: linear forms, Σ coefficient × atom + constant, which rules rewrite; what a rule is, and how its law and
+  examples are stated.
+- `sum`: the rules for sums, products, minima and maxima.
+- `floordiv`, `mod`: the rules for floor division and for mod.
 """

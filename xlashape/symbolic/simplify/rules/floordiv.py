@@ -21,7 +21,9 @@ from xlashape.symbolic.simplify.rules.sum import plus
     ("d0 in [-9, 9]", "(d0 - 7) / 3", "(d0 + 2) / 3 - 3"),
 )
 def multiples(context: BoundedContext, terms: Terms, constant: int, divisor: int) -> Form | None:
-    """(x * (d k) + c d + y) / d = x * k + c + y / d. Of a constant the remainder, which is not negative, stays in y."""
+    """(x * (d k) + c d + y) / d = x * k + c + y / d. The remainder of the constant modulo d, which is not negative,
+    stays in y.
+    """
     whole = {atom: coefficient // divisor for atom, coefficient in terms.items() if coefficient % divisor == 0}
     carried, left = divmod(constant, divisor)
     if not whole and carried == 0:
@@ -136,8 +138,8 @@ def common_factor(context: Context, terms: Terms, constant: int, divisor: int) -
 
 
 def outer_multiple(terms: Terms, constant: int, divisor: int) -> tuple[Form, Form] | None:
-    """The last summand, or the first of two, if it is a multiple of the divisor, and the other summands. XLA, too,
-    looks at no others without bounds.
+    """The last summand, or the first of two, if it is a multiple of the divisor, and the other summands. Without
+    bounds, XLA looks at no other summands either.
     """
     if constant:
         if constant % divisor == 0:
@@ -177,7 +179,7 @@ RULES: tuple[Callable[[BoundedContext, Terms, int, int], Form | None], ...] = (
     one_value,
     of_mod,
 )
-"""In the order in which they are tried."""
+"""The rules for floor division, in the order in which they are tried."""
 
 RULES_WITHOUT_BOUNDS = (multiples_alone, common_factor)
 """The rules that hold for all integers and that XLA uses inside min and max."""

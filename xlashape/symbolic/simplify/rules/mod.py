@@ -123,7 +123,7 @@ RULES: tuple[Callable[[BoundedContext, Terms, int, int], Form | None], ...] = (
     common_factor,
     small_rest,
 )
-"""In the order in which they are tried."""
+"""The rules for mod, in the order in which they are tried."""
 
 RULES_WITHOUT_BOUNDS = (multiples_alone, of_mod, common_factor)
 """The rules that hold for all integers and that XLA uses inside min and max."""

@@ -1,16 +1,17 @@
-"""What the rules of the simplifier rewrite, linear forms, and how a rule states its law.
+"""Linear forms, which the rules of the simplifier rewrite, and the decorators with which a rule gives examples of its
+law.
 
-An *atom* is an expression that is neither a sum nor a multiple of another: a variable, a mod, a division, min, max, or
-a product of such. A linear form, Σ coefficient × atom + constant, is a pair (terms, constant). `terms` maps atoms to
-coefficients other than 0, and is not changed after the function that made it has returned it. `expression_of` writes a
-form as an expression, in XLA's order of terms.
+An *atom* is an expression that is neither a sum nor a multiple of another expression: a variable, a mod, a division, a
+min, a max, or a product of atoms. A linear form, Σ coefficient × atom + constant, is a pair (terms, constant). `terms`
+maps atoms to coefficients other than 0, and is not changed after the function that made it has returned it.
+`expression_of` writes a form as an expression, in XLA's order of terms.
 
 A rule is a function from one linear form to another that is equal to it for all values of the variables within their
 bounds, or to None where it does not apply. A result is always simpler: no rule undoes what another does. The docstring
 of a rule states its law and condition; `@law` gives examples, which the tests check at every point of their domain.
 
 Rules that need more than a linear form (how an expression is written, or the constraints of a domain) are methods of
-the simplifier classes, marked with `@law` as well; those that simplify domains are methods of `Domain`, marked with
+the simplifier classes, marked with `@law` as well. Rules that simplify domains are methods of `Domain`, marked with
 `@domain_law`.
 """
 
@@ -68,7 +69,9 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 class Context(Protocol):
-    """The methods of a canonicalizer or simplifier that rules call. All forms, given and returned, are simplified."""
+    """The methods of a canonicalizer or simplifier that rules call. All forms that these methods take and return are
+    simplified.
+    """
 
     def form_of(self, expr: Expr) -> Form:
         """The linear form of an expression."""
@@ -84,7 +87,7 @@ class Context(Protocol):
 
 
 class BoundedContext(Context, Protocol):
-    """The methods of a simplifier, which knows the bounds of variables, that rules call."""
+    """The methods that rules call of a simplifier that knows the bounds of variables."""
 
     def range_of_form(self, terms: Terms, constant: int) -> Bounds:
         """(least, greatest) value of a linear form."""
@@ -98,7 +101,7 @@ class BoundedContext(Context, Protocol):
 
 
 class Example(NamedTuple):
-    """`source` simplifies to `target` if the variables are in `domain`. All three in XLA's text."""
+    """`source` simplifies to `target` if the variables are in `domain`. All three are XLA's text."""
 
     domain: str
     source: str
@@ -106,7 +109,7 @@ class Example(NamedTuple):
 
 
 class DomainExample(NamedTuple):
-    """`domain` simplifies to `target`, which is "" if the domain has no points. Both in XLA's text."""
+    """`domain` simplifies to `target`, which is "" if the domain has no points. Both are XLA's text."""
 
     domain: str
     target: str

@@ -3,9 +3,9 @@
 A rule for sums joins a floor division and a mod of the same expression, or two mods that are its digits. It takes the
 context, and the terms and the constant of a sum whose atoms are simplified.
 
-Products with a constant are coefficients of linear forms and need no rule. Minima and maxima use no bounds: operands
-are put in canonical form only, as XLA's simplifier does. Where the ranges of the operands decide, the simplifier does
-more: see its `_form_of_min_max`.
+Products with a constant are coefficients of linear forms and need no rule. Minima and maxima use no bounds here:
+operands are put in canonical form only, as XLA's simplifier does. `Simplifier._form_of_min_max` replaces a minimum or
+maximum by one operand if their ranges show which.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def remainder(context: Context, terms: Terms, constant: int) -> Form | None:
 def adjacent_digits(context: Context, terms: Terms, constant: int) -> Form | None:
     """((x / m) mod n) * (m k) + (x mod m) * k = (x mod (m n)) * k: two digits of a mixed-radix number are one.
 
-    XLA leaves such digits as they are. `joined_digits` in `whole_map` uses this rule.
+    XLA leaves such digits as they are. `joined_digits` in `xlashape/symbolic/simplify/domain.py` uses this rule.
     """
     if len(terms) < 2:
         return None
@@ -129,7 +129,7 @@ def adjacent_digits(context: Context, terms: Terms, constant: int) -> Form | Non
 
 
 RULES: tuple[Callable[[Context, Terms, int], Form | None], ...] = (quotient_and_remainder, remainder)
-"""In the order in which they are tried."""
+"""The rules for sums, in the order in which they are tried."""
 
 RULES_WITHOUT_BOUNDS = (quotient_and_remainder, remainder_of_remainder)
 """The rules that XLA uses inside min and max, where it uses no bounds."""
@@ -139,8 +139,8 @@ RULES_WITHOUT_BOUNDS = (quotient_and_remainder, remainder_of_remainder)
 
 
 _LARGEST = 1 << 10
-"""The largest product of the numbers of nodes of both operands. Beyond it they are not multiplied out: each further
-factor multiplies the terms again.
+"""The largest product of the numbers of nodes of two operands that are multiplied out. Larger operands stay a product:
+the number of terms would multiply again with each further factor.
 """
 
 
