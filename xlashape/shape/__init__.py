@@ -1,5 +1,4 @@
-"""Shapes as values: element types, tiles, layouts, shapes, their text and their protos, tiled indexing, and XLA's
-utilities.
+"""Shapes and layouts as frozen values, with their text and protos, tiled indexing, and XLA's utilities for them.
 
 Each file imports only from those below it in this list:
 
@@ -8,10 +7,10 @@ Each file imports only from those below it in this list:
 - `tpu_layout`: the layouts that TPUs give to arrays
 - `legacy`: layouts written before 2018
 - `tiling`: where elements lie in the buffer of a tiled array
-- `arguments`: what functions check of their arguments
+- `arguments`: checks of arguments that functions on shapes share
 - `value`: `Shape` and `Layout`, `ProgramShape`, `ShapeIndex`
-- `text`, `proto_codec`: reading and writing them; `shape_of`: shapes of arrays of other libraries
-- `parts`: what they are made of: `PrimitiveType`, `Tile`, `SplitConfig`; and `Target`, a kind of device
+- `text`, `proto_codec`: shapes and layouts as text and as protos; `shape_of`: shapes of objects of other libraries
+- `parts`: what shapes and layouts are made of: `PrimitiveType`, `Tile`, `SplitConfig`; and `Target`, a kind of device
 
 The modules of functions are imported on first use: `xlashape.shape.tiling`, or `from xlashape.shape import tiling`.
 """
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from xlashape.shape.xla_util import primitive_util as primitive_util
     from xlashape.shape.xla_util import shape_util as shape_util
 
-# Imported on first use, for start-up time: name → the module that it is.
+# Modules that are imported on first use, to keep the start of the library short: public name → module.
 _LAZY = {
     "index_util": "xlashape.shape.xla_util.index_util",
     "layout_util": "xlashape.shape.xla_util.layout_util",
@@ -60,7 +59,7 @@ __all__ = [
     "Target",
     "Tile",
     "UNBOUNDED_SIZE",
-]  # pyright: ignore[reportUnsupportedDunderAll] - the table is above
+]  # pyright: ignore[reportUnsupportedDunderAll] - `__getattr__` imports the names in `_LAZY`
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,7 @@
-"""What the functions on shapes check of their arguments, and the errors for wrong ones: arrays, dimension numbers,
-indices, types.
+"""Checks of arguments that the functions on shapes share: arrays, dimension numbers, indices, types. Also the errors
+for wrong arguments.
 
-Fields of errors are named as in the service's requests, where an index is `indices` and a position the first of
-`positions`.
+An error names the field of the service's request: `indices` for an index, and the first of `positions` for a position.
 
 `guard_all` is for arguments of a wrong type: it gives an error of the library instead of an AttributeError or TypeError
 from deep inside. A guarded function is called first, and its arguments are compared with its annotations only if it
@@ -56,7 +55,7 @@ def permutation_of(rank: int, permutation: Iterable[Any], field: str = "permutat
 
 
 def array_of(shape: Shape) -> Shape:
-    """The shape itself if it is an array, the array a buffer holds, or InvalidShapeError."""
+    """The shape itself if it is an array, or the array inside if it is a buffer. InvalidShapeError for other shapes."""
     if type(shape) is not Shape:
         raise not_a_shape(shape)
     if shape.is_array:
@@ -67,8 +66,8 @@ def array_of(shape: Shape) -> Shape:
 
 
 def not_a_shape(value: object, field: str = "shape") -> InvalidShapeError:
-    """The error for a value that is not a Shape. Functions with a cache raise it first: some values cannot even be
-    hashed.
+    """The error for a value that is not a Shape. Functions with a cache raise it before they look into the cache, since
+    some values cannot be hashed.
     """
     return InvalidShapeError(f"{field} takes a Shape, not {type(value).__name__}", field=field)
 
@@ -84,18 +83,21 @@ _CLASSES: dict[str, type] = {
     "Target": Target,
     "str": str,
 }
-"""The classes in annotations, which are text: every module has `from __future__ import annotations`."""
+"""The classes by the names that annotations use. Annotations are text in modules with `from __future__ import
+annotations`.
+"""
 
 
 def guard_all(namespace: dict[str, Any], names: Iterable[str]) -> None:
-    """Puts `guarded` around the functions of a module. Its classes and values stay as they are."""
+    """Replaces the functions of a module by `guarded` functions. Its classes and values stay as they are."""
     for name in names:
         if inspect.isfunction(namespace[name]):
             namespace[name] = guarded(namespace[name])
 
 
 def guarded(function: _Function) -> _Function:
-    """`function`, with InvalidShapeError or InvalidArgumentError where an argument is not what its annotation says.
+    """A function that does what `function` does, and raises InvalidShapeError or InvalidArgumentError if an argument is
+    not what its annotation says.
 
     >>> from xlashape.shape.xla_util.shape_util import is_scalar
     >>> is_scalar("f32[]")
@@ -108,12 +110,8 @@ def guarded(function: _Function) -> _Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except (
-            AttributeError,
-            TypeError,
-            InvalidShapeError,
-            InvalidArgumentError,
-        ):  # the last two by a guarded function inside
+        except (AttributeError, TypeError, InvalidShapeError, InvalidArgumentError):
+            # A guarded function that `function` calls raises the last two.
             mistake = next(_mistakes(function, args, kwargs), None)
             if mistake is None:
                 raise
@@ -129,7 +127,7 @@ def _mistakes(
     try:
         given = signature.bind(*args, **kwargs).arguments
     except TypeError:
-        return  # a parameter too many or too few: Python's own error says which
+        return  # an argument too many or too few: Python's own error says which
     for name, value in given.items():
         annotation = str(signature.parameters[name].annotation)
         yield from _mistakes_in(value, annotation, (name,))
@@ -154,7 +152,7 @@ def _mistakes_in(value: object, annotation: str, path: FieldPath) -> Iterator[In
         if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
             yield InvalidArgumentError(f"{name} takes a sequence, not {found}", field=path)
         else:
-            # The function has used up an iterator by now, so wrong entries of one are not found.
+            # If the argument is an iterator, the function has used it up by now, and its wrong entries are not found.
             for i, entry in enumerate(cast("Iterable[object]", value)):
                 yield from _mistakes_in(entry, entry_annotation, (*path, i))
 

@@ -77,7 +77,7 @@ _LEGACY = range(2, 6)
 class LegacyArray(FrozenValue):
     """An array with the layout of before 2018.
 
-    - `shape`: the array without what the fields below say; its layout orders the padded array.
+    - `shape`: the array without its legacy fields; its layout gives the order of the padded array's dimensions.
     - `padded_dimensions`: a width for each dimension, not below its size. If none are given, the widths are the sizes.
     - `padding_value`, `format`, `max_sparse_elements`: as in the table above.
 
@@ -178,8 +178,8 @@ class LegacyArray(FrozenValue):
         return padded[tuple([slice(size) for size in self.shape.dimensions])]
 
     def to_shape(self) -> Shape:
-        """The array as a shape of today. LossyConversionError where it is padded or sparse: today's layouts cannot say
-        so.
+        """The array as a shape of today. LossyConversionError if it is padded or sparse, which a layout of today cannot
+        say.
         """
         if self.format is Format.SPARSE:
             raise LossyConversionError(f"{self.shape} is sparse, which a layout of today cannot say")
@@ -189,8 +189,8 @@ class LegacyArray(FrozenValue):
         return self.shape
 
     def with_legacy_fields(self) -> Shape:
-        """The shape that `read` reads: the legacy fields are among its layout's unknown fields, so `to_proto` writes
-        them.
+        """The shape with the legacy fields among the unknown fields of its layout. `read` reads it, and `to_proto`
+        writes the fields.
         """
         data = b""
         if self.is_padded:
@@ -224,10 +224,10 @@ def has_legacy_fields(shape: Shape) -> bool:
 
 
 def read(shape: Shape) -> LegacyArray:
-    """The array of a shape read from a proto of before 2018. One without legacy fields is dense and not padded.
+    """The array of a shape read from a proto of before 2018. An array without legacy fields is dense and not padded.
 
-    DecodeError for legacy fields that are not what they should be, InvalidShapeError as in LegacyArray. Of a tuple,
-    read the `leaves()`.
+    DecodeError for malformed legacy fields, InvalidShapeError as in LegacyArray. For a tuple, call `read` on each of
+    its `leaves()`.
     """
     if not shape.is_array or shape.layout is None or not shape.layout.unknown_fields:
         return LegacyArray(shape)
@@ -264,8 +264,8 @@ def _fill(padding: PaddingValue, kind: PrimitiveType) -> Any:
 
 
 def _extreme(kind: PrimitiveType, *, highest: bool) -> Any:
-    """The lowest or highest value of a type: an infinity where it has one. Complex numbers have neither:
-    UnsupportedError.
+    """The lowest or highest value of a type: an infinity if the type has one. UnsupportedError for complex types, which
+    have neither.
     """
     import numpy as np
 

@@ -1,16 +1,16 @@
-"""Shapes, layouts and programs to and from XLA's protobuf messages. What XLA's `Shape::FromProto` and `Shape::ToProto`
-do.
+"""Reads shapes, layouts and program shapes from XLA's protobuf messages, and writes them. Matches XLA's
+`Shape::FromProto` and `Shape::ToProto`.
 
-The classes to make are arguments, so this module imports none of them; it is imported on first use, because protobuf
-loads slowly.
+The classes of the values are arguments, so this module imports none of them. It is imported on first use, because
+protobuf loads slowly.
 
 Nothing is lost. Fields that this schema does not know, fields of layouts that `Layout` has no attribute for
 (the dimension level types of sparse arrays) and the padding of layouts written before 2018 stay as bytes in
 `unknown_fields` of the value they came with, and are merged back on the way out. An element type of an unknown number
 stays a `PrimitiveType` of that number.
 
-Two spellings of the same thing become one: a tail padding alignment of 0 is 1, and dynamic flags that are missing
-are false. Writing is as XLA writes: the alignment and a flag for every dimension are always there.
+Two forms of a message that mean the same are read as the same value: a tail padding alignment of 0 is 1, and missing
+dynamic flags are false. As in XLA, a written message always has the alignment and a flag for every dimension.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ _PROTO_FIELD: dict[str | int, str] = {"dynamic_dimensions": "is_dynamic_dimensio
 def message_bytes(name: str, value: Any) -> bytes:
     """The bytes of the message `xla.name` that is given as bytes or as a message of any pool. DecodeError otherwise.
 
-    Messages are read from bytes: these bound the depth, since protobuf reads no more than 100 levels, while a message
-    in memory can have any number.
+    A message is serialized, and later read from its bytes: protobuf reads at most 100 levels of nesting from bytes,
+    while a message in memory can have any number of levels.
     """
     if isinstance(value, bytes):
         return value
@@ -89,7 +89,7 @@ time. The weights are upper bounds of what tracemalloc measures.
 
 
 class ProtoReader(Generic[_Shape, _Layout]):
-    """Reads messages as objects of the classes given: the constructors of `xlashape.shape.Shape` and
+    """Reads messages as shapes and layouts. Its arguments are the constructors of `xlashape.shape.Shape` and
     `xlashape.shape.Layout`.
     """
 
@@ -180,7 +180,7 @@ def _split(message: xla.SplitConfigProto, path: FieldPath) -> SplitConfig:
 
 
 def _unknown(message: Message, known: tuple[str, ...], *, certain: bool = False) -> bytes:
-    """What is left of a message without its known fields. `certain` says that something is."""
+    """The bytes of the fields of a message that are not among `known`. `certain` says that there are such fields."""
     # UnknownFieldSet takes a message; its annotation is wrong.
     if not certain and not len(UnknownFieldSet(message)):
         return b""
@@ -194,7 +194,7 @@ def _unknown(message: Message, known: tuple[str, ...], *, certain: bool = False)
 def _error(
     error: InvalidArgumentError | LimitExceededError, path: FieldPath
 ) -> InvalidArgumentError | LimitExceededError:
-    """`error` with the proto's path of the field it is about, in its message too."""
+    """`error` with the path in the proto of the field that is wrong, also in its message."""
     error.path = (*path, *[_PROTO_FIELD.get(step, step) for step in error.path])
     if error.path:
         error.message = f"{path_text(error.path)}: {error.message}"

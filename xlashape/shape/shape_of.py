@@ -1,7 +1,7 @@
-"""Shapes of other libraries' objects: arrays, what stands for an array, element types, and trees of these. What
-`Shape.of` does.
+"""Makes shapes of objects of other libraries, for `Shape.of`: of arrays, objects that describe arrays, element types,
+and trees of these.
 
-No other library is imported: an object is known by the attributes that it has.
+No other library is imported: an object is recognized by its attributes.
 
     object                                            attributes                       shape
     NumPy array or scalar                             dtype, shape                     an array
@@ -19,7 +19,7 @@ No other library is imported: an object is known by the attributes that it has.
     dict                                                                               a tuple in the order of its keys
     None                                                                               an empty tuple
 
-The classes to make are arguments, so this module imports none of them.
+The classes of the values are arguments, so this module imports none of them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _TAKEN = (
 
 
 class ObjectReader(Generic[_Shape, _Layout]):
-    """Makes shapes of objects. `Shape.of` says what it takes, and raises."""
+    """Makes shapes of objects. `Shape.of` says which objects it takes, and which errors it raises."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class ObjectReader(Generic[_Shape, _Layout]):
         return self._make_array(kind, (), None)
 
     def _array(self, dtype: Any, dimensions: Iterable[Any], owner: Any) -> _Shape:
-        """An array with the layout that its owner has, if any."""
+        """An array with the layout of the object `owner`, if it has one."""
         sizes = _sizes(dimensions)
         if isinstance(dtype, str):
             return self._make_array(PrimitiveType.of(dtype), sizes, None)
@@ -145,15 +145,14 @@ class ObjectReader(Generic[_Shape, _Layout]):
 
 
 def _is_type_and_dimensions(value: Sequence[Any]) -> bool:
-    """Whether it is (element type, dimensions) rather than a tree: an element type is not an array, and dimensions are
-    not shapes.
+    """Whether a value is a pair (element type, dimensions) rather than a tree: an element type is not an array, and
+    dimensions are not shapes.
     """
     if not isinstance(value, tuple) or hasattr(cast("Any", value), "_fields") or len(cast("Any", value)) != 2:
         return False
     first, second = cast("tuple[Any, Any]", value)
-    if (
-        isinstance(first, (str, type)) and type(second) is int
-    ):  # dimensions that are not a sequence: a mistake that `_sizes` names
+    if isinstance(first, (str, type)) and type(second) is int:
+        # A number is not a sequence of dimensions. `_sizes` raises the error for this mistake.
         return not isinstance(first, str) or _type_named(first) is not None
     if isinstance(second, str) or not isinstance(second, Iterable) or isinstance(second, Mapping):
         return False
@@ -171,8 +170,8 @@ def _type_named(text: str) -> PrimitiveType | None:
 
 
 def _element_type(value: Any) -> PrimitiveType | None:
-    """The element type that `value` is, by itself or as a NumPy type. Python's number types are not element types here.
-    An unsuitable NumPy type is an error.
+    """The element type that `value` is or, if it is a NumPy type, corresponds to. None for other values, also for
+    Python's number types. InvalidArgumentError for a NumPy type to which no element type corresponds.
     """
     if isinstance(value, PrimitiveType):
         return value
@@ -187,8 +186,8 @@ def _element_type(value: Any) -> PrimitiveType | None:
 
 
 def _element_of_extended_type(dtype: Any) -> Any:
-    """What holds one element of an extended type of JAX, such as random keys: an abstract value with dtype and shape,
-    or None.
+    """The numbers that hold one element of an extended type of JAX, such as a random key, as an abstract value with
+    dtype and shape. None for other types.
     """
     rules = getattr(dtype, "_rules", None)
     physical = getattr(rules, "physical_element_aval", None)
@@ -196,8 +195,8 @@ def _element_of_extended_type(dtype: Any) -> Any:
 
 
 def _layout_of(owner: Any) -> Any:
-    """The layout of a JAX array or ShapeDtypeStruct, an object with major_to_minor. None where there is none, or it is
-    left to XLA.
+    """The layout of a JAX array or ShapeDtypeStruct: an object with `major_to_minor`. None if `owner` has no layout, or
+    leaves it to XLA.
     """
     for name in ("format", "layout"):
         # A Format holds a layout and a sharding. Before JAX 0.7 it was called Layout and held a device_local_layout.
@@ -219,7 +218,7 @@ def _sizes(dimensions: Iterable[Any]) -> tuple[Any, ...]:
     for number, size in enumerate(sizes):
         try:
             index(size)
-        except Exception:  # a symbolic size of JAX raises its own
+        except Exception:  # a symbolic size of JAX raises an exception of JAX
             what = "None" if size is None else str(size)
             raise InvalidArgumentError(
                 f"dimension {number} has the size {what:.60}, which is not an integer", field=("dimensions", number)

@@ -17,12 +17,12 @@ were found from the entry layouts of programs that libtpu 0.0.42 compiled ahead 
 - More dimensions: a tile of rows × 128. The rows are the least power of two not below the second most minor size, at
   least the packing (v2, v3: twice that), at most 8; from v4 on 32, 64 or 128 rows for elements of 8, 4 and 2 bits,
   where that divides the second most minor size. If elements share words, `(packing,1)` follows.
-- The order is the one with the smallest buffer. Of several the first in descending order: the last dimension is most
-  minor if possible, the one before it second most minor if possible. All others keep their order.
+- The order is the one with the smallest buffer. If several orders have it, the last dimension is most minor if
+  possible, and the dimension before it second most minor if possible. All other dimensions keep their order.
 - An array without elements has no tiles.
 
-The compiler takes no arrays of s1 and u1, and JAX none of f6e2m3fn and f6e3m2fn: what is said of these types follows
-from the rules alone.
+The compiler takes no arrays of s1 and u1, and JAX none of f6e2m3fn and f6e3m2fn. The layouts given here for these types
+follow from the rules alone, without a compiled program to compare with.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ _LANES = 128
 _WORD_BITS = 32
 _OLD = ("v2", "v3")
 _TALL_ROWS = {8: 32, 4: 64, 2: 128}
-"""By the bits of an element, the rows of a tile where they divide the second most minor size."""
+"""The rows of a tile, if they divide the second most minor size, by the bits of an element."""
 
 
 class _Rule(NamedTuple):
     """What the tiles of arrays of one element type depend on."""
 
     packing: int
-    """Elements that share a word of 32 bits."""
+    """How many elements share a word of 32 bits."""
     least: int
     """The fewest rows of a tile."""
     tall: int
-    """Rows of a tile where they divide the second most minor size; 0 for none."""
+    """The rows of a tile if they divide the second most minor size; 0 if the type has no such tile."""
     shortest: int
     """The smallest tile of one dimension."""
     longest: int
@@ -74,8 +74,8 @@ class _Rule(NamedTuple):
         return min(8, max(self.least, _power_of_two(size)))
 
     def cost(self, elements: int, minor: int, second: int) -> tuple[int, bool]:
-        """What the order is chosen by: the elements of the buffer, counted with tiles of 8 rows at most; then whether
-        there is padding.
+        """The key by which the order is chosen; the least wins. First the elements of the buffer, counted with tiles of
+        8 rows at most, then whether there is padding.
         """
         others = elements // (minor * second) * round_up(minor, _LANES)
         counted = others * round_up(second, self._rows_compared(second))
@@ -173,9 +173,10 @@ def default_tiles(
 def default_shape(shape: Shape, target: Target | str = TPU, *, keep_order: bool = False) -> Shape:
     """The array with the layout that a TPU gives to it: its order, its tiles and the size of its elements.
 
-    A layout that has tiles stays as it is. A layout whose order is not the default one keeps its order, and so does any
-    with `keep_order`. The memory space and the prefix for dynamic sizes are kept. InvalidShapeError for a shape that is
-    not an array or has an unbounded dimension, InvalidArgumentError for a target that is not a TPU.
+    A layout that has tiles stays as it is. A layout whose order is not the default one keeps its order. With
+    `keep_order`, every layout keeps its order. The memory space and the prefix for dynamic sizes are kept.
+    InvalidShapeError for a shape that is not an array or has an unbounded dimension, InvalidArgumentError for a target
+    that is not a TPU.
 
     >>> print(default_shape(Shape.parse("f32[3,128]{0,1}")), default_shape(Shape.parse("s4[100]"), "tpu-v4"))
     f32[3,128]{0,1:T(8,128)} s4[100]{0:T(1024)(128)(8,1)E(4)}

@@ -1,5 +1,5 @@
-"""Checks of what constructors and functions are given. Each returns the value in its plain type or raises an error that
-names the field. And values as error messages show them: shortened.
+"""Checks of arguments of constructors and functions. Each check returns the value in its plain type, or raises an error
+that names the field. Also the shortened texts of values that error messages show.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def shown(value: Any) -> str:
 
 
 def with_article(word: str) -> str:
-    """The word after "a" or "an".
+    """The word with the article "a" or "an" before it.
 
     >>> with_article("token"), with_article("opaque")
     ('a token', 'an opaque')
@@ -43,7 +43,7 @@ _T = TypeVar("_T")
 def integer(value: Any, field: str | FieldPath, name: str | None = None) -> int:
     """`value` as an int of any size (NumPy's integers too, bools not), or InvalidIndexError.
 
-    `field` is the error's path. Its message calls the value `name`, which is the path's text unless given.
+    `field` is the path of the error. The message calls the value `name`, by default the text of the path.
     """
     # NumPy's own truth value is called bool_ before NumPy 2, and until 2.3 passes for an integer.
     if type(value).__name__ not in ("bool", "bool_"):
@@ -109,8 +109,8 @@ def entries_of(values: Iterable[_T], kind: type[_T], field: str) -> tuple[_T, ..
 
 
 def instance_of(value: _T, kind: type[_T], field: str) -> _T:
-    """`value` if it is a `kind`, or InvalidShapeError naming `field`. For values that are typed, from callers without
-    types.
+    """`value` if it is a `kind`, or InvalidShapeError naming `field`. Annotations promise the type, but not every
+    caller checks types.
     """
     if not isinstance(value, kind):
         raise InvalidShapeError(f"{field} takes a {kind.__name__}, not {type(value).__name__}", field=field)

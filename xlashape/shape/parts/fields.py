@@ -1,5 +1,5 @@
-"""The names and types of the fields of shapes, layouts and programs, for code that cannot import the classes: what
-reads and writes their text and their protos.
+"""Protocols with the fields of shapes, layouts and program shapes. The files that read and write text and protos use
+them, since they cannot import the classes.
 """
 
 from __future__ import annotations

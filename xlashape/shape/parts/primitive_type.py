@@ -1,11 +1,11 @@
-"""The element types: XLA's `PrimitiveType`, one row a type.
+"""The element types: XLA's `PrimitiveType`, with a row for each type.
 
 A row has the protobuf number, the spelling, the width, the NumPy counterpart and, for a float, the `FloatFormat`: which
 number a pattern of bits is, and what XLA prints for it. All other facts of a type, such as its range and its place in
 XLA's order of precision, follow from its row.
 
-A number of a newer schema is kept: it is a `PrimitiveType` that is not `is_known`, is spelled `unknown_` + number, and
-has no width. What needs the width raises UnsupportedError.
+A type number that only a newer schema has is kept, as a `PrimitiveType` that is not `is_known`, is spelled `unknown_` +
+number, and has no width. Functions that need the width raise UnsupportedError.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ class FloatFormat(NamedTuple):
     bias: int
     kind: Literal["ieee", "fn", "fnuz", "finite", "exponent"]
     digits: int
-    """Significant decimal digits that XLA prints."""
+    """The number of significant decimal digits that XLA prints."""
 
     @property
     def exponent_bits(self) -> int:
-        """The stored bits of the exponent."""
+        """The number of stored bits of the exponent."""
         return self.bits - self.mantissa_bits - (self.kind != "exponent")
 
     @property
     def overflow_exponent(self) -> int:
         """The least n for which 2 ** n is greater than every finite value, as C's FLT_MAX_EXP."""
-        # Formats whose highest exponent holds no numbers have one exponent less.
+        # If the highest exponent of a format holds no numbers, the greatest number has the exponent below it.
         return (1 << self.exponent_bits) - self.bias - (self.kind in ("ieee", "exponent"))
 
     @property
     def underflow_exponent(self) -> int:
         """One more than the exponent of the smallest normal number, as C's FLT_MIN_EXP."""
-        # Exponent 0 is that of subnormal numbers, except where there is no mantissa.
+        # The stored exponent 0 belongs to subnormal numbers, unless the format has no mantissa.
         return (1 if self.kind == "exponent" else 2) - self.bias
 
     @property
@@ -67,7 +67,7 @@ class FloatFormat(NamedTuple):
 
     @property
     def infinity(self) -> int:
-        """The pattern of +inf, which is also that of a nan without sign and payload (ieee only)."""
+        """The pattern of +inf (ieee only). The pattern of a nan has these bits and a payload."""
         return self.sign_bit - (1 << self.mantissa_bits)
 
     @property
@@ -136,12 +136,12 @@ class PrimitiveType(IntEnum):
     - `is_array_type`: whether arrays can have elements of this type. False for tuple, opaque, token, buffer and
       invalid.
     - `numpy_name`: its counterpart in NumPy, or in ml_dtypes as `ml_dtypes.bfloat16`; empty if neither has one.
-    - `float_format`: of a real floating-point type its format, of a complex type that of its parts; None for others.
+    - `float_format`: the format of a real floating-point type, or of the parts of a complex type; None for others.
 
-    `PrimitiveType(number)` takes every number that a protobuf enum can have, and pickle relies on it: a number that
-    this version does not know makes a type that is not among the members, compares equal to every other of its number,
-    and is not `is_known`. Compare types with `==`; `is` will do where one side is a member. `PrimitiveType.of` refuses
-    such numbers, which in a caller's code are mistakes.
+    `PrimitiveType(number)` takes every number that a protobuf enum can have, and pickle relies on it. A number that
+    this version does not know makes a type that is not among the members, compares equal to other types of this number,
+    and is not `is_known`. Compare types with `==`; `is` is enough if one side is a member. `PrimitiveType.of` refuses
+    unknown numbers, since they are mistakes in a caller's code.
 
     >>> PrimitiveType(1000), PrimitiveType(1000).text, PrimitiveType.parse("unknown_1000") == PrimitiveType(1000)
     (<PrimitiveType.UNKNOWN_1000: 1000>, 'unknown_1000', True)
@@ -256,8 +256,8 @@ class PrimitiveType(IntEnum):
         error.
 
         A NumPy type is a dtype, a scalar type such as `numpy.float32`, `ml_dtypes.bfloat16` or `jax.numpy.bfloat16`, or
-        its name. Where NumPy's codes differ from the spellings of shapes, text is the latter: "u8" has 8 bits. Python's
-        `int` and `float` are refused, because NumPy and JAX give them different widths.
+        its name. If text is both a spelling of shapes and a code of NumPy, it is read as the spelling: "u8" has 8 bits.
+        Python's `int` and `float` are refused, because NumPy and JAX give them different widths.
 
         >>> PrimitiveType.of("bf16"), PrimitiveType.of("bfloat16"), PrimitiveType.of(bool)
         (<PrimitiveType.BF16: 16>, <PrimitiveType.BF16: 16>, <PrimitiveType.PRED: 1>)
@@ -277,15 +277,15 @@ class PrimitiveType(IntEnum):
 
     @property
     def is_known(self) -> bool:
-        """Whether this version knows the type. If not, its width and what kind of numbers it holds are not known
-        either.
+        """Whether this version knows the type. The width of an unknown type, and what kind of numbers it holds, are not
+        known either.
         """
         return self._kind != "?"
 
     @property
     def bit_width(self) -> int:
-        """The width of one element: 1 for s1 and u1, 8 for pred and for f6e3m2fn and f6e2m3fn, as in XLA, 0 for what is
-        no array's element type. UnsupportedError if the type is not known.
+        """The bits of one element, as in XLA: 1 for s1 and u1, 8 for pred, f6e3m2fn and f6e2m3fn, 0 for a type that
+        arrays cannot have. UnsupportedError if the type is not known.
         """
         if self._kind == "?":
             raise self._no_width()
@@ -316,34 +316,36 @@ class PrimitiveType(IntEnum):
 
     @property
     def is_integral(self) -> bool:
-        """Whether it is a signed or unsigned integer (pred is neither). This and the like are False for a type not
-        known.
+        """Whether the type is a signed or unsigned integer (pred is neither). This property, like the similar ones
+        below, is False for an unknown type.
         """
         return self._kind in "su"
 
     @property
     def is_signed_integral(self) -> bool:
-        """Whether it is a signed integer."""
+        """Whether the type is a signed integer."""
         return self._kind == "s"
 
     @property
     def is_unsigned_integral(self) -> bool:
-        """Whether it is an unsigned integer."""
+        """Whether the type is an unsigned integer."""
         return self._kind == "u"
 
     @property
     def is_floating(self) -> bool:
-        """Whether it is a real floating-point type."""
+        """Whether the type is a real floating-point type."""
         return self._kind == "f"
 
     @property
     def is_complex(self) -> bool:
-        """Whether it is c64 or c128."""
+        """Whether the type is c64 or c128."""
         return self._kind == "c"
 
     @property
     def is_signed(self) -> bool:
-        """Whether it is a signed integer or a real floating-point type; XLA counts f8e8m0fnu too, which has no sign."""
+        """Whether the type is a signed integer or a real floating-point type, f8e8m0fnu without sign included as in
+        XLA.
+        """
         return self._kind in "sf"
 
     def numpy_dtype(self) -> np.dtype[Any]:
@@ -377,7 +379,8 @@ class PrimitiveType(IntEnum):
 
     @classmethod
     def from_numpy(cls, dtype: Any) -> PrimitiveType:
-        """The element type of a NumPy type, anything that `numpy.dtype` takes. InvalidArgumentError if there is none.
+        """The element type of a NumPy type, which is anything that `numpy.dtype` takes. InvalidArgumentError if no
+        element type corresponds to it.
 
         >>> PrimitiveType.from_numpy("int16"), PrimitiveType.from_numpy(bool)
         (<PrimitiveType.S16: 3>, <PrimitiveType.PRED: 1>)
@@ -385,7 +388,7 @@ class PrimitiveType(IntEnum):
         import numpy as np
 
         try:
-            name = str(np.dtype(dtype))  # contains a foreign byte order too, which no element type has
+            name = str(np.dtype(dtype))  # includes the byte order if it is foreign, so the name is then not found
         except TypeError:
             raise InvalidArgumentError(f"{dtype!r:.60} is not a NumPy type", field="dtype") from None
         kind = _BY_NUMPY_NAME.get(name)
@@ -401,8 +404,8 @@ class PrimitiveType(IntEnum):
 
 
 def _of_dtype(value: Any, field: str) -> PrimitiveType | None:
-    """The element type of a NumPy type, or of a type of another library that has NumPy's name; None for another
-    value.
+    """The element type of a NumPy type, or of a type of another library that has the name of a NumPy type; None for
+    another value.
     """
     if value is bool:
         return PrimitiveType.PRED
@@ -423,7 +426,7 @@ def _of_dtype(value: Any, field: str) -> PrimitiveType | None:
 
 
 def type_spelled(text: str) -> PrimitiveType | None:
-    """The type spelled `text`, or None: what `PrimitiveType.parse` does, without the error."""
+    """The type spelled `text`, or None where `PrimitiveType.parse` raises an error."""
     if not is_a(text, str):
         return None
     kind = _BY_TEXT.get(text)

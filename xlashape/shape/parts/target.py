@@ -1,4 +1,4 @@
-"""Devices, as far as the size of a buffer depends on them."""
+"""Kinds of devices, described by what the size of a buffer depends on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xlashape.errors import InvalidArgumentError, is_a
 
 
 class Target(NamedTuple):
-    """A kind of device, as far as it decides how many bytes a buffer takes.
+    """A kind of device, described by what decides how many bytes a buffer takes.
 
     >>> Target.of("tpu") is TPU, Target.of(TPU) is TPU
     (True, True)
@@ -18,21 +18,23 @@ class Target(NamedTuple):
 
     name: str
     pointer_size: int = 8
-    """The bytes of a pointer; the buffer of a tuple is a table of pointers, and so is an opaque."""
+    """The bytes of a pointer. The buffer of a tuple is a table of pointers, and the buffer of an opaque is a pointer.
+    """
     counts_padding: bool = False
     """Whether tiles and tail padding count. CPUs and GPUs have layouts without tiles."""
     table_alignment: int = 1
-    """The bytes of a tuple's table are a multiple of this; 0 of a tuple without elements."""
+    """The size of a tuple's table is rounded up to a multiple of this number of bytes. An empty tuple's table has 0."""
     scalar_elements: int = 0
-    """How many elements have the room that a scalar without tiles takes; 0 where it takes that of one."""
+    """A scalar without tiles takes the bytes of this number of elements. 0 means that it takes the bytes of one."""
     semaphore_spaces: tuple[int, ...] = ()
-    """The memory spaces of semaphores, scalars of 4 bytes whatever their tiles are."""
+    """The memory spaces of semaphores, which are scalars of 4 bytes whatever their tiles are."""
     dynamic_size_bytes: int = 0
-    """The bytes for each dimension of an array some of whose dimensions are dynamic: the actual sizes stand behind the
+    """The bytes for each dimension of an array that has a dynamic dimension. They hold the actual sizes, behind the
     elements.
     """
     generation: str = ""
-    """Of a TPU its generation, on which the default layouts depend; empty for "tpu", which has those of v4 and later.
+    """The generation of a TPU, on which the default layouts depend. Empty for "tpu", which has the default layouts of
+    v4 and later.
     """
 
     def __str__(self) -> str:
@@ -40,13 +42,13 @@ class Target(NamedTuple):
 
     @property
     def is_tpu(self) -> bool:
-        """Whether it is a TPU of any generation."""
+        """Whether the target is a TPU of any generation."""
         return self.counts_padding
 
     @staticmethod
     def of(value: Target | str) -> Target:
-        """`value` itself, or the target of that name; of a TPU the generation alone is a name too. InvalidArgumentError
-        for another name.
+        """`value` itself if it is a target, or the target of that name. For a TPU the generation alone is a name, too.
+        InvalidArgumentError for another name.
         """
         if isinstance(value, Target):
             return value
@@ -60,17 +62,18 @@ class Target(NamedTuple):
 
 
 CPU = Target("cpu", dynamic_size_bytes=4)
-"""XLA's CPU backend. TensorFlow 2.21's buffer assignments: s64[<=4,1] takes 40 bytes, 8 of them for two actual sizes.
+"""XLA's CPU backend. Source: buffer assignments of TensorFlow 2.21, in which s64[<=4,1] takes 40 bytes, 8 of them for
+two actual sizes.
 """
 GPU = Target("gpu", dynamic_size_bytes=4)
 """XLA's GPU backend, which counts as the CPU backend does."""
 TPU = Target(
     "tpu", pointer_size=4, counts_padding=True, table_alignment=512, scalar_elements=1024, semaphore_spaces=(2, 8)
 )
-"""libtpu: a scalar without tiles takes what 1,024 elements take, a semaphore 4 bytes, and other arrays what their tiles
-take.
+"""TPUs with libtpu. A scalar without tiles takes the bytes of 1,024 elements, a semaphore takes 4 bytes, and other
+arrays take the bytes of their tiles.
 
-The table of a tuple of n elements takes 4 × n bytes, rounded up to a multiple of 512, from v5p on of 32. The actual
+The table of a tuple of n elements takes 4 × n bytes, rounded up to a multiple of 512, or of 32 from v5p on. The actual
 sizes of dynamic dimensions stand in the prefix that the layout states, `M(n)`. Source: the buffer assignments of libtpu
 0.0.52 for 60 programs.
 """

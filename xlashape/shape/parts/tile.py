@@ -1,5 +1,5 @@
-"""The parts of a layout that say where elements lie beyond their order: XLA's `Tile` and `SplitConfig`. And two special
-sizes.
+"""XLA's `Tile` and `SplitConfig`, the parts of a layout that say where elements lie beyond the order of dimensions.
+Also the two sizes that have a special meaning.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Tile(FrozenValue):
     >>> str(Tile((8, 128))), str(Tile((COMBINE, 2)))
     ('(8,128)', '(*,2)')
 
-    A size is 1 or more, or COMBINE; the last one is not COMBINE. InvalidShapeError otherwise.
+    A size is 1 or more, or COMBINE. The last size is not COMBINE. InvalidShapeError otherwise.
     `unknown_fields` are the bytes of protobuf fields that this version does not know; `to_proto` writes them back.
     """
 
@@ -57,7 +57,7 @@ class Tile(FrozenValue):
 class SplitConfig(FrozenValue):
     """Where one dimension is cut into parts that live in different memories: part i ends before `split_indices[i]`.
 
-    `dimension` counts the physical dimensions from the most major one, 0: of f32[8,4]{0,1} it is dimension 1.
+    `dimension` counts the physical dimensions from the most major one, 0, which is dimension 1 of f32[8,4]{0,1}.
 
     >>> str(SplitConfig(1, (4, 8)))
     '(1:4,8)'

@@ -6,14 +6,14 @@
 
 Positions count elements, not bytes, from the start of the data (behind the sizes of dynamic dimensions, where a layout
 has `dynamic_shape_metadata_prefix_bytes`). All tiles count, and so do combine (`*`), tail padding and the bounds of
-dynamic dimensions; split configs are ignored. A shape without a layout has the default one; of a buffer, the array
-inside counts.
+dynamic dimensions; split configs are ignored. A shape without a layout has the default one. A buffer counts as the
+array inside.
 
 XLA's nearest relatives are `LayoutUtil::LinearIndex` (the first tile alone), `LayoutUtil::LinearIndexForNestedTiling`
 (no combine) and `ShapeUtil::ArraySize` (the first tile's padding alone); these functions are exact.
 
 - `formula`: the formula itself, for ints, arrays and expressions: `physical_position`, `logical_index`
-- `floor_sums`: the form that it is compiled to; the compiled formulas of shapes, kept in a cache
+- `floor_sums`: the form that the formula is compiled to; the compiled formulas of shapes, kept in a cache
 - `batches`: compiled formulas over NumPy arrays
 - `untiled`: whether tiles move nothing
 - `padding`: the dimensions, elements and bytes of a buffer; how much of it is padding, and why
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from xlashape.shape.tiling.padding import padding_report as padding_report
 
 
-# NumPy loads on first use.
+# Names that are imported on first use, so that NumPy loads no earlier: public name → its module.
 _HOMES = {
     "PaddingReport": "xlashape.shape.tiling.padding",
     "pack": "xlashape.shape.tiling.buffers",
@@ -65,15 +65,16 @@ __all__ = [
     "physical_elements",
     "physical_position",
     "stored_bits",
-]  # pyright: ignore[reportUnsupportedDunderAll] - the table is above
+]  # pyright: ignore[reportUnsupportedDunderAll] - `__getattr__` imports the names in `_HOMES`
 
 
 def linear_index(shape: Shape, index: Iterable[int]) -> int:
-    """The position in the buffer, in elements, of the element at `index`: one int for each dimension, NumPy's ints too.
+    """The position in the buffer, in elements, of the element at `index`. An index has an int, which may be NumPy's,
+    for each dimension.
 
-    InvalidIndexError for too few or too many numbers, one outside its dimension, a bool or a float; InvalidShapeError
-    for a shape that is not an array or has an unbounded dimension; SizeOverflowError if the padded array is beyond
-    int64.
+    InvalidIndexError for too few or too many numbers, a number outside its dimension, a bool or a float;
+    InvalidShapeError for a shape that is not an array or has an unbounded dimension; SizeOverflowError if the padded
+    array has more elements than int64 can count.
 
     >>> linear_index(Shape.parse("bf16[4,8]{1,0:T(2,4)(2,1)}"), (1, 3))
     7
@@ -106,7 +107,7 @@ def multi_index(shape: Shape, position: int) -> tuple[int, ...] | None:
 def linear_indices(shape: Shape, rows: ArrayLike) -> NDArray[np.int64]:
     """`linear_index` of each row: int64[n, rank] → int64[n].
 
-    `rows` is an array of any integer type and strides, read-only ones too, or nested sequences of ints. If a row is
+    `rows` is an array of any integer type and strides, also a read-only one, or nested sequences of ints. If a row is
     wrong there is no result: InvalidIndexError names the first wrong row.
 
     >>> linear_indices(Shape.parse("f32[3,5]{1,0:T(2,2)}"), [(0, 0), (2, 3)]).tolist()

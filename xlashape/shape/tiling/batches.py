@@ -1,5 +1,5 @@
-"""Compiled formulas over NumPy arrays: many indices or positions at once, in chunks that stay in the processor's
-cache.
+"""Evaluates compiled tiling formulas (`FloorSums`) on NumPy arrays: many indices or positions at once, in chunks that
+stay in the processor's cache.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from xlashape.shape.value.shape import Shape
 
 _ALL_BITS = (1 << 64) - 1
 _CHUNK_BYTES = 2 << 20
-"""Bytes of the registers of one chunk. An operation reads and writes some of them, which fit in a core's second-level
-cache. With smaller chunks, calls of NumPy take more time than that saves.
+"""The number of bytes of the registers of one chunk. The few registers that an operation reads and writes fit in a
+core's second-level cache. With smaller chunks, calls of NumPy take more time than the cache saves.
 """
 
 
@@ -37,7 +37,7 @@ def linear_indices(shape: Shape, dimensions: tuple[int, ...], sums: FloorSums, r
 def write_linear_indices(
     shape: Shape, dimensions: tuple[int, ...], sums: FloorSums, table: NDArray[Any], positions: NDArray[np.int64]
 ) -> None:
-    """The same for an array of integers [n, rank], written to `positions` int64[n]."""
+    """Writes the positions of the rows of `table`, an array of integers [n, rank], to `positions` int64[n]."""
     if not len(table):
         return
     chunk = _Chunk(sums, len(table), 1)
@@ -57,7 +57,7 @@ def multi_indices(
     conditions: tuple[tuple[int, int], ...],
     positions: ArrayLike,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The indices of the elements at int64[n], and whether there is an element."""
+    """The indices of the elements at `positions` int64[n], and whether each position holds an element."""
     numbers = _integers(positions, "positions", shape, None)
     rows = np.empty((len(numbers), rank), np.int64)
     is_element = np.empty(len(numbers), np.bool_)
@@ -74,7 +74,9 @@ def write_multi_indices(
     rows: NDArray[np.int64],
     is_element: NDArray[np.bool_],
 ) -> None:
-    """The same for an array of integers [n], written to `rows` int64[n, rank] and `is_element` bool[n]."""
+    """Writes the indices of the elements at the positions `numbers`, an array of integers [n], to `rows` int64[n,
+    rank], and whether each position holds an element to `is_element` bool[n].
+    """
     if not len(numbers):
         return
     rank = rows.shape[1]
@@ -101,8 +103,8 @@ def write_multi_indices(
                 value = np.bitwise_and(value, 0xFFFF, out=chunk.scratch)
             np.logical_and(inside, np.less(value, size), out=inside)
         if tests and not inside.all():
-            # -1 where there is no element has all bits set: for a million positions 1 ms, instead of 6 by an index of
-            # rows.
+            # Rows without an element become -1, whose bits are all set, by a bitwise or. This takes 1 ms for a million
+            # positions; assigning to the rows by their index takes 6 ms.
             padding = np.subtract(inside, 1, out=chunk.scratch, dtype=chunk.scratch.dtype)
             for column in outputs[:columns]:
                 np.bitwise_or(column, padding, out=column)
@@ -120,7 +122,9 @@ def write_multi_indices(
 
 
 _Tests: TypeAlias = tuple[tuple[int, int, bool], ...]
-"""There is an element where each of these outputs, or its lower half, is below the size."""
+"""Triples (output, size, whether to compare the lower half of the output). A position holds an element if each of these
+outputs or halves is below the size.
+"""
 
 
 def _weight(arguments: tuple[Any, ...], _: object) -> int:
@@ -131,10 +135,11 @@ def _weight(arguments: tuple[Any, ...], _: object) -> int:
 
 @cached(max_bytes=4 << 20, weigh=_weight)
 def _pairs(sums: FloorSums, conditions: tuple[tuple[int, int], ...], rank: int) -> tuple[FloorSums, _Tests]:
-    """The formula with two of its first `rank` outputs in one, the second as the upper half of an int32; and the
-    conditions for it.
+    """The formula with its first `rank` outputs in pairs, and the conditions on these pairs. The second output of a
+    pair is the upper half of an int32.
 
-    Arithmetic takes as long for both as for one, and one pass writes both. Then one pass converts the halves to int64.
+    Arithmetic takes as long for a pair as for one output, and one pass writes both. Then one pass converts the halves
+    to int64.
     """
     outputs: list[Terms] = []
     for first in range(0, rank, 2):
@@ -147,14 +152,14 @@ def _pairs(sums: FloorSums, conditions: tuple[tuple[int, int], ...], rank: int) 
         if output >= rank:
             tests.append((len(outputs) + output - rank, size, False))
         elif output % 2:
-            tests.append((output // 2, size << 16, False))  # the lower half decides nothing
+            tests.append((output // 2, size << 16, False))  # whatever the lower half is
         else:
             tests.append((output // 2, size, output + 1 < rank))
     return sums._replace(outputs=(*outputs, *sums.outputs[rank:])), tuple(tests)
 
 
 class _Plan(NamedTuple):
-    """A formula with coefficients modulo 2^64 or 2^32; of each step, also whether what is divided is never negative."""
+    """A formula with coefficients modulo 2^64 or 2^32. Each step also says whether its dividend is never negative."""
 
     steps: tuple[tuple[Terms, int, bool], ...]
     outputs: tuple[Terms, ...]
@@ -162,8 +167,8 @@ class _Plan(NamedTuple):
 
 @cached(max_bytes=4 << 20, weigh=_weight)
 def _plan(sums: FloorSums) -> _Plan:
-    """The plan for a formula. Terms are in the order that takes the fewest operations: first one whose product is made
-    in place.
+    """The plan for a formula. Terms are in the order that takes the fewest operations: a term whose product is computed
+    in place comes first.
     """
     half = 1 << (31 if sums.fits_int32 else 63)
 
@@ -180,15 +185,15 @@ def _plan(sums: FloorSums) -> _Plan:
 
 
 class _Chunk:
-    """The registers of a compiled formula for up to `length` rows at a time, in int32 where the formula fits.
-    `outputs`: how many of its results are kept.
+    """The registers of a compiled formula for up to `length` rows at a time, in int32 if the formula fits int32.
+    `outputs` says how many results of the formula are kept.
     """
 
     def __init__(self, sums: FloorSums, rows: int, outputs: int = 0) -> None:
         registers = sums.inputs + len(sums.steps)
         self._bits = 32 if sums.fits_int32 else 64
         self._signed, self._unsigned = (np.int32, np.uint32) if sums.fits_int32 else (np.int64, np.uint64)
-        # One more row is scratch space.
+        # The registers have one more row, for scratch space.
         room = max(1024, _CHUNK_BYTES * 8 // self._bits // (registers + outputs + 1))
         self.length = -(-rows // -(-rows // room)) if rows else 0  # chunks of about the same length
         self.registers = np.empty((registers + 1, self.length), self._signed)
@@ -205,14 +210,14 @@ class _Chunk:
         self.scratch = self._rows[-1]
 
     def take(self, columns: NDArray[Any], sizes: tuple[int, ...]) -> bool:
-        """Sets the inputs, a row of integers for each, which may have more bits. False if a number is not in [0, its
-        size).
+        """Sets the inputs from `columns`, which has a row of integers of any type for each input. False if a number is
+        not in [0, size) for the size of its input.
         """
         if columns.shape[1] != self._used:
             self.cut(columns.shape[1])
         if not columns.size:
             return True
-        # Cut to 32 bits, a number that has more of them could be inside its size.
+        # A number of more than 32 bits could be inside its size after it is cut to 32 bits.
         if self._bits == 32 and columns.dtype.itemsize == 8 and _bits_of(np.transpose(columns)) > INT32_MAX:
             return False
         inputs = self.inputs[:, : self._used]
@@ -269,10 +274,11 @@ class _Chunk:
 
 
 def _bits_of(numbers: NDArray[Any]) -> int:
-    """The bits that any of the integers of 64 bits has, as an unsigned number.
+    """The bitwise or of integers of 64 bits, as an unsigned number.
 
-    The numbers of a message are seldom aligned, and NumPy copies what is not: that takes longer than the question. So
-    it is asked of the aligned words, which have all bytes but those of the first and the last number, in turned order.
+    The numbers of a message are seldom aligned, and NumPy copies an array that is not aligned, which takes longer than
+    the bitwise or. So the aligned words are combined instead. They hold all bytes except some of the first and the last
+    number, and the bytes of each number in rotated order, so their result is rotated back.
     """
     if not (numbers.flags.c_contiguous and numbers.dtype.isnative and sys.byteorder == "little"):
         return int(np.bitwise_or.reduce(numbers, axis=None)) & _ALL_BITS
@@ -284,7 +290,7 @@ def _bits_of(numbers: NDArray[Any]) -> int:
 
 
 def _integers(values: ArrayLike, what: str, shape: Shape, rank: int | None) -> NDArray[Any]:
-    """`values` as an array of some integer type: [n, rank], or [n] where rank is None. InvalidIndexError otherwise."""
+    """`values` as an array of some integer type: [n, rank], or [n] if rank is None. InvalidIndexError otherwise."""
     field = "positions" if rank is None else "indices"
     expected = f"{what} takes integers of the shape " + ("[n]" if rank is None else f"[n, {rank}]")
     try:

@@ -1,4 +1,4 @@
-"""Arrays to buffers and back: a NumPy array ↔ the bytes that XLA would hold, and buffers from one layout to another.
+"""Converts NumPy arrays to the buffers that XLA would hold and back, and buffers from one layout to another.
 
 >>> import numpy as np
 >>> shape = Shape.parse("s8[2,3]{1,0:T(2,2)}")
@@ -11,7 +11,7 @@ A buffer is `tiling.physical_bytes(shape)` bytes, little-endian, each element wh
 a byte's low-order bits. Padding is filled with `fill`, by default with zeros. Dynamic dimensions have their bounds as
 sizes; metadata before the data is not part of the buffer here.
 
-XLA has no such function; the facts are those of `xlashape.shape.tiling.formula`.
+XLA has no such function. Where elements lie follows from the formula in `xlashape.shape.tiling.formula`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ from xlashape.shape.value.shape import Shape
 _Bytes = NDArray[np.uint8]
 
 _PIECE = 1 << 15
-"""Bytes of packed elements made at a time, so that they and their temporaries stay in the processor's cache."""
+"""The number of packed bytes that are made at a time, so that they and temporary arrays stay in the processor's cache.
+"""
 
 
 def pack_bits(elements: _Bytes, bits: int, value_bits: int, packed: _Bytes) -> None:
-    """Writes the low `value_bits` of each byte of `elements` into `bits` bits of `packed`, whose spare last bits become
-    0.
+    """Writes the low `value_bits` of each byte of `elements` into `bits` bits of `packed`. Spare bits at the end of
+    `packed` become 0.
 
     >>> packed = np.empty(2, np.uint8)
     >>> pack_bits(np.array([1, 2, 15], np.uint8), 4, 4, packed)
@@ -48,7 +49,7 @@ def pack_bits(elements: _Bytes, bits: int, value_bits: int, packed: _Bytes) -> N
     [33, 15]
     """
     mask = (1 << value_bits) - 1
-    a_byte = 8 // bits
+    per_byte = 8 // bits
     if bits == 1 or 8 % bits:
         # Pieces of 8·n elements fill whole bytes.
         for start in range(0, len(elements), 8 * _PIECE):
@@ -58,22 +59,24 @@ def pack_bits(elements: _Bytes, bits: int, value_bits: int, packed: _Bytes) -> N
             at = start * bits // 8
             packed[at : at + packed_piece.size] = packed_piece
         return
-    whole = len(elements) // a_byte
-    word = np.dtype(f"<u{a_byte}")
+    whole = len(elements) // per_byte
+    word = np.dtype(f"<u{per_byte}")
     for start in range(0, whole, _PIECE):
         stop = min(start + _PIECE, whole)
-        # Elements i of a word lie 8·i bits up and move down to bits·i, in as many steps as a_byte has doublings.
-        words: NDArray[Any] = elements[start * a_byte : stop * a_byte].view(word) & word.type(_repeated(mask, a_byte))
+        # Element i of a word begins at bit 8·i and moves down to bit bits·i, in log2(per_byte) steps.
+        words: NDArray[Any] = elements[start * per_byte : stop * per_byte].view(word) & word.type(
+            _repeated(mask, per_byte)
+        )
         for distance in _distances(bits):
             words |= words >> word.type(distance)
         np.copyto(packed[start:stop], words, casting="unsafe")
     if whole < len(packed):
-        rest = [int(value) & mask for value in elements[whole * a_byte :]]
+        rest = [int(value) & mask for value in elements[whole * per_byte :]]
         packed[whole] = sum([value << (i * bits) for i, value in enumerate(rest)])
 
 
 def unpack_bits(packed: _Bytes, bits: int, count: int) -> _Bytes:
-    """The first `count` elements of `bits` bits each, a byte an element, the upper bits 0.
+    """The first `count` elements of `bits` bits each, in a byte for each element. The upper bits of the bytes are 0.
 
     >>> unpack_bits(np.array([33, 15], np.uint8), 4, 3).tolist()
     [1, 2, 15]
@@ -92,9 +95,9 @@ def unpack_bits(packed: _Bytes, bits: int, count: int) -> _Bytes:
                 single_bits.reshape(length, bits), axis=1, bitorder="little"
             )[:, 0]
         return elements
-    a_byte = 8 // bits
-    word = np.dtype(f"<u{a_byte}")
-    elements = np.empty(len(packed) * a_byte, np.uint8)
+    per_byte = 8 // bits
+    word = np.dtype(f"<u{per_byte}")
+    elements = np.empty(len(packed) * per_byte, np.uint8)
     mask = (1 << bits) - 1
     for start in range(0, len(packed), _PIECE):
         words: NDArray[Any] = packed[start : start + _PIECE].astype(word)
@@ -102,7 +105,7 @@ def unpack_bits(packed: _Bytes, bits: int, count: int) -> _Bytes:
             words |= words << word.type(distance)
             # Keeps the copies that have moved and clears the rest. After this step groups are `distance` bits further
             # apart.
-            words &= word.type(_kept(bits, a_byte, distance, mask))
+            words &= word.type(_kept(bits, per_byte, distance, mask))
         elements.view(word)[start : start + _PIECE] = words
     return elements[:count]
 
@@ -116,11 +119,11 @@ def _distances(bits: int) -> list[int]:
     return [(8 - bits) * (1 << step) for step in range((8 // bits).bit_length() - 1)]
 
 
-def _kept(bits: int, a_byte: int, distance: int, mask: int) -> int:
+def _kept(bits: int, per_byte: int, distance: int, mask: int) -> int:
     """The mask of the bits that hold elements after the step of `_distances` that moves them apart by `distance`."""
     together = distance // (8 - bits)
     group = sum([mask << (i * bits) for i in range(together)])
-    return sum([group << (8 * i) for i in range(0, a_byte, together)])
+    return sum([group << (8 * i) for i in range(0, per_byte, together)])
 
 
 def _repeated(mask: int, count: int) -> int:
@@ -135,9 +138,9 @@ _Array = NDArray[Any]
 # Elements are moved as these types: NumPy copies its own types much faster than those of other packages.
 _PLAIN = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8", 16: "<c16"}
 _MAX_DIMENSIONS = 64 if int(cast("str", np.__version__).split(".")[0]) >= 2 else 32
-"""Dimensions of a NumPy array."""
+"""The largest number of dimensions of a NumPy array."""
 _GATHERED = 1 << 18
-"""Elements whose positions are computed at a time, where a layout has no strides."""
+"""The number of elements whose positions are computed at a time, if the layout has no strides."""
 
 
 def pack(
@@ -175,12 +178,12 @@ def pack(
 
 
 def unpack(shape: Shape, buffer: Any, *, copy: bool | None = None) -> _Array:
-    """The array whose buffer is given: the shape's dimensions and element type. The inverse of `pack`.
+    """The array whose buffer is given, with the shape's dimensions and element type. The inverse of `pack`.
 
     `buffer` is bytes or anything else with a buffer, such as a NumPy array; its length is
-    `tiling.physical_bytes(shape)`. Where the elements along every dimension are evenly spaced (no tiles, or tiles that
-    do not divide a dimension), the array is a view of the buffer, read-only if the buffer is; otherwise it is a copy.
-    `copy` is as in NumPy: True always copies, False raises UnsupportedError where a view cannot be.
+    `tiling.physical_bytes(shape)`. If the elements along every dimension are evenly spaced (no tiles, or tiles that do
+    not divide a dimension), the array is a view of the buffer, read-only if the buffer is; otherwise it is a copy.
+    `copy` is as in NumPy: True always copies, False raises UnsupportedError if a view is not possible.
 
     InvalidArgumentError for a buffer of another length; other errors as in `pack`.
 
@@ -250,8 +253,8 @@ def _fill_value(shape: Shape, storage: _Storage, fill: Any) -> _Array:
 
 
 class _Storage:
-    """How one element of a shape is stored: NumPy's type of it, and `packed_bits` where elements share bytes, else
-    0.
+    """How one element of a shape is stored: its NumPy type, the bits of its value, and `packed_bits`, the bits from one
+    element to the next if elements share bytes, else 0.
     """
 
     __slots__ = ("dtype", "packed_bits", "value_bits")
@@ -274,8 +277,8 @@ def _plain(array: _Array) -> _Array:
 
 
 def _values(shape: Shape, storage: _Storage, array: ArrayLike) -> _Array:
-    """`array` as a NumPy array of the shape's dimensions and type, in the machine's byte order; not copied if it is
-    one.
+    """`array` as a NumPy array of the shape's dimensions and type, in the machine's byte order. Not copied if it
+    already is one.
     """
     try:
         values: _Array = np.asarray(array)
@@ -367,7 +370,7 @@ def _fill_padding(shape: Shape, flat: _Array, unit: Any) -> None:
     ):
         flat.fill(unit)
         return
-    # Only the first tile pads, and later ones stay inside it: its padding is in the last tiles of each dimension.
+    # Only the first tile pads, and later tiles stay inside it: the padding is in the last tiles of each dimension.
     flat[array.tiled_elements :] = unit
     if first is not None and array.tiled_elements:
         tiles = flat[: array.tiled_elements].reshape(*first.kept, *first.counts, -1)
@@ -400,7 +403,9 @@ def _move(shape: Shape, array: _Array, flat: _Array, *, into_buffer: bool) -> No
 def _move_joined(
     shape: Shape, storage: _Storage, array: _Array, buffer: _Bytes, *, into_buffer: bool, unit: Any = 0
 ) -> bool:
-    """`_move` for elements that share bytes, or False where a byte has elements that do not lie on one axis."""
+    """`_move` for elements that share bytes. False, with nothing moved, if the elements of a byte do not lie on one
+    axis.
+    """
     bits = storage.packed_bits
     copy_plan = plan(shape) if array.size and 8 % bits == 0 and bits == storage.value_bits else None
     if copy_plan is None or copy_plan.merged != array.shape or not all(joins(b, 8 // bits) for b in copy_plan.blocks):

@@ -1,15 +1,15 @@
-"""Sums of floor divisions: the compiled form of the tiling formula of one shape, index → position in the buffer and
-back, with a cache of the forms used last.
+"""Sums of floor divisions, the compiled form of the tiling formula of one shape: index → position in the buffer, and
+back. A cache keeps the compiled formulas of the shapes used last.
 
 Every digit that tiling makes of a number v is a difference of two floors, ⌊v/q⌋ - n·⌊v/(q·n)⌋, and tiling only ever
 adds and splits such digits. So a position is Σ c·⌊v/q⌋ with few terms: T(8,128)(2,1) on two dimensions takes three
-divisions and no mod. `trace` finds that form by calling the formula with recording numbers. `FloorSums` is the form; it
-evaluates ints itself, and `batches` evaluates arrays.
+divisions and no mod. `trace` finds that form by calling the formula with numbers that record the operations on them.
+`FloorSums` holds the form. It evaluates ints itself, and `batches` evaluates it on arrays.
 
-Maps have a compiled form of their own, `xlashape.symbolic.expr.evaluate`, because they need more operations: mod,
-maximum, minimum, constraints, integers beyond int64. Evaluating tiling's formulas there takes 2.4 µs an index instead
-of 0.5 µs and 39 µs for 1,000 indices instead of 20 µs (`T(8,128)(2,1)`; 100,000 indices take 0.42 ms instead of 0.35
-ms), and `strided_copy` reads strides out of the sums.
+Indexing maps have a compiled form of their own, `xlashape.symbolic.expr.evaluate`, because they need more operations:
+mod, maximum, minimum, constraints, integers beyond int64. Evaluating the formula of `T(8,128)(2,1)` there takes 2.4 µs
+for one index instead of 0.5 µs, 39 µs for 1,000 indices instead of 20 µs, and 0.42 ms for 100,000 indices instead of
+0.35 ms. Also, `strided_copy` reads strides out of the sums.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xlashape.shape.tiling.formula import Geometry, geometry, logical_index, phy
 from xlashape.shape.value.shape import Shape, shape_bytes
 
 Terms = tuple[tuple[int, int], ...]
-"""(register, coefficient) …: a sum of products."""
+"""A sum of products, as pairs (register, coefficient)."""
 
 
 class FloorSums(NamedTuple):
@@ -32,9 +32,9 @@ class FloorSums(NamedTuple):
 
     The first `inputs` registers hold the inputs. Each of `steps` appends one register: the sum of its terms,
     floor-divided by its divisor. The `outputs` are sums of terms. For inputs inside their bounds every register and
-    every output fits int64. Partial sums may not; arithmetic modulo 2^64 still gives the right result. Where the form
-    `fits_int32`, the same holds for int32 and 2^32, and so do the divisors fit. Where they `give_int16`, all outputs
-    are in [0, 2^15).
+    every output fits int64. Partial sums may not; arithmetic modulo 2^64 still gives the right result. If `fits_int32`
+    is set, the same holds for int32 and 2^32, and the divisors fit int32, too. If `give_int16` is set, all outputs are
+    in [0, 2^15).
     """
 
     inputs: int
@@ -65,7 +65,7 @@ class FloorSums(NamedTuple):
 
 
 class Recorder:
-    """A number that records what is done to it: a sum Σ c·register, with 0 <= sum <= `upper`.
+    """A number that records the operations on it: a sum Σ c·register, with 0 <= sum <= `upper`.
 
     It has the operators that the formula uses. The right operands of `*`, `//` and `%` are ints above 0.
     """
@@ -156,7 +156,7 @@ class _Tape:
         return low, high
 
     def _floor(self, terms: dict[int, int], divisor: int) -> dict[int, int]:
-        """⌊terms / divisor⌋ as one register; one that exists already where it has the same value."""
+        """⌊terms / divisor⌋ as one register: an existing one if it has this value, else a new one."""
         if divisor == 1:
             return terms
         key = tuple(sorted(terms.items()))
@@ -175,7 +175,7 @@ class _Tape:
         return {register: 1}
 
     def floor_sums(self, outputs: Sequence[dict[int, int]], upper: int) -> FloorSums:
-        """The outputs, which are at most `upper`, and the steps that they need with their registers renumbered."""
+        """The outputs, which are at most `upper`, with the steps that they need. Registers are renumbered."""
         needed: set[int] = set()
         waiting = [register for terms in outputs for register in terms]
         while waiting:
@@ -223,7 +223,7 @@ def trace(sizes: Sequence[int], formula: Callable[[list[Recorder]], Sequence[Rec
     sums = [result for result in results if not isinstance(result, int)]
     return tape.floor_sums(
         [{} if isinstance(result, int) else result.terms for result in results],
-        max((each.upper for each in sums), default=0),
+        max((result.upper for result in sums), default=0),
     )
 
 
@@ -288,7 +288,7 @@ def _compile_index(shape: Shape) -> _ToIndex:
     array = geometry(shape)
     rank = len(array.dimensions)
     sums = trace((array.elements,), formula)
-    # The value of a condition is mostly part of the index already.
+    # The value of a condition mostly is one of the index's outputs already.
     outputs = list(sums.outputs[:rank])
     conditions: list[tuple[int, int]] = []
     for terms, size in zip(sums.outputs[rank:], sizes, strict=True):

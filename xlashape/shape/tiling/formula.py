@@ -1,10 +1,11 @@
-"""The tiling formula, written once: logical index → position in the buffer, and back.
+"""The tiling formula: logical index → position in the buffer, and back.
 
-It is arithmetic with `+`, `*`, `//` and `%` alone, so an index may be made of ints, NumPy arrays or symbolic
-expressions; `floor_sums` calls it with numbers that record what is done to them. Sizes are always ints.
+The formula uses `+`, `*`, `//` and `%` alone, so an index may be made of ints, NumPy arrays or symbolic expressions.
+`floor_sums` calls it with numbers that record the operations on them. Sizes are always ints.
 
-Sizes and coordinates are in physical order, most major first. A tile applies to the last dimensions. Each of them
-splits into the number of tiles and the size of a tile, and the sizes of tiles move behind the numbers of tiles:
+Sizes and coordinates are in physical order, most major first. A tile applies to the last dimensions. Each of these
+dimensions splits into the number of tiles and the size of a tile, and the sizes of tiles move behind the numbers of
+tiles:
 
     sizes (…, d, …)  →  (…, ⌈d/t⌉, …, t, …)        coordinate e  →  ⌊e/t⌋, e mod t
 
@@ -28,7 +29,9 @@ from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, Tile
 from xlashape.shape.value.shape import Layout, Shape, shape_bytes
 
 MAX_TILED_DIMENSIONS = 1 << 17
-"""The most dimensions that the tiles of one layout may make together. Each tile makes as many more as it has sizes."""
+"""The largest number of dimensions that the tiles of a layout may make, summed over the tiles. Each tile makes as many
+more dimensions as it has sizes.
+"""
 
 
 class TileStep(NamedTuple):
@@ -51,8 +54,9 @@ class TileStep(NamedTuple):
 class Geometry(NamedTuple):
     """The sizes of an array in memory.
 
-    `dimensions` are the logical sizes (of a dynamic dimension its bound), `physical` those after all tiles, most major
-    first; `tiled_elements` is their product and `elements` that with the tail padding. All fit int64.
+    `dimensions` are the logical sizes, with the bound of a dynamic dimension as its size. `physical` are the sizes
+    after all tiles, most major first. `tiled_elements` is the product of the physical sizes, and `elements` includes
+    the tail padding. All numbers fit int64.
     """
 
     dimensions: tuple[int, ...]
@@ -79,7 +83,7 @@ _geometries: BoundedCache[Shape, Geometry] = BoundedCache("xlashape.shape: geome
 
 
 def geometry(shape: Shape) -> Geometry:
-    """The sizes of an array in memory. Without a layout, the default one counts.
+    """The sizes of an array in memory. An array without a layout has the default one.
 
     InvalidShapeError for a shape that is not an array or has an unbounded dimension, SizeOverflowError if the padded
     array has more elements than int64 can count, LimitExceededError beyond `MAX_TILED_DIMENSIONS`.

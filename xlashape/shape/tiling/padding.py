@@ -1,5 +1,5 @@
-"""How large a buffer is, padding included, and what pads it: what each tile adds along which dimension, and which
-orders of the dimensions would have the least padding.
+"""The size of a buffer, padding included, and a report on its padding: how much each tile adds along which dimension,
+and which orders of the dimensions would have the least padding.
 
 >>> print(padding_report(Shape.parse("s32[8388608,8,4]{2,1,0:T(8,128)}")))
 s32[8388608,8,4]{2,1,0:T(8,128)}
@@ -90,20 +90,22 @@ def stored_bits(shape: Shape) -> int:
 
 
 _MAX_ORDERS = 100_000
-"""The most numbers in all orders that are compared. Where there are more, no order is named."""
+"""The largest number of dimension numbers in all orders to compare. If there are more, the orders are not compared, and
+the report names none.
+"""
 
 _NAMED_ORDERS = 8
-"""The most orders that are named, of those that are equally good."""
+"""The largest number of equally good orders that a report names."""
 
 
 class PaddingCause(NamedTuple):
     """One size that does not fill its tile, or the tail.
 
-    `what` says in words what is padded, `dimensions` which logical dimensions that is made of (none for the tail, and
-    for a dimension that is added because a tile has more sizes than the array has dimensions). Its `size` becomes
-    `padded`. `tile` is the tile that pads, number `tile_number` of the layout; both are None for the tail. `elements`
-    is the padding that is added to what the causes before this one have made, so that the sum over all causes is all
-    padding.
+    `what` says in words what is padded: `size` becomes `padded`. `dimensions` are the logical dimensions of which the
+    padded size is made (none for the tail, and for a dimension that is added because a tile has more sizes than the
+    array has dimensions). `tile` is the tile that pads, number `tile_number` of the layout; both are None for the tail.
+    `elements` is the number of elements that this cause adds after the causes before it, so that the sum over all
+    causes is all padding.
     """
 
     what: str
@@ -116,7 +118,7 @@ class PaddingCause(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """How many times as big it makes the buffer."""
+        """How many times as big this cause makes the buffer."""
         return self.padded / self.size
 
     def __str__(self) -> str:
@@ -127,12 +129,12 @@ class PaddingCause(NamedTuple):
 class PaddingReport(NamedTuple):
     """The sizes of an array and its buffer, and what makes the difference.
 
-    - `logical_elements`, `physical_elements`; `logical_bytes`, `physical_bytes`: without and with padding; elements
-      below 8 bits share bytes where the layout says `E(n)`.
-    - `causes`: in the order in which they are applied; the tail, if it pads, comes last.
+    - `logical_elements`, `physical_elements`; `logical_bytes`, `physical_bytes`: without and with padding. Elements
+      below 8 bits share bytes if the layout says `E(n)`.
+    - `causes`: what pads, in the order in which it is applied; the tail, if it pads, comes last.
     - `best_orders`: `minor_to_major` orders that make the smallest buffer with the same tiles, 8 at most, those nearest
-      to the layout's own order first. Of orders that put the same sizes under the tiles only the nearest is listed.
-      Empty where there are too many orders to compare.
+      to the layout's own order first. If several orders put the same sizes under the tiles, only the nearest is listed.
+      Empty if there are too many orders to compare.
     - `best_bytes`: the bytes of the buffer with any of `best_orders`.
     """
 
@@ -171,7 +173,7 @@ class PaddingReport(NamedTuple):
         return self.best_bytes >= self.physical_bytes
 
     def facts(self) -> list[tuple[str, str]]:
-        """The lines of the report, each as its heading (empty if it is that of the line before) and its text.
+        """The lines of the report, each as a heading and a text. The heading is empty if it is the same as before.
 
         >>> padding_report(Shape.parse("f32[4]")).facts()
         [('elements', '16 bytes'), ('buffer', '16 bytes, no padding')]
@@ -277,7 +279,7 @@ def _combined(names: list[tuple[str, tuple[int, ...]]]) -> tuple[str, tuple[int,
 
 
 def _best_orders(shape: Shape) -> tuple[tuple[tuple[int, ...], ...], int]:
-    """The orders with the fewest elements in the buffer, and how many those are."""
+    """The orders with the fewest elements in the buffer, and this number of elements."""
     array = geometry(shape)
     layout = _layout(shape)
     rank = len(array.dimensions)
@@ -287,7 +289,7 @@ def _best_orders(shape: Shape) -> tuple[tuple[tuple[int, ...], ...], int]:
         return (), array.elements
     sizes = [array.dimensions[d] for d in own]
     least = array.elements
-    # By the sizes of the dimensions that tiles reach: the elements, and the nearest order with these sizes.
+    # For the sizes of the dimensions that tiles reach: the elements, and the nearest order with these sizes.
     elements_by_sizes: dict[tuple[int, ...], int] = {tuple(sizes[:reach]): least}
     nearest: dict[tuple[int, ...], tuple[int, tuple[int, ...]]] = {tuple(sizes[:reach]): (0, own)}
     for minor in permutations(own, reach):

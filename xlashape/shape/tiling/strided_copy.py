@@ -1,9 +1,9 @@
 """Copies between an array and its tiled buffer that follow the strides of both, without computing positions of
 elements.
 
-Where every division of the tiling formula divides a single dimension, and the divisors of a dimension divide each
-other, the positions are linear in mixed-radix digits of the indices: the array is then a few blocks, each a strided
-copy.
+If every division of the tiling formula divides a single dimension, and the divisors of a dimension divide each other,
+the positions are linear in mixed-radix digits of the indices. The array then consists of a few blocks, and each block
+is copied by one strided copy.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _Array = NDArray[Any]
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _LITTLE_ENDIAN = sys.byteorder == "little"
 _PIECE = 1 << 15
-"""Elements of a temporary, which stays in the second-level cache together with its source."""
+"""The number of elements of a piece that is copied at a time. A piece and its source stay in the second-level cache."""
 _TRANSIT_BYTES = 1 << 19
-"""Bytes of a buffer that are copied by way of the cache at a time."""
+"""The number of bytes of a buffer that are copied by way of the cache at a time."""
 _WORDS_IN_PIECE = 1 << 20
-"""Elements that are copied as parts of words or bytes at a time: they and the temporaries stay in the third-level
-cache, and a call of NumPy has so much work that its own time does not matter.
+"""The number of elements that are copied as parts of words or bytes at a time. They and temporary arrays stay in the
+third-level cache, and a call of NumPy has so much work that its own time does not matter.
 """
 _SIDE = 256
-"""The most rows and columns of a block that is transposed at a time."""
+"""The largest number of rows and columns of a block that is transposed at a time."""
 _GAP = 16
-"""Unused elements after each row of a block in the cache: without them the elements of a column would share a few cache
-sets.
+"""The number of unused elements after each row of a block in the cache. Without them the elements of a column would
+share a few cache sets.
 """
 _SMALL_BYTES = 1 << 16
 """For an array of fewer bytes the order of copying does not matter."""
@@ -57,7 +57,7 @@ class Axis(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Elements from index `starts` on, whose positions are `offset` plus the digits' strides."""
+    """The elements from index `starts` on that `axes` reach. A position is `offset` plus the sum of digit × stride."""
 
     starts: tuple[int, ...]
     offset: int
@@ -198,11 +198,12 @@ def joins(block: Block, joined: int) -> bool:
 
 
 def copy_joined(array: _Array, buffer: _Array, block: Block, bits: int, mask: int, *, into_buffer: bool) -> None:
-    """`copy_block` for elements of a byte that take `bits` bits each in the buffer, side by side, where `joins` holds.
+    """`copy_block` for elements that take a byte each in the array and `bits` bits each in the buffer, side by side.
+    `joins` must hold for the block.
 
-    Out of an element its low bits of `mask` are written, and the other bits of what is read are 0. A piece at a time is
-    made in the cache with the bytes of the buffer in the order of the array, so that most of the work is done on rows
-    of it.
+    Only the bits of `mask` are written of an element, and the other bits of an element that is read are 0. The work is
+    done piece by piece in the cache. A piece has the bytes of the buffer in the order of the array, so that most
+    operations run along rows of the array.
     """
     joined = 8 // bits
     axes = _merged([(a.length, a.stride, a.index_step * array.strides[a.dimension]) for a in block.axes])
@@ -216,12 +217,13 @@ def copy_joined(array: _Array, buffer: _Array, block: Block, bits: int, mask: in
     )
     strides = [stride // joined for _, stride, _ in axes]
     in_buffer: _Array = np.ndarray(counts, np.uint8, buffer, block.offset // joined, strides)
-    # Rows of the piece are rows of the array: the axis that is nearest there comes last.
+    # Rows of the piece are rows of the array: the axis with the smallest stride in the array comes last.
     order = sorted(range(len(counts)), key=lambda axis: -abs(axes[axis][2]))
-    # Memory of the size of a piece is taken once: the system gives back what is freed, and zeroes it again.
+    # Memory of the size of a piece is allocated once. If it were freed and allocated again for each piece, the system
+    # would zero it each time.
     scratch: dict[int, _Array] = {}
     for piece, elements in _split(_WORDS_IN_PIECE // joined, in_buffer, in_array):
-        # Parts of an axis that was split to its end have no axis any more.
+        # A piece lacks the first axes if `_split` has cut them into single indices.
         gone = len(counts) - piece.ndim
         kept = [axis - gone for axis in order if axis >= gone]
         rows = cast("_Array", elements.transpose(-1, *kept))
@@ -260,7 +262,7 @@ def _words_of(elements: _Array) -> _Array:
 
 def _merged(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     """The axes as (count, stride in the buffer, stride in the array), most major in the buffer first. Neighbours are
-    merged where their strides allow it.
+    merged if their strides allow it.
     """
     joined: list[tuple[int, int, int]] = []
     for count, in_buffer, in_array in sorted(axes, key=lambda axis: -axis[1]):
@@ -300,8 +302,8 @@ def _copy(in_array: _Array, in_buffer: _Array, into_buffer: bool, scratch: dict[
 
 
 def _copy_runs(in_array: _Array, in_buffer: _Array, into_buffer: bool) -> None:
-    """Copies runs of elements that are contiguous on both sides. Out of a buffer by way of the cache, because its runs
-    are read out of order.
+    """Copies runs of elements that are contiguous on both sides. A copy out of a buffer goes by way of the cache,
+    because the runs of the buffer are read out of order.
     """
     if into_buffer or in_buffer.ndim <= 1 or in_buffer.nbytes <= _TRANSIT_BYTES:
         _assign(in_array, in_buffer, into_buffer)
@@ -321,7 +323,8 @@ def _assign(in_array: _Array, in_buffer: _Array, into_buffer: bool) -> None:
 
 
 def _copy_words(in_array: _Array, in_buffer: _Array, into_buffer: bool, kept: dict[int, _Array]) -> None:
-    """Copies elements that alternate in the buffer, 2, 4 or 8 from as many rows: each is a part of a wider word there.
+    """Copies elements of 2, 4 or 8 rows that alternate in the buffer. One element of each row together make a wider
+    word there, and each element is a part of it.
 
     NumPy is fast at widening and narrowing casts and slow at strides of a few bytes. Part i of a word is the low part
     of the word that begins i elements later, so no shifts are needed.
@@ -362,8 +365,8 @@ def _words_from_buffer(words: _Array, elements: _Array, scratch: _Array) -> None
 
 
 def _transpose(in_array: _Array, in_buffer: _Array, nearest: int, into_buffer: bool) -> None:
-    """Copies where rows of one side are columns of the other, block by block by way of the cache. A block there has the
-    order of its source.
+    """Copies if rows of one side are columns of the other, block by block by way of the cache. A block in the cache has
+    the order of its source.
     """
     a, b = np.moveaxis(in_array, nearest, -2), np.moveaxis(in_buffer, nearest, -2)
     side = _SIDE if a.itemsize <= 4 else _SIDE // 2

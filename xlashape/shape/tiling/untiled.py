@@ -1,4 +1,6 @@
-"""Tiles that move nothing: an array lies under them as it lies without tiles, and nothing is padded."""
+"""Decides whether tiles move nothing: whether an array lies in its buffer as it lies without tiles, and nothing is
+padded.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,10 @@ class _Digit(NamedTuple):
 
 
 def moves_nothing(tiles: Iterable[Tile], sizes: Sequence[int]) -> bool:
-    """Whether an array of physical `sizes`, most major first, lies under `tiles` as it lies without any.
+    """Whether an array of physical `sizes`, most major first, lies under `tiles` as it lies without tiles.
 
-    Every tile cuts the digits of the row-major position into those that count tiles and those within a tile. Nothing
-    moves where no size is padded and the digits end in the order in which they began.
+    Every tile cuts the digits of the row-major position into digits that count tiles and digits within a tile. Nothing
+    moves if no size is padded and the digits end in the order in which they began.
 
     >>> moves_nothing([Tile((8, 128))], (64, 128)), moves_nothing([Tile((8, 128))], (64, 256))
     (True, False)
@@ -55,7 +57,7 @@ def _digits(weight: int, size: int) -> list[_Digit]:
 
 
 def _merged(digits: list[_Digit]) -> list[_Digit]:
-    """The digits with neighbours that count on from each other made one."""
+    """The digits after merging neighbours that together are one digit."""
     merged: list[_Digit] = []
     for digit in digits:
         if merged and merged[-1].weight == digit.weight * digit.size:
@@ -66,7 +68,7 @@ def _merged(digits: list[_Digit]) -> list[_Digit]:
 
 
 def _split(digits: list[_Digit], size: int) -> tuple[list[_Digit], list[_Digit]] | None:
-    """The digits that count runs of `size`, and those within a run. None where a run is padded or ends inside a
+    """The digits that count runs of `size`, and the digits within a run. None if a run is padded or ends inside a
     digit.
     """
     inner: list[_Digit] = []

@@ -27,7 +27,7 @@ _UNKNOWN = "(unknown)"
 
 
 class ProgramShape(FrozenValue):
-    """A program's parameters and result.
+    """The shapes of a program's parameters and of its result.
 
     >>> ProgramShape.parse("(p0: f32[2]{0}, p1: (s32[], f32[])) -> f32[]").parameters
     (Shape('f32[2]{0}'), Shape('(s32[], f32[])'))
@@ -83,7 +83,7 @@ class ProgramShape(FrozenValue):
 
     @classmethod
     def from_proto(cls, value: bytes | Message) -> ProgramShape:
-        """The program shape of an `xla.ProgramShapeProto`, its bytes or a message. Errors as in `Shape.from_proto`."""
+        """The program shape of an `xla.ProgramShapeProto`: its bytes or a message. Errors as in `Shape.from_proto`."""
         from xlashape.shape import proto_codec  # protobuf loads on first use
 
         data = proto_codec.message_bytes("ProgramShapeProto", value)

@@ -12,8 +12,8 @@ from xlashape.text import Cursor
 
 
 class ShapeIndex(tuple[int, ...]):
-    """Which element of which tuple, from the outermost tuple inwards; `{}` is the shape itself. A tuple of numbers,
-    printed as XLA does.
+    """The path to a shape inside nested tuples: the number of an element of each tuple, from the outermost inwards.
+    `{}` is the outermost shape itself. A tuple of numbers, printed as in XLA.
 
     In `(a, (b, c, d), e)`, {0} is a, {1} is (b, c, d), {1,2} is d.
 
@@ -60,7 +60,7 @@ class ShapeIndex(tuple[int, ...]):
         return ShapeIndex((*self, integer(number, "number")))
 
     def is_prefix(self, other: Iterable[int]) -> bool:
-        """Whether `other` is this index or one inside the shape at this index.
+        """Whether `other` is this index, or an index inside the shape at this index.
 
         >>> ShapeIndex((1,)).is_prefix((1, 2)), ShapeIndex((1,)).is_prefix((0, 1))
         (True, False)

@@ -1,7 +1,7 @@
 """Linear and multidimensional indices of arrays: XLA's `IndexUtil`.
 
 These functions use `minor_to_major` alone and ignore tiles; `xlashape.shape.tiling` takes tiles into account.
-An array without a layout has the default one, major to minor; of a buffer the array inside counts. A dynamic dimension
+An array without a layout has the default one, major to minor. A buffer counts as the array inside. A dynamic dimension
 counts with its bound; a shape with an unbounded dimension has no linear order and is refused.
 """
 

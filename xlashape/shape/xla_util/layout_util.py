@@ -1,11 +1,11 @@
 """XLA's `LayoutUtil`: making layouts, asking about them, checking them against shapes, tiled indices.
 
-Functions that change their argument in XLA return a new value here; those that return a status raise an error. Where an
-order is needed, an array without a layout has the default one. Functions with a dimension number as parameter also
-accept negative numbers.
+Functions that change their argument in XLA return a new value here; functions that return a status in XLA raise an
+error. An array without a layout counts as one with the default layout if a function needs an order. Functions with a
+dimension number as parameter also accept negative numbers.
 
-Three functions are exact where XLA takes a shortcut. `linear_index` applies all tiles, while XLA's applies the first
-one alone; `linear_index_for_nested_tiling` and its inverse also apply the combine size `*`.
+Three functions are exact where XLA takes a shortcut. `linear_index` applies all tiles, while XLA's function applies the
+first tile alone; `linear_index_for_nested_tiling` and its inverse also apply the combine size `*`.
 """
 
 from __future__ import annotations
@@ -116,12 +116,12 @@ def make_layout_from_major_to_minor(major_to_minor: Iterable[int]) -> Layout:
 
 
 def make_descending_layout(num_dims: int) -> Layout:
-    """Major to minor: `{n-1,…,0}`."""
+    """The layout with the order major to minor, `{n-1,…,0}`."""
     return Layout.default(num_dims)
 
 
 def make_ascending_layout(num_dims: int) -> Layout:
-    """Minor to major: `{0,…,n-1}`."""
+    """The layout with the order minor to major, `{0,…,n-1}`."""
     return Layout(Layout.default(num_dims).major_to_minor)
 
 
@@ -135,17 +135,17 @@ def get_default_layout_for_rank(num_dims: int) -> Layout:
 
 
 def get_default_layout_for_r2() -> Layout:
-    """`{1,0}`."""
+    """The default layout of two dimensions, `{1,0}`."""
     return Layout.default(2)
 
 
 def get_default_layout_for_r3() -> Layout:
-    """`{2,1,0}`."""
+    """The default layout of three dimensions, `{2,1,0}`."""
     return Layout.default(3)
 
 
 def get_default_layout_for_r4() -> Layout:
-    """`{3,2,1,0}`."""
+    """The default layout of four dimensions, `{3,2,1,0}`."""
     return Layout.default(4)
 
 
@@ -185,7 +185,7 @@ def layout_of(shape: Shape) -> Layout:
 
 
 def has_layouts(shape: Shape) -> bool:
-    """Whether it is an array or a buffer of one."""
+    """Whether the shape is an array, or a buffer of an array."""
     return shape.is_array or shape.is_buffer
 
 
@@ -194,8 +194,8 @@ def equal(lhs: Layout, rhs: Layout, *, ignore: Iterable[str] = ()) -> bool:
 
     `ignore` names what else does not count, as the methods of XLA's `Layout::Equal`: `tiles`,
     `tail_padding_alignment_in_elements`, `index_primitive_type`, `pointer_primitive_type`, `element_size`,
-    `memory_space`, `split_configs`, `physical_shape`; and `minor_to_major_only` for all of them. `==` compares every
-    field, and unknown protobuf fields.
+    `memory_space`, `split_configs`, `physical_shape`; and `minor_to_major_only` for all of these. `==` compares every
+    field, also unknown protobuf fields.
 
     >>> equal(Layout.parse("{0}"), Layout.parse("{0:M(8)}")), equal(Layout.parse("{0}"), Layout.parse("{0:S(1)}"))
     (True, False)
@@ -253,19 +253,19 @@ def memory_space(shape: Shape) -> int:
 
 
 def is_dense_array(shape: Shape) -> bool:
-    """Whether it is an array; XLA no longer has sparse arrays."""
+    """Whether the shape is an array; XLA no longer has sparse arrays."""
     return shape.is_array
 
 
 def is_untiled_layout(tiles: Layout | Iterable[Tile | Iterable[int]], sizes: Iterable[int] | None = None) -> bool:
-    """Whether an array of these sizes lies under these tiles as it lies without tiles: nothing moves, and nothing is
-    padded.
+    """Whether an array of these sizes lies in its buffer with these tiles as it lies without tiles: nothing moves, and
+    nothing is padded.
 
     `tiles` are those of a layout, or the layout itself. `sizes` are the physical sizes, most major first. Without sizes
     only a layout without tiles is untiled, because every tile moves or pads some array.
 
-    XLA's function of 2025 (asked in libtpu 0.0.42) looks at each tile by itself. It says no of some empty arrays, and
-    of tiles of which one moves elements back to where they were.
+    XLA's function, as called in libtpu 0.0.42, looks at each tile by itself. It returns false for some empty arrays,
+    and for tiles of which one moves elements back to where they were.
 
     >>> (
     ...     is_untiled_layout([(8, 128)], (64, 128)),
@@ -386,9 +386,9 @@ def max_elements_in_per_split(shape: Shape) -> int:
 
 
 def linear_index(shape: Shape, indices: Iterable[int]) -> int:
-    """The position of an element in the array's buffer, in elements: all tiles count, and combine.
+    """The position of an element in the array's buffer, in elements. All tiles are applied, also the combine size `*`.
 
-    XLA's `LinearIndex` applies the first tile alone, and returns the index of a one-dimensional array unchanged. Where
+    XLA's `LinearIndex` applies the first tile alone, and returns the index of a one-dimensional array unchanged. If
     that is exact, the two functions are equal.
 
     >>> linear_index(Shape.parse("f32[3,5]{1,0:T(2,2)}"), (2, 3))
@@ -398,8 +398,8 @@ def linear_index(shape: Shape, indices: Iterable[int]) -> int:
 
 
 def linear_index_for_nested_tiling(shape: Shape, indices: Iterable[int]) -> int:
-    """The position of an element in the array's buffer, in elements. XLA's function applies all tiles but not
-    combine.
+    """The position of an element in the array's buffer, in elements. XLA's function applies all tiles, but not the
+    combine size `*`.
     """
     return tiling.linear_index(shape, indices)
 
@@ -407,8 +407,7 @@ def linear_index_for_nested_tiling(shape: Shape, indices: Iterable[int]) -> int:
 def delinearize_index_for_nested_tiling(shape: Shape, linear_index: int) -> tuple[int, ...]:
     """The element at a position of the array's buffer; the inverse of `linear_index_for_nested_tiling`.
 
-    InvalidIndexError where the position is padding or outside the buffer; `tiling.multi_index` returns None for
-    padding.
+    InvalidIndexError if the position is padding or outside the buffer; `tiling.multi_index` returns None for padding.
 
     >>> delinearize_index_for_nested_tiling(Shape.parse("f32[3,5]{1,0:T(2,2)}"), 17)
     (2, 3)
@@ -468,12 +467,14 @@ def set_to_default_layout(shape: Shape | ProgramShape) -> Shape | ProgramShape:
 
 
 def get_with_default_layout(shape: Shape) -> Shape:
-    """As `set_to_default_layout`, which in XLA changes its argument."""
+    """The same as `set_to_default_layout`. In XLA, `SetToDefaultLayout` changes its argument and this function does
+    not.
+    """
     return set_to_default_layout(shape)
 
 
 def copy_layout_between_shapes(src: Shape, dst: Shape) -> Shape:
-    """`dst` with the layouts of `src`, array by array; without a layout where `src` has none.
+    """`dst` with the layouts of `src`, array by array. An array whose counterpart in `src` has no layout gets none.
 
     InvalidShapeError unless both have the same tuples, with arrays of the same number of dimensions at the same
     indices, or if a layout does not fit its new array. Tokens and opaques in `src` are skipped.
@@ -498,7 +499,7 @@ def copy_layout_between_shapes(src: Shape, dst: Shape) -> Shape:
 
 
 def has_layout(shape: Shape | ProgramShape) -> bool:
-    """Whether every array in the shape, or in the program, has a layout."""
+    """Whether every array in the shape, or in the program shape, has a layout."""
     if isinstance(shape, ProgramShape):
         return all(has_layout(inner) for inner in (*shape.parameters, shape.result))
     if shape.is_array:
@@ -527,8 +528,8 @@ def has_custom_element_size_in_bits(shape: Shape) -> bool:
 def layouts_in_shapes_equal(lhs: Shape, rhs: Shape) -> bool:
     """Whether the layouts are equal, array by array; element types and sizes are ignored.
 
-    False where tuples differ in length, arrays in their number of dimensions, or the structures otherwise. True where
-    `lhs` is a token or an opaque.
+    False if two tuples differ in length, if two arrays differ in their number of dimensions, or if the structures
+    differ in another way. True if `lhs` is a token or an opaque.
     """
     if lhs.is_tuple:
         return (
@@ -587,8 +588,8 @@ def validate_layout_for_shape(layout: Layout, shape: Shape) -> None:
 
 
 def validate_layout_in_shape(shape: Shape, allow_missing_layouts: bool = False) -> None:
-    """Raises InvalidShapeError if an array in the shape has a layout that `validate_layout_for_shape` refuses, or none
-    at all unless that is allowed.
+    """Raises InvalidShapeError if an array in the shape has a layout that `validate_layout_for_shape` refuses, or,
+    unless `allow_missing_layouts` is set, no layout.
     """
     for leaf in shape.leaves():
         if not has_layouts(leaf):

@@ -1,5 +1,5 @@
-"""What floating-point element types can hold, and which conversions keep every value: the functions of XLA's
-`primitive_util` on them.
+"""Which values floating-point element types can hold, and which conversions keep every value: functions of XLA's
+`primitive_util`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = [
 
 
 class FloatFacts(NamedTuple):
-    """What a real floating-point type can hold."""
+    """Which values a real floating-point type can hold."""
 
     significand_width: int
-    """The bits of a normal number's significand, the leading one, which is not stored, included."""
+    """The bits of a normal number's significand, including the leading bit, which is not stored."""
     exponent_width: int
-    """The stored bits of the exponent."""
+    """The number of stored bits of the exponent."""
     exponent_bias: int
-    """What is added to the exponent when it is stored."""
+    """The number that is added to the exponent when it is stored."""
     underflow_exponent: int
     """One more than the exponent of the smallest normal number, as C's FLT_MIN_EXP: 2 ** (n - 1) is that number."""
     overflow_exponent: int
@@ -79,17 +79,17 @@ def float_facts(element_type: Type) -> FloatFacts:
 
 
 def significand_width(element_type: Type) -> int:
-    """The bits of a normal number's significand, the leading one included: 24 for f32."""
+    """The bits of a normal number's significand, including the leading bit: 24 for f32."""
     return float_facts(element_type).significand_width
 
 
 def exponent_width(element_type: Type) -> int:
-    """The stored bits of the exponent: 8 for f32."""
+    """The number of stored bits of the exponent: 8 for f32."""
     return float_facts(element_type).exponent_width
 
 
 def exponent_bias(element_type: Type) -> int:
-    """What is added to the exponent when it is stored: 127 for f32."""
+    """The number that is added to the exponent when it is stored: 127 for f32."""
     return float_facts(element_type).exponent_bias
 
 
@@ -104,17 +104,17 @@ def overflow_exponent(element_type: Type) -> int:
 
 
 def has_infinity(element_type: Type) -> bool:
-    """Whether it has infinities. As in XLA, False for types that are not real floating-point types."""
+    """Whether a type has infinities. As in XLA, False for types that are not real floating-point types."""
     return _has(element_type, "has_infinity")
 
 
 def has_nan(element_type: Type) -> bool:
-    """Whether it has a NaN. False for types that are not real floating-point types."""
+    """Whether a type has a NaN. False for types that are not real floating-point types."""
     return _has(element_type, "has_nan")
 
 
 def has_negative_zero(element_type: Type) -> bool:
-    """Whether it has a zero with a sign. False for types that are not real floating-point types."""
+    """Whether a type has a zero with a sign. False for types that are not real floating-point types."""
     return _has(element_type, "has_negative_zero")
 
 
@@ -132,7 +132,7 @@ def _has(element_type: Type, fact: str) -> bool:
 def cast_preserves_values(from_type: Type, to_type: Type) -> bool:
     """Whether every value of one type, NaN, infinities and the sign of zero included, is a value of another.
 
-    As in XLA, a conversion of pred to s1 counts as one that does, though s1 holds 0 and -1.
+    As in XLA, a conversion of pred to s1 counts as one that keeps every value, though s1 holds 0 and -1.
 
     >>> cast_preserves_values("s8", "bf16"), cast_preserves_values("s16", "bf16"), cast_preserves_values("f16", "bf16")
     (True, False, False)
@@ -151,7 +151,7 @@ def cast_preserves_values(from_type: Type, to_type: Type) -> bool:
         return False
     if source.is_floating:
         return target.is_floating and _holds_floats(_FACTS[target], _FACTS[source])
-    # Integers: the bits of the greatest value; the least value of a signed type needs one more.
+    # For integers, `bits` is the number of bits of the greatest value. The least value of a signed type needs one more.
     bits = 1 if source == PrimitiveType.PRED else source.bit_width - source.is_signed_integral
     if target.is_floating:
         facts = _FACTS[target]
@@ -165,8 +165,8 @@ def cast_preserves_values(from_type: Type, to_type: Type) -> bool:
 
 
 def _holds_floats(target: FloatFacts, source: FloatFacts) -> bool:
-    """Whether a type has every value of another: the special ones, the greatest and, subnormal numbers included, the
-    least.
+    """Whether a type has every value of another: the special values, the greatest value and, with subnormal numbers,
+    the least value.
     """
     return (
         source.has_infinity <= target.has_infinity

@@ -275,7 +275,7 @@ class SymbolicTile(FrozenValue):
         runtime: Sequence[int],
         start: Sequence[int] | None,
     ) -> TileBox | None:
-        """The box that the second stage reads for the box of the first stage. None if that has a stride other than 1."""
+        """The box that the second stage reads for the box of the first. None if the first has a stride other than 1."""
         first, second = stages
         box = first.evaluate(first._cut(tile), (), start)
         if box is None or any(size > 1 and stride != 1 for size, stride in zip(box.sizes, box.strides, strict=True)):

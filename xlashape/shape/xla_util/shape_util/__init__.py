@@ -1,8 +1,9 @@
-"""Shapes: sizes, comparison, dimensions, tuples, bitcasts. XLA's `ShapeUtil`, under its names in snake_case.
+"""XLA's `ShapeUtil`: its functions on shapes, under XLA's names in snake_case.
 
-Functions that change their argument in XLA return a new value; those that return a status or abort the process raise an
-error of `xlashape.errors`; those that call a visitor return a Python iterator. A buffer counts as the array it holds,
-as in XLA. docs/xla_functions.md lists every C++ function with what corresponds to it here, or why nothing does.
+A function that changes its argument in XLA returns a new value here. A function that returns a status or aborts the
+process in XLA raises an error of `xlashape.errors`. A function that calls a visitor in XLA returns a Python iterator.
+As in XLA, a buffer counts as the array it holds. docs/xla_functions.md lists for every C++ function what corresponds to
+it here, or why nothing does.
 
 - `make`: making, checking and printing shapes
 - `sizes`: elements and bytes

@@ -1,5 +1,5 @@
-"""What the parts of `shape_util` share: arrays inside buffers, changes to every leaf, arguments that are dimension
-numbers.
+"""Helpers that the files of `shape_util` share: changes to the array inside a buffer and to every array of a shape, and
+layouts whose dimensions are renumbered.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def map_leaves(shape: Shape, change: Callable[[Shape], Shape]) -> Shape:
 
 
 def require_tuple(shape: Shape) -> None:
-    """InvalidShapeError unless it is a tuple."""
+    """InvalidShapeError unless the shape is a tuple."""
     if not shape.is_tuple:
         raise InvalidShapeError(f"expected a tuple, found {brief(shape)}", field="shape")
 

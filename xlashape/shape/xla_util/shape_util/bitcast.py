@@ -1,12 +1,12 @@
-"""When a transpose or a reshape moves nothing in memory, and which transposes and reshapes a bitcast consists of. XLA's
-`ShapeUtil`.
+"""Bitcasts, as in XLA's `ShapeUtil`: whether a transpose or a reshape moves nothing in memory, and which transposes and
+reshapes a bitcast consists of.
 
 As in XLA these functions use `minor_to_major` and ignore tiles. An array without a layout has the default one.
 
 A reshape keeps the row-major number of every element. It is a bitcast if it also keeps the position of every element in
 memory, that is, if both arrays map the same number to the same position. A list of (size, stride), in row-major order,
-describes that map. Neighbours whose strides fit together are merged and sizes of 1 are dropped; then two lists are
-equal exactly if the maps are.
+describes that map. Neighbours whose strides fit together are merged and sizes of 1 are dropped. Two such lists are
+equal exactly if the maps are equal.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def is_reshape_or_transpose_bitcast(a: Shape, b: Shape, ignore_element_type: boo
 
 
 def deduce_transpose_dimensions_for_bitcast(input_shape: Shape, output_shape: Shape) -> tuple[int, ...] | None:
-    """The dimensions of the transpose that the bitcast is, or None if the bitcast is not a transpose.
+    """The `dimensions` of the transpose that is equal to the bitcast, or None if no transpose is.
 
     >>> deduce_transpose_dimensions_for_bitcast(Shape.parse("f32[2,3]{1,0}"), Shape.parse("f32[3,2]{0,1}"))
     (1, 0)
@@ -199,7 +199,7 @@ def decompose_bitcast_to_trt(input_shape: Shape, output_shape: Shape) -> Bitcast
 def decompose_bitcast(input_shape: Shape, output_shape: Shape) -> BitcastDecomposition | None:
     """The bitcast as a reshape if it is one, else as a transpose if it is one, else as `decompose_bitcast_to_trt` does.
 
-    None unless it is decomposable.
+    None if the bitcast is not decomposable.
     """
     if not is_decomposable_bitcast(input_shape, output_shape):
         return None

@@ -3,10 +3,11 @@
 | relation | compares |
 |---|---|
 | equal | everything but `dynamic_shape_metadata_prefix_bytes` and unknown protobuf fields |
-| equal_ignoring_element_type | the same except the element type |
-| equal_ignoring_fp_precision | the same, but all real floats count as one type |
+| equal_ignoring_element_type | as `equal`, except the element type |
+| equal_ignoring_fp_precision | as `equal`, but all real floats count as one type |
 | compatible | kind, element type, sizes; an unbounded dimension fits any; dynamic flags and layouts are ignored |
-| compatible_ignoring_element_type, compatible_ignoring_fp_precision | the same except the element type |
+| compatible_ignoring_element_type | as `compatible`, except the element type |
+| compatible_ignoring_fp_precision | as `compatible`, but all real floats count as one type |
 | compatible_kind | kinds and numbers of dimensions |
 | equal_structure | which elements are tuples, and their lengths |
 
@@ -110,7 +111,7 @@ _LAYOUT_PARTS = {
     "split_config_in_layout": "split_configs",
     "minor_to_major_only_in_layout": "minor_to_major_only",
 }
-"""What a comparison of shapes can ignore in layouts, and the name for it in a comparison of layouts."""
+"""The names of what a comparison of shapes can ignore in layouts, and the names in a comparison of layouts."""
 _PARTS = frozenset(["buffer", "dimensions", "dynamic_dimension", "element_type", "fp_precision", "layout"])
 
 
@@ -165,7 +166,7 @@ def _equal_ignoring(lhs: Shape, rhs: Shape, ignored: frozenset[str], fields: fro
 
 
 def is_prefix(prefix: Shape, shape: Shape, matches: Callable[[Shape, Shape], bool] = equal) -> bool:
-    """Whether `shape` begins as `prefix` does: they match, or each element of the tuple `prefix` is a prefix of the
+    """Whether `shape` begins as `prefix` does: the two match, or each element of the tuple `prefix` is a prefix of the
     element of `shape` with the same number. `shape` may have more elements; the empty tuple is a prefix of everything.
 
     >>> (
@@ -195,7 +196,7 @@ def equal_ignoring_fp_precision(lhs: Shape, rhs: Shape) -> bool:
 
 
 def equal_structure(lhs: Shape, rhs: Shape) -> bool:
-    """Whether both have shapes at the same indices; the leaves are not compared, and an empty tuple counts as a leaf.
+    """Whether two shapes have shapes at the same indices. The leaves are not compared; an empty tuple counts as a leaf.
 
     >>> equal_structure(Shape.parse("(f32[], (s32[2], f32[]))"), Shape.parse("(s32[], (token[], pred[3]))"))
     True
@@ -220,7 +221,8 @@ def dynamic_array_shape_is_compatible(dynamic_shape: Shape, bounded_shape: Shape
 def dynamic_shape_is_compatible(dynamic_shape: Shape, bounded_shape: Shape) -> bool:
     """Whether every dynamic array of the first shape fits the array at the same index of the second.
 
-    The first must have tuples where the second has tuples, and no longer ones; static arrays are not compared.
+    The first must have tuples where the second has tuples, and its tuples may not be longer. Static arrays are not
+    compared.
 
     >>> dynamic_shape_is_compatible(Shape.parse("(f32[<=2], s32[9])"), Shape.parse("(f32[3], s32[])"))
     True

@@ -1,8 +1,9 @@
-"""Dimensions: asking about them, adding, deleting and reordering them. What XLA's `ShapeUtil` does with single arrays.
+"""Functions of XLA's `ShapeUtil` on the dimensions of an array: questions about them, and adding, deleting and
+reordering them.
 
-Functions that take a dimension number also take negative ones, -1 the last. A buffer is treated as the array it holds
-and stays a buffer. Functions that change a shape in XLA return a new one. Split configs follow their dimensions; XLA
-leaves their numbers when a most major dimension is added.
+A dimension number may be negative; -1 is the last dimension. A buffer is treated as the array it holds and stays a
+buffer. A function that changes a shape in XLA returns a new one here. Split configs follow their dimensions; XLA leaves
+the numbers in them as they are when a most major dimension is added.
 """
 
 from __future__ import annotations
@@ -45,17 +46,17 @@ __all__ = [
 
 
 def is_scalar(shape: Shape) -> bool:
-    """Whether it is an array of no dimensions."""
+    """Whether the shape is an array of no dimensions."""
     return shape.is_scalar
 
 
 def is_effective_scalar(shape: Shape) -> bool:
-    """Whether it is an array, or a buffer of one, whose dimensions all have size 1."""
+    """Whether the shape is an array, or a buffer of an array, whose dimensions all have size 1."""
     return (shape.is_array or shape.is_buffer) and true_num_dimensions(shape) == 0
 
 
 def is_scalar_with_element_type(shape: Shape, element_type: PrimitiveType | str | int) -> bool:
-    """Whether it is a scalar of that type, or a buffer of one."""
+    """Whether the shape is a scalar of that type, or a buffer of such a scalar."""
     array = shape.buffer_shape if shape.is_buffer else shape
     return array.is_scalar and array.element_type == PrimitiveType.of(element_type)
 
@@ -163,11 +164,11 @@ def insert_dimension_at_index(shape: Shape, index: int, dimension_size: int) -> 
 
 
 def insert_dimensions_at_index(shape: Shape, index: int, dimension_sizes: Iterable[int]) -> Shape:
-    """The array with more dimensions before dimension `index`, or at the end if `index` is their number.
+    """The array with new dimensions before dimension `index`, or at the end if `index` is the number of dimensions.
 
-    In memory, from major to minor, they come directly before that dimension, in their order; at the end they are the
-    most minor ones. As in XLA the result is static, except for unbounded dimensions, and of its layout only the order
-    is kept.
+    In memory, from major to minor, the new dimensions come directly before dimension `index`, in their order; new
+    dimensions at the end are the most minor ones. As in XLA the result is static, except for unbounded dimensions, and
+    only the order of its layout is kept.
 
     >>> insert_dimensions_at_index(Shape.parse("f32[2,3]{0,1}"), 1, (7, 8))
     Shape('f32[2,7,8,3]{0,3,2,1}')
@@ -224,7 +225,7 @@ def delete_dimension(dim_to_delete: int, shape: Shape) -> Shape:
 
 
 def delete_dimensions(dims_to_delete: Iterable[int], shape: Shape) -> Shape:
-    """The array without some dimensions, named in any order, each once."""
+    """The array without these dimensions. They are given in any order, each once."""
     deleted = set(dimension_numbers(array_of(shape).rank, dims_to_delete, "dims_to_delete"))
     return filter_dimensions(lambda d: d not in deleted, shape)
 
@@ -259,7 +260,7 @@ def permute_dimensions_ignoring_layout(permutation: Iterable[int], shape: Shape)
 
 
 def reorder_logical_dimensions(shape: Shape, permutation: Iterable[int]) -> Shape:
-    """As `permute_dimensions`: the physical order of the dimensions stays, their numbers change."""
+    """The same as `permute_dimensions`: the physical order of the dimensions stays, and their numbers change."""
     return permute_dimensions(permutation, shape)
 
 
@@ -284,7 +285,7 @@ def _permuted(permutation: Iterable[int], shape: Shape, *, keep_layout: bool) ->
 def move_dim_to_major(shape: Shape, dim: int) -> Shape:
     """The shape with dimension `dim` varying slowest in every array; the others keep their order.
 
-    As in XLA only the order is kept of the layout; tiles and everything else are dropped.
+    As in XLA only the order of the layout is kept; tiles and everything else are dropped.
 
     >>> move_dim_to_major(Shape.parse("f32[2,3,4]{2,1,0}"), 2)
     Shape('f32[2,3,4]{1,0,2}')

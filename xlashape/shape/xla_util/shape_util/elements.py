@@ -28,27 +28,27 @@ __all__ = [
 
 
 def element_type_of(shape: Shape) -> PrimitiveType:
-    """The element type of an array or of the array in a buffer; of anything else the shape's own kind."""
+    """The element type of an array or of the array in a buffer. For other shapes, their own kind, such as TUPLE."""
     return shape.tuple_shapes[0].element_type if shape.is_buffer else shape.element_type
 
 
 def element_is_integral(shape: Shape) -> bool:
-    """Whether the elements are signed or unsigned integers; pred is neither. False if it is not an array."""
+    """Whether the elements are signed or unsigned integers; pred is neither. False if the shape is not an array."""
     return element_type_of(shape).is_integral
 
 
 def element_is_floating(shape: Shape) -> bool:
-    """Whether the elements are real floating-point numbers. False if it is not an array."""
+    """Whether the elements are real floating-point numbers. False if the shape is not an array."""
     return element_type_of(shape).is_floating
 
 
 def element_is_complex(shape: Shape) -> bool:
-    """Whether the elements are complex. False if it is not an array."""
+    """Whether the elements are complex. False if the shape is not an array."""
     return element_type_of(shape).is_complex
 
 
 def element_is_signed(shape: Shape) -> bool:
-    """Whether the elements are signed integers or real floating-point numbers. False if it is not an array."""
+    """Whether the elements are signed integers or real floating-point numbers. False if the shape is not an array."""
     return element_type_of(shape).is_signed
 
 
@@ -104,7 +104,7 @@ def element_can_upcast(from_: Shape, to: Shape) -> bool:
 def higher_precision_element_type(a: Shape, b: Shape) -> PrimitiveType:
     """The wider of two element types in the order that `element_can_upcast` describes.
 
-    InvalidShapeError where neither is wider: pred and u1, f8e4m3 and f8e4m3fnuz, f8e5m2 and f8e5m2fnuz.
+    InvalidShapeError if neither type is wider: pred and u1, f8e4m3 and f8e4m3fnuz, f8e5m2 and f8e5m2fnuz.
 
     >>> higher_precision_element_type(Shape.parse("bf16[]"), Shape.parse("f16[]"))
     <PrimitiveType.BF16: 16>
@@ -118,9 +118,9 @@ def higher_precision_element_type(a: Shape, b: Shape) -> PrimitiveType:
 
 
 def change_element_type(original: Shape, type: PrimitiveType | str | int) -> Shape:  # noqa: A002 - XLA's name
-    """The shape with another element type in every array. `E(n)` is removed where the new type has 8 bits or more.
+    """The shape with another element type in every array. `E(n)` is removed if the new type has 8 bits or more.
 
-    InvalidShapeError if there is a token or an opaque in it.
+    InvalidShapeError if the shape contains a token or an opaque.
 
     >>> change_element_type(Shape.parse("s4[3]{0:E(4)}"), "f32")
     Shape('f32[3]{0}')
@@ -158,8 +158,8 @@ def complex_component_shape(complex_shape: Shape) -> Shape:
 
 
 def update_element_size_in_bits(shape: Shape, pack_subbyte_types: bool) -> Shape:
-    """The shape with `E(n)` set in every array whose type is below 8 bits, and cleared in the others; with
-    `pack_subbyte_types` false cleared in all. Arrays without a layout get the default one.
+    """The shape with `E(n)` set in every array whose type is below 8 bits, and cleared in the others. If
+    `pack_subbyte_types` is false, `E(n)` is cleared in all arrays. Arrays without a layout get the default one.
 
     >>> update_element_size_in_bits(Shape.parse("(s4[2], f32[3])"), True)
     Shape('(s4[2]{0:E(4)}, f32[3]{0})')

@@ -1,7 +1,7 @@
 """Making, checking and printing shapes: the constructors, validators and texts of XLA's `ShapeUtil`.
 
-The constructor of Shape checks every shape, so the `make_validated_*` forms are the plain ones under another name.
-An array gets the default layout, major to minor, unless the name says otherwise.
+The constructor of Shape checks every shape, so each `make_validated_*` function is the plain function under another
+name. An array gets the default layout, major to minor, unless the name of the function says otherwise.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ _Type = PrimitiveType | str | int
 def make_shape(
     element_type: _Type, dimensions: Iterable[int], dynamic_dimensions: Iterable[bool] | None = None
 ) -> Shape:
-    """An array with the default layout. For TUPLE, TOKEN and OPAQUE_TYPE, without dimensions, that shape.
+    """An array with the default layout. TUPLE, TOKEN and OPAQUE_TYPE, without dimensions, give a tuple, token or
+    opaque.
 
     >>> make_shape("f32", (2, 3), (False, True))
     Shape('f32[2,<=3]{1,0}')
@@ -77,7 +78,7 @@ def make_scalar_shape(element_type: _Type) -> Shape:
 
 
 def make_shape_with_type(dtype: Any, dimensions: Iterable[int]) -> Shape:
-    """An array whose element type is that of a NumPy type: where XLA's template takes a C++ type.
+    """An array whose element type corresponds to a NumPy type. XLA's template takes a C++ type.
 
     >>> make_shape_with_type("float32", (2,))
     Shape('f32[2]{0}')
@@ -119,7 +120,7 @@ def make_shape_with_descending_layout(element_type: _Type, dimensions: Iterable[
 def make_shape_with_descending_layout_and_same_physical_layout(shape: Shape) -> Shape:
     """The shape with dimensions renumbered so that every array's layout is major to minor and no element moves.
 
-    Of the layout the tiles, tail padding, element size and memory space are kept, as in XLA.
+    As in XLA, the tiles, tail padding, element size and memory space of the layout are kept.
 
     >>> make_shape_with_descending_layout_and_same_physical_layout(Shape.parse("f32[2,3,4,5]{0,3,2,1}"))
     Shape('f32[3,4,5,2]{3,2,1,0}')
@@ -142,7 +143,7 @@ def make_shape_with_descending_layout_and_same_physical_layout(shape: Shape) -> 
 
 
 def make_static_shape(original: Shape) -> Shape:
-    """The shape with every dimension static, of its bound as size, and without `M(n)` in the layouts of arrays.
+    """The shape with every dimension static, with its bound as size, and without `M(n)` in the layouts of arrays.
 
     InvalidShapeError if a dimension is unbounded. As in XLA an array inside a tuple that was static already keeps its
     `M(n)`.
@@ -161,7 +162,7 @@ def make_static_shape(original: Shape) -> Shape:
 
 
 def make_shape_with_static_dimensions(shape: Shape) -> Shape:
-    """The shape with every dimension static, of its bound as size; layouts are kept.
+    """The shape with every dimension static, with its bound as size. Layouts are kept.
 
     InvalidShapeError if a dimension is unbounded.
     """
@@ -176,7 +177,7 @@ def make_tuple_shape(shapes: Iterable[Shape]) -> Shape:
 
 
 def make_maybe_tuple_shape(shapes: Iterable[Shape]) -> Shape:
-    """The shape itself if there is one, else a tuple.
+    """The only shape if one is given, else the tuple of the shapes.
 
     >>> make_maybe_tuple_shape([Shape.parse("f32[]")])
     Shape('f32[]')
@@ -201,7 +202,7 @@ def make_opaque_shape() -> Shape:
 
 
 def make_buffer_shape(element_type: Shape | _Type, dimensions: Iterable[int] = ()) -> Shape:
-    """A buffer of an array, which is given as a shape or by its type and sizes.
+    """A buffer of an array, which is given as a shape, or as an element type and sizes.
 
     >>> make_buffer_shape("f32", (2, 3)), make_buffer_shape(Shape.parse("f32[2]"))
     (Shape('b(f32[2,3]{1,0})'), Shape('b(f32[2]{0})'))

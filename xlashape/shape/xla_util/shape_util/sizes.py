@@ -1,7 +1,7 @@
-"""How many elements and bytes: the sizes of XLA's `ShapeUtil`.
+"""Functions of XLA's `ShapeUtil` on sizes: how many elements and bytes a shape has.
 
-An array inside a buffer counts like the array. Sizes beyond int64 raise SizeOverflowError, arrays with an unbounded
-dimension and shapes without elements (tokens, opaques) InvalidShapeError.
+A buffer counts as the array it holds. Sizes beyond int64 raise SizeOverflowError. Arrays with an unbounded dimension
+and shapes without elements (tokens, opaques) raise InvalidShapeError.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def extent_product(shape: Shape, *, bounded_dynamic_ok: bool = False) -> int:
     """The product of an array's sizes. With `bounded_dynamic_ok` unbounded dimensions are left out; otherwise they are
     refused.
 
-    XLA's template also returns whether the product overflows; here that is SizeOverflowError, which the constructor of
-    such a shape raises already.
+    XLA's template also returns whether the product overflows. Here an overflow is a SizeOverflowError, which the
+    constructor of such a shape raises already.
     """
     array = array_of(shape)
     if not bounded_dynamic_ok and UNBOUNDED_SIZE in array.dimensions:
@@ -89,7 +89,7 @@ def static_extent_product(shape: Shape) -> int:
 
 
 def is_zero_element_array(shape: Shape) -> bool:
-    """Whether it is an array, or a buffer of one, with a dimension of size 0."""
+    """Whether the shape is an array, or a buffer of an array, with a dimension of size 0."""
     return (shape.is_array or shape.is_buffer) and 0 in array_of(shape).dimensions
 
 
@@ -115,14 +115,14 @@ def element_size_in_bits(shape: Shape) -> int:
 
 
 def byte_size_of(shape: Shape, pointer_size: int | None = None, *, target: Target | str | None = None) -> int:
-    """The bytes of a shape's own buffer: of an array its elements without any padding, tiles ignored; of a tuple its
-    table of pointers; of an opaque a pointer; of a token 0. A pointer takes 8 bytes unless `pointer_size` or the target
-    says otherwise.
+    """The bytes of a shape's own buffer. The buffer of an array holds its elements without any padding, with tiles
+    ignored; that of a tuple is a table of pointers; that of an opaque is a pointer; a token has 0 bytes. A pointer
+    takes 8 bytes unless `pointer_size` or the target says otherwise.
 
-    With a target, "cpu", "gpu", "tpu" or a `Target`, the bytes that XLA reserves on such a device: on CPUs and GPUs an
-    array with a dynamic dimension also has 4 bytes for each of its dimensions, behind its elements; on TPUs tiles and
-    padding count, and a tuple's table is rounded up to 512 bytes, from v5p on to 32. `buffers_of` lists the buffers of
-    all elements of a tuple.
+    With a target ("cpu", "gpu", "tpu" or a `Target`), the bytes are those that XLA reserves on such a device. On CPUs
+    and GPUs an array with a dynamic dimension also has 4 bytes for each of its dimensions, behind its elements. On TPUs
+    tiles and padding count, and a tuple's table is rounded up to 512 bytes, or to 32 bytes from v5p on. `buffers_of`
+    lists the buffers of all elements of a tuple.
 
     `xlashape.shape.tiling.physical_bytes` counts tiles and padding on any device.
 
@@ -175,7 +175,7 @@ def _byte_size_on(device: Target, shape: Shape) -> int:
 
 
 def _scalar_size(device: Target, scalar: Shape) -> int | None:
-    """The bytes of a scalar that its tiles do not decide: of a semaphore, and of one without tiles."""
+    """The bytes of a semaphore or of a scalar without tiles. None for a scalar whose size follows from its tiles."""
     layout = scalar.layout
     if layout is not None and layout.memory_space in device.semaphore_spaces:
         return 4
@@ -188,13 +188,13 @@ class BufferSize(NamedTuple):
     """One buffer of a shape on a device."""
 
     shape_index: ShapeIndex
-    """Where in the shape it is; of a tuple at this index the buffer is its table."""
+    """The index of the buffer in the shape. If a tuple is at this index, the buffer is its table of pointers."""
     shape: Shape
     byte_size: int
 
 
 def buffers_of(shape: Shape, target: Target | str) -> tuple[BufferSize, ...]:
-    """All buffers of a shape on a device, that of a tuple before those of its elements.
+    """All buffers of a shape on a device. The table of a tuple comes before the buffers of its elements.
 
     >>> [
     ...     (str(buffer.shape_index), buffer.byte_size)
@@ -216,7 +216,7 @@ def buffers_of(shape: Shape, target: Target | str) -> tuple[BufferSize, ...]:
 
 
 def byte_size_of_elements(shape: Shape) -> int:
-    """The bytes of an array's elements: their number × their size, rounded up to whole bytes where `E(n)` packs them.
+    """The bytes of an array's elements: their number × their size, rounded up to whole bytes if `E(n)` packs them.
 
     >>> byte_size_of_elements(Shape.parse("s4[5]")), byte_size_of_elements(Shape.parse("s4[5]{0:E(4)}"))
     (5, 3)
@@ -238,17 +238,17 @@ def byte_size_of_elements_recursive(shape: Shape) -> int:
 
 
 def byte_size_of_tuple_index_table(shape: Shape, pointer_size: int = 8) -> int:
-    """The bytes of a tuple's pointers to its elements, without those of inner tuples."""
+    """The bytes of a tuple's pointers to its elements, without the pointers of inner tuples."""
     require_tuple(shape)
     return checked_int64(len(shape.tuple_shapes) * _pointer_size(pointer_size), "the byte size of the tuple's table")
 
 
 def array_size(shape: Shape) -> int:
-    """The bytes of an array's buffer, all padding included; of a tiled array with split configs those of the largest
-    part.
+    """The bytes of an array's buffer, all padding included. For a tiled array with split configs, the bytes of the
+    largest part.
 
-    XLA's `ArraySize` differs in two cases: it counts the padding of the first tile alone, where a later tile may add
-    more, and it ignores the tail padding of an array without tiles. Elsewhere the two are equal.
+    XLA's `ArraySize` differs in two cases: it counts the padding of the first tile alone, although a later tile may add
+    more, and it ignores the tail padding of an array without tiles. In all other cases the two functions are equal.
 
     >>> array_size(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
     96
@@ -262,7 +262,8 @@ def array_size(shape: Shape) -> int:
 
 
 def array_data_size(shape: Shape) -> int:
-    """The bytes up to and with the last element, without the padding behind it; 0 for an array of no elements.
+    """The bytes of an array's buffer up to the end of the last element, without the padding behind it; 0 for an array
+    without elements.
 
     >>> array_data_size(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
     84
@@ -299,7 +300,7 @@ def unpacked_byte_strides(shape: Shape) -> tuple[int, ...]:
     stride = byte_size_of_primitive_type(array.element_type)
     for dimension in minor_to_major_of(array):
         strides[dimension] = stride
-        # A size of 0 makes the more major strides 0: they are never used, and cannot overflow.
+        # A size of 0 makes the more major strides 0. These strides are never used, and cannot overflow.
         stride = checked_int64(stride * array.dimensions[dimension], f"a byte stride of {brief(shape)}")
     return tuple(strides)
 

@@ -1,8 +1,8 @@
-"""Shapes inside shapes and indices inside arrays: the functions of XLA's `ShapeUtil` that go through tuples, their
-elements and leaves, and through the elements of an array.
+"""Functions of XLA's `ShapeUtil` on the shapes inside a tuple, and on the indices of an array's elements.
 
-Functions that call a visitor in XLA are Python iterators. A leaf is a shape that is not a tuple; a buffer is a leaf.
-Where XLA aborts the process on a wrong index, InvalidIndexError is raised; InvalidShapeError where a tuple is needed.
+A function that calls a visitor in XLA returns a Python iterator. A leaf is a shape that is not a tuple; a buffer is a
+leaf. A wrong index, for which XLA aborts the process, is an InvalidIndexError. A shape that must be a tuple and is not
+is an InvalidShapeError.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ class IndexedShape(FrozenValue):
 
 
 def is_nested_tuple(shape: Shape) -> bool:
-    """Whether it is a tuple with a tuple among its elements."""
+    """Whether the shape is a tuple with a tuple among its elements."""
     return shape.is_tuple and any(inner.is_tuple for inner in shape.tuple_shapes)
 
 
 def is_empty_tuple(shape: Shape) -> bool:
-    """Whether it is the tuple of no elements."""
+    """Whether the shape is the tuple of no elements."""
     return shape.is_tuple and not shape.tuple_shapes
 
 
 def tuple_element_count(shape: Shape) -> int:
-    """The number of a tuple's elements, without those of inner tuples."""
+    """The number of a tuple's elements, without the elements of inner tuples."""
     require_tuple(shape)
     return len(shape.tuple_shapes)
 
@@ -96,7 +96,7 @@ def _element(shape: Shape, index: int) -> int:
 
 
 def subshape_count(shape: Shape) -> int:
-    """The number of shapes in a shape: itself, and all inside its tuples.
+    """The number of shapes in a shape: the shape itself, and all shapes inside its tuples.
 
     >>> subshape_count(Shape.parse("(f32[], (s32[], s32[]))"))
     5
@@ -105,7 +105,7 @@ def subshape_count(shape: Shape) -> int:
 
 
 def slice_tuple(tuple: Shape, start: int, limit: int) -> Shape:  # noqa: A002 - XLA's name
-    """The tuple of the elements from `start` up to, not with, `limit`.
+    """The tuple of the elements from `start` up to, but not including, `limit`.
 
     >>> slice_tuple(Shape.parse("(f32[], s32[], u32[])"), 1, 3)
     Shape('(s32[], u32[])')
@@ -193,7 +193,7 @@ def get_subshape(shape: Shape, index: Iterable[int]) -> Shape:
 
 
 def try_get_subshape(shape: Shape, index: Iterable[int]) -> Shape:
-    """As `get_subshape`: XLA's two functions abort or return an error, while both of these raise."""
+    """The same as `get_subshape`. In XLA, one of the two functions aborts and the other returns an error."""
     return get_subshape(shape, index)
 
 
@@ -226,7 +226,7 @@ def for_each_subshape_post_order(shape: Shape) -> Iterator[tuple[Shape, ShapeInd
 
 
 def _every_subshape(shape: Shape, *, before: bool) -> Iterator[tuple[Shape, ShapeIndex]]:
-    # Not a generator itself, so that a wrong argument raises when the function is called.
+    # This function is not a generator, so that a wrong argument raises when the function is called.
     if type(shape) is not Shape:
         raise not_a_shape(shape)
     return _subshapes(shape, ShapeIndex(), before=before)
@@ -272,7 +272,7 @@ def for_each_index(
 ) -> Iterator[tuple[int, ...]]:
     """The indices of an array in the order of its layout, the most minor dimension fastest.
 
-    Dimension d goes from `base[d]` up to, not with, `base[d] + count[d]` in steps of `incr[d]`; by default it
+    Dimension d goes from `base[d]` up to, but not including, `base[d] + count[d]` in steps of `incr[d]`; by default it
     covers all indices. As in XLA, a dimension with a count of 0 has one index, `base[d]`, whatever its step. An array
     without elements has no indices; a scalar has one. InvalidArgumentError for arguments of the wrong length, a range
     beyond the array, or a step below 1: with a step of 0 XLA visits several indices again and again until the visitor
