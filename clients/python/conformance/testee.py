@@ -1,5 +1,6 @@
-"""The testee of the Python clients, for tests/conformance/run.py. testee.proto defines its requests and responses. With
-the argument `asyncio` it uses AsyncClient.
+"""The program through which tests/conformance/run.py tests the Python clients. It reads requests from standard input,
+makes calls with a client, and writes responses. testee.proto defines both. With the argument `asyncio` the client is an
+AsyncClient.
 
 Plain calls go through `Client.send` and `Client.stream`; bulk calls, uploads and pages go through the client's methods.
 Maps are evaluated by the library's IndexingMap.
@@ -68,7 +69,7 @@ class _Noting(Client):
 
 
 class _NotingAsync(AsyncClient):
-    """A client for asyncio that notes which RPCs it calls."""
+    """A client for asyncio that records which RPCs it calls."""
 
     def __init__(self, address: str, **settings: Any) -> None:
         super().__init__(address, **settings)
@@ -82,7 +83,7 @@ class _NotingAsync(AsyncClient):
 
 
 class Testee:
-    """The state between two requests: a client."""
+    """Answers requests. Keeps the client and its token from one request to the next."""
 
     def __init__(self, *, awaits: bool) -> None:
         self._awaits = awaits
@@ -105,7 +106,7 @@ class Testee:
             self._actions[action](getattr(request, action), response)
         except XlashapeError as error:
             _fill(response.error, error)
-        except Exception:  # an error of this program, reported to the runner
+        except Exception:  # a mistake in this program, which the runner reports
             response.failure = traceback.format_exc()
         return response
 
@@ -156,7 +157,7 @@ class Testee:
                 response.answers.append(_again(kind, data))
                 if len(response.answers) == call.stop_after:
                     break
-            del answers  # cancels calls that have not ended
+            del answers  # cancels the call if it has not ended
         except CancelledError:
             response.error.code = 1
         finally:
@@ -175,7 +176,7 @@ class Testee:
         else:
             values = [given.evaluate(row) for row in rows]
             for value in values:
-                # The library gives integers of Python for one point, an answer has int64.
+                # The library returns Python integers of any size for one point, but an answer holds int64 numbers.
                 for i, result in enumerate(value or ()):
                     if not -(1 << 63) <= result < 1 << 63:
                         raise SizeOverflowError(f"result {i} does not fit int64: {result}")

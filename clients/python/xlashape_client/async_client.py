@@ -1,4 +1,4 @@
-"""The client for asyncio: the methods of `Client` as coroutine functions, and its iterators as asynchronous ones.
+"""The client for asyncio: the methods of `Client` as coroutine functions, and its iterators as asynchronous iterators.
 
 async with AsyncClient("127.0.0.1:50051") as client:
     await client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3))      # 17
@@ -33,26 +33,29 @@ from xlashape_client.connection import (
 from xlashape_client.methods import AsyncServiceMethods
 from xlashape_client.status import exception_of, keep_status
 
-_MAX_SENDING = 32  # streams of requests at a time
+# The largest number of calls that send a stream of requests at a time.
+_MAX_SENDING = 32
 
-_aio: Any = grpc.aio  # its stubs do not have all of it
+# Typed as Any, since the type stubs of grpc.aio lack some of its names.
+_aio: Any = grpc.aio
 
 
 class AsyncClient(AsyncServiceMethods):
-    """A connection to a server, for asyncio. It is made with the first call, in the event loop of that call, and again
-    after it breaks.
+    """A connection to a server, for asyncio. The first call opens it, in the event loop of that call. It is opened
+    again after it breaks.
 
     The arguments, methods, results and errors are those of `Client`. Methods that return one value are coroutine
-    functions; those that return an iterator return an asynchronous one, which asks nothing before its first item. Tasks
-    of one event loop share a client; another loop needs a client of its own. The examples of the methods are written
-    for `Client`: here `await` stands before each call, and `async` before a `for` over an iterator.
+    functions. Methods that return an iterator return an asynchronous iterator, which sends no request before its first
+    item is asked for. Tasks of one event loop share a client; another loop needs a client of its own. The examples of
+    the methods are written for `Client`: with `AsyncClient`, `await` stands before each call, and `async` before a
+    `for` over an iterator.
 
     - `token` may also be a coroutine function.
     - `interceptors` are those of grpc.aio.
-    - `max_calls`: how many calls wait for one answer at a time, and at most 32 send a stream: uploads, and questions
-      about so many items that one message cannot hold them. Further calls wait for their turn before their `timeout`
-      begins. A server refuses more than 1,024 calls and 64 streams of requests on one connection, unless it is told
-      otherwise.
+    - `max_calls`: how many calls that have one answer wait for it at a time. At most 32 calls at a time send a stream:
+      uploads, and questions about so many items that one message cannot hold them. Further calls wait for their turn
+      before their `timeout` begins. By default, a server refuses more than 1,024 calls and 64 streams of requests on
+      one connection.
 
     A task that is cancelled cancels its call. An iterator that is left before its end cancels its call when it is
     closed; `contextlib.aclosing` closes it at once. Files, and digests of large modules, are read and computed in a
@@ -122,14 +125,15 @@ class AsyncClient(AsyncServiceMethods):
         self._closed = True
         channels, self._channels, self._servers = self._channels, [], None
         if channels and in_loop:
-            # Older versions of gRPC do not find the streams that are read, and leave their readers waiting.
+            # When a channel is closed, older versions of gRPC do not end the streams that are being read, and their
+            # readers would wait.
             for call in tuple(self._streams):
                 call.cancel()
             for channel in channels:
                 await channel.close()
 
     async def wait_until_ready(self, timeout: float | None = None) -> None:
-        """Returns once the server reports that it serves calls. UnavailableError if it does not in `timeout`
+        """Returns once the server reports that it serves calls. UnavailableError if it does not within `timeout`
         seconds.
         """
 
@@ -142,13 +146,13 @@ class AsyncClient(AsyncServiceMethods):
                 raise
 
         seconds = self.timeout if timeout is None else timeout
-        longest = 1.0 if len(self._addresses) > 1 else seconds  # another server may begin to answer
+        longest = 1.0 if len(self._addresses) > 1 else seconds  # then the check is made again, with another server
         await until_ready(self.address, seconds, check, asyncio.sleep, longest)
 
     async def send(
         self, method: str, request: bytes | Iterator[bytes] | AsyncIterator[bytes], timeout: float | None
     ) -> bytes:
-        """Calls the server."""
+        """The response of an RPC, sent to one of the servers."""
         servers = self._connected()
         turns = self._turns if isinstance(request, bytes) else self._sending_turns
         await turns.acquire()
@@ -174,7 +178,7 @@ class AsyncClient(AsyncServiceMethods):
     async def stream(
         self, method: str, request: bytes | Iterator[bytes] | AsyncIterator[bytes], timeout: float | None
     ) -> AsyncGenerator[bytes, None]:
-        """Calls the server. The call begins with the first response that is asked for."""
+        """The responses of an RPC that answers with a stream. The call begins when the first response is asked for."""
         servers = self._connected()
         async with nullcontext() if isinstance(request, bytes) else self._sending_turns:
             metadata = metadata_of(None if self._token is None else await self._bearer())
@@ -210,12 +214,12 @@ class AsyncClient(AsyncServiceMethods):
             raise closed(self.address)
         if self._servers is None:
             self._loop = asyncio.get_running_loop()
-            of_all: dict[str, Any] = {"options": self._options, "interceptors": self._interceptors}
+            settings: dict[str, Any] = {"options": self._options, "interceptors": self._interceptors}
             channels = self._channels = [
-                grpc.aio.insecure_channel(one, **of_all)
+                grpc.aio.insecure_channel(address, **settings)
                 if self._credentials is None
-                else grpc.aio.secure_channel(one, self._credentials, **of_all)
-                for one in self._addresses
+                else grpc.aio.secure_channel(address, self._credentials, **settings)
+                for address in self._addresses
             ]
             self._servers = Servers(
                 [calls_of(channel) for channel in channels],

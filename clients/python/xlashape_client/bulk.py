@@ -16,16 +16,19 @@ from xlashape.proto.packed import join, split
 from xlashape_client.inputs import payload
 from xlashape_client.transport import Transport
 
-_MESSAGE_BYTES = (4 << 20) - (64 << 10)  # bytes; leaves room for the shape or the map
+# The largest number of bytes of the items in one message. It leaves room for the shape or the map.
+_MESSAGE_BYTES = (4 << 20) - (64 << 10)
+# The number of bytes of the items in each message of a stream.
 _PART_BYTES = 1 << 20
-_FEW_ITEMS = 4096  # items, which fit into one message in any case
+# So many items fit into one message in any case.
+_FEW_ITEMS = 4096
 
 
 class BulkRpc(NamedTuple):
     """An RPC that takes all items in one message, and the RPC that takes them as a stream.
 
-    `numbers` is the field of the items in the requests of both, `answers` are the fields of their responses: int64s,
-    bools in the last of two.
+    `numbers` is the field of the items in the requests of both RPCs. `answers` are the fields of their responses: the
+    first holds int64 numbers, and the second, if there is one, bools.
     """
 
     unary: str
@@ -46,11 +49,11 @@ async def ask(
     answer_bytes: Callable[[], int],
     timeout: float | None,
 ) -> list[NDArray[Any]]:
-    """The content of `rpc.answers` for all `items`, the first axis of an array.
+    """The content of `rpc.answers` for all items, which are along the first axis of the array `items`.
 
-    `fields` are the other fields of the request; of a stream, of its first message. `answer_bytes` returns the bytes of
-    the answer for each item; it is only called for many items. If the server refuses a stream after it has answered a
-    part, the error is raised and nothing is returned.
+    `fields` are the other fields of the request or, for a stream, of its first message. `answer_bytes` returns the
+    bytes of the answer for each item; it is only called for many items. If the server refuses a stream after it has
+    answered a part, the error is raised and nothing is returned.
     """
     counts = "count" in rpc.unary_request.DESCRIPTOR.fields_by_name
     if len(items) > _FEW_ITEMS:

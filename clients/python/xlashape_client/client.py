@@ -1,4 +1,4 @@
-"""The client: the service's RPCs as methods, which take and return values of the library.
+"""The client whose calls block: the service's RPCs as methods, which take and return values of the library.
 
 with Client("127.0.0.1:50051") as client:
     client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3))            # 17
@@ -40,8 +40,8 @@ _STATES = {state.value[0]: state for state in grpc.ChannelConnectivity}
 
 
 class Cancellation:
-    """Ends calls from another thread: those of all clients that `Client.with_cancellation` made with it. They raise
-    concurrent.futures.CancelledError, and so do later calls of these clients. It cannot be taken back.
+    """Ends the calls of all clients that `Client.with_cancellation` made with it, from another thread. These calls
+    raise concurrent.futures.CancelledError, and so do later calls of these clients. A cancellation cannot be undone.
     """
 
     def __init__(self) -> None:
@@ -63,17 +63,16 @@ class Cancellation:
             call.cancel()
 
     def begin(self, method: str, call: Callable[[], Any]) -> Any:
-        """The call of grpc that `call` begins, which `cancel` ends. CancelledError if all are ended."""
+        """Begins a call of grpc by calling `call`, and returns it. `cancel` ends it. CancelledError after `cancel`."""
         with self._lock:
             if self._is_cancelled:
                 raise CancelledError(f"{method} was cancelled")
             begun = call()
-            if not hasattr(
-                begun, "cancel"
-            ):  # a generator of an interceptor, which only the thread that reads it can end
+            if not hasattr(begun, "cancel"):
+                # This is a generator of an interceptor, which only the thread that reads it can end.
                 return begun
             self._calls.add(begun)
-            if self._is_cancelled:  # by a handler of signals in this thread
+            if self._is_cancelled:  # a handler of signals in this thread has called `cancel`
                 begun.cancel()
             return begun
 
@@ -82,28 +81,27 @@ class Client(ServiceMethods):
     """A connection to a server, which is opened by the first call and reopened after it breaks. Threads may share a
     client.
 
-    - `address`: HOST:PORT, or unix:PATH; or several of servers that have the same modules. Calls go in turn to the
-      servers that are connected, and to all addresses of a name (dns:///NAME:PORT). With TLS the certificate of each
-      server is for its own name.
+    - `address`: HOST:PORT, or unix:PATH; or a list of the addresses of servers that have the same modules. Calls go in
+      turn to the servers that are connected, and to all addresses of a name (dns:///NAME:PORT). With TLS the
+      certificate of each server is for its own name.
     - `timeout`: seconds that a call without a stream may take before it raises DeadlineExceededError. Every method has
-      a `timeout` of its own too. `stream_timeout`: the same for a call with a stream; without it a slow reader is not
-      cut off.
+      a `timeout` of its own too. `stream_timeout`: seconds that a call with a stream may take; without it a slow reader
+      is not cut off.
     - `keepalive`: seconds of silence of a call, at least 10, after which the server is asked for a sign of life.
     - `root_certificates`: PEM bytes that the server's certificate is checked against; empty bytes stand for the
       system's certificates. If given, the connection uses TLS.
     - `attempts`: how often a call is tried, 1 to 5, while the server is unavailable. The first pause is 0.1 seconds and
       each further pause twice as long, varied at random by a fifth. `timeout` bounds all attempts together. A deletion
-      is tried once: a second attempt could report that the module is missing. So is a call that is answered by a
-      stream.
-    - `token`: the bearer token that is sent with each call, or a function that gives it. Without TLS anyone who sees
-      the traffic can use it.
+      is tried once: a second attempt could report that the module is missing. A call with a stream is tried once, too.
+    - `token`: the bearer token that is sent with each call, or a function that returns it. Without TLS anyone who sees
+      the traffic can use the token.
     - `private_key`, `certificate_chain`: PEM bytes that identify this client, if the server requires them.
-    - `server_name`: the name in the certificates of all servers, if it is not that of the address.
-    - `interceptors`: those of grpc, which see every call; the first one is the outermost.
+    - `server_name`: the name in the certificates of all servers, if it is not the name in the address.
+    - `interceptors`: interceptors of grpc, which see every call; the first one is the outermost.
 
-    A call blocks until its answer is there. `with_cancellation` gives a client whose calls another thread can end.
+    A call blocks until its answer is there. `with_cancellation` returns a client whose calls another thread can end.
 
-    Within a span of OpenTelemetry, a call tells the server which one that is (traceparent).
+    Within a span of OpenTelemetry, a call sends the identity of the span to the server, in the header `traceparent`.
 
     Every method raises the exceptions that the library raises for the same mistake, and UnavailableError if the server
     cannot be reached. `AsyncClient` has the same methods for asyncio.
@@ -137,10 +135,10 @@ class Client(ServiceMethods):
         options = channel_options(attempts, server_name, keepalive, len(addresses))
         credentials = channel_credentials(root_certificates, private_key, certificate_chain, server_name)
         self._channels = [
-            grpc.insecure_channel(one, options)
+            grpc.insecure_channel(target, options)
             if credentials is None
-            else grpc.secure_channel(one, credentials, options)
-            for one in addresses
+            else grpc.secure_channel(target, credentials, options)
+            for target in addresses
         ]
         calls = [calls_of(grpc.intercept_channel(channel, *interceptors)) for channel in self._channels]
         self._servers = Servers(calls, lambda: [_state(channel) for channel in self._channels], attempts)
@@ -160,8 +158,8 @@ class Client(ServiceMethods):
             channel.close()
 
     def with_cancellation(self, cancellation: Cancellation) -> Client:
-        """A client over the same connection, whose calls end when `cancellation` is cancelled. `close` closes the
-        connection of both.
+        """A client over the same connection, whose calls end when `cancellation` is cancelled. Closing one of the two
+        clients closes the connection of both.
 
         >>> from xlashape_client import Cancellation
         >>> from xlashape_server import Config, Server
@@ -179,7 +177,7 @@ class Client(ServiceMethods):
         return made
 
     def wait_until_ready(self, timeout: float | None = None) -> None:
-        """Returns once the server reports that it serves calls. UnavailableError if it does not in `timeout`
+        """Returns once the server reports that it serves calls. UnavailableError if it does not within `timeout`
         seconds.
         """
 
@@ -188,7 +186,7 @@ class Client(ServiceMethods):
             return self._answer("Check", calls["Check"], b"", timeout=seconds, wait_for_ready=True)
 
         seconds = self.timeout if timeout is None else timeout
-        longest = 1.0 if len(self._channels) > 1 else seconds  # another server may begin to answer
+        longest = 1.0 if len(self._channels) > 1 else seconds  # then the check is made again, with another server
         try:
             finished(until_ready(self.address, seconds, check, self._pause, longest))
         except ValueError as error:
@@ -200,7 +198,7 @@ class Client(ServiceMethods):
         time.sleep(seconds)
 
     def _answer(self, method: str, begin: Any, request: bytes | Iterator[bytes], **options: Any) -> bytes:
-        """The answer of a call with one. grpc.RpcError if it fails."""
+        """The response of an RPC that has a single response. grpc.RpcError if the call fails."""
         if self._cancellation is None:
             return begin(request, **options)
         call = self._cancellation.begin(method, partial(begin.future, request, **options))
@@ -216,7 +214,7 @@ class Client(ServiceMethods):
         return metadata_of(self._token if self._token is None or isinstance(self._token, str) else self._token())
 
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
-        """Calls the server."""
+        """The response of an RPC, sent to one of the servers."""
         metadata = self._metadata()
 
         async def call(begin: Any, left: float | None) -> bytes:
@@ -231,8 +229,8 @@ class Client(ServiceMethods):
             raise closed(self.address) from error
 
     def stream(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Iterator[bytes]:
-        """Calls the server. The call begins at once; each response is read when the iterator is advanced. Another
-        thread reads a stream of requests.
+        """The responses of an RPC that answers with a stream. The call begins at once, and each response is read when
+        the iterator is advanced. If `request` is an iterator, another thread reads it.
         """
         metadata = self._metadata()
         try:
@@ -246,7 +244,7 @@ class Client(ServiceMethods):
 
 
 def _state(channel: Any) -> grpc.ChannelConnectivity:
-    """The state of a channel, which is told to connect: what `get_state` of grpc.aio is, and grpc does not show."""
+    """The state of a channel, which then begins to connect: `get_state` of grpc.aio, which grpc does not have."""
     return _STATES[channel._channel.check_connectivity_state(True)]
 
 
@@ -270,7 +268,7 @@ class _Responses(Iterator[bytes]):
             raise exception_of(error, self._address) from error
 
     def __del__(self) -> None:
-        if isinstance(self._call, Generator):  # of an interceptor
+        if isinstance(self._call, Generator):  # from an interceptor
             self._call.close()
         else:
             self._call.cancel()

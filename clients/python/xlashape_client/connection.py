@@ -1,9 +1,9 @@
-"""What connections to a server have in common, whether their calls block or are awaited.
+"""Functions that `Client` and `AsyncClient` share for their connections to servers.
 
 - Channels, tokens, and the wait until the server is ready.
-- Retries, and the distribution of calls over replicas, by gRPC's service config.
-- The span of the caller's program that a call belongs to, in the header `traceparent` of W3C Trace Context. A program
-  that makes spans has loaded OpenTelemetry; in any other nothing is sent, and nothing is loaded for it.
+- Retries, and the distribution of calls over replicas: by gRPC's service config, or by `Servers`.
+- The header `traceparent` of W3C Trace Context, which names the span of the caller's program to which a call belongs. A
+  program that makes spans has loaded OpenTelemetry; in other programs nothing is sent, and OpenTelemetry is not loaded.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ def retried() -> frozenset[str]:
 
 
 def service_config(attempts: int) -> str:
-    """The config in JSON: calls are tried so often while the server is unavailable, and replicas answer in turn.
+    """gRPC's service config in JSON: a call is tried `attempts` times while the server is unavailable, and replicas
+    answer in turn.
 
-    Calls with a stream, and those without an `idempotency_level`, are tried once: a second deletion would report that
-    the module is missing. With a policy for streams, calls whose server was killed never ended in gRPC 1.85, not at
-    their deadlines either: one of a thousand.
+    Calls with a stream, and calls of an RPC without an `idempotency_level`, are tried once: a second deletion would
+    report that the module is missing. With a retry policy for streams, one of a thousand calls whose server was killed
+    never ended in gRPC 1.85, not even at its deadline.
 
     >>> service_config(1)
     '{"loadBalancingConfig": [{"round_robin": {}}]}'
@@ -71,14 +72,15 @@ def service_config(attempts: int) -> str:
 
 
 def trace_headers() -> tuple[tuple[str, str], ...]:
-    """The headers of the current span of OpenTelemetry, by the propagators that the program uses; none without a span.
+    """The headers for the current span of OpenTelemetry, from the propagators that the program uses. None without a
+    span.
 
     >>> trace_headers()
     ()
     """
     if "opentelemetry.trace" not in sys.modules:
         return ()
-    from opentelemetry import propagate  # not a package of the client: the program has loaded it
+    from opentelemetry import propagate  # the client does not depend on it: the program has loaded it
 
     carrier: dict[str, str] = {}
     propagate.inject(carrier)
@@ -88,15 +90,19 @@ def trace_headers() -> tuple[tuple[str, str], ...]:
 # -- connections -------------------------------------------------------------------------------
 
 
-_MAX_ATTEMPTS = 5  # gRPC's own bound
-_PAUSE_SECONDS = 0.05  # between two questions whether the server is ready
+# The largest number of attempts that gRPC allows.
+_MAX_ATTEMPTS = 5
+# The pause between two checks whether the server is ready.
+_PAUSE_SECONDS = 0.05
 _HEALTH = "/grpc.health.v1.Health/Check"
-_CONNECTING_SECONDS = 0.002  # between two questions whether a server is connected
-_SERVING = b"\x08\x01"  # a HealthCheckResponse with 1, SERVING, in field 1
+# The pause between two checks whether a server is connected.
+_CONNECTING_SECONDS = 0.002
+# A serialized HealthCheckResponse with 1, SERVING, in field 1.
+_SERVING = b"\x08\x01"
 
 
 def addresses_of(address: str | Sequence[str]) -> tuple[str, ...]:
-    """One address, or several. InvalidArgumentError for none."""
+    """The address, or the addresses, as a tuple. InvalidArgumentError if there is none."""
     addresses = (address,) if isinstance(address, str) else tuple(address)
     if not addresses:
         raise InvalidArgumentError("address: expected an address, found an empty list", field="address")
@@ -130,10 +136,10 @@ def channel_credentials(
     certificate_chain: bytes | None,
     server_name: str | None,
 ) -> grpc.ChannelCredentials | None:
-    """The credentials of a channel; None for one without TLS. Empty `root_certificates` stand for the system's.
+    """The credentials of a channel; None for a channel without TLS. Empty `root_certificates` stand for the system's.
 
-    InvalidArgumentError for what only a connection with TLS uses, without `root_certificates`: a token would go in
-    plain text.
+    InvalidArgumentError for an argument that only a connection with TLS uses, if `root_certificates` is missing: a
+    token would go in plain text.
     """
     if root_certificates is None:
         given = {"private_key": private_key, "certificate_chain": certificate_chain, "server_name": server_name}
@@ -149,9 +155,11 @@ def channel_credentials(
 
 
 def calls_of(channel: Any) -> dict[str, Any]:
-    """What calls each RPC on a channel of grpc or grpc.aio, by the name of the RPC, and health by the name "Check".
+    """Functions that call the RPCs on a channel of grpc or grpc.aio, by the name of the RPC. "Check" is the health
+    check.
 
-    Calls take and return bytes: the methods make the messages themselves, and bulk numbers never become Python objects.
+    The functions take and return bytes: the client's methods make the messages, and bulk numbers never become Python
+    objects.
     """
     calls: dict[str, Any] = {"Check": channel.unary_unary(_HEALTH)}
     for service in services():
@@ -169,7 +177,7 @@ def calls_of(channel: Any) -> dict[str, Any]:
 
 
 def metadata_of(token: str | None) -> tuple[tuple[str, str], ...] | None:
-    """The metadata of a call: its bearer token if there is one, and the span of the program that it belongs to."""
+    """The metadata of a call: its bearer token if there is one, and the headers for the current span of the program."""
     headers = trace_headers()
     if token is None:
         return headers or None
@@ -177,7 +185,7 @@ def metadata_of(token: str | None) -> tuple[tuple[str, str], ...] | None:
 
 
 def timeout_of(request: object, timeout: float | None, usual: float, of_streams: float | None) -> float | None:
-    """The seconds that a call may take: its own, or else those of the client for one request, or for a stream."""
+    """The seconds that a call may take: `timeout` if given, else `usual`, or `of_streams` for a stream of requests."""
     if timeout is not None:
         return timeout
     return usual if isinstance(request, bytes) else of_streams
@@ -203,8 +211,9 @@ class Servers:
         self._turns = itertools.count()
 
     async def calls(self, seconds: float | None, pause: Callable[[float], Awaitable[None]]) -> dict[str, Any]:
-        """What calls the RPCs of the next server in turn of those that are connected. While none is, it waits until
-        `seconds` have passed, or until all have failed: then it is the next server, whose error says why.
+        """The functions that call the RPCs of a server. The connected servers take turns. While no server is connected,
+        this waits until `seconds` have passed or all connections have failed, and then returns the functions of the
+        next server, whose error says why.
         """
         if len(self._calls) == 1:
             return self._calls[0]
@@ -227,8 +236,8 @@ class Servers:
         call: Callable[[Any, float | None], Awaitable[T]],
         pause: Callable[[float], Awaitable[None]],
     ) -> T:
-        """The answer of a call. To a single server gRPC sends it again, as the service config says; to several this
-        does.
+        """The answer of a call. With a single server, gRPC repeats a failed call, as the service config says. With
+        several servers, this method repeats it.
         """
         left = self._attempts if method in self._retried else 1
         end = None if seconds is None else time.monotonic() + seconds
@@ -239,7 +248,7 @@ class Servers:
                 return await call(calls[method], None if end is None else end - time.monotonic())
             except grpc.RpcError as error:
                 left -= 1
-                failed: Any = error  # a class of each face, which have no base with `code`
+                failed: Any = error  # grpc and grpc.aio have no common base class with the method `code`
                 if left == 0 or failed.code() is not grpc.StatusCode.UNAVAILABLE:
                     raise
             await pause(wait * random.uniform(0.8, 1.2))
@@ -255,7 +264,8 @@ async def until_ready(
 ) -> None:
     """Returns once the server reports that it serves calls. UnavailableError if it does not within `seconds`.
 
-    `check` calls the service of health checks with a timeout, at most `longest` seconds; `pause` waits so many seconds.
+    `check` calls the health service with a timeout of at most `longest` seconds. `pause` waits for its number of
+    seconds.
     """
     end = time.monotonic() + seconds
     while True:
@@ -264,7 +274,7 @@ async def until_ready(
             if await check(min(end - time.monotonic(), longest)) == _SERVING:
                 return
         except grpc.RpcError as error:
-            cause = error  # the connection may break during the call; the next call makes another
+            cause = error  # the connection may break during the call; the next call opens it again
         if time.monotonic() + _PAUSE_SECONDS > end:
             raise UnavailableError(f"{address} does not serve") from cause
         await pause(_PAUSE_SECONDS)

@@ -1,15 +1,16 @@
-"""Two faces of one method: on `Client` it blocks until the answer is there, on `AsyncClient` it is awaited.
+"""Makes two functions, called faces here, of each method of the clients: on `Client` the method blocks until the answer
+is there, and on `AsyncClient` it is awaited.
 
-A method is written once, in a class of `xlashape_client.methods`, without knowing who waits:
+A method is written once, in a class of `xlashape_client.methods`:
 
 - `@answer async def name(self, …) -> T` awaits coroutines of `self._transport`. `Client.name` returns T;
   `AsyncClient.name` is the coroutine function itself.
-- `@iterator def name(self, …) -> Items[T]` checks its arguments, and returns what fetches the items. `Client.name`
-  returns a Generator[T, None, None], whose `close` ends the call, `AsyncClient.name` an AsyncGenerator[T, None].
+- `@iterator def name(self, …) -> Items[T]` checks its arguments, and returns the `Items` to fetch. `Client.name`
+  returns a Generator[T, None, None], whose `close` ends the call, and `AsyncClient.name` an AsyncGenerator[T, None].
 
-`@blocking` and `@asynchronous` give a class the methods with one of the faces. The coroutines of a blocking transport
-never wait for an event loop: one step takes them to their end. Methods do not call each other, since they would meet
-the face of the client.
+The class decorators `@blocking` and `@asynchronous` put one of the two functions of each method into a client class.
+The coroutines of a blocking transport never wait for an event loop: one step takes them to their end. Methods do not
+call each other, since a call would find the blocking function on `Client` and the coroutine function on `AsyncClient`.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ class Methods:
     """Base of the classes that hold methods, and of clients."""
 
     inline_bytes = 1 << 20
-    """A module of at most so many bytes is sent inside the request; a larger one is uploaded first."""
+    """The largest number of bytes of a module that is sent inside the request; a larger one is uploaded first."""
 
     @property
     def _transport(self) -> Transport:
-        """What the methods ask."""
+        """The transport that sends the requests of the methods."""
         raise NotImplementedError
 
 
@@ -82,14 +83,14 @@ class Asynchronous(Methods, ABC):
 
 
 class _Method:
-    """The two functions of a method: `@blocking` and `@asynchronous` put one of them into a class in its place."""
+    """A method with its two functions: `@blocking` or `@asynchronous` replaces it by one of them in a class."""
 
     blocking: Callable[..., Any]
     asynchronous: Callable[..., Any]
 
 
 class _Answer(_Method, Generic[P, T_co]):
-    """What `@answer` makes of a method."""
+    """The result of `@answer`: a method that returns one value."""
 
     def __init__(self, body: Callable[..., Coroutine[Any, Any, T_co]]) -> None:
         self.__doc__ = body.__doc__
@@ -118,7 +119,7 @@ class _Answer(_Method, Generic[P, T_co]):
 
 
 class _Iterator(_Method, Generic[P, T_co]):
-    """What `@iterator` makes of a method."""
+    """The result of `@iterator`: a method that returns an iterator."""
 
     def __init__(self, body: Callable[..., Items[T_co]]) -> None:
         self.__doc__ = body.__doc__
@@ -166,22 +167,22 @@ class _Iterator(_Method, Generic[P, T_co]):
 
 
 def answer(body: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> _Answer[P, T]:
-    """A method that returns one value."""
+    """Decorates a method that returns one value."""
     return _Answer(body)
 
 
 def iterator(body: Callable[Concatenate[Any, P], Items[T]]) -> _Iterator[P, T]:
-    """A method that returns an iterator, whose items one call answers, or several."""
+    """Decorates a method that returns an iterator, whose items come from one call or from several."""
     return _Iterator(body)
 
 
 def blocking(client: C) -> C:
-    """Gives a class the blocking face of its methods."""
+    """Decorates a client class: its methods become functions that block."""
     return _with_faces(client, lambda method: method.blocking)
 
 
 def asynchronous(client: C) -> C:
-    """Gives a class the awaited face of its methods."""
+    """Decorates a client class: its methods become functions whose results are awaited."""
     return _with_faces(client, lambda method: method.asynchronous)
 
 
@@ -266,7 +267,7 @@ class _Iterated(Responses):
     async def close(self) -> None:
         if isinstance(self._responses, Generator):
             self._responses.close()
-        del self._responses  # which cancels the call of a client
+        del self._responses  # the iterator of a client cancels its call when it is deleted
 
 
 class _AsyncTransport(Transport):

@@ -24,6 +24,7 @@ from xlashape_client.results import Module
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
+# The request's field for a parameter of a method, if they have different names.
 _FIELDS: dict[str, FieldPath] = {
     "index": ("indices",),
     "rows": ("indices",),
@@ -49,13 +50,12 @@ class Readable(Protocol):
     """A file object for bytes; for asyncio, `read` may be a coroutine function."""
 
     def read(self, size: int, /) -> bytes | Awaitable[bytes]:
-        """At most `size` bytes; none at the end."""
+        """The next bytes, at most `size` of them; no bytes at the end."""
         ...
 
 
 ModuleSource: TypeAlias = Readable | Iterable[bytes] | AsyncIterable[bytes]
-"""What the content of a module is read from: a file object, or an iterator of bytes; for asyncio an asynchronous one
-too.
+"""The source of a module's content: a file object, or an iterator of bytes; for asyncio also an asynchronous iterator.
 """
 
 
@@ -80,7 +80,7 @@ def shape_input(shape: AnyShape) -> v1.ShapeInput:
 
 
 def rank_of(shape: AnyShape) -> int:
-    """The number of dimensions of a shape; an empty response does not give it."""
+    """The number of dimensions of a shape, for an empty response, which does not show it."""
     known = (
         shape if isinstance(shape, Shape) else Shape.parse(shape) if isinstance(shape, str) else Shape.from_proto(shape)
     )
@@ -88,7 +88,7 @@ def rank_of(shape: AnyShape) -> int:
 
 
 def result_count_of(value: AnyMap) -> int:
-    """The number of results of a map; an empty response does not give it."""
+    """The number of results of a map, for an empty response, which does not show it."""
     return len((IndexingMap.parse(value) if isinstance(value, str) else value).results)
 
 
@@ -112,8 +112,8 @@ def message_of(message_class: type[M], /, **fields: Any) -> M:
 
 
 def each(values: Iterable[Any], make: Callable[[Any], T], what: str) -> list[T]:
-    """`make` applied to each value. InvalidArgumentError, which names `what`, if `values` is not iterable, or text or
-    bytes.
+    """`make` applied to each value. InvalidArgumentError, which names `what`, if `values` is text, bytes or not
+    iterable.
     """
     if not is_a(values, Iterable) or isinstance(values, (str, bytes)):
         raise InvalidArgumentError(f"{what}: expected a sequence, found {type(values).__name__}", field=what)
@@ -121,7 +121,7 @@ def each(values: Iterable[Any], make: Callable[[Any], T], what: str) -> list[T]:
 
 
 def _is_plain(shape: Shape) -> bool:
-    # The text of an array without a layout has the default layout, which the server uses for such an array in any case.
+    # The text of an array without a layout shows the default layout, which the server would use for the array anyway.
     return shape.is_array and (shape.layout is None or not shape.layout.unknown_fields)
 
 
@@ -207,15 +207,15 @@ def integers(values: ArrayLike, what: str, dimensions: int) -> NDArray[np.int64]
 
 
 def _field_of(parameter: str) -> FieldPath:
-    """The field of the request that a parameter of numbers is sent in."""
+    """The field of the request in which the numbers of a parameter are sent."""
     return _FIELDS.get(parameter, (parameter,))
 
 
 def of_rows(error: XlashapeError, table: NDArray[np.int64], field: str) -> XlashapeError:
-    """An error of a request whose `field` holds the rows of `table` one after another, with a path that names row and
+    """The error of a request whose `field` holds the rows of `table` one after another, with a path that names row and
     column.
 
-    The request gives the number of rows. If the error is about that number, the rows have too few or too many columns.
+    The request states the number of rows. If the error is about that number, the rows have too few or too many columns.
     """
     if error.path == ("count",):
         return InvalidIndexError(error.message, field=field)

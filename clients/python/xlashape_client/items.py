@@ -1,4 +1,4 @@
-"""Items that calls answer in parts: page after page, or message after message of a stream."""
+"""Items that a server sends in parts: page after page, or message after message of a stream."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Items(ABC, Generic[T_co]):
-    """Items that are fetched as they are needed: `begin`, then `part` until it gives None, then `close`."""
+    """Items that are fetched as they are needed: call `begin`, then `part` until it returns None, then `close`."""
 
     @abstractmethod
     async def begin(self) -> None:
-        """Makes the request; a large module is uploaded. Then begins the call of a stream."""
+        """Makes the request, for which a large module is uploaded. If the items come as a stream, begins the call."""
 
     @abstractmethod
     async def part(self) -> Iterable[T_co] | None:
@@ -32,10 +32,10 @@ class Items(ABC, Generic[T_co]):
 
 
 class Pages(Items[T]):
-    """The items of pages, each of which is a call of its own.
+    """Items that come in pages. Each page is the answer of a call.
 
-    `request` makes the request, which has a `page_token`; `items` takes the items out of a response, which has a
-    `next_page_token`.
+    `request` makes the request, a message with a `page_token`. `items` takes the items out of a response, a message
+    with a `next_page_token`.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Pages(Items[T]):
 
 
 class Stream(Items[T]):
-    """The messages of a stream, each of which is an item."""
+    """Items that come as a stream. Each message of the stream is an item."""
 
     def __init__(
         self,

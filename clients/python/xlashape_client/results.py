@@ -1,6 +1,6 @@
-"""The named tuples that methods of the client return, and how each is made of a message of the service: results of
-ShapeService, HloService, IndexingService and ViewService, in this order. Reports have results of their own, in
-`xlashape.reports`.
+"""The named tuples that methods of the client return, each with a class method that makes it of a message of the
+service. They are the results of ShapeService, HloService, IndexingService and ViewService, in this order. Reports have
+result classes of their own, in `xlashape.reports`.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ __all__ = [
 
 
 class ShapeSize(NamedTuple):
-    """The sizes of a shape. For a tuple they are sums over the arrays in it.
+    """The sizes of a shape. For a tuple they are sums over the arrays in the tuple.
 
-    `byte_size` is XLA's ShapeUtil::ByteSizeOf: it ignores tiles, and for a tuple it is the size of the table of
-    pointers. `physical_*` include padding.
+    `byte_size` is the value of XLA's ShapeUtil::ByteSizeOf: it ignores tiles, and for a tuple it is the size of the
+    table of pointers. `physical_elements` and `physical_bytes` include padding.
     """
 
     byte_size: int
@@ -166,7 +166,7 @@ class Instruction(NamedTuple):
 
 
 class InstructionSize(NamedTuple):
-    """The bytes of an instruction's result. They are None if a dynamic dimension has no bound."""
+    """The bytes of an instruction's result. The numbers of bytes are None if a dynamic dimension has no bound."""
 
     instruction: str
     id: int
@@ -194,15 +194,15 @@ class InstructionSize(NamedTuple):
 
 
 class ByteTotals(NamedTuple):
-    """Sums over the instructions whose result has memory of its own, and the numbers of other instructions."""
+    """Sums over the instructions whose results have memory of their own, and how many other instructions there are."""
 
     instruction_count: int
     logical_bytes: int
     physical_bytes: int
     padding_bytes: int
     shared_instruction_count: int = 0
-    """The number of instructions whose result shares buffers of others: tuples and their elements, bitcasts, loops,
-    branches, calls, …
+    """The number of instructions whose results share buffers of other instructions: tuples and their elements,
+    bitcasts, loops, branches, calls, …
     """
     fused_instruction_count: int = 0
     """The number of instructions that are fused or applied to elements."""
@@ -327,7 +327,7 @@ class InstructionMaps(NamedTuple):
     direction: str
     maps: tuple[TensorMaps, ...]
     error: XlashapeError | None = None
-    """Why there are no maps, if `report_errors` asked for it."""
+    """The reason why there are no maps. Only with `report_errors`."""
 
     @classmethod
     def of(cls, message: v1.IndexingMapsResponse) -> InstructionMaps:
@@ -395,7 +395,7 @@ class OperandReads(NamedTuple):
 
     @property
     def reads_per_element(self) -> float | None:
-        """Reads ÷ distinct elements read; 0.0 where nothing is read."""
+        """Reads ÷ distinct elements read; 0.0 if nothing is read."""
         if self.reads is None or self.distinct_elements is None:
             return None
         return self.reads / self.distinct_elements if self.distinct_elements else 0.0
@@ -423,7 +423,7 @@ class InstructionReads(NamedTuple):
     opcode: str
     reads: tuple[OperandReads, ...]
     error: XlashapeError | None = None
-    """Why there are no reads, if `report_errors` asked for it."""
+    """The reason why there are no reads. Only with `report_errors`."""
 
     @classmethod
     def of(cls, message: v1.OperandReadsResponse) -> InstructionReads:
@@ -438,8 +438,8 @@ class InstructionReads(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """A box with steps: along each dimension `sizes` indices from `offsets`, `strides` apart (0 where there is one
-    index).
+    """A box with steps. Each field has a number for each dimension: the first index, the number of indices, and the
+    distance from one index to the next (0 if there is only one).
     """
 
     offsets: tuple[int, ...]
@@ -453,8 +453,8 @@ class Tile(NamedTuple):
 
 
 class SymbolicTile(NamedTuple):
-    """The operand's tile for an output tile of any size, as `xlashape.symbolic.SymbolicTile`. `text` is XLA's, in the
-    requested style.
+    """The operand's tile for an output tile of any size, as `xlashape.symbolic.SymbolicTile`. `text` is XLA's text of
+    the tile, with expressions in the requested style.
     """
 
     offset_map: IndexingMap
@@ -553,8 +553,9 @@ def _knowledge(number: int) -> str:
 
 
 class Recognized(NamedTuple):
-    """What content is. `kind` is "shape", "layout", "map", "instruction", "module", "report" or "profile"; `text` is
-    what stands for the content in other calls, empty if the content itself does.
+    """What a text or the content of a file is. `kind` is "shape", "layout", "map", "instruction", "module", "report" or
+    "profile". `text` is the text to give to other methods; it is empty if they take the content itself. `instruction`
+    is the name of an instruction in the module `text`. `summary` describes the content in a line.
     """
 
     kind: str
@@ -571,7 +572,7 @@ class Recognized(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A picture: the content of a file, with its type."""
+    """A picture: the content of a file and its media type."""
 
     picture: bytes
     media_type: str
@@ -585,8 +586,9 @@ class Drawing(NamedTuple):
 
 
 class TextSlice(NamedTuple):
-    """Lines of a module's text. Lines are counted from 0. `definitions` has the line of each computation and, by
-    computation, of each instruction, in the order of the text; None unless they were asked for.
+    """Lines of a module's text. Lines are counted from 0. `computation_lines` has the line in which each computation
+    begins, and `instruction_lines` has pairs (line, instruction) in the order of the text. Both are None unless
+    definitions were asked for.
     """
 
     lines: tuple[str, ...]
@@ -614,8 +616,8 @@ class TextSlice(NamedTuple):
 
 
 class GraphInstruction(NamedTuple):
-    """An instruction of a graph. `bytes` and `padding_bytes` are None where they are not known; `number` is that of a
-    parameter or of a tuple's element, else None.
+    """An instruction of a graph. `bytes` and `padding_bytes` are None if they are not known. `number` is the number of
+    a parameter or of a tuple's element, and None for other instructions.
     """
 
     name: str
@@ -631,18 +633,20 @@ class GraphInstruction(NamedTuple):
 
 
 class InstructionGraph(NamedTuple):
-    """Instructions in the module's order, and what connects them, by their positions."""
+    """Instructions in the module's order, and the edges between them. A number in an edge, a call or `roots` is the
+    position of an instruction in `instructions`.
+    """
 
     instructions: tuple[GraphInstruction, ...]
     edges: tuple[tuple[int, int, int], ...]
-    """An operand, who reads it, and the number of the operand."""
+    """Triples: an operand, the instruction that reads it, and the number of the operand in that instruction."""
     control_edges: tuple[tuple[int, int], ...]
-    """What runs before, and what after it."""
+    """Pairs of instructions of which the first must run before the second."""
     calls: tuple[tuple[int, str], ...]
-    """Who calls, and which computation."""
+    """Pairs: an instruction, and the name of a computation that it calls."""
     roots: tuple[int, ...]
     instruction_count: int
-    """How many instructions were asked for."""
+    """How many instructions the request selects; a limit may have left out some of them."""
 
     @classmethod
     def of(cls, message: v1.GraphResponse) -> InstructionGraph:

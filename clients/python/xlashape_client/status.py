@@ -1,10 +1,10 @@
 """Converts the error of a gRPC call to the exception of the library that the server raised, or to the nearest one if
 the status does not name it.
 
-`keep_status` keeps the status of a call that the server ends while the client still writes requests. grpc.aio answers a
-write that fails with INTERNAL, "Internal error from Core", also where it fails because the server has ended the call
-with a status of its own, which is lost then (https://github.com/grpc/grpc/issues/36066). With `keep_status` that status
-stays, or comes soon. Calls whose status does not come fail as before.
+`keep_status` keeps the status of a call that the server ends while the client still writes requests. If a write fails,
+grpc.aio ends the call with INTERNAL, "Internal error from Core". It does so even if the server has ended the call with
+another status, which is then lost (https://github.com/grpc/grpc/issues/36066). With `keep_status` the call ends with
+the server's status if that arrives within a second, and fails as before if it does not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from xlashape.errors import XlashapeError
 
 _DOMAIN = "xlashape"
 _DETAILS = "grpc-status-details-bin"
-_WITH_STATUS = (grpc.Call, grpc.aio.AioRpcError)  # errors of calls that block, and of calls that are awaited
+# The classes of errors that have a status: of calls that block, and of calls that are awaited.
+_WITH_STATUS = (grpc.Call, grpc.aio.AioRpcError)
 
 
 def exception_of(error: grpc.RpcError, address: str) -> XlashapeError:
@@ -76,15 +77,16 @@ def _error_info(error: grpc.RpcError) -> error_details_pb2.ErrorInfo | None:
     return None
 
 
-# -- before the call ---------------------------------------------------------------------------
+# -- the status of calls that end while they are written ----------------------------------------
 
 
-_GRACE_SECONDS = 1.0  # for the status to come after a write that failed
+# How long a call waits for the server's status after a write has failed.
+_GRACE_SECONDS = 1.0
 
 
 def keep_status(call: Any) -> Any:
-    """The same call of grpc.aio, before it has begun: it ends with the server's status if there is one. Calls of other
-    kinds stay as they are.
+    """Changes a call of grpc.aio, which must not have begun, so that it ends with the server's status if there is one.
+    Returns the call. Calls of other kinds are not changed.
     """
     inner = getattr(call, "_cython_call", None)
     if inner is not None:
@@ -93,7 +95,9 @@ def keep_status(call: Any) -> Any:
 
 
 class _Inner:
-    """What grpc.aio's call asks the core with, which is asked first whether it knows the status."""
+    """Wraps the object with which a call of grpc.aio talks to gRPC's core, and lets the core report the server's status
+    before the call fails with INTERNAL.
+    """
 
     def __init__(self, call: Any) -> None:
         self._call = call

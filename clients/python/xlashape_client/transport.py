@@ -1,5 +1,5 @@
-"""The base class of transports, which send serialized requests and receive serialized responses. Their coroutines are
-awaited by code that serves both faces.
+"""The base class of transports, which send serialized requests and receive serialized responses. The client's methods
+await their coroutines, for clients whose calls block as well as for clients whose calls are awaited.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from xlashape_client.inputs import AnyModule, ModuleSource, content_of, is_in_fi
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
-_PART_BYTES = 1 << 20  # bytes of a module in one message of an upload
+# The largest number of bytes of a module in one message of an upload.
+_PART_BYTES = 1 << 20
 
 
 class Responses(ABC):
@@ -37,19 +38,19 @@ class Responses(ABC):
 
 
 class Transport(ABC):
-    """Base of what sends requests. `timeout` is in seconds; None is the default of the client. Nothing here loads
+    """The base class of transports. `timeout` is in seconds; None is the default of the client. This file does not load
     grpc.
     """
 
     __slots__ = ()
 
     waits = False
-    """Whether there is an event loop that its coroutines may wait for."""
+    """Whether there is an event loop for which the coroutines may wait."""
 
     @property
     @abstractmethod
     def inline_bytes(self) -> int:
-        """The maximum bytes of a module that is sent inside the request; a larger one is uploaded first."""
+        """The largest number of bytes of a module that is sent inside the request; a larger one is uploaded first."""
 
     @abstractmethod
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Awaitable[bytes]:
@@ -65,10 +66,10 @@ class Transport(ABC):
 
     @abstractmethod
     async def aside(self, work: Callable[[], T]) -> T:
-        """The result of work that may take long without waiting for a call: beside the event loop, if there is one."""
+        """The result of `work`, which may take long. If there is an event loop, another thread does the work."""
 
     async def call(self, method: str, request: Message, answer: type[M], timeout: float | None) -> M:
-        """The message that answers a message."""
+        """The response, a message of the type `answer`, of an RPC to a message."""
         return parse(answer, await self.send(method, request.SerializeToString(), timeout))
 
     async def content(self, module: AnyModule) -> bytes | str:
@@ -82,8 +83,8 @@ class Transport(ABC):
         return await self.aside(lambda: hashlib.sha256(content).hexdigest())
 
     async def store(self, content: bytes, digest: str, timeout: float | None) -> v1.Module:
-        """The module that the server now keeps: sent in one message, which may be sent again, or in parts if it is
-        large.
+        """Stores a module on the server and returns its description. The content is sent in one message, which may be
+        sent again, or in parts if it is large.
         """
         if len(content) <= _PART_BYTES:
             request = v1.PutModuleRequest(data=content, sha256=digest)
@@ -94,8 +95,8 @@ class Transport(ABC):
     async def store_from(
         self, source: ModuleSource, progress: Callable[[int], None] | None, timeout: float | None
     ) -> v1.Module:
-        """The module that the server now keeps, sent while it is read. An exception of `source` or `progress` ends the
-        call, and is raised.
+        """Stores a module on the server and returns its description. The content is sent while it is read. An exception
+        of `source` or `progress` ends the call, and is raised.
         """
         failures: list[Exception] = []
 
@@ -108,7 +109,7 @@ class Transport(ABC):
                     if progress is not None:
                         progress(sent)
                 yield v1.UploadModuleRequest().SerializeToString()
-            except Exception as error:  # the stream ends without its last message, and is refused
+            except Exception as error:  # the stream ends without its last message, so the server refuses it
                 failures.append(error)
 
         try:
@@ -120,7 +121,7 @@ class Transport(ABC):
         return parse(v1.UploadModuleResponse, response).module
 
     async def _parts(self, source: ModuleSource) -> AsyncIterator[bytes]:
-        """What a source gives, in parts of 1 MiB; the last one may be smaller."""
+        """The content of a source in parts of 1 MiB; the last part may be smaller."""
         buffer = bytearray()
         async for chunk in self._chunks(source):
             if not isinstance(chunk, (bytes, bytearray, memoryview)):
@@ -154,7 +155,7 @@ class Transport(ABC):
             yield chunk
 
     async def module_request(self, kind: type[M], module: AnyModule, timeout: float | None, /, **fields: Any) -> M:
-        """A request about a module, with other `fields`."""
+        """A request about a module, with `fields` as its other fields."""
         return message_of(kind, module=await self.module_input(module, timeout), **fields)
 
     async def module_input(self, module: AnyModule, timeout: float | None) -> v1.ModuleInput:
@@ -186,7 +187,9 @@ def upload_messages(content: bytes, digest: str) -> Iterator[bytes]:
 
 
 def choice(numbers: dict[str, int], value: str, field: str) -> int:
-    """The enum's number for a word. InvalidArgumentError, which lists the allowed words, for another word."""
+    """The number of an enum that a word stands for. InvalidArgumentError, which lists the allowed words, for another
+    word.
+    """
     if not is_a(value, str) or value not in numbers:
         raise InvalidArgumentError(f"{field}: expected one of {', '.join(numbers)}, found {value!r}", field=field)
     return numbers[value]

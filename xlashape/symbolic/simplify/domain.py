@@ -246,8 +246,8 @@ class Domain:
         ("d0 in [0, 99], d0 mod 4 in [1, 1], d0 mod 6 in [2, 2]", ""),
     )
     def _narrow_to_remainders(self, variable: Variable, remainders: list[tuple[int, int]]) -> None:
-        """Narrows the bounds of a variable x with x mod m = c, x mod n = d, … to the first and the last value of x that
-        has all these remainders. `remainders` lists the pairs (remainder, modulus).
+        """A variable x with x mod m = c, x mod n = d, … is between the first and the last value that has all these
+        remainders. `remainders` lists the pairs (remainder, modulus).
 
         The Chinese remainder theorem gives the two values directly. Trying value after value would take as many steps
         as the moduli are large.

@@ -1,14 +1,14 @@
 """The RPCs of the service as methods. Each converts its arguments to a request, and the response to values of the
 library.
 
-shapes    ShapeService
-modules   HloService
-indexing  IndexingService
-reports   ReportService
-views     ViewService
+- `shapes`: the methods of ShapeService
+- `modules`: the methods of HloService
+- `indexing`: the methods of IndexingService
+- `reports`: the methods of ReportService
+- `views`: the methods of ViewService
 
-`ServiceMethods` has them for clients whose calls block, `AsyncServiceMethods` for clients whose calls are awaited: a
-client gives `send` and `stream` a body. Nothing here loads grpc.
+`ServiceMethods` has all methods for a client whose calls block, and `AsyncServiceMethods` for a client whose calls are
+awaited. A client derives from one of these classes and implements `send` and `stream`. This package does not load grpc.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class ServiceMethods(ShapeMethods, HloMethods, IndexingMethods, ReportMethods, V
     """Every RPC of the service as a method. An error is the exception that the library itself raises for the same
     mistake.
 
-    Its path names the field of the request that the value was sent in; `xlashape.errors` says how.
+    The path of the error names the field of the request in which the wrong value was sent, as `xlashape.errors`
+    describes.
     """
 
 

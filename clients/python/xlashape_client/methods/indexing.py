@@ -1,4 +1,4 @@
-"""The methods of IndexingService: maps of instructions and of modules, and what is done with maps."""
+"""The methods of IndexingService: the indexing maps of instructions and modules, and operations on maps."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class IndexingMethods(Methods):
         """The maps of one instruction, or of every instruction (of a computation, if given), as the server computes
         them.
 
-        `direction` is "output_to_input" or "input_to_output"; `index` selects one output, or one operand. `raw` gives
-        the maps as the operation defines them, not simplified. `physical` gives maps from positions in the output's
-        buffer to positions in the operands' buffers. `style` of `Access.text` is "xla" or "affine". With
-        `report_errors`, an instruction that the server refuses has an `error`, and the others are answered; without it,
-        the error is raised.
+        `direction` is "output_to_input" or "input_to_output"; `index` selects one output, or one operand. With `raw`,
+        the maps are as the operation defines them, not simplified. With `physical`, they go from positions in the
+        output's buffer to positions in the operands' buffers. `style`, of the text of the maps, is "xla" or "affine".
+        With `report_errors`, an instruction that the server refuses has an `error`, and the others are answered;
+        without it, the error is raised.
 
         >>> for found in client.indexing_maps(MODULE, "t"):
         ...     print(found.opcode, found.maps[0].maps[0])
@@ -105,7 +105,7 @@ class IndexingMethods(Methods):
         style: str = "xla",
         timeout: float | None = None,
     ) -> InstructionMaps:
-        """The maps of one instruction: what `indexing_maps` gives for it, in one message.
+        """The maps of one instruction in one message: the item that `indexing_maps` yields for it.
 
         >>> found = client.instruction_maps(MODULE, "t", direction="input_to_output")
         >>> print(found.maps[0].maps[0])
@@ -123,7 +123,7 @@ class IndexingMethods(Methods):
             raw=raw,
             physical=physical,
         )
-        # The bytes of an InstructionMapsResponse are those of an IndexingMapsResponse, by the schema.
+        # The schema says that the bytes of an InstructionMapsResponse are those of an IndexingMapsResponse.
         return InstructionMaps.of(
             await self._transport.call("InstructionMaps", request, v1.IndexingMapsResponse, timeout)
         )
@@ -145,8 +145,9 @@ class IndexingMethods(Methods):
         """How efficiently one instruction, or each instruction that is executed, reads its operands:
         `xlashape.indexing.operand_reads`.
 
-        `warp` neighbouring outputs read together; one memory transaction fetches `segment_bytes`. `computation` selects
-        the instructions of one computation, `output` one output. `report_errors` is that of `indexing_maps`.
+        `warp` is the number of neighbouring outputs that read together, and `segment_bytes` the bytes that one memory
+        transaction fetches. `computation` selects the instructions of one computation, `output` one output.
+        `report_errors` is that of `indexing_maps`.
 
         >>> for found in client.operand_reads(MODULE, "t"):
         ...     print(found.reads[0].operand_name, found.reads[0].utilisation)
@@ -187,9 +188,9 @@ class IndexingMethods(Methods):
         style: str = "xla",
         timeout: float | None = None,
     ) -> InstructionTiles:
-        """The tiles of its operands that a tile of an instruction's output reads: `xlashape.indexing.reports.tiles`.
+        """The tiles of an instruction's operands that a tile of its output reads: `xlashape.indexing.reports.tiles`.
 
-        `sizes`, `offsets` (default 0) and `strides` (default 1) are those of the output's tile. Without `sizes`, only
+        `sizes`, `offsets` (default 0) and `strides` (default 1) describe the output's tile. Without `sizes`, only
         symbolic tiles are computed.
 
         >>> found = client.operand_tiles(MODULE, "t", (5, 1), offsets=(0, 2))
@@ -241,7 +242,7 @@ class IndexingMethods(Methods):
 
     @answer
     async def simplify_map(self, value: AnyMap, *, timeout: float | None = None) -> IndexingMap:
-        """The map simplified: `IndexingMap.simplify`.
+        """The simplified map: `IndexingMap.simplify`.
 
         >>> simplified = client.simplify_map("(d0) -> (d0 floordiv 8), domain: d0 in [0, 7]")
         >>> print(simplified)
@@ -251,7 +252,7 @@ class IndexingMethods(Methods):
 
     @answer
     async def simplify_maps(self, values: Iterable[AnyMap], *, timeout: float | None = None) -> list[IndexingMap]:
-        """Each map simplified, in one call.
+        """Simplifies each map, in one call.
 
         >>> simplified = client.simplify_maps(["(d0) -> (d0 * 2 mod 2), domain: d0 in [0, 7]"] * 2)
         >>> [str(value) for value in simplified]
@@ -261,8 +262,8 @@ class IndexingMethods(Methods):
 
     @answer
     async def simplify_and_remove_unused(self, value: AnyMap, *, timeout: float | None = None) -> SimplifiedMap:
-        """The map simplified and without unused range and runtime variables, with the numbers of the variables that
-        were removed.
+        """The simplified map without its unused range and runtime variables, and the numbers of the variables that were
+        removed.
 
         >>> found = client.simplify_and_remove_unused("()[s0, s1] -> (s1), domain: s0 in [0, 2], s1 in [0, 3]")
         >>> str(found.map), found.removed_ranges
@@ -305,8 +306,8 @@ class IndexingMethods(Methods):
     async def evaluate_map(
         self, value: AnyMap, point: Iterable[int], *, timeout: float | None = None
     ) -> tuple[int, ...] | None:
-        """The results at a point, which gives dimensions, then ranges, then runtime variables. None outside the domain:
-        `IndexingMap.evaluate`.
+        """The results at a point; None outside the domain: `IndexingMap.evaluate`. A point lists the values of the
+        dimensions, then of the range variables, then of the runtime variables.
 
         >>> client.evaluate_map("(d0)[s0] -> (d0 * 4 + s0), domain: d0 in [0, 7], s0 in [0, 3]", (2, 3))
         (11,)
@@ -318,10 +319,10 @@ class IndexingMethods(Methods):
     async def evaluate_map_batch(
         self, value: AnyMap, points: ArrayLike, *, timeout: float | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """`evaluate_map` of each row of int64[n, variables], in one call: a stream if there are many.
+        """`evaluate_map` of each row of int64[n, variables], in one call, which is a stream if there are many rows.
 
         Returns the results as int64[n, results], whose rows for points outside the domain hold 0, and bool[n], false
-        outside the domain.
+        for points outside the domain.
 
         >>> results, inside = client.evaluate_map_batch("(d0) -> (d0 mod 4), domain: d0 in [0, 7]", [[6], [8]])
         >>> results.tolist(), inside.tolist()

@@ -1,4 +1,4 @@
-"""The methods of HloService: uploads of modules, and lists of their instructions."""
+"""The methods of HloService: they upload and download modules, and list instructions with their sizes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class HloMethods(Methods):
 
     @answer
     async def upload_module(self, module: AnyModule, *, timeout: float | None = None) -> Module:
-        """Stores a module on the server, unless it is there already. Other calls take the result, or its name, in place
-        of the module.
+        """Stores a module on the server, unless the server has it already. Other calls take the result, or its name, in
+        place of the module.
 
         >>> kept = client.upload_module(MODULE)
         >>> kept.module_name, kept.instruction_count, kept.format
@@ -54,8 +54,8 @@ class HloMethods(Methods):
         """Stores a module that is sent while it is read, in parts of 1 MiB, whether or not the server has it.
 
         - `source`: a file object for bytes, or an iterator of bytes. `AsyncClient` also takes an asynchronous iterator,
-          and file objects whose `read` is a coroutine function. Another thread reads it.
-        - `progress` is told how many bytes were sent, after each part.
+          and file objects whose `read` is a coroutine function. Another thread reads the source.
+        - `progress` is called after each part, with the number of bytes sent so far.
         - `timeout`: seconds for the whole upload; without it the client's `stream_timeout`.
 
         An exception of `source` or `progress` ends the call, stores nothing, and is raised.
@@ -70,7 +70,7 @@ class HloMethods(Methods):
 
     @answer
     async def put_module(self, module: AnyModule, *, timeout: float | None = None) -> Module:
-        """`upload_module` in one message, which a server takes up to 64 MiB by default.
+        """Stores a module on the server, in one message. By default, a server takes messages of at most 64 MiB.
 
         >>> kept = client.put_module(MODULE)
         >>> kept.entry_computation
@@ -84,8 +84,8 @@ class HloMethods(Methods):
 
     @answer
     async def get_module(self, module: Module | str, *, timeout: float | None = None) -> Module:
-        """The description of a module that the server keeps. NotFoundError if the server does not have it, or no
-        longer.
+        """The description of a module that the server keeps. NotFoundError if the server does not have the module, or
+        has it no longer.
 
         >>> kept = client.upload_module(MODULE)
         >>> found = client.get_module(kept.name)
@@ -137,8 +137,8 @@ class HloMethods(Methods):
         page_size: int = 0,
         timeout: float | None = None,
     ) -> Items[Instruction]:
-        """The instructions of a module in the module's order; of one computation, or of one opcode, if given. Pages are
-        fetched as they are needed.
+        """The instructions of a module in the module's order. `computation` and `opcode` select those of one
+        computation or of one opcode. Pages are fetched as they are needed.
 
         >>> [instruction.name for instruction in client.list_instructions(MODULE)]
         ['p', 't', 'n']
@@ -173,11 +173,12 @@ class HloMethods(Methods):
         page_size: int = 0,
         timeout: float | None = None,
     ) -> Items[InstructionSize]:
-        """The bytes that each instruction's result takes. `order` is "module", or "physical_bytes" or "padding_bytes",
-        the largest first.
+        """The bytes that each instruction's result takes. `order` is "module", or "physical_bytes" or "padding_bytes"
+        for the largest first.
 
-        Without `computation` these are the instructions that have memory of their own: of the entry computation, and of
-        those that it executes instruction by instruction, without tuples, their elements and others that share buffers.
+        Without `computation`, the instructions are those that have memory of their own, in the entry computation and in
+        the computations that it executes instruction by instruction. Tuples, their elements and other instructions that
+        share buffers are left out.
 
         >>> [
         ...     (size.instruction, size.physical_bytes)
@@ -209,7 +210,7 @@ class HloMethods(Methods):
     async def byte_totals(
         self, module: AnyModule, *, computation: str = "", opcode: str = "", timeout: float | None = None
     ) -> ByteTotals:
-        """The sums of `instruction_sizes`, and how many instructions it leaves out.
+        """The sums of the sizes that `instruction_sizes` yields, and how many instructions it leaves out.
 
         >>> totals = client.byte_totals(MODULE)
         >>> totals.instruction_count, totals.physical_bytes, totals.padding_bytes

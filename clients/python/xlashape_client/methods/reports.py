@@ -1,4 +1,6 @@
-"""The methods of ReportService: reports about whole programs, which can do what those of the library can."""
+"""The methods of ReportService: reports about whole programs. Their results have the same features as the results of
+the library's reports.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ async def _received(
     transport: Transport, name: str, kind: type[Message], response: type[Any], inputs: dict[str, Any],
     tables: Iterable[str], argument: str, timeout: float | None,
 ) -> Received:  # fmt: skip
-    """The answer with all rows of these tables: "" is the main table. `inputs` are the other fields of the request."""
+    """Asks for a report, page by page, and returns it with all rows of `tables`, of which "" is the main table.
+    `inputs` are the other fields of the request.
+    """
     report = report_of(name)
     found: dict[str, list[Any]] = {}
     for table in dict.fromkeys(tables):
@@ -44,7 +48,7 @@ async def _received(
 
 
 def _content(profile: bytes | str | os.PathLike[str], field: str) -> bytes:
-    """The content of a profile: the only file of its newest run, if it is a directory."""
+    """The content of a profile. For a directory, the content of the only file of its newest run."""
     if isinstance(profile, bytes):
         return profile
     from xlashape.reports.profile.sources import files_of
@@ -81,14 +85,15 @@ class ReportMethods(Methods):
         argument: str = "",
         timeout: float | None = None,
     ) -> Received:
-        """The peak of a program's memory and what lives then: the answer of `xlashape.memory`, with plain values.
+        """The peak of a program's memory and the values that live at that time: the answer of `xlashape.memory`, with
+        plain values.
 
-        `space` is a memory space by XLA's number, whose memory alone counts. Of a module without an assignment of
-        buffers, `target` names the device whose sizes count, such as "tpu-v5e". With `frames="all"`, `source` names
-        every frame that called an operation, and not the line of the user's own code alone. `sections` are the tables
-        whose rows are fetched: "" is the main table, others are those of the report, such as "timeline". `argument` is
-        what "by" groups by, the instruction of "at", or the limit of "fit" in bytes. `timeout` bounds each of the calls
-        that fetch a part of the rows.
+        With `space`, XLA's number of a memory space, only the memory of that space counts. For a module without an
+        assignment of buffers, `target` names the device whose sizes count, such as "tpu-v5e". With `frames="all"`,
+        `source` names every frame that called an operation, and not the line of the user's own code alone. `sections`
+        are the tables whose rows are fetched: "" is the main table, others are those of the report, such as "timeline".
+        `argument` is the column by which "by" groups, the instruction of "at", or the limit of "fit" in bytes.
+        `timeout` bounds each of the calls that fetch a part of the rows.
 
         >>> report = client.memory(MODULE, sections=("", "by"), argument="opcode")
         >>> report.peak_bytes, report.is_estimate, report[0].name
@@ -115,8 +120,8 @@ class ReportMethods(Methods):
     ) -> Received:
         """What changed from one module to another: the answer of `xlashape.diff`, with plain values.
 
-        `ignore` names what does not count, such as "layout" or "moved". With `schedule` every other schedule is a
-        change. `frames` and `sections` are those of `memory`: "", "measures".
+        `ignore` names what does not count, such as "layout" or "moved". With `schedule` a different schedule is a
+        change. `frames` is that of `memory`. The sections are "" and "measures".
 
         >>> report = client.diff(MODULE, MODULE)
         >>> report.same, len(report)
@@ -139,10 +144,10 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> Received:
-        """The instructions that only move data, and who forced them to: the answer of `xlashape.copies`, with plain
-        values.
+        """The instructions that only move data, and what forced each of them: the answer of `xlashape.copies`, with
+        plain values.
 
-        `frames` and `sections` are those of `memory`: "", "causes", "suggestions".
+        `frames` is that of `memory`. The sections are "", "causes" and "suggestions".
 
         >>> report = client.copies(MODULE)
         >>> report[0].name, report[0].cause_kind, report[0].bytes
@@ -171,8 +176,8 @@ class ReportMethods(Methods):
         """The FLOPs and bytes of a program and of its instructions: the answer of `xlashape.cost`, with plain values.
 
         `as_xla` counts as XLA's HloCostAnalysis does. `target` is a device of the table of targets; `peak` in FLOP/s
-        and `bandwidth` in bytes/s take the place of its numbers. `frames`, `sections` and `argument` are those of
-        `memory`: "", "spaces", "by".
+        and `bandwidth` in bytes/s take the place of its numbers. `frames` and `argument` are those of `memory`. The
+        sections are "", "spaces" and "by".
 
         >>> report = client.cost(MODULE)
         >>> report.flops, report.bytes, report[0].name
@@ -203,9 +208,9 @@ class ReportMethods(Methods):
         """Why buffers are as large as they are, and what would make them smaller: the answer of `xlashape.why`, with
         plain values.
 
-        One of `module`, of which `instruction` names one, `shape`, and `text` with shapes in it, such as a report about
-        memory that has run out; a `Shape` needs no name of its argument. `target` is a device such as "tpu". `frames`
-        and `sections` are those of `memory`: "", "causes", "suggestions", "donated", "stated".
+        The report is about a `module` or its `instruction`, about a `shape`, or about the shapes in a `text`, such as a
+        report about memory that has run out. A `Shape` may also be the first argument. `target` is a device such as
+        "tpu". `frames` is that of `memory`. The sections are "", "causes", "suggestions", "donated" and "stated".
 
         >>> report = client.why(shape="f32[3,5]{1,0:T(2,2)}", sections=("", "causes"))
         >>> report[0].bytes, report.causes[0].text
@@ -236,8 +241,8 @@ class ReportMethods(Methods):
     ) -> Received:
         """How many bytes a shape or the buffers of a module take: the answer of `xlashape size`, with plain values.
 
-        `order` is "padding" (the default), "bytes" or "module"; `computation` selects the instructions of one; `target`
-        is a device such as "tpu"; `frames` is that of `memory`.
+        `order` is "padding" (the default), "bytes" or "module"; `computation` selects the instructions of one
+        computation; `target` is a device such as "tpu"; `frames` is that of `memory`.
 
         >>> report = client.size(MODULE)
         >>> report[0].name, report[0].bytes
@@ -265,12 +270,12 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> Received:
-        """What instructions read, how well, and what is fetched in vain: the answer of `xlashape.reads`, with plain
-        values.
+        """What instructions read, how efficiently, and how many bytes they fetch in vain: the answer of
+        `xlashape.reads`, with plain values.
 
         `instruction`, `computation` and `output` select what is reported; `target` is a device such as "tpu"; `warp`
         and `segment_bytes` replace its numbers of outputs that read together and of bytes that are fetched together.
-        `frames` and `sections` are those of `memory`: "", "accesses", "writes".
+        `frames` is that of `memory`. The sections are "", "accesses" and "writes".
 
         >>> report = client.reads(MODULE, "t")
         >>> report[0].operand_name, report[0].part_read, report[0].wasted_bytes
@@ -303,9 +308,9 @@ class ReportMethods(Methods):
         """Where the time of a profile goes, by instruction: the answer of `xlashape.profile`, with plain values.
 
         `profile` is the content of an .xplane.pb or a .trace.json.gz, its path, or the directory that JAX's profiler
-        wrote. `target`, `peak` and `bandwidth` are those of `cost`; `frames`, `sections` and `argument` those of
-        `memory`: "", "by", "against". `earlier` is another profile, for the section "against": what became slower
-        since. NotFoundError for a path that cannot be read.
+        wrote. `target`, `peak` and `bandwidth` are those of `cost`; `frames` and `argument` are those of `memory`. The
+        sections are "", "by" and "against", which says what became slower since another profile, `earlier`.
+        NotFoundError for a path that cannot be read.
 
         >>> try:
         ...     report = client.profile(b"no profile")
@@ -340,11 +345,11 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> Received:
-        """What an instruction of the module reads, or each of them, as text of maps: the answer of `xlashape map`, with
-        plain values.
+        """What one instruction of the module reads, or each instruction, as the text of maps: the answer of
+        `xlashape map`, with plain values.
 
-        `operand` and `output` choose among the maps; `raw` maps are not simplified; `physical` ones are of positions in
-        buffers; `style` is "xla" or "affine". `indexing_maps` gives the maps themselves.
+        `operand` and `output` choose among the maps; `raw` maps are not simplified; `physical` maps are between
+        positions in buffers; `style` is "xla" or "affine". `indexing_maps` returns the maps themselves.
 
         >>> report = client.map(MODULE, "t")
         >>> report[0].operand_name, report[0].map
@@ -374,8 +379,8 @@ class ReportMethods(Methods):
         """The tile of each operand that a tile of an instruction's output reads: the answer of `xlashape tile`, with
         plain values.
 
-        `sizes`, `at` and `strides` are numbers, or text such as "16,32". `operand_tiles` gives tiles that can be
-        evaluated.
+        `sizes`, `at` and `strides` are numbers, or text such as "16,32". `operand_tiles` returns tiles as numbers and
+        maps.
 
         >>> report = client.tile(MODULE, "t", (2, 3), at=(1, 0))
         >>> report[0].operand_name, report[0].offsets, report[0].sizes

@@ -44,7 +44,7 @@ class ShapeMethods(Methods):
 
     @answer
     async def describe_shape(self, shape: AnyShape, *, timeout: float | None = None) -> ShapeDescription:
-        """The sizes of a shape, and what its layout does.
+        """The sizes of a shape, and facts about its layout.
 
         >>> found = client.describe_shape("s4[6,<=5]{0,1:E(4)}")
         >>> found.text, found.element_bits, found.is_static
@@ -108,7 +108,8 @@ class ShapeMethods(Methods):
     async def linear_indices(
         self, shape: AnyShape, rows: ArrayLike, *, order: str = "physical", timeout: float | None = None
     ) -> NDArray[np.int64]:
-        """`linear_index` of each row of int64[n, rank], in one call: a stream if there are many. Returns int64[n].
+        """`linear_index` of each row of int64[n, rank], in one call, which is a stream if there are many rows. Returns
+        int64[n].
 
         `order` is that of `linear_index`.
 
@@ -128,7 +129,7 @@ class ShapeMethods(Methods):
     async def multi_index(
         self, shape: AnyShape, position: int, *, order: str = "physical", timeout: float | None = None
     ) -> tuple[int, ...] | None:
-        """The index of the element at `position` of the buffer, None for padding: `tiling.multi_index`. `order` is that
+        """The index of the element at `position` of the buffer; None for padding: `tiling.multi_index`. `order` is that
         of `linear_index`.
 
         >>> client.multi_index("f32[3,5]{1,0:T(2,2)}", 17)
@@ -143,7 +144,7 @@ class ShapeMethods(Methods):
     async def multi_indices(
         self, shape: AnyShape, positions: ArrayLike, *, order: str = "physical", timeout: float | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """`multi_index` of each position of int64[n], in one call: a stream if there are many.
+        """`multi_index` of each position of int64[n], in one call, which is a stream if there are many positions.
 
         Returns the indices as int64[n, rank], whose rows for padding hold -1, and bool[n], false for padding. `order`
         is that of `linear_index`.

@@ -1,4 +1,4 @@
-"""The methods of ViewService: what a text is, pictures, the text of modules, graphs."""
+"""The methods of ViewService: they recognize content, draw pictures, and return the text and the graph of modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ViewMethods(Methods):
     @answer
     async def recognize(self, content: bytes | str, *, timeout: float | None = None) -> Recognized:
         """What a text or the content of a file is: a shape, a layout, an indexing map, a line of HLO, a module, a
-        report about memory or a profile. The error for anything else is that of what it is most like.
+        report about memory or a profile. Other content raises the error of the kind that it resembles most.
 
         >>> found = client.recognize(MODULE)
         >>> found.kind, found.summary
@@ -56,7 +56,7 @@ class ViewMethods(Methods):
         format: str = "",  # noqa: A002  # the name of the field
         timeout: float | None = None,
     ) -> Drawing:
-        """A picture of a shape; of what a map, or an instruction of a module, reads; of a module's memory over time.
+        """A picture of a shape, of what a map or an instruction of a module reads, or of a module's memory over time.
         The options are those of `xlashape.draw`.
 
         >>> drawing = client.draw(shape="f32[3,5]{1,0:T(2,2)}", at=(2, 3))
@@ -95,7 +95,7 @@ class ViewMethods(Methods):
         timeout: float | None = None,
     ) -> TextSlice:
         """Lines of a module's text from `first_line` on, or from the definition of the instruction or computation
-        `name` on. `find` is a text whose lines are looked for in the whole text.
+        `name` on. `find` is a text: the result also lists the lines of the whole text that contain it.
 
         >>> found = client.get_text(MODULE, "t", max_lines=1, find="negate")
         >>> found.lines, found.first_line, found.line_count, found.found_lines
@@ -127,11 +127,12 @@ class ViewMethods(Methods):
         max_instructions: int = 0,
         timeout: float | None = None,
     ) -> InstructionGraph:
-        """The instructions of a module, or of a computation, and what connects them; of an instruction its
-        surroundings, up to `distance` edges away, or all on the ways from it `to` another.
+        """The instructions of a module, or of a computation, and the edges between them. With `instruction`, only the
+        instructions that are up to `distance` edges away from it. With `to`, only those on paths from `instruction` to
+        this instruction.
 
         >>> found = client.graph(MODULE, "t")
-        >>> [each.name for each in found.instructions], found.edges
+        >>> [node.name for node in found.instructions], found.edges
         (['p', 't', 'n'], ((0, 1, 0), (1, 2, 0)))
         """
         request = await self._transport.module_request(
