@@ -49,7 +49,7 @@ _TALL_ROWS = {8: 32, 4: 64, 2: 128}
 
 
 class _Rule(NamedTuple):
-    """What the tiles of arrays of one element type depend on."""
+    """The numbers from which the tiles of arrays of one element type follow."""
 
     packing: int
     """How many elements share a word of 32 bits."""

@@ -119,7 +119,7 @@ class FloatFormat(NamedTuple):
 
 
 ElementTypeLike: TypeAlias = "PrimitiveType | str | int | np.dtype[Any] | type[Any]"
-"""What `PrimitiveType.of` takes."""
+"""The values that `PrimitiveType.of` takes."""
 
 _UNKNOWN = "unknown_"
 _INT32 = range(-(1 << 31), 1 << 31)
@@ -443,7 +443,7 @@ def type_spelled(text: str) -> PrimitiveType | None:
 
 
 def unknown_type_message(text: str) -> str:
-    """What an error says of a word that names no element type."""
+    """The message of an error for a word that names no element type."""
     from difflib import get_close_matches  # for errors only
 
     near = get_close_matches(text.lower(), [t.text for t in PrimitiveType if t.is_array_type], 1)

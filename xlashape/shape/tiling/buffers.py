@@ -223,10 +223,10 @@ def unpack(shape: Shape, buffer: Any, *, copy: bool | None = None) -> _Array:
 
 
 def relayout(buffer: Any, from_shape: Shape, to_shape: Shape, *, fill: Any = None) -> NDArray[np.uint8]:
-    """The same array in another layout: the buffer of `from_shape` → a new buffer of `to_shape`.
+    """Converts a buffer to another layout of the same array: the buffer of `from_shape` → a new buffer of `to_shape`.
 
-    Both have the same dimensions and element type; tiles, orders, packing and tail padding may differ. Errors as in
-    `pack` and `unpack`, and InvalidShapeError where the arrays differ.
+    Both shapes have the same dimensions and element type; tiles, orders, packing and tail padding may differ. Errors as
+    in `pack` and `unpack`, and InvalidShapeError where the arrays differ.
 
     >>> relayout(bytes(range(6)), Shape.parse("u8[2,3]{1,0}"), Shape.parse("u8[2,3]{0,1}")).tolist()
     [0, 3, 1, 4, 2, 5]

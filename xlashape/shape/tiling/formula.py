@@ -123,7 +123,7 @@ def _geometry(shape: Shape) -> Geometry:
 
 
 def tile_steps(sizes: tuple[int, ...], tiles: Sequence[Tile]) -> tuple[TileStep, ...]:
-    """What each tile does to the sizes, in physical order, that the tiles before it made. Overflow is not checked."""
+    """The steps by which the tiles, one after the other, change sizes in physical order. Overflow is not checked."""
     steps: list[TileStep] = []
     count = 0
     for tile in tiles:

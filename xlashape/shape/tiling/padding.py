@@ -72,7 +72,8 @@ def physical_bytes(shape: Shape) -> int:
 
 
 def stored_bits(shape: Shape) -> int:
-    """The bits from one element of the buffer to the next: the layout's `E(n)`, else the type's own, a byte at least.
+    """The bits from one element of the buffer to the next: the layout's `E(n)`, or without it the width of the element
+    type, at least 8.
 
     >>> (
     ...     stored_bits(Shape.parse("s4[5]")),

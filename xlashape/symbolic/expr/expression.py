@@ -49,7 +49,7 @@ def checked_value(value: int) -> int:
 
 
 class VariableKind(IntEnum):
-    """What a variable stands for, in the order in which variables are sorted and listed."""
+    """The kind of a variable. Variables are sorted and listed in this order of kinds."""
 
     DIM = 0
     RANGE = 1

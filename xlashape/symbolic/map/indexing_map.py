@@ -377,7 +377,7 @@ class IndexingMap(Frozen, Displayed):
         return _composed(self, checked_map(second, "second"))
 
     def compose_unsimplified(self, second: IndexingMap) -> IndexingMap:
-        """The same composition without simplification: the results of `self` replace the dimensions of `second`.
+        """The composition that `compose` simplifies: the results of `self` replace the dimensions of `second`.
 
         A composition known to be empty has the number of results of `second`, too.
         """
@@ -405,7 +405,8 @@ class IndexingMap(Frozen, Displayed):
         return IndexingMap._of(MapParts("map", *groups, results, (*domain, *second_constraints, *own_constraints)))
 
     def simplify(self) -> IndexingMap:
-        """The same function in XLA's simplified form: same variables, same domain, same results at every point of it.
+        """The map in XLA's simplified form. It has the same variables, the same domain, and the same results at every
+        point of the domain.
 
         >>> IndexingMap.parse("(d0, d1) -> (d0 + d1 / 16, d1 mod 16), domain: d0 in [0, 6], d1 in [0, 14]").simplify()
         (d0, d1) -> (d0, d1), domain: d0 in [0, 6], d1 in [0, 14]

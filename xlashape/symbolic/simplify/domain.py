@@ -120,7 +120,7 @@ class Domain:
         ("d0 in [0, 9], d0 + 2 in [5, 20]", "d0 in [3, 9]"),
     )
     def _simplified(self, expr: Expr, interval: Interval) -> Constraint:
-        """The same condition with constants, factors and floor divisions moved into the interval. Constants that are
+        """The constraint after moving constants, factors and floor divisions into the interval. Constants that are
         added to the expression as written are moved before the expression is simplified.
 
         x + c in [a, b] is x in [a - c, b - c]; x / d in [a, b] is x in [a d, b d + d - 1].

@@ -69,7 +69,7 @@ class Canonicalizer:
         self._forms: dict[Expr, Form] = {}
 
     def canonical(self, expr: Expr) -> Expr:
-        """The same function of its variables, in canonical form."""
+        """The expression in canonical form."""
         return expression_of(*self.form_of(expr))
 
     # The methods of `Context`, for rules

@@ -127,7 +127,7 @@ class TileConstraints(NamedTuple):
         return TileConstraints.any_of([(*a, *b) for a, b in product(self.alternatives, other.alternatives)])
 
     def replaced(self, values: Mapping[Variable, Expr]) -> TileConstraints:
-        """The same constraints with variables replaced by expressions."""
+        """The constraints with variables replaced by expressions."""
         exprs = self.expressions()
         known = dict(zip(exprs, substitute(exprs, values), strict=True))
         return TileConstraints.any_of(

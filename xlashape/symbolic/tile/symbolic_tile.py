@@ -110,8 +110,8 @@ def clipped(progression: Progression, limit: Interval) -> Progression:
 
 
 class _Digits(NamedTuple):
-    """What `SymbolicTile.evaluate` computes boxes from: the bounds and rescalings of the map's dimensions, and the
-    results of the map as sums of digits.
+    """The data from which `SymbolicTile.evaluate` computes boxes: the bounds and rescalings of the map's dimensions,
+    and the results of the map as sums of digits.
     """
 
     bounds: tuple[Interval, ...]

@@ -106,7 +106,7 @@ def byte_size_of_primitive_type(element_type: PrimitiveType | str | int) -> int:
 
 
 def element_size_in_bits(shape: Shape) -> int:
-    """The bits of one element in memory: the layout's `E(n)`, else the unpacked size of the element type.
+    """The bits of one element in memory: the layout's `E(n)`, or without it the unpacked size of the element type.
 
     >>> element_size_in_bits(Shape.parse("s4[8]")), element_size_in_bits(Shape.parse("s4[8]{0:E(4)}"))
     (8, 4)
