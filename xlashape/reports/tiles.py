@@ -1,5 +1,5 @@
-"""The report `tile`: the tile of each operand that a tile of an instruction's output reads, in numbers and for a tile
-of any size.
+"""The report `tile`: the tile of each operand that a tile of an instruction's output reads. A row gives it in numbers
+for a tile of given sizes, and as expressions in the sizes of any tile.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _INTEGERS: Final = re.compile(r"-?[0-9]+(?:,-?[0-9]+)*")
 
 
 class TileRow(NamedTuple):
-    """The elements of one array of an operand that the tile reads in one way."""
+    """What the tile reads of one array of an operand through one map."""
 
     operand: int
     operand_name: str
@@ -77,7 +77,7 @@ class TileRow(NamedTuple):
 
 
 class Tiles(Answer):
-    """The tiles that a tile of an output reads: one for each way in which an operand is read."""
+    """The answer of the report. An operand that is read through several maps has a row for each map."""
 
     report: ClassVar[Report] = REPORT
 
@@ -104,7 +104,9 @@ def tiles(
     style: str = "xla",
     computation: str = "",
 ) -> Tiles:
-    """The tile of each operand that the tile of `sizes` that begins at `at` reads. x: whatever `HloModule.of` takes.
+    """The tile of each operand that is read for one tile of the output. That tile begins at `at` and has `sizes`.
+
+    x: whatever `HloModule.of` takes.
 
     sizes, at, strides: numbers, or text such as "16,32". Errors are those of `HloModule.of` and `operand_tiles`;
     InvalidArgumentError for `at` or `strides` of another rank or without sizes, InvalidIndexError for text that is no

@@ -73,7 +73,7 @@ class ArrayAxes(NamedTuple):
     group_elements: int
     """The elements of the last of several tiles, such as 2 in T(8,128)(2,1); 1 with fewer than two tiles."""
     elements: int
-    """The bytes of the buffer."""
+    """The elements that the buffer has room for, padding included."""
     bits: int
     """The bits from one element to the next."""
 

@@ -30,9 +30,11 @@ from xlashape.errors import InvalidArgumentError, InvalidShapeError, XlashapeErr
 from xlashape.math import byte_text, ceil_div, product, round_up
 from xlashape.shape import Shape, tiling
 
+# An array of at most this many cells is shown whole.
 _SMALL_CELLS = 480
-# The fewest rows and columns that are opened, in whole tiles.
+# Where one tile has fewer cells than these rows × columns, neighbouring tiles are shown with it.
 _LEAST = (8, 12)
+# The most cells of a window that the caller chose.
 _WINDOW_CELLS = 1100
 # Rows and columns that are shown around the cells in focus.
 _REACH = 2
@@ -90,7 +92,8 @@ def open_grids(
     """The grids of elements: the window that the options name, else the whole array if it is small, else one tile, else
     as many elements as fit.
 
-    `focus` are cells that must be shown, as coordinates of all axes; if there are any, no tile is opened.
+    `focus` are cells that must be shown, as coordinates of all axes. If it is given, the cells and their surroundings
+    are shown instead of one tile.
     """
     label_length = Brush(view, options).label_length()
     budget = (space.rows, space.columns_for(label_length))

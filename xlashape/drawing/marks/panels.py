@@ -9,7 +9,7 @@ from xlashape.drawing.geometry.grids import SpotGrid, TileGrid, TileSpot, coordi
 from xlashape.drawing.marks import colours
 from xlashape.drawing.marks.cells import Brush, Cell, Grid, Space, Strip, StripCell, StripRow, index_text, shortened
 
-# The most cells of a path. A longer path cannot be followed by eye.
+# A path is the line through the cells of a grid in the order of memory. A longer one cannot be followed by eye.
 _MAX_PATH = 700
 
 
@@ -54,7 +54,7 @@ def slice_text(view: ArrayAxes, fixed: Sequence[int], extents: Sequence[int] | N
 
 
 def grid_panel(brush: Brush, grid: SpotGrid, title: str, caption: str = "", style: str = "element") -> Grid:
-    """The elements of a window."""
+    """The panel of a grid of elements, with the labels of its rows and columns."""
     view = brush.view
     column_axis = view.axes[view.column_axis]
     row_axis = None if view.row_axis is None else view.axes[view.row_axis]
@@ -87,7 +87,7 @@ def grid_panel(brush: Brush, grid: SpotGrid, title: str, caption: str = "", styl
         "" if row_axis is None else row_axis.name,
         "" if is_scalar else column_axis.name,
         style,
-        # Rows that an axis is cut into are not neighbours: only whole rows make a path.
+        # No path where an axis is cut into rows and the last tile groups elements: it would jump between the rows.
         brush.options.path and 1 < count <= _MAX_PATH and not (grid.wrapped and view.group_elements > 1),
         caption,
     )
@@ -96,7 +96,7 @@ def grid_panel(brush: Brush, grid: SpotGrid, title: str, caption: str = "", styl
 def tile_panel(
     brush: Brush, grid: TileGrid, title: str, caption: str = "", style: str = "tile", opened: int | None = None
 ) -> Grid:
-    """The tiles of an array. `opened` is the number of a tile that has a frame."""
+    """The panel of a grid of tiles. `opened` is the number of the tile that gets a frame."""
     view = brush.view
     column_axis = view.axes[view.column_axis]
     row_axis = None if view.row_axis is None else view.axes[view.row_axis]
@@ -150,7 +150,7 @@ def _range_text(axis: Axis, block: int) -> str:
 def strip_panel(
     brush: Brush, space: Space, focus: Iterable[int], title: str = "memory: the index at each position"
 ) -> Strip:
-    """Part of the buffer: as many rows as fit, around the positions in `focus`."""
+    """The panel of a part of the buffer: as many rows as fit, around the positions in `focus`."""
     view = brush.view
     count = positions_in_a_row(view.bits)
     longest = min(36, sum(len(str(max(0, size - 1))) + 1 for size in view.shape.dimensions))

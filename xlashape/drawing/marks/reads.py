@@ -45,7 +45,7 @@ class Readers(NamedTuple):
 
 
 def readers_of(tile: Sequence[int] | None, warp: int | None) -> Readers:
-    """Checked readers. InvalidArgumentError for both a tile and a warp, or values of other types."""
+    """The readers that a tile or a warp describes. InvalidArgumentError for both, and for values of other types."""
     if tile is not None and warp is not None:
         raise InvalidArgumentError("choose a tile or a warp of the output, not both", field="warp")
     if warp is not None and integer(warp, "warp") < 1:
@@ -75,7 +75,7 @@ def map_scene(
     """A function that makes the scene of a map. Without shapes, arrays are the smallest ones of f32 in default layouts
     that hold all indices of the map.
 
-    InvalidMapError for an undefined map, and for shapes of other ranks.
+    InvalidMapError for an undefined map, and for shapes whose ranks are not those of the map.
     """
     if indexing_map.is_undefined:
         raise InvalidMapError("an undefined map has nothing to draw", field="map")
@@ -217,8 +217,8 @@ def _legends(arrays: Sequence[_Array], outputs: Outputs, options: Options) -> tu
 
 
 def _panels(array: _Array, outputs: int, options: Options, space: Space) -> tuple[list[Grid], list[str]]:
-    """The tiles of an array that hold marked elements, the surroundings of these elements, and a note about what is
-    left out."""
+    """The panels of an array, and a note about what they leave out. The panels show which tiles hold elements that are
+    read, and these elements with their surroundings."""
     view, elements = array.view, array.elements
     in_colour = Brush(view, options._replace(color=array.color))
 
@@ -259,7 +259,10 @@ def _panels(array: _Array, outputs: int, options: Options, space: Space) -> tupl
 
 
 def _holds_any(view: ArrayAxes, block: int, elements: Elements) -> bool:
-    """Whether a first tile holds a marked element; in a tile of very many cells, only the first cells are checked."""
+    """Whether tile number `block`, of the layout's first level of tiling, holds an element that is read.
+
+    Only the first `_MAX_TILE_CELLS` cells of a tile are checked.
+    """
     starts: list[int] = []
     for axis, count in zip(reversed(view.axes), reversed(view.blocks), strict=True):
         block, number = divmod(block, count)

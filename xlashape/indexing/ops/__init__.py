@@ -3,11 +3,11 @@ registers them all: `OUTPUT_TO_INPUT` and `INPUT_TO_OUTPUT` then hold a rule for
 
 What rules are made of:
 
-- `op`: the arguments and the answers of rules; which rule answers for which opcode; cheap keys of the attributes that
-  rules need; maps from sizes, and checks.
+- `op`: what a rule takes and returns, the decorators that register rules, keys for caching answers, and helpers that
+  make maps and check operands.
 - `windows`: the arithmetic of one dimension of a window.
 
-The rules, a family of operations each:
+The rules, in a file for each family of operations:
 
 - `elementwise`, `movement` (broadcast, transpose, …), `slicing` (and gather, scatter), `reshape` (and bitcast),
   `reduction` (and windows, sort, batch norm).

@@ -1,13 +1,13 @@
-"""The maps of the steps of asynchronous operations, where they come from the computation that runs.
+"""The maps of asynchronous starts, updates and ends whose operation is a called computation.
 
-The result of a start or update is its state, the tuple (operands so far, what the called computation returns, contexts
-that hold no element):
+The result of a start or update is the state of the operation: a tuple of the operands so far, of what the called
+computation returns, and of contexts, which hold no elements:
 
     start  = ((f32[4]), f32[4], u32[]) add-start(a)                   result: reads a through the computation
     update = ((f32[4], f32[4]), f32[4], u32[]) add-update(start, b)   result: as `start`, and b through the computation
 
 A start and its updates together read what the computation reads. A state may lack the result, or elements of it, until
-a later step adds them. The step that adds them reads the operands in the state through the computation:
+a later step adds them. That step reads the operands in the state through the computation:
 
     start  = ((), (), u32[]) add-start()
     update = ((f32[4], f32[4]), (), u32[]) add-update(start, a, b)    hands a and b on
@@ -33,7 +33,7 @@ from xlashape.shape import Shape
 
 
 def async_from_output(instruction: HloInstruction, output: int) -> MapsCoroutine:
-    """One set for each operand of a step whose maps come from a computation."""
+    """The accesses of a step to each of its operands, for one leaf of its result."""
     operands = instruction.operands
     step = _Step.of(instruction)
     if step is None:
@@ -68,7 +68,7 @@ def async_from_output(instruction: HloInstruction, output: int) -> MapsCoroutine
 
 
 def async_from_operand(instruction: HloInstruction, operand: int, leaf: int) -> MapsCoroutine:
-    """One set for each leaf of the result of a step whose maps come from a computation."""
+    """The accesses of each leaf of a step's result to one leaf of an operand."""
     operands = instruction.operands
     step = _Step.of(instruction)
     if step is None:
@@ -113,7 +113,7 @@ class _Kind(Enum):
 
 
 class _Part(NamedTuple):
-    """A leaf of a state, whatever its number: two states of one operation have the same parts at different leaves."""
+    """What a leaf of a state holds. Two states of one operation may have the same part at different leaves."""
 
     kind: _Kind
     number: int
@@ -124,8 +124,8 @@ _Parts: TypeAlias = "list[_Part]"
 
 
 def _parts_of(part: Shape, whole: Shape, kind: _Kind, first: int = 0) -> Iterator[_Part]:
-    """The leaves of a part of `whole` that a state has so far: tuples may lack their last elements. ValueError where it
-    does not fit.
+    """What the leaves of `part` hold. `part` is as much of `whole` as a state has so far: its tuples may lack their
+    last elements. ValueError where it does not fit `whole`.
     """
     if not part.is_tuple:
         if whole.is_tuple or dims_of(part) != dims_of(whole):
@@ -140,7 +140,7 @@ def _parts_of(part: Shape, whole: Shape, kind: _Kind, first: int = 0) -> Iterato
 
 
 def _state_parts(state: Shape, parameters: Shape, result: Shape) -> _Parts:
-    """The part that each leaf of a state is. ValueError where the state does not fit the computation."""
+    """What each leaf of a state holds. ValueError where the state does not fit the computation."""
     elements = state.tuple_shapes
     if len(elements) < 2 or not elements[0].is_tuple:
         raise ValueError
@@ -153,8 +153,9 @@ def _state_parts(state: Shape, parameters: Shape, result: Shape) -> _Parts:
 
 
 class _Step:
-    """A start, update or end, the computation that runs, and the parts that the leaves of its operand and result
-    are."""
+    """A start, update or end of an asynchronous operation: the computation that it runs, and what each leaf of the
+    state before it and of its result holds. A step brings those parameters of the computation that are operands of the
+    step itself; the others are in the state."""
 
     def __init__(self, instruction: HloInstruction, computation: HloComputation) -> None:
         """Raises ValueError where shapes do not fit."""
@@ -166,13 +167,13 @@ class _Step:
         self.first_leaves = first_leaves(shapes)
         """The number of the first leaf of each parameter among the leaves of all."""
         self.before = _state_parts(operands[0].shape, parameters, result) if self.takes_state else []
-        """The part that each leaf of the step's operand state is."""
+        """What each leaf of the state before the step holds; empty for a start."""
         self.after = (
             list(_parts_of(instruction.shape, result, _Kind.RESULT))
             if opcode == Opcode.ASYNC_DONE
             else _state_parts(instruction.shape, parameters, result)
         )
-        """The part that each leaf of the step's result is."""
+        """What each leaf of the step's result holds."""
         self._leaves_before = {part: leaf for leaf, part in enumerate(self.before)}
         self._first = len(operands[0].shape.tuple_shapes[0].tuple_shapes) if self.takes_state else 0
         self._brought = len(operands) - self.takes_state
@@ -192,27 +193,28 @@ class _Step:
             raise _does_not_fit(instruction) from None
 
     def index_before(self, part: _Part) -> int | None:
-        """The leaf of the operand state that is this part; None if that state does not have it."""
+        """The leaf of the state before the step that holds this part; None if no leaf does."""
         return self._leaves_before.get(part)
 
     def operand_of(self, parameter: int) -> int | None:
-        """The operand that brings a parameter; None if the instruction does not bring it."""
+        """The number of the operand that is a parameter of the computation; None if the step does not bring it."""
         brought = parameter - self._first
         return brought + self.takes_state if 0 <= brought < self._brought else None
 
     def bringing(self, number: int) -> tuple[int, int] | None:
-        """The operand that brings a leaf of the parameters, and the leaf of that operand."""
+        """The operand that brings leaf `number` of all parameters' leaves, and the leaf of that operand; None if the
+        step does not bring it."""
         parameter = bisect_right(self.first_leaves, number) - 1
         operand = self.operand_of(parameter)
         return None if operand is None else (operand, number - self.first_leaves[parameter])
 
     def number_of(self, operand: int, leaf: int) -> int:
-        """The number among the leaves of all parameters of a leaf of an operand that is brought."""
+        """The number that a leaf of an operand, not the state, has among the leaves of all parameters."""
         parameter = self._first + operand - self.takes_state
         return self.first_leaves[min(parameter, len(self.first_leaves) - 1)] + leaf
 
     def arguments(self, operands: Sequence[HloInstruction]) -> dict[HloInstruction, HloInstruction]:
-        """Which operand each parameter of the computation takes, as far as the instruction has them."""
+        """Parameter of the computation → the operand that it takes, for the parameters that the step brings."""
         return dict(zip(self.computation.parameters[self._first :], operands[self.takes_state :], strict=False))
 
 

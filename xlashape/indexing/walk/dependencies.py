@@ -1,6 +1,8 @@
-"""Which instructions and arrays a value depends on, without maps: which leaves of a computation's parameters each leaf
-of its result depends on, and where a leaf was computed, before tuples, their elements and copies handed it on
-unchanged.
+"""Dependencies between whole arrays, without maps of their elements.
+
+- `dependencies`: which leaves of a computation's parameters each leaf of its result depends on. A leaf is an array
+  within a tuple, counted depth first.
+- `origin`: the instruction that computed a leaf, before tuples and copies handed it on unchanged.
 
 Tuples are taken apart and put together precisely; any other operation is taken to depend on all of its operands. A set
 of leaves is an int: bit i stands for leaf i of all parameters' leaves, counted one parameter after the other. In a
@@ -130,7 +132,7 @@ def origins(instruction: HloInstruction, count: int) -> list[tuple[HloInstructio
 
 
 def _handed_on_from(instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int] | None:
-    """The leaf of an operand that a leaf of the instruction is; None where the instruction computes it."""
+    """The operand, and its leaf, that the instruction hands on as `leaf`; None where it computes that leaf."""
     opcode = instruction.fields.opcode
     if opcode == Opcode.TUPLE:
         starts = element_starts(instruction.shape)
@@ -151,7 +153,7 @@ def _handed_on_from(instruction: HloInstruction, leaf: int) -> tuple[HloInstruct
 
 
 MAX_COUNT = 1 << 20
-"""Instructions are counted up to this number."""
+"""The instructions of a computation are counted up to this number."""
 
 
 class Contents(NamedTuple):

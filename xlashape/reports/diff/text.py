@@ -1,7 +1,8 @@
-"""A diff for people: the verdict and the numbers, the rows, and two instructions or computations beside each other.
+"""A diff as text for people: a verdict of one line, the totals that differ, the changes as rows, and two instructions
+or computations side by side.
 
-The verdict and the rows are made of the declared columns, so that they are the same for an answer that a server has
-sent.
+Verdict and rows are made of the columns that the report declares. So the text of an answer that a server has sent is
+the same as that of one computed here.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _MOST_NUMBERS: Final = 3
 
 
 def amount(unit: str, value: float) -> str:
-    """A number of a measure."""
+    """A value in its unit: bytes in short form, such as `1.50 MiB`, other numbers in full."""
     return short_bytes(value) if unit == "bytes" else f"{value:,.10g}"
 
 
@@ -51,7 +52,7 @@ def verdict(changes: Sequence[Any], measures: Iterable[Any]) -> str:
 
 
 def measure_lines(measures: Iterable[Any]) -> Iterator[str]:
-    """The numbers that differ, a line each."""
+    """A line for each measure whose value differs between the modules."""
     for each in measures:
         if each.delta and each.a is not None and each.b is not None:
             sign = "+" if each.delta > 0 else "-"
@@ -63,7 +64,7 @@ def measure_lines(measures: Iterable[Any]) -> Iterator[str]:
 def answer_text(
     answer: Answer, changes: Sequence[Any], limit: int | None, *, width: int | None = None, hint: str = ""
 ) -> str:
-    """The headline, and the first of these rows."""
+    """The headline of an answer, and the first `limit` of `changes`; 0 stands for all, None for the report's number."""
     most = answer.report.shown if limit is None else limit
     shown = changes[:most] if most else changes
     parts = [answer.headline()]
@@ -75,7 +76,7 @@ def answer_text(
 
 
 def rows_text(changes: Iterable[Any], width: int | None) -> str:
-    """The rows: how many bytes of buffers more, what has changed, then what else it costs and where it comes from."""
+    """A row for each change: by how many bytes the buffers grew, what changed, what else it costs, its source line."""
 
     def rows() -> Iterator[tuple[str, str, str]]:
         for change in changes:
@@ -139,7 +140,7 @@ def beside(matching: Matching, name: str, width: int) -> str:
     if one is None and other is None:
         first, second = _instructions_named(matching, name)
         lines += _pair_lines(matching, first, second, room)
-        # The bodies of a fusion or a loop.
+        # The computations that the two instructions call, such as the body of a fusion or a loop, follow them.
         bodies = [
             list(side[node[0]].canonical.called.get(node[1], ())) if node else []
             for side, node in ((matching.a.computations, first), (matching.b.computations, second))

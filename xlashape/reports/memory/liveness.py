@@ -1,5 +1,5 @@
-"""A memory plan for a module that has no assignment of buffers: lives of values in its schedule, shared by the rules of
-XLA's BufferAssigner.
+"""A memory plan for a module that has no assignment of buffers, estimated from when each value lives in the schedule.
+Values share memory by the rules of XLA's BufferAssigner.
 
 Buffers are assigned from the largest to the smallest. Parameters, constants and outputs have allocations that live
 throughout. Another buffer is put into an allocation of an output, or of a parameter that holds an output, where it fits
@@ -7,8 +7,8 @@ and no value there lives at the same time. What is left is temporary, and takes 
 takes over the memory of an operand that ends where it begins, if the shapes are equal and each element of it is
 computed from the same element of the operand.
 
-For the lower bound of the peak, a value may take the memory of any value that ends where it begins, and of outputs
-until these are made. For the upper bound, only values that must share memory do.
+For the lower bound of the peak, a value may take the memory of any value that ends where it begins, and the memory of
+an output until that output is computed. For the upper bound, only values that must share memory share it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from xlashape.shape import Target
 from xlashape.shape.xla_util.shape_util import byte_size_of
 
 _ELEMENTWISE: Final = frozenset([operation.opcode for operation in OPERATIONS])
-# Sets are read faster than members of an enum, and every instruction is tested.
+# Sets of opcodes: membership in a set is faster than comparison with a member of an enum, and every value is tested.
 _COPIES: Final = frozenset([Opcode.COPY])
 _GIVEN: Final = frozenset([Opcode.PARAMETER, Opcode.CONSTANT])
 _OWN_ORDER: Final = (
@@ -65,8 +65,8 @@ class _Estimate:
         self._module = module
         self._schedule = schedule
         self._ranges = ranges
-        # Buffers are numbers. Each of these lists has an entry for each buffer, that is for values that must share
-        # memory.
+        # A buffer is the memory of values that must share it, and is named by its number. Each of the next four lists
+        # has an entry for each buffer.
         self._sizes: list[int] = []
         self._kinds: list[int] = []
         self._values: list[tuple[int, ...]] = []
@@ -369,7 +369,8 @@ class _Estimate:
 
     @cached_property
     def _tables(self) -> list[tuple[HloInstruction, tuple[int, ...], int, int]]:
-        """The tables of pointers of tuples among the parameters and the result: instruction, index, bytes, kind."""
+        """What has memory throughout besides the buffers: the tables of pointers of tuples among the parameters and the
+        result, and constants of applied computations. Each with instruction, index, bytes, kind."""
         entry = self._module.entry
         found: list[tuple[HloInstruction, tuple[int, ...], int, int]] = []
         for instruction, kind in (*[(each, PARAMETER) for each in entry.parameters], (entry.root, OUTPUT)):

@@ -1,5 +1,7 @@
-"""The content of a profile of any format: events of HLO instructions, in their order on a line, and facts about the
-whole profile.
+"""Sums of the events of a profile, for readers of every format of profiles.
+
+A reader makes a `Line` for each timeline of a device and adds its events in the order of their beginnings. The `Line`
+sums them in a `Tally`, by operation and by step.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Times:
 
     def __init__(self) -> None:
         self.begin: int | None = None
-        """When a step begins; nothing for operations."""
+        """When the step begins, where the events are those of a step; None where they are those of an operation."""
         self.count = 0
         self.total = 0
         self.own = 0
@@ -67,17 +69,17 @@ class Times:
 
 
 class Tally:
-    """Sums of a profile's events by operation and by step; what no operation is known for."""
+    """Sums of a profile's events: by operation, by step, and of the kernels whose operation is not known."""
 
     def __init__(self) -> None:
         self.operations: dict[Operation, Times] = {}
         self.steps: dict[str, Times] = {}
         self.marked: set[str] = set()
-        """The steps that the program or the device has marked; all others are executions."""
+        """The steps that the program or the device has marked. Each other step is an execution of a program."""
         self.lost = Times()
-        """Kernels without an operation."""
+        """Kernels whose operation is not known."""
         self.lost_in_graphs = Times()
-        """Kernels without an operation that ran in a command buffer."""
+        """Those of these kernels that ran in a command buffer."""
         self.runs: dict[tuple[str, int | None], set[tuple[str, str]]] = {}
         """The executions of each program, by module and program id: the device and the id of each, where the profile
         has one.
@@ -110,7 +112,7 @@ class Tally:
         check("executions in a profile", len(runs), _MOST_STEPS)
 
     def take(self, other: Tally) -> None:
-        """Adds the sums of another."""
+        """Adds the sums of another tally."""
         for operation, times in other.operations.items():
             self.times_of(operation).take(times)
         for name, times in other.steps.items():
@@ -127,9 +129,10 @@ class OutOfOrder(Exception):
 
 
 class Line:
-    """The events of a line, one after the other. The time of an event within another is not counted for the outer one.
+    """One timeline of a device. The time of an event within another one is not counted for the outer event.
 
-    Events come in the order of their beginnings, the longer one first; `OutOfOrder` otherwise.
+    Events are added in the order of their beginnings; of those that begin together the longest is first. Raises
+    `OutOfOrder` otherwise.
     """
 
     def __init__(self, tally: Tally, device: str, step_of: Callable[[int], str | None] | None = None) -> None:
@@ -196,7 +199,7 @@ class _Open:
         self.within = 0
 
     def close(self) -> None:
-        """Counts the time that no event within it has."""
+        """Counts the time of this event in which no event within it ran."""
         own = max(0, self.duration - self.within)
         self.times.own += own
         if self.step is not None:

@@ -26,11 +26,11 @@ KINDS: Final = {
 """Way of reading → its meaning."""
 
 CACHED: Final = frozenset({"reduced", "reused", "windowed", "sorted"})
-"""Ways of reading whose traffic depends on the tiles of the emitter: bytes that are fetched again are not the layout's
-waste.
+"""Ways of reading whose traffic depends on the tiles that the code generator chooses. Bytes that they fetch more than
+once are not counted as wasted by the layout.
 """
 UNKNOWN: Final = frozenset({"gathered", "unknown"})
-"""Ways of reading whose fetched bytes are not known."""
+"""Ways of reading for which it is not known how many bytes are fetched."""
 
 _WINDOWS: Final = frozenset({Opcode.CONVOLUTION, Opcode.REDUCE_WINDOW, Opcode.SELECT_AND_SCATTER})
 _SORTS: Final = frozenset({Opcode.SORT, Opcode.TOPK})

@@ -108,7 +108,6 @@ def _object(x: Any, device: Target | None) -> Memory:
 def _text(text: str, device: Target | None, *, is_content: bool = False) -> Memory:
     """Explains text. `is_content`: it is the content of a file or of a request, and names no file."""
     if not is_content and "\n" not in text and len(text) < 4_096 and not _MODULE.match(text):
-        # Errors about the content of a file are ValueErrors too: only the look for the file is tried.
         if _exists(text.split("#", 1)[0]):
             return _file(Path(text), device)
     if _MODULE.match(text):
@@ -141,7 +140,7 @@ def _text(text: str, device: Target | None, *, is_content: bool = False) -> Memo
 def _exists(name: str) -> bool:
     try:
         return bool(name) and Path(name).exists()
-    except (OSError, ValueError):  # not a file name
+    except (OSError, ValueError):  # the text cannot be the name of a file
         return False
 
 

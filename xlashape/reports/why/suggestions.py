@@ -201,7 +201,7 @@ class _Tiler:
         self.target = target if target is not None and target.is_tpu else TPU
 
     def __call__(self, changed: Shape) -> Shape:
-        """The array with tiles; its layout has its order and no tiles."""
+        """Adds tiles to the layout of a changed array, which has an order of dimensions and no tiles yet."""
         layout = changed.layout or Layout.default(changed.rank)
         tiles = self.layout.tiles
         if self.is_tpu:
@@ -305,7 +305,7 @@ def _packed(array: Shape) -> Iterator[_Change]:
 def _narrower(array: Shape, tiler: _Tiler, types: Iterable[str]) -> Iterator[_Change]:
     kind = array.element_type
     names = _NARROWER.get(kind.text, "f4e2m1fn" if kind.is_floating and kind.bit_width == 8 else "")
-    if array.rank == 0:  # some bytes, and usually a counter or a factor
+    if array.rank == 0:  # a scalar is usually a counter or a factor, and a narrower type would save a few bytes only
         names = ""
     for name in dict.fromkeys([*names.split(), *types]):
         narrow = PrimitiveType.parse(name)

@@ -1,16 +1,16 @@
-"""What the state of a loop depends on one iteration ago, two iterations ago, …: the algorithm that while loops and
-scans share. In plain words:
+"""What the state of a loop depends on in the state one iteration before, two iterations before, and so on. While loops
+and scans share this algorithm. In plain words:
 
 - *State*: the leaves of the tuple that the body takes and returns. A `Frontier` holds, for each leaf of it, the set of
   maps that lead there from the array asked about.
 - *Start*: the frontier after 0 iterations holds the identity at the leaf asked about.
 - *Step*: one iteration. Every map of the frontier is composed with every map of the body from the leaf that it has
-  reached to the leaves of the state one iteration before (going forwards: after). The results are the next frontier. An
-  offset within the body has another value in each iteration, so its runtime variable becomes a range variable with the
-  same bounds. Variables that have the same value within one iteration become the same range variable. `ValueNumbers`
-  tells: a number stands for where a value was computed, seen through tuples, copies, fusions and calls; scalar
-  arithmetic is compared by opcode, attributes and the numbers of operands, so that `i + 1` computed twice has one
-  number.
+  reached to the leaves of the state one iteration before (for maps from inputs to outputs: one iteration after). The
+  results are the next frontier. An offset within the body has another value in each iteration, so its runtime variable
+  becomes a range variable with the same bounds. Variables that have the same value within one iteration become the same
+  range variable. `ValueNumbers` finds these: it gives equal values equal numbers. A value's number follows from the
+  instruction that computes it, found through tuples, copies, fusions and calls. Scalar arithmetic is compared by
+  opcode, attributes and the numbers of operands, so that `i + 1` computed twice has one number.
 - *End*, of `StateWalk.frontiers` (for a known number of iterations): after that number of iterations, or when a
   frontier equals an earlier one; then they repeat with that period, and the frontier after any number of iterations is
   known.
