@@ -1,4 +1,4 @@
-"""The messages of a report's RPC in protos/xlashape/v1/report_service.proto, made of the report's declaration.
+"""Makes the messages of a report's RPC, in protos/xlashape/v1/report_service.proto, from the report's declaration.
 
     python protos/report_messages.py memory      # prints the messages, with the numbers of new ones
     python protos/report_messages.py             # writes the comments of all reports' messages into the schema
@@ -27,27 +27,25 @@ _INPUTS = {
         "Text with shapes in it, such as a report about memory that has run out, instead of a module",
     ),
 }
-"""The inputs that are no module under another name: type and meaning."""
+"""The inputs of reports → type and meaning. An input that is not here is a module under another name."""
 
 
 def proto_text(report: Report) -> str:
-    """The messages of a report's RPC as text for the schema. The numbers are those of a new message: fields that exist
-    keep theirs.
-    """
+    """The messages of a report's RPC as text for the schema. Their fields are numbered as in a new message."""
     name = report.name.capitalize()
     rows = [
         (section.name, f"{name}Row" if section.columns == report.columns else f"{name}{_camel(section.name)}Row")
         for section in report.sections
     ]
     lines = [
-        f"// What to report: {report.summary}",
+        f"// The request of the report `{report.name}`: {report.summary[:1].lower()}{report.summary[1:]}",
         f"message {name}Request {{",
         "  // The first row of the answer, counted from 0.",
         "  int64 first_row = 1;",
-        f"  // The most rows of the answer, at most {MOST_ROWS:,}; 0 stands for that many. There are fewer where their "
-        "texts are long, and at least one.",
+        f"  // The most rows of the answer, at most {MOST_ROWS:,}; 0 stands for {MOST_ROWS:,}. Fewer rows are "
+        "returned where their texts are long, but at least one.",
         "  int32 max_rows = 2;",
-        f"  // The table whose rows are asked for: empty for `{report.rows}`{_sections(report)}.",
+        f"  // The table whose rows are returned: empty for `{report.rows}`{_sections(report)}.",
         "  string section = 3;",
         f"  // {_arguments(report)}",
         "  string argument = 4;",
@@ -69,13 +67,13 @@ def proto_text(report: Report) -> str:
         "",
         f"// The answer of the report `{report.name}`.",
         f"message {name}Response {{",
-        "  // Numbers about the whole.",
+        "  // The totals of the report.",
         f"  {name}Totals totals = 1;",
         "  // The rows from `first_row` on, if the request names no section.",
         f"  repeated {name}Row {report.rows} = 2;",
-        "  // How many rows the table has that was asked for.",
+        "  // The number of rows of the requested table.",
         "  int64 row_count = 3;",
-        "  // What to know first, as text of a few lines.",
+        "  // A summary of the report, as text of a few lines.",
         "  string headline = 4;",
     ]
     for offset, (section, message) in enumerate(rows):
@@ -84,7 +82,11 @@ def proto_text(report: Report) -> str:
             f"  repeated {message} {section} = {5 + offset};",
         ]
     lines.append("}")
-    tables = [(f"{name}Totals", "Numbers about the whole", report.totals), (f"{name}Row", "A row", report.columns)]
+    same = [report.rows, *[section for section, message in rows if message == f"{name}Row"]]
+    tables = [
+        (f"{name}Totals", f"The totals of the report `{report.name}`", report.totals),
+        (f"{name}Row", f"A row of the table {' or '.join([f'`{each}`' for each in same])}", report.columns),
+    ]
     for section, message in rows:
         if message != f"{name}Row":
             tables.append((message, _sentence(report.section(section).meaning)[:-1], report.section(section).columns))
@@ -105,17 +107,17 @@ def _sections(report: Report) -> str:
 
 
 def _arguments(report: Report) -> str:
-    told: list[str] = []
+    parts: list[str] = []
     for section in report.sections:
         if section.argument is not None and section.argument.is_content:
-            told.append(f"nothing of `{section.name}`, which takes the field `{section.argument.name}`")
+            parts.append(f"for `{section.name}` nothing, since it takes the field `{section.argument.name}`")
         elif section.argument is not None:
             choices = f" ({', '.join(section.argument.choices)})" if section.argument.choices else ""
-            told.append(f"of `{section.name}` {section.argument.meaning}{choices}")
+            parts.append(f"for `{section.name}` {section.argument.meaning}{choices}")
     return (
-        f"What the table depends on: {'; '.join(told)}."
-        if told
-        else "What the table depends on: nothing in this report."
+        f"The argument of the table: {'; '.join(parts)}."
+        if parts
+        else "The argument of the table. No table of this report has one."
     )
 
 
@@ -149,7 +151,8 @@ def _wrapped(comment: str) -> str:
 
 
 def _places(text: str) -> Iterator[tuple[tuple[str, str] | None, str, str]]:
-    """The lines of a schema: the message and the field that a line declares, the comment above it, and the line."""
+    """For each line of a schema that is no comment: the message and field that it declares, the comment above it, the
+    line."""
     comment: list[str] = []
     message = ""
     for line in text.splitlines():

@@ -184,7 +184,7 @@ func (c *Client) OperandTiles(ctx context.Context, request *xlashapev1.OperandTi
 	return c.Indexing.OperandTiles(ctx, request)
 }
 
-// ParseMap reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+// ParseMap reads a map, which is given as text or as fields, and returns it in both forms, not simplified.
 func (c *Client) ParseMap(ctx context.Context, input *xlashapev1.MapInput) (*xlashapev1.MapOutput, error) {
 	answer, err := c.Indexing.ParseMap(ctx, &xlashapev1.ParseMapRequest{Maps: []*xlashapev1.MapInput{input}})
 	return one(each(answer.GetMaps(), 1, err))
@@ -299,7 +299,7 @@ func (c *Client) GetText(ctx context.Context, request *xlashapev1.GetTextRequest
 	return c.Views.GetText(ctx, request)
 }
 
-// Graph returns instructions and what connects them, as parallel arrays.
+// Graph returns instructions and the edges between them (operands, control dependencies, calls), as parallel arrays.
 func (c *Client) Graph(ctx context.Context, request *xlashapev1.GraphRequest) (*xlashapev1.GraphResponse, error) {
 	return c.Views.Graph(ctx, request)
 }

@@ -148,8 +148,8 @@ type UploadModuleRequest struct {
 	// First message only, optional: the size of the complete content in bytes. If it is given, a module that is too large is refused before it is sent.
 	SizeBytes int64 `protobuf:"varint,3,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// Whether more of the content follows. A stream that ends with such a message was cut off, and is refused. A client
-	// that does not know digest and size sets it in every message but the last, which may have no data: if the program
-	// ends within the upload, what it has sent is not stored.
+	// that does not know digest and size sets this field in every message but the last one, which may have no data. Then
+	// nothing is stored if the client's program ends within the upload.
 	MoreFollows   bool `protobuf:"varint,4,opt,name=more_follows,json=moreFollows,proto3" json:"more_follows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -216,7 +216,7 @@ func (x *UploadModuleRequest) GetMoreFollows() bool {
 // The module that was uploaded.
 type UploadModuleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As GetModule describes it.
+	// The module, as GetModule describes it.
 	Module *Module `protobuf:"bytes,1,opt,name=module,proto3" json:"module,omitempty"`
 	// Whether the store had the module already.
 	AlreadyPresent bool `protobuf:"varint,2,opt,name=already_present,json=alreadyPresent,proto3" json:"already_present,omitempty"`
@@ -326,7 +326,7 @@ func (x *PutModuleRequest) GetSha256() string {
 // The module that was stored.
 type PutModuleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As GetModule describes it.
+	// The module, as GetModule describes it.
 	Module *Module `protobuf:"bytes,1,opt,name=module,proto3" json:"module,omitempty"`
 	// Whether the store had the module already.
 	AlreadyPresent bool `protobuf:"varint,2,opt,name=already_present,json=alreadyPresent,proto3" json:"already_present,omitempty"`
@@ -499,7 +499,7 @@ func (x *Module) GetExpireTime() *timestamppb.Timestamp {
 // The name of a stored module, and which part of its content to return.
 type GetModuleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `modules/{sha256}`
+	// The resource name, `modules/{sha256}`.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Whether the content is returned too. Default: only the description.
 	IncludeContent bool `protobuf:"varint,2,opt,name=include_content,json=includeContent,proto3" json:"include_content,omitempty"`
@@ -628,7 +628,7 @@ func (x *GetModuleResponse) GetContent() []byte {
 // The name of a stored module.
 type DeleteModuleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `modules/{sha256}`
+	// The resource name, `modules/{sha256}`.
 	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -794,7 +794,7 @@ func (x *ListInstructionsRequest) GetPageToken() string {
 // A page of instructions.
 type ListInstructionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the module's order.
+	// The instructions of the page, in the module's order.
 	Instructions []*Instruction `protobuf:"bytes,1,rep,name=instructions,proto3" json:"instructions,omitempty"`
 	// The page_token of a request for the next page. Empty if this is the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -858,25 +858,25 @@ func (x *ListInstructionsResponse) GetTotalSize() int64 {
 // An instruction, without the attributes of its opcode.
 type Instruction struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name, unique in its computation, in most modules unique in the module.
+	// The name, unique in the instruction's computation, and in most modules unique in the module.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Unique in the module.
+	// The id, unique in the module.
 	Id int64 `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
-	// As HLO text writes it: `dot`, `get-tuple-element`.
+	// The opcode as HLO text writes it: `dot`, `get-tuple-element`.
 	Opcode string `protobuf:"bytes,3,opt,name=opcode,proto3" json:"opcode,omitempty"`
 	// The shape of the result in XLA's text, with its layout.
 	Shape string `protobuf:"bytes,4,opt,name=shape,proto3" json:"shape,omitempty"`
-	// The name of its computation.
+	// The name of the computation that the instruction is in.
 	Computation string `protobuf:"bytes,5,opt,name=computation,proto3" json:"computation,omitempty"`
-	// Whether it is the root of its computation.
+	// Whether the instruction is the root of its computation.
 	IsRoot bool `protobuf:"varint,6,opt,name=is_root,json=isRoot,proto3" json:"is_root,omitempty"`
-	// The names of its operands, in order.
+	// The names of the operands, in order.
 	Operands []string `protobuf:"bytes,7,rep,name=operands,proto3" json:"operands,omitempty"`
-	// The names of the computations it calls, in order.
+	// The names of the computations that the instruction calls, in order.
 	CalledComputations []string `protobuf:"bytes,8,rep,name=called_computations,json=calledComputations,proto3" json:"called_computations,omitempty"`
-	// Of a parameter: its number.
+	// Of a parameter: the parameter's number.
 	ParameterNumber *int64 `protobuf:"varint,9,opt,name=parameter_number,json=parameterNumber,proto3,oneof" json:"parameter_number,omitempty"`
-	// The name in the framework of the operation that it was made from; from its metadata.
+	// The name that the framework gave to the operation that the instruction was made from, as the instruction's metadata has it.
 	OpName        string `protobuf:"bytes,10,opt,name=op_name,json=opName,proto3" json:"op_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1080,7 +1080,7 @@ func (x *ByteSizesRequest) GetPageToken() string {
 // A page of sizes.
 type ByteSizesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the requested order.
+	// The instructions of the page, in the requested order.
 	Instructions []*InstructionSize `protobuf:"bytes,1,rep,name=instructions,proto3" json:"instructions,omitempty"`
 	// The page_token of a request for the next page. Empty if this is the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -1155,11 +1155,11 @@ type InstructionSize struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the instruction.
 	Instruction string `protobuf:"bytes,1,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// Unique in the module.
+	// The id, unique in the module.
 	Id int64 `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
-	// As HLO text writes it.
+	// The opcode as HLO text writes it.
 	Opcode string `protobuf:"bytes,3,opt,name=opcode,proto3" json:"opcode,omitempty"`
-	// The name of its computation.
+	// The name of the computation that the instruction is in.
 	Computation string `protobuf:"bytes,4,opt,name=computation,proto3" json:"computation,omitempty"`
 	// The shape of the result in XLA's text, with its layout.
 	Shape string `protobuf:"bytes,5,opt,name=shape,proto3" json:"shape,omitempty"`

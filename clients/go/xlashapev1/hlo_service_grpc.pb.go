@@ -33,7 +33,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// A module is named by the digest of its content. So an upload of the same content is the same module, and a name never refers to other content.
+// A store of modules. A module is named by the digest of its content: the same content uploaded again is the same module, and a name never refers to other
+// content.
 type HloServiceClient interface {
 	// Stores a module of any size, which is sent in parts, and returns its name. A client that knows the digest can ask GetModule first whether the server
 	// has the module.
@@ -125,7 +126,8 @@ func (c *hloServiceClient) ByteSizes(ctx context.Context, in *ByteSizesRequest, 
 // All implementations must embed UnimplementedHloServiceServer
 // for forward compatibility.
 //
-// A module is named by the digest of its content. So an upload of the same content is the same module, and a name never refers to other content.
+// A store of modules. A module is named by the digest of its content: the same content uploaded again is the same module, and a name never refers to other
+// content.
 type HloServiceServer interface {
 	// Stores a module of any size, which is sent in parts, and returns its name. A client that knows the digest can ask GetModule first whether the server
 	// has the module.

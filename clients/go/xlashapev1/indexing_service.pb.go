@@ -155,8 +155,8 @@ type IndexingMapsRequest struct {
 	// Whether to return maps from positions in the output's buffer to positions in the operands' buffers, which follow layouts, tiles and padding,
 	// instead of maps from index to index. Only output to input. Such maps are always simplified. Outputs that are not arrays are left out.
 	Physical bool `protobuf:"varint,8,opt,name=physical,proto3" json:"physical,omitempty"`
-	// What to do with an instruction that is not answered where the request names none: true gives it an `error` and goes on, false ends the call
-	// with the error. Limits of time always end the call.
+	// For a request that names no instruction: what happens where an instruction cannot be answered. If true, its response has an `error`, and the call goes
+	// on. If false, the call ends with that error. Limits of time always end the call.
 	ReportErrors  bool `protobuf:"varint,9,opt,name=report_errors,json=reportErrors,proto3" json:"report_errors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -260,9 +260,9 @@ type IndexingMapsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the instruction.
 	Instruction string `protobuf:"bytes,1,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// The name of its computation.
+	// The name of the computation that the instruction is in.
 	Computation string `protobuf:"bytes,2,opt,name=computation,proto3" json:"computation,omitempty"`
-	// As HLO text writes it.
+	// The opcode as HLO text writes it.
 	Opcode string `protobuf:"bytes,3,opt,name=opcode,proto3" json:"opcode,omitempty"`
 	// The direction of the maps.
 	Direction Direction `protobuf:"varint,4,opt,name=direction,proto3,enum=xlashape.v1.Direction" json:"direction,omitempty"`
@@ -462,9 +462,9 @@ type InstructionMapsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the instruction.
 	Instruction string `protobuf:"bytes,1,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// The name of its computation.
+	// The name of the computation that the instruction is in.
 	Computation string `protobuf:"bytes,2,opt,name=computation,proto3" json:"computation,omitempty"`
-	// As HLO text writes it.
+	// The opcode as HLO text writes it.
 	Opcode string `protobuf:"bytes,3,opt,name=opcode,proto3" json:"opcode,omitempty"`
 	// The direction of the maps.
 	Direction Direction `protobuf:"varint,4,opt,name=direction,proto3,enum=xlashape.v1.Direction" json:"direction,omitempty"`
@@ -539,7 +539,7 @@ func (x *InstructionMapsResponse) GetMaps() []*TensorMaps {
 	return nil
 }
 
-// Why one instruction of a module is not answered: what a request for this instruction alone would be refused with.
+// Why an answer about one instruction of a module is missing: the error with which a request for this instruction alone would be refused.
 type InstructionError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The library's error code in capitals, as the reason of google.rpc.ErrorInfo: `INVALID_MODULE`, `LIMIT_EXCEEDED`, …
@@ -697,9 +697,9 @@ func (x *TensorMaps) GetOperandLeaf() int32 {
 // One way in which an array is accessed.
 type Access struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From the elements of the one array to those of the other, with ranges for elements that are accessed together.
+	// The map from the elements of one array to the elements of the other that are accessed. Range variables stand for elements that are accessed together.
 	Map *MapOutput `protobuf:"bytes,1,opt,name=map,proto3" json:"map,omitempty"`
-	// One for each runtime variable of the map, in order.
+	// Where the value of each runtime variable of the map comes from, in order.
 	Runtime []*RuntimeVariable `protobuf:"bytes,2,rep,name=runtime,proto3" json:"runtime,omitempty"`
 	// For operations across replicas: which replica holds the element. Absent: the executing replica.
 	Replica *ReplicaIndexing `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`
@@ -781,9 +781,9 @@ type RuntimeVariable struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the instruction that computes the value.
 	Instruction string `protobuf:"bytes,1,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// From the variables of the access's map to the element of that instruction that is the value.
+	// The map from the variables of the access's map to the element of that instruction's result that is the value.
 	Map *MapOutput `protobuf:"bytes,2,opt,name=map,proto3" json:"map,omitempty"`
-	// The number of the array, if that instruction's result is a tuple.
+	// If that instruction's result is a tuple: the number of the array in it, counted depth first.
 	Leaf int32 `protobuf:"varint,3,opt,name=leaf,proto3" json:"leaf,omitempty"`
 	// Whether the value is not an element, but the position of the executing replica in its group of that instruction, a collective operation.
 	IsPosition bool `protobuf:"varint,4,opt,name=is_position,json=isPosition,proto3" json:"is_position,omitempty"`
@@ -872,8 +872,9 @@ func (x *RuntimeVariable) GetBounds() *Interval {
 // Which replicas hold the elements of an access across replicas.
 type ReplicaIndexing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From the dimensions of the access to a position in the list of replicas that the executing replica exchanges data with. The list is its group in
-	// `groups`, or all replicas in order if `groups` is empty; with `pairs`, it has its partner alone. Undefined if the position is not known.
+	// The map from the dimensions of the access to a position in the list of replicas that the executing replica exchanges data with. With `pairs`, the list
+	// has the partner of the executing replica alone. Without, it is that replica's group in `groups`, or all replicas in order if `groups` is empty. The map
+	// is undefined if the position is not known.
 	Map *MapOutput `protobuf:"bytes,1,opt,name=map,proto3" json:"map,omitempty"`
 	// The groups of replicas that exchange data. Empty: all replicas are one group, in order.
 	Groups []*ReplicaGroup `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
@@ -983,7 +984,7 @@ func (x *ReplicaGroup) GetReplicas() []int64 {
 // Pairs of replicas, the first of which sends data to the second.
 type ReplicaPairs struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the order of the module.
+	// The pairs, in the order of the module.
 	Pairs         []*ReplicaPair `protobuf:"bytes,1,rep,name=pairs,proto3" json:"pairs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1094,7 +1095,7 @@ type OperandReadsRequest struct {
 	Computation string `protobuf:"bytes,3,opt,name=computation,proto3" json:"computation,omitempty"`
 	// The number of the output; the arrays of a tuple are counted depth first. Absent: all outputs that are arrays.
 	Output *int32 `protobuf:"varint,4,opt,name=output,proto3,oneof" json:"output,omitempty"`
-	// The number of neighbouring outputs that read together, from 1 to 65,536. 0 stands for 32.
+	// The number of neighbouring elements of the output that read together, from 1 to 65,536. 0 stands for 32.
 	Warp int32 `protobuf:"varint,5,opt,name=warp,proto3" json:"warp,omitempty"`
 	// The bytes of one memory transaction, 1 or more. 0 stands for 128.
 	SegmentBytes int32 `protobuf:"varint,6,opt,name=segment_bytes,json=segmentBytes,proto3" json:"segment_bytes,omitempty"`
@@ -1197,9 +1198,9 @@ type OperandReadsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the instruction.
 	Instruction string `protobuf:"bytes,1,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// The name of its computation.
+	// The name of the computation that the instruction is in.
 	Computation string `protobuf:"bytes,2,opt,name=computation,proto3" json:"computation,omitempty"`
-	// As HLO text writes it.
+	// The opcode as HLO text writes it.
 	Opcode string `protobuf:"bytes,3,opt,name=opcode,proto3" json:"opcode,omitempty"`
 	// For each output, in order: one entry for each operand that it reads, in order.
 	Reads []*OperandReads `protobuf:"bytes,4,rep,name=reads,proto3" json:"reads,omitempty"`
@@ -1274,7 +1275,7 @@ func (x *OperandReadsResponse) GetError() *InstructionError {
 	return nil
 }
 
-// How one output reads one operand. What is not known is absent.
+// How one output reads one operand. A value that is not known is absent.
 type OperandReads struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of the output; the arrays of a tuple are counted depth first. 0 unless the result is a tuple.
@@ -1289,7 +1290,8 @@ type OperandReads struct {
 	DistinctElements *int64 `protobuf:"varint,5,opt,name=distinct_elements,json=distinctElements,proto3,oneof" json:"distinct_elements,omitempty"`
 	// Whether fewer elements than distinct_elements may be read, because which are read is only known at run time.
 	IsUpperBound bool `protobuf:"varint,6,opt,name=is_upper_bound,json=isUpperBound,proto3" json:"is_upper_bound,omitempty"`
-	// The number of reads: for every element of the output, one for each element that its maps give. Also absent if it does not fit int64.
+	// The number of reads, over all elements of the output: an element of the operand counts each time that it is read. Also absent if the number does not fit
+	// int64.
 	Reads *int64 `protobuf:"varint,7,opt,name=reads,proto3,oneof" json:"reads,omitempty"`
 	// The ways in which the operand is read.
 	Accesses      []*CoalescedAccess `protobuf:"bytes,8,rep,name=accesses,proto3" json:"accesses,omitempty"`
@@ -1383,10 +1385,10 @@ func (x *OperandReads) GetAccesses() []*CoalescedAccess {
 	return nil
 }
 
-// How neighbouring elements of the output, in the order of its buffer, read together.
+// How neighbouring elements of the output, in the order of the output's buffer, read together.
 type CoalescedAccess struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From positions in the output's buffer to positions in the operand's buffer.
+	// The map from positions in the output's buffer to positions in the operand's buffer.
 	Map *MapOutput `protobuf:"bytes,1,opt,name=map,proto3" json:"map,omitempty"`
 	// The number of the array in an operand that is a tuple, counted depth first.
 	Leaf int32 `protobuf:"varint,2,opt,name=leaf,proto3" json:"leaf,omitempty"`
@@ -1465,7 +1467,7 @@ func (x *CoalescedAccess) GetIdeal() int64 {
 	return 0
 }
 
-// For which tile to compute the tiles that it reads.
+// The tile of an output for which to compute the tiles of the operands that it reads.
 type OperandTilesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The module.
@@ -1625,11 +1627,11 @@ type OperandTilesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the instruction.
 	Instruction string `protobuf:"bytes,1,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// The name of its computation.
+	// The name of the computation that the instruction is in.
 	Computation string `protobuf:"bytes,2,opt,name=computation,proto3" json:"computation,omitempty"`
-	// As HLO text writes it.
+	// The opcode as HLO text writes it.
 	Opcode string `protobuf:"bytes,3,opt,name=opcode,proto3" json:"opcode,omitempty"`
-	// For each operand, in order: one entry for each way in which it is read.
+	// For each operand, in order: one entry for each map through which the operand is read.
 	Tiles         []*OperandTile `protobuf:"bytes,4,rep,name=tiles,proto3" json:"tiles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1778,11 +1780,11 @@ func (x *OperandTile) GetTile() *Tile {
 // The operand's tile for a tile of any size that begins at index 0, as XLA's SymbolicTile gives it.
 type SymbolicTile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From the tile's sizes, and runtime variables, to the first index along each dimension of the operand.
+	// The map from the sizes of the output's tile, and runtime variables, to the first index along each dimension of the operand.
 	OffsetMap *MapOutput `protobuf:"bytes,1,opt,name=offset_map,json=offsetMap,proto3" json:"offset_map,omitempty"`
-	// From the tile's sizes to the sizes of the operand's tile.
+	// The map from the sizes of the output's tile to the sizes of the operand's tile.
 	SizeMap *MapOutput `protobuf:"bytes,2,opt,name=size_map,json=sizeMap,proto3" json:"size_map,omitempty"`
-	// From the tile's sizes to the strides of the operand's tile.
+	// The map from the sizes of the output's tile to the strides of the operand's tile.
 	StrideMap *MapOutput `protobuf:"bytes,3,opt,name=stride_map,json=strideMap,proto3" json:"stride_map,omitempty"`
 	// The sizes for which the maps hold: `8 mod d0 in [0, 0] || d0 mod 8 in [0, 0]`, or `always`.
 	Constraints string `protobuf:"bytes,4,opt,name=constraints,proto3" json:"constraints,omitempty"`
@@ -1860,7 +1862,7 @@ func (x *SymbolicTile) GetText() string {
 // The maps to read.
 type ParseMapRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 100,000, unless the server is set up otherwise.
+	// At most 100,000 maps, unless the server is set up otherwise.
 	Maps []*MapInput `protobuf:"bytes,1,rep,name=maps,proto3" json:"maps,omitempty"`
 	// The syntax of the maps' text in the answer. Default: TEXT_STYLE_XLA.
 	Style         TextStyle `protobuf:"varint,2,opt,name=style,proto3,enum=xlashape.v1.TextStyle" json:"style,omitempty"`
@@ -1915,7 +1917,7 @@ func (x *ParseMapRequest) GetStyle() TextStyle {
 // The maps that were read.
 type ParseMapResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each map of the request, in its order.
+	// A map for each map of the request, in the order of the request.
 	Maps          []*MapOutput `protobuf:"bytes,1,rep,name=maps,proto3" json:"maps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1961,7 +1963,7 @@ func (x *ParseMapResponse) GetMaps() []*MapOutput {
 // The maps to simplify.
 type SimplifyMapRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 100,000, unless the server is set up otherwise.
+	// At most 100,000 maps, unless the server is set up otherwise.
 	Maps []*MapInput `protobuf:"bytes,1,rep,name=maps,proto3" json:"maps,omitempty"`
 	// Whether to remove unused range and runtime variables too. Default: they stay.
 	RemoveUnusedVariables bool `protobuf:"varint,2,opt,name=remove_unused_variables,json=removeUnusedVariables,proto3" json:"remove_unused_variables,omitempty"`
@@ -2025,7 +2027,7 @@ func (x *SimplifyMapRequest) GetStyle() TextStyle {
 // The simplified maps.
 type SimplifyMapResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each map of the request, in its order.
+	// A map for each map of the request, in the order of the request.
 	Maps          []*SimplifiedMap `protobuf:"bytes,1,rep,name=maps,proto3" json:"maps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2135,7 +2137,7 @@ func (x *SimplifiedMap) GetRemovedRuntime() []uint32 {
 // The maps to compose.
 type ComposeMapsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 100,000, unless the server is set up otherwise.
+	// At most 100,000 chains, unless the server is set up otherwise.
 	Chains []*MapChain `protobuf:"bytes,1,rep,name=chains,proto3" json:"chains,omitempty"`
 	// Whether to return the compositions unsimplified. Default: simplified.
 	Raw bool `protobuf:"varint,2,opt,name=raw,proto3" json:"raw,omitempty"`
@@ -2245,7 +2247,7 @@ func (x *MapChain) GetMaps() []*MapInput {
 // The compositions.
 type ComposeMapsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each chain of the request, in its order.
+	// A map for each chain of the request, in the order of the request.
 	Maps          []*MapOutput `protobuf:"bytes,1,rep,name=maps,proto3" json:"maps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2409,7 +2411,7 @@ func (x *EvaluateMapResponse) GetInDomain() []bool {
 	return nil
 }
 
-// One message of a stream: the first one says which map, each one may have points.
+// One message of a stream. The first message has the map; each message may have points.
 type EvaluateMapBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// First message only: the map.

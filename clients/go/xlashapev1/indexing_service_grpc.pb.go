@@ -48,7 +48,7 @@ type IndexingServiceClient interface {
 	// Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and as expressions in the sizes of
 	// any tile.
 	OperandTiles(ctx context.Context, in *OperandTilesRequest, opts ...grpc.CallOption) (*OperandTilesResponse, error)
-	// Reads each map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+	// Reads each map, which is given as text or as fields, and returns it in both forms, not simplified.
 	ParseMap(ctx context.Context, in *ParseMapRequest, opts ...grpc.CallOption) (*ParseMapResponse, error)
 	// Simplifies each map. Domain and results stay the same.
 	SimplifyMap(ctx context.Context, in *SimplifyMapRequest, opts ...grpc.CallOption) (*SimplifyMapResponse, error)
@@ -198,7 +198,7 @@ type IndexingServiceServer interface {
 	// Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and as expressions in the sizes of
 	// any tile.
 	OperandTiles(context.Context, *OperandTilesRequest) (*OperandTilesResponse, error)
-	// Reads each map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+	// Reads each map, which is given as text or as fields, and returns it in both forms, not simplified.
 	ParseMap(context.Context, *ParseMapRequest) (*ParseMapResponse, error)
 	// Simplifies each map. Domain and results stay the same.
 	SimplifyMap(context.Context, *SimplifyMapRequest) (*SimplifyMapResponse, error)

@@ -79,7 +79,7 @@ func (LinearOrder) EnumDescriptor() ([]byte, []int) {
 // The shapes to describe.
 type DescribeShapeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 100,000, unless the server is set up otherwise.
+	// At most 100,000 shapes, unless the server is set up otherwise.
 	Shapes []*ShapeInput `protobuf:"bytes,1,rep,name=shapes,proto3" json:"shapes,omitempty"`
 	// The bytes of a pointer: the buffer of a tuple is a table of pointers. 0 stands for 8.
 	PointerSize   int64 `protobuf:"varint,2,opt,name=pointer_size,json=pointerSize,proto3" json:"pointer_size,omitempty"`
@@ -134,7 +134,7 @@ func (x *DescribeShapeRequest) GetPointerSize() int64 {
 // The descriptions of shapes.
 type DescribeShapeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each shape of the request, in its order.
+	// A description for each shape of the request, in the order of the request.
 	Descriptions  []*ShapeDescription `protobuf:"bytes,1,rep,name=descriptions,proto3" json:"descriptions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -197,11 +197,11 @@ type ShapeDescription struct {
 	// The sizes of the shape. Absent if they are unknown because a dynamic dimension has no bound, or because the width of an
 	// element type is not known.
 	Size *ShapeSize `protobuf:"bytes,8,opt,name=size,proto3" json:"size,omitempty"`
-	// Whether no dimension is dynamic, in elements of tuples too.
+	// Whether no dimension is dynamic, neither of this array nor of any array in this tuple.
 	IsStatic bool `protobuf:"varint,9,opt,name=is_static,json=isStatic,proto3" json:"is_static,omitempty"`
 	// The number of arrays in a tuple, including those of tuples within it; 1 for an array.
 	LeafCount int64 `protobuf:"varint,10,opt,name=leaf_count,json=leafCount,proto3" json:"leaf_count,omitempty"`
-	// Of an array with a layout.
+	// The layout of an array that has one.
 	Layout *LayoutDescription `protobuf:"bytes,11,opt,name=layout,proto3" json:"layout,omitempty"`
 	// Of an array of known size: why its buffer is larger than its elements.
 	Padding       *PaddingDescription `protobuf:"bytes,12,opt,name=padding,proto3" json:"padding,omitempty"`
@@ -333,7 +333,7 @@ type PaddingDescription struct {
 	// The orders of the dimensions with which the buffer is smallest, with the same tiles. The first is the most similar to the layout's own
 	// order. Empty if there are too many orders to compare.
 	BestOrders []*DimensionOrder `protobuf:"bytes,3,rep,name=best_orders,json=bestOrders,proto3" json:"best_orders,omitempty"`
-	// The bytes of the buffer with one of those orders.
+	// The bytes of the buffer with one of `best_orders`.
 	BestBytes     int64 `protobuf:"varint,4,opt,name=best_bytes,json=bestBytes,proto3" json:"best_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -409,7 +409,7 @@ type PaddingCause struct {
 	PaddedSize int64 `protobuf:"varint,3,opt,name=padded_size,json=paddedSize,proto3" json:"padded_size,omitempty"`
 	// The number of the tile in the layout, from 0. Absent for the alignment of the end.
 	Tile *int32 `protobuf:"varint,4,opt,name=tile,proto3,oneof" json:"tile,omitempty"`
-	// The elements of padding that this cause adds to those of the causes before it.
+	// The elements of padding that this cause adds after the causes before it have applied.
 	PaddingElements int64 `protobuf:"varint,5,opt,name=padding_elements,json=paddingElements,proto3" json:"padding_elements,omitempty"`
 	// The cause in words.
 	Text          string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
@@ -647,7 +647,7 @@ func (x *LayoutDescription) GetMemorySpace() int64 {
 // The shapes to measure.
 type ByteSizeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 100,000, unless the server is set up otherwise.
+	// At most 100,000 shapes, unless the server is set up otherwise.
 	Shapes []*ShapeInput `protobuf:"bytes,1,rep,name=shapes,proto3" json:"shapes,omitempty"`
 	// The bytes of a pointer: the buffer of a tuple is a table of pointers. 0 stands for 8.
 	PointerSize   int64 `protobuf:"varint,2,opt,name=pointer_size,json=pointerSize,proto3" json:"pointer_size,omitempty"`
@@ -702,7 +702,7 @@ func (x *ByteSizeRequest) GetPointerSize() int64 {
 // The sizes of shapes.
 type ByteSizeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each shape of the request, in its order.
+	// The sizes of each shape of the request, in the order of the request.
 	Sizes         []*ShapeSize `protobuf:"bytes,1,rep,name=sizes,proto3" json:"sizes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -831,7 +831,7 @@ func (x *ShapeSize) GetPhysicalBytes() int64 {
 // The indices of elements of one array.
 type LinearIndexRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// An array.
+	// The shape of the array.
 	Shape *ShapeInput `protobuf:"bytes,1,opt,name=shape,proto3" json:"shape,omitempty"`
 	// The indices one after another, each with one number for every dimension of the shape. At most 16,000,000 indices and 64 MiB, unless the server is
 	// set up otherwise. An answer of more than 524,288 positions exceeds the 4 MiB that gRPC clients receive by default: take LinearIndices.
@@ -948,10 +948,10 @@ func (x *LinearIndexResponse) GetPositions() []int64 {
 	return nil
 }
 
-// One message of a stream: the first one says of which array, each one may have indices.
+// One message of a stream. The first message names the array; each message may have indices.
 type LinearIndicesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// First message only: an array.
+	// First message only: the shape of the array.
 	Shape *ShapeInput `protobuf:"bytes,1,opt,name=shape,proto3" json:"shape,omitempty"`
 	// The next indices one after another, each with one number for every dimension of the shape. At most 16,000,000 indices and 64 MiB in one message,
 	// unless the server is set up otherwise; their answer has 8 bytes for each index. The path of an error counts the numbers from the beginning of the
@@ -1072,7 +1072,7 @@ func (x *LinearIndicesResponse) GetPositions() []int64 {
 // The positions of elements of one array.
 type MultiIndexRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// An array.
+	// The shape of the array.
 	Shape *ShapeInput `protobuf:"bytes,1,opt,name=shape,proto3" json:"shape,omitempty"`
 	// Positions in elements from the start of the buffer. At most 16,000,000, unless the server is set up otherwise. Their answer has 8 * rank + 1 bytes
 	// for each; if it exceeds the 4 MiB that gRPC clients receive by default, take MultiIndices.
@@ -1137,7 +1137,7 @@ func (x *MultiIndexRequest) GetOrder() LinearOrder {
 // The indices of elements.
 type MultiIndexResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The indices one after another, each with one number for every dimension of the shape. The numbers for padding are -1.
+	// The indices one after another, each with one number for every dimension of the shape. All numbers of a position that is padding are -1.
 	Indices []int64 `protobuf:"fixed64,1,rep,packed,name=indices,proto3" json:"indices,omitempty"`
 	// For each position, whether it holds an element. If not, it is padding.
 	IsElement     []bool `protobuf:"varint,2,rep,packed,name=is_element,json=isElement,proto3" json:"is_element,omitempty"`
@@ -1189,13 +1189,13 @@ func (x *MultiIndexResponse) GetIsElement() []bool {
 	return nil
 }
 
-// One message of a stream: the first one says of which array, each one may have positions.
+// One message of a stream. The first message names the array; each message may have positions.
 type MultiIndicesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// First message only: an array.
+	// First message only: the shape of the array.
 	Shape *ShapeInput `protobuf:"bytes,1,opt,name=shape,proto3" json:"shape,omitempty"`
 	// The next positions, in elements from the start of the buffer. At most 16,000,000 in one message, unless the server is set up otherwise; their answer
-	// has 8 * rank + 1 bytes for each. The path of an error counts them from the beginning of the stream: `positions[300000]`.
+	// has 8 * rank + 1 bytes for each. The path of an error counts positions from the beginning of the stream: `positions[300000]`.
 	Positions []int64 `protobuf:"fixed64,2,rep,packed,name=positions,proto3" json:"positions,omitempty"`
 	// First message only: how positions are counted. Default: LINEAR_ORDER_PHYSICAL.
 	Order         LinearOrder `protobuf:"varint,3,opt,name=order,proto3,enum=xlashape.v1.LinearOrder" json:"order,omitempty"`
@@ -1257,7 +1257,8 @@ func (x *MultiIndicesRequest) GetOrder() LinearOrder {
 // The answer to one message of the stream.
 type MultiIndicesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The indices for the positions of that message one after another, each with one number for every dimension of the shape. The numbers for padding are -1.
+	// The indices for the positions of that message one after another, each with one number for every dimension of the shape. All numbers of a position that
+	// is padding are -1.
 	Indices []int64 `protobuf:"fixed64,1,rep,packed,name=indices,proto3" json:"indices,omitempty"`
 	// For each position of that message, whether it holds an element. If not, it is padding.
 	IsElement     []bool `protobuf:"varint,2,rep,packed,name=is_element,json=isElement,proto3" json:"is_element,omitempty"`

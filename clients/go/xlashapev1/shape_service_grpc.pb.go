@@ -33,7 +33,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Every response depends on the request alone.
+// Shapes and layouts. Every response depends on the request alone.
 type ShapeServiceClient interface {
 	// Describes each shape: its canonical text, sizes, layout, and why its buffer is larger than its elements.
 	DescribeShape(ctx context.Context, in *DescribeShapeRequest, opts ...grpc.CallOption) (*DescribeShapeResponse, error)
@@ -133,7 +133,7 @@ type ShapeService_MultiIndicesClient = grpc.BidiStreamingClient[MultiIndicesRequ
 // All implementations must embed UnimplementedShapeServiceServer
 // for forward compatibility.
 //
-// Every response depends on the request alone.
+// Shapes and layouts. Every response depends on the request alone.
 type ShapeServiceServer interface {
 	// Describes each shape: its canonical text, sizes, layout, and why its buffer is larger than its elements.
 	DescribeShape(context.Context, *DescribeShapeRequest) (*DescribeShapeResponse, error)

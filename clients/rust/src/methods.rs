@@ -239,7 +239,7 @@ impl Client {
         ask!(self, indexing.operand_tiles, request)
     }
 
-    /// Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+    /// Reads a map, which is given as text or as fields, and returns it in both forms, not simplified.
     pub async fn parse_map(&self, map: impl Into<MapInput>) -> Result<MapOutput> {
         let request = ParseMapRequest { maps: vec![map.into()], ..Default::default() };
         one(ask!(self, indexing.parse_map, request)?.maps)
@@ -362,7 +362,7 @@ impl Client {
         ask!(self, views.get_text, request)
     }
 
-    /// Returns instructions and what connects them, as parallel arrays.
+    /// Returns instructions and the edges between them (operands, control dependencies, calls), as parallel arrays.
     pub async fn graph(&self, request: GraphRequest) -> Result<GraphResponse> {
         ask!(self, views.graph, request)
     }

@@ -186,7 +186,7 @@ export abstract class ClientMethods {
     return await this.indexing.operandTiles({ ...request, module: moduleInput(request.module) }, options);
   }
 
-  /** Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified. */
+  /** Reads a map, which is given as text or as fields, and returns it in both forms, not simplified. */
   async parseMap(map: MapLike, options?: CallOptions): Promise<MapOutput> {
     const answer = await this.indexing.parseMap({ maps: [mapInput(map)] }, options);
     return sameNumber(answer.maps, 1)[0]!;
@@ -292,7 +292,7 @@ export abstract class ClientMethods {
     return await this.views.getText({ ...request, module: moduleInput(request.module) }, options);
   }
 
-  /** Returns instructions and what connects them, as parallel arrays. */
+  /** Returns instructions and the edges between them (operands, control dependencies, calls), as parallel arrays. */
   async graph(request: About<GraphRequest>, options?: CallOptions): Promise<GraphResponse> {
     return await this.views.graph({ ...request, module: moduleInput(request.module) }, options);
   }

@@ -93,7 +93,7 @@ class ClientMethods {
   /// tile.
   v1::OperandTilesResponse OperandTiles(const v1::OperandTilesRequest& request) const;
 
-  /// Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+  /// Reads a map, which is given as text or as fields, and returns it in both forms, not simplified.
   v1::MapOutput ParseMap(const AnyMap& map) const;
 
   /// Simplifies a map. Domain and results stay the same.
@@ -157,7 +157,7 @@ class ClientMethods {
   /// Returns lines of a module's text, as XLA writes it.
   v1::GetTextResponse GetText(const v1::GetTextRequest& request) const;
 
-  /// Returns instructions and what connects them, as parallel arrays.
+  /// Returns instructions and the edges between them (operands, control dependencies, calls), as parallel arrays.
   v1::GraphResponse Graph(const v1::GraphRequest& request) const;
 
   /// @}

@@ -47,8 +47,8 @@ export type UploadModuleRequest = Message<"xlashape.v1.UploadModuleRequest"> & {
 
   /**
    * Whether more of the content follows. A stream that ends with such a message was cut off, and is refused. A client
-   * that does not know digest and size sets it in every message but the last, which may have no data: if the program
-   * ends within the upload, what it has sent is not stored.
+   * that does not know digest and size sets this field in every message but the last one, which may have no data. Then
+   * nothing is stored if the client's program ends within the upload.
    *
    * @generated from field: bool more_follows = 4;
    */
@@ -69,7 +69,7 @@ export const UploadModuleRequestSchema: GenMessage<UploadModuleRequest> = /*@__P
  */
 export type UploadModuleResponse = Message<"xlashape.v1.UploadModuleResponse"> & {
   /**
-   * As GetModule describes it.
+   * The module, as GetModule describes it.
    *
    * @generated from field: xlashape.v1.Module module = 1;
    */
@@ -125,7 +125,7 @@ export const PutModuleRequestSchema: GenMessage<PutModuleRequest> = /*@__PURE__*
  */
 export type PutModuleResponse = Message<"xlashape.v1.PutModuleResponse"> & {
   /**
-   * As GetModule describes it.
+   * The module, as GetModule describes it.
    *
    * @generated from field: xlashape.v1.Module module = 1;
    */
@@ -230,7 +230,7 @@ export const ModuleSchema: GenMessage<Module> = /*@__PURE__*/
  */
 export type GetModuleRequest = Message<"xlashape.v1.GetModuleRequest"> & {
   /**
-   * `modules/{sha256}`
+   * The resource name, `modules/{sha256}`.
    *
    * @generated from field: string name = 1;
    */
@@ -301,7 +301,7 @@ export const GetModuleResponseSchema: GenMessage<GetModuleResponse> = /*@__PURE_
  */
 export type DeleteModuleRequest = Message<"xlashape.v1.DeleteModuleRequest"> & {
   /**
-   * `modules/{sha256}`
+   * The resource name, `modules/{sha256}`.
    *
    * @generated from field: string name = 1;
    */
@@ -387,7 +387,7 @@ export const ListInstructionsRequestSchema: GenMessage<ListInstructionsRequest> 
  */
 export type ListInstructionsResponse = Message<"xlashape.v1.ListInstructionsResponse"> & {
   /**
-   * In the module's order.
+   * The instructions of the page, in the module's order.
    *
    * @generated from field: repeated xlashape.v1.Instruction instructions = 1;
    */
@@ -422,21 +422,21 @@ export const ListInstructionsResponseSchema: GenMessage<ListInstructionsResponse
  */
 export type Instruction = Message<"xlashape.v1.Instruction"> & {
   /**
-   * Its name, unique in its computation, in most modules unique in the module.
+   * The name, unique in the instruction's computation, and in most modules unique in the module.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Unique in the module.
+   * The id, unique in the module.
    *
    * @generated from field: int64 id = 2;
    */
   id: bigint;
 
   /**
-   * As HLO text writes it: `dot`, `get-tuple-element`.
+   * The opcode as HLO text writes it: `dot`, `get-tuple-element`.
    *
    * @generated from field: string opcode = 3;
    */
@@ -450,42 +450,42 @@ export type Instruction = Message<"xlashape.v1.Instruction"> & {
   shape: string;
 
   /**
-   * The name of its computation.
+   * The name of the computation that the instruction is in.
    *
    * @generated from field: string computation = 5;
    */
   computation: string;
 
   /**
-   * Whether it is the root of its computation.
+   * Whether the instruction is the root of its computation.
    *
    * @generated from field: bool is_root = 6;
    */
   isRoot: boolean;
 
   /**
-   * The names of its operands, in order.
+   * The names of the operands, in order.
    *
    * @generated from field: repeated string operands = 7;
    */
   operands: string[];
 
   /**
-   * The names of the computations it calls, in order.
+   * The names of the computations that the instruction calls, in order.
    *
    * @generated from field: repeated string called_computations = 8;
    */
   calledComputations: string[];
 
   /**
-   * Of a parameter: its number.
+   * Of a parameter: the parameter's number.
    *
    * @generated from field: optional int64 parameter_number = 9;
    */
   parameterNumber?: bigint | undefined;
 
   /**
-   * The name in the framework of the operation that it was made from; from its metadata.
+   * The name that the framework gave to the operation that the instruction was made from, as the instruction's metadata has it.
    *
    * @generated from field: string op_name = 10;
    */
@@ -566,7 +566,7 @@ export const ByteSizesRequestSchema: GenMessage<ByteSizesRequest> = /*@__PURE__*
  */
 export type ByteSizesResponse = Message<"xlashape.v1.ByteSizesResponse"> & {
   /**
-   * In the requested order.
+   * The instructions of the page, in the requested order.
    *
    * @generated from field: repeated xlashape.v1.InstructionSize instructions = 1;
    */
@@ -615,21 +615,21 @@ export type InstructionSize = Message<"xlashape.v1.InstructionSize"> & {
   instruction: string;
 
   /**
-   * Unique in the module.
+   * The id, unique in the module.
    *
    * @generated from field: int64 id = 2;
    */
   id: bigint;
 
   /**
-   * As HLO text writes it.
+   * The opcode as HLO text writes it.
    *
    * @generated from field: string opcode = 3;
    */
   opcode: string;
 
   /**
-   * The name of its computation.
+   * The name of the computation that the instruction is in.
    *
    * @generated from field: string computation = 4;
    */
@@ -810,7 +810,8 @@ export const ByteSizesOrderSchema: GenEnum<ByteSizesOrder> = /*@__PURE__*/
   enumDesc(file_xlashape_v1_hlo_service, 1);
 
 /**
- * A module is named by the digest of its content. So an upload of the same content is the same module, and a name never refers to other content.
+ * A store of modules. A module is named by the digest of its content: the same content uploaded again is the same module, and a name never refers to other
+ * content.
  *
  * @generated from service xlashape.v1.HloService
  */

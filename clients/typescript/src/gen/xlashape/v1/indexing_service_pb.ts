@@ -82,8 +82,8 @@ export type IndexingMapsRequest = Message<"xlashape.v1.IndexingMapsRequest"> & {
   physical: boolean;
 
   /**
-   * What to do with an instruction that is not answered where the request names none: true gives it an `error` and goes on, false ends the call
-   * with the error. Limits of time always end the call.
+   * For a request that names no instruction: what happens where an instruction cannot be answered. If true, its response has an `error`, and the call goes
+   * on. If false, the call ends with that error. Limits of time always end the call.
    *
    * @generated from field: bool report_errors = 9;
    */
@@ -111,14 +111,14 @@ export type IndexingMapsResponse = Message<"xlashape.v1.IndexingMapsResponse"> &
   instruction: string;
 
   /**
-   * The name of its computation.
+   * The name of the computation that the instruction is in.
    *
    * @generated from field: string computation = 2;
    */
   computation: string;
 
   /**
-   * As HLO text writes it.
+   * The opcode as HLO text writes it.
    *
    * @generated from field: string opcode = 3;
    */
@@ -239,14 +239,14 @@ export type InstructionMapsResponse = Message<"xlashape.v1.InstructionMapsRespon
   instruction: string;
 
   /**
-   * The name of its computation.
+   * The name of the computation that the instruction is in.
    *
    * @generated from field: string computation = 2;
    */
   computation: string;
 
   /**
-   * As HLO text writes it.
+   * The opcode as HLO text writes it.
    *
    * @generated from field: string opcode = 3;
    */
@@ -275,7 +275,7 @@ export const InstructionMapsResponseSchema: GenMessage<InstructionMapsResponse> 
   messageDesc(file_xlashape_v1_indexing_service, 3);
 
 /**
- * Why one instruction of a module is not answered: what a request for this instruction alone would be refused with.
+ * Why an answer about one instruction of a module is missing: the error with which a request for this instruction alone would be refused.
  *
  * @generated from message xlashape.v1.InstructionError
  */
@@ -372,14 +372,14 @@ export const TensorMapsSchema: GenMessage<TensorMaps> = /*@__PURE__*/
  */
 export type Access = Message<"xlashape.v1.Access"> & {
   /**
-   * From the elements of the one array to those of the other, with ranges for elements that are accessed together.
+   * The map from the elements of one array to the elements of the other that are accessed. Range variables stand for elements that are accessed together.
    *
    * @generated from field: xlashape.v1.MapOutput map = 1;
    */
   map?: MapOutput | undefined;
 
   /**
-   * One for each runtime variable of the map, in order.
+   * Where the value of each runtime variable of the map comes from, in order.
    *
    * @generated from field: repeated xlashape.v1.RuntimeVariable runtime = 2;
    */
@@ -428,14 +428,14 @@ export type RuntimeVariable = Message<"xlashape.v1.RuntimeVariable"> & {
   instruction: string;
 
   /**
-   * From the variables of the access's map to the element of that instruction that is the value.
+   * The map from the variables of the access's map to the element of that instruction's result that is the value.
    *
    * @generated from field: xlashape.v1.MapOutput map = 2;
    */
   map?: MapOutput | undefined;
 
   /**
-   * The number of the array, if that instruction's result is a tuple.
+   * If that instruction's result is a tuple: the number of the array in it, counted depth first.
    *
    * @generated from field: int32 leaf = 3;
    */
@@ -479,8 +479,9 @@ export const RuntimeVariableSchema: GenMessage<RuntimeVariable> = /*@__PURE__*/
  */
 export type ReplicaIndexing = Message<"xlashape.v1.ReplicaIndexing"> & {
   /**
-   * From the dimensions of the access to a position in the list of replicas that the executing replica exchanges data with. The list is its group in
-   * `groups`, or all replicas in order if `groups` is empty; with `pairs`, it has its partner alone. Undefined if the position is not known.
+   * The map from the dimensions of the access to a position in the list of replicas that the executing replica exchanges data with. With `pairs`, the list
+   * has the partner of the executing replica alone. Without, it is that replica's group in `groups`, or all replicas in order if `groups` is empty. The map
+   * is undefined if the position is not known.
    *
    * @generated from field: xlashape.v1.MapOutput map = 1;
    */
@@ -536,7 +537,7 @@ export const ReplicaGroupSchema: GenMessage<ReplicaGroup> = /*@__PURE__*/
  */
 export type ReplicaPairs = Message<"xlashape.v1.ReplicaPairs"> & {
   /**
-   * In the order of the module.
+   * The pairs, in the order of the module.
    *
    * @generated from field: repeated xlashape.v1.ReplicaPair pairs = 1;
    */
@@ -615,7 +616,7 @@ export type OperandReadsRequest = Message<"xlashape.v1.OperandReadsRequest"> & {
   output?: number | undefined;
 
   /**
-   * The number of neighbouring outputs that read together, from 1 to 65,536. 0 stands for 32.
+   * The number of neighbouring elements of the output that read together, from 1 to 65,536. 0 stands for 32.
    *
    * @generated from field: int32 warp = 5;
    */
@@ -664,14 +665,14 @@ export type OperandReadsResponse = Message<"xlashape.v1.OperandReadsResponse"> &
   instruction: string;
 
   /**
-   * The name of its computation.
+   * The name of the computation that the instruction is in.
    *
    * @generated from field: string computation = 2;
    */
   computation: string;
 
   /**
-   * As HLO text writes it.
+   * The opcode as HLO text writes it.
    *
    * @generated from field: string opcode = 3;
    */
@@ -700,7 +701,7 @@ export const OperandReadsResponseSchema: GenMessage<OperandReadsResponse> = /*@_
   messageDesc(file_xlashape_v1_indexing_service, 13);
 
 /**
- * How one output reads one operand. What is not known is absent.
+ * How one output reads one operand. A value that is not known is absent.
  *
  * @generated from message xlashape.v1.OperandReads
  */
@@ -748,7 +749,8 @@ export type OperandReads = Message<"xlashape.v1.OperandReads"> & {
   isUpperBound: boolean;
 
   /**
-   * The number of reads: for every element of the output, one for each element that its maps give. Also absent if it does not fit int64.
+   * The number of reads, over all elements of the output: an element of the operand counts each time that it is read. Also absent if the number does not fit
+   * int64.
    *
    * @generated from field: optional int64 reads = 7;
    */
@@ -770,13 +772,13 @@ export const OperandReadsSchema: GenMessage<OperandReads> = /*@__PURE__*/
   messageDesc(file_xlashape_v1_indexing_service, 14);
 
 /**
- * How neighbouring elements of the output, in the order of its buffer, read together.
+ * How neighbouring elements of the output, in the order of the output's buffer, read together.
  *
  * @generated from message xlashape.v1.CoalescedAccess
  */
 export type CoalescedAccess = Message<"xlashape.v1.CoalescedAccess"> & {
   /**
-   * From positions in the output's buffer to positions in the operand's buffer.
+   * The map from positions in the output's buffer to positions in the operand's buffer.
    *
    * @generated from field: xlashape.v1.MapOutput map = 1;
    */
@@ -819,7 +821,7 @@ export const CoalescedAccessSchema: GenMessage<CoalescedAccess> = /*@__PURE__*/
   messageDesc(file_xlashape_v1_indexing_service, 15);
 
 /**
- * For which tile to compute the tiles that it reads.
+ * The tile of an output for which to compute the tiles of the operands that it reads.
  *
  * @generated from message xlashape.v1.OperandTilesRequest
  */
@@ -923,21 +925,21 @@ export type OperandTilesResponse = Message<"xlashape.v1.OperandTilesResponse"> &
   instruction: string;
 
   /**
-   * The name of its computation.
+   * The name of the computation that the instruction is in.
    *
    * @generated from field: string computation = 2;
    */
   computation: string;
 
   /**
-   * As HLO text writes it.
+   * The opcode as HLO text writes it.
    *
    * @generated from field: string opcode = 3;
    */
   opcode: string;
 
   /**
-   * For each operand, in order: one entry for each way in which it is read.
+   * For each operand, in order: one entry for each map through which the operand is read.
    *
    * @generated from field: repeated xlashape.v1.OperandTile tiles = 4;
    */
@@ -1007,21 +1009,21 @@ export const OperandTileSchema: GenMessage<OperandTile> = /*@__PURE__*/
  */
 export type SymbolicTile = Message<"xlashape.v1.SymbolicTile"> & {
   /**
-   * From the tile's sizes, and runtime variables, to the first index along each dimension of the operand.
+   * The map from the sizes of the output's tile, and runtime variables, to the first index along each dimension of the operand.
    *
    * @generated from field: xlashape.v1.MapOutput offset_map = 1;
    */
   offsetMap?: MapOutput | undefined;
 
   /**
-   * From the tile's sizes to the sizes of the operand's tile.
+   * The map from the sizes of the output's tile to the sizes of the operand's tile.
    *
    * @generated from field: xlashape.v1.MapOutput size_map = 2;
    */
   sizeMap?: MapOutput | undefined;
 
   /**
-   * From the tile's sizes to the strides of the operand's tile.
+   * The map from the sizes of the output's tile to the strides of the operand's tile.
    *
    * @generated from field: xlashape.v1.MapOutput stride_map = 3;
    */
@@ -1056,7 +1058,7 @@ export const SymbolicTileSchema: GenMessage<SymbolicTile> = /*@__PURE__*/
  */
 export type ParseMapRequest = Message<"xlashape.v1.ParseMapRequest"> & {
   /**
-   * At most 100,000, unless the server is set up otherwise.
+   * At most 100,000 maps, unless the server is set up otherwise.
    *
    * @generated from field: repeated xlashape.v1.MapInput maps = 1;
    */
@@ -1084,7 +1086,7 @@ export const ParseMapRequestSchema: GenMessage<ParseMapRequest> = /*@__PURE__*/
  */
 export type ParseMapResponse = Message<"xlashape.v1.ParseMapResponse"> & {
   /**
-   * One for each map of the request, in its order.
+   * A map for each map of the request, in the order of the request.
    *
    * @generated from field: repeated xlashape.v1.MapOutput maps = 1;
    */
@@ -1105,7 +1107,7 @@ export const ParseMapResponseSchema: GenMessage<ParseMapResponse> = /*@__PURE__*
  */
 export type SimplifyMapRequest = Message<"xlashape.v1.SimplifyMapRequest"> & {
   /**
-   * At most 100,000, unless the server is set up otherwise.
+   * At most 100,000 maps, unless the server is set up otherwise.
    *
    * @generated from field: repeated xlashape.v1.MapInput maps = 1;
    */
@@ -1140,7 +1142,7 @@ export const SimplifyMapRequestSchema: GenMessage<SimplifyMapRequest> = /*@__PUR
  */
 export type SimplifyMapResponse = Message<"xlashape.v1.SimplifyMapResponse"> & {
   /**
-   * One for each map of the request, in its order.
+   * A map for each map of the request, in the order of the request.
    *
    * @generated from field: repeated xlashape.v1.SimplifiedMap maps = 1;
    */
@@ -1196,7 +1198,7 @@ export const SimplifiedMapSchema: GenMessage<SimplifiedMap> = /*@__PURE__*/
  */
 export type ComposeMapsRequest = Message<"xlashape.v1.ComposeMapsRequest"> & {
   /**
-   * At most 100,000, unless the server is set up otherwise.
+   * At most 100,000 chains, unless the server is set up otherwise.
    *
    * @generated from field: repeated xlashape.v1.MapChain chains = 1;
    */
@@ -1252,7 +1254,7 @@ export const MapChainSchema: GenMessage<MapChain> = /*@__PURE__*/
  */
 export type ComposeMapsResponse = Message<"xlashape.v1.ComposeMapsResponse"> & {
   /**
-   * One for each chain of the request, in its order.
+   * A map for each chain of the request, in the order of the request.
    *
    * @generated from field: repeated xlashape.v1.MapOutput maps = 1;
    */
@@ -1332,7 +1334,7 @@ export const EvaluateMapResponseSchema: GenMessage<EvaluateMapResponse> = /*@__P
   messageDesc(file_xlashape_v1_indexing_service, 30);
 
 /**
- * One message of a stream: the first one says which map, each one may have points.
+ * One message of a stream. The first message has the map; each message may have points.
  *
  * @generated from message xlashape.v1.EvaluateMapBatchRequest
  */
@@ -1521,7 +1523,7 @@ export const IndexingService: GenService<{
     output: typeof OperandTilesResponseSchema;
   },
   /**
-   * Reads each map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+   * Reads each map, which is given as text or as fields, and returns it in both forms, not simplified.
    *
    * @generated from rpc xlashape.v1.IndexingService.ParseMap
    */

@@ -23,7 +23,7 @@ export const file_xlashape_v1_shape_service: GenFile = /*@__PURE__*/
  */
 export type DescribeShapeRequest = Message<"xlashape.v1.DescribeShapeRequest"> & {
   /**
-   * At most 100,000, unless the server is set up otherwise.
+   * At most 100,000 shapes, unless the server is set up otherwise.
    *
    * @generated from field: repeated xlashape.v1.ShapeInput shapes = 1;
    */
@@ -51,7 +51,7 @@ export const DescribeShapeRequestSchema: GenMessage<DescribeShapeRequest> = /*@_
  */
 export type DescribeShapeResponse = Message<"xlashape.v1.DescribeShapeResponse"> & {
   /**
-   * One for each shape of the request, in its order.
+   * A description for each shape of the request, in the order of the request.
    *
    * @generated from field: repeated xlashape.v1.ShapeDescription descriptions = 1;
    */
@@ -129,7 +129,7 @@ export type ShapeDescription = Message<"xlashape.v1.ShapeDescription"> & {
   size?: ShapeSize | undefined;
 
   /**
-   * Whether no dimension is dynamic, in elements of tuples too.
+   * Whether no dimension is dynamic, neither of this array nor of any array in this tuple.
    *
    * @generated from field: bool is_static = 9;
    */
@@ -143,7 +143,7 @@ export type ShapeDescription = Message<"xlashape.v1.ShapeDescription"> & {
   leafCount: bigint;
 
   /**
-   * Of an array with a layout.
+   * The layout of an array that has one.
    *
    * @generated from field: xlashape.v1.LayoutDescription layout = 11;
    */
@@ -193,7 +193,7 @@ export type PaddingDescription = Message<"xlashape.v1.PaddingDescription"> & {
   bestOrders: DimensionOrder[];
 
   /**
-   * The bytes of the buffer with one of those orders.
+   * The bytes of the buffer with one of `best_orders`.
    *
    * @generated from field: int64 best_bytes = 4;
    */
@@ -243,7 +243,7 @@ export type PaddingCause = Message<"xlashape.v1.PaddingCause"> & {
   tile?: number | undefined;
 
   /**
-   * The elements of padding that this cause adds to those of the causes before it.
+   * The elements of padding that this cause adds after the causes before it have applied.
    *
    * @generated from field: int64 padding_elements = 5;
    */
@@ -362,7 +362,7 @@ export const LayoutDescriptionSchema: GenMessage<LayoutDescription> = /*@__PURE_
  */
 export type ByteSizeRequest = Message<"xlashape.v1.ByteSizeRequest"> & {
   /**
-   * At most 100,000, unless the server is set up otherwise.
+   * At most 100,000 shapes, unless the server is set up otherwise.
    *
    * @generated from field: repeated xlashape.v1.ShapeInput shapes = 1;
    */
@@ -390,7 +390,7 @@ export const ByteSizeRequestSchema: GenMessage<ByteSizeRequest> = /*@__PURE__*/
  */
 export type ByteSizeResponse = Message<"xlashape.v1.ByteSizeResponse"> & {
   /**
-   * One for each shape of the request, in its order.
+   * The sizes of each shape of the request, in the order of the request.
    *
    * @generated from field: repeated xlashape.v1.ShapeSize sizes = 1;
    */
@@ -461,7 +461,7 @@ export const ShapeSizeSchema: GenMessage<ShapeSize> = /*@__PURE__*/
  */
 export type LinearIndexRequest = Message<"xlashape.v1.LinearIndexRequest"> & {
   /**
-   * An array.
+   * The shape of the array.
    *
    * @generated from field: xlashape.v1.ShapeInput shape = 1;
    */
@@ -519,13 +519,13 @@ export const LinearIndexResponseSchema: GenMessage<LinearIndexResponse> = /*@__P
   messageDesc(file_xlashape_v1_shape_service, 11);
 
 /**
- * One message of a stream: the first one says of which array, each one may have indices.
+ * One message of a stream. The first message names the array; each message may have indices.
  *
  * @generated from message xlashape.v1.LinearIndicesRequest
  */
 export type LinearIndicesRequest = Message<"xlashape.v1.LinearIndicesRequest"> & {
   /**
-   * First message only: an array.
+   * First message only: the shape of the array.
    *
    * @generated from field: xlashape.v1.ShapeInput shape = 1;
    */
@@ -590,7 +590,7 @@ export const LinearIndicesResponseSchema: GenMessage<LinearIndicesResponse> = /*
  */
 export type MultiIndexRequest = Message<"xlashape.v1.MultiIndexRequest"> & {
   /**
-   * An array.
+   * The shape of the array.
    *
    * @generated from field: xlashape.v1.ShapeInput shape = 1;
    */
@@ -626,7 +626,7 @@ export const MultiIndexRequestSchema: GenMessage<MultiIndexRequest> = /*@__PURE_
  */
 export type MultiIndexResponse = Message<"xlashape.v1.MultiIndexResponse"> & {
   /**
-   * The indices one after another, each with one number for every dimension of the shape. The numbers for padding are -1.
+   * The indices one after another, each with one number for every dimension of the shape. All numbers of a position that is padding are -1.
    *
    * @generated from field: repeated sfixed64 indices = 1;
    */
@@ -648,13 +648,13 @@ export const MultiIndexResponseSchema: GenMessage<MultiIndexResponse> = /*@__PUR
   messageDesc(file_xlashape_v1_shape_service, 15);
 
 /**
- * One message of a stream: the first one says of which array, each one may have positions.
+ * One message of a stream. The first message names the array; each message may have positions.
  *
  * @generated from message xlashape.v1.MultiIndicesRequest
  */
 export type MultiIndicesRequest = Message<"xlashape.v1.MultiIndicesRequest"> & {
   /**
-   * First message only: an array.
+   * First message only: the shape of the array.
    *
    * @generated from field: xlashape.v1.ShapeInput shape = 1;
    */
@@ -662,7 +662,7 @@ export type MultiIndicesRequest = Message<"xlashape.v1.MultiIndicesRequest"> & {
 
   /**
    * The next positions, in elements from the start of the buffer. At most 16,000,000 in one message, unless the server is set up otherwise; their answer
-   * has 8 * rank + 1 bytes for each. The path of an error counts them from the beginning of the stream: `positions[300000]`.
+   * has 8 * rank + 1 bytes for each. The path of an error counts positions from the beginning of the stream: `positions[300000]`.
    *
    * @generated from field: repeated sfixed64 positions = 2;
    */
@@ -690,7 +690,8 @@ export const MultiIndicesRequestSchema: GenMessage<MultiIndicesRequest> = /*@__P
  */
 export type MultiIndicesResponse = Message<"xlashape.v1.MultiIndicesResponse"> & {
   /**
-   * The indices for the positions of that message one after another, each with one number for every dimension of the shape. The numbers for padding are -1.
+   * The indices for the positions of that message one after another, each with one number for every dimension of the shape. All numbers of a position that
+   * is padding are -1.
    *
    * @generated from field: repeated sfixed64 indices = 1;
    */
@@ -746,7 +747,7 @@ export const LinearOrderSchema: GenEnum<LinearOrder> = /*@__PURE__*/
   enumDesc(file_xlashape_v1_shape_service, 0);
 
 /**
- * Every response depends on the request alone.
+ * Shapes and layouts. Every response depends on the request alone.
  *
  * @generated from service xlashape.v1.ShapeService
  */

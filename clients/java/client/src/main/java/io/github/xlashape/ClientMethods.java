@@ -99,8 +99,8 @@ abstract class ClientMethods {
   /**
    * Describes each shape: its canonical text, sizes, layout, and why its buffer is larger than its elements. All shapes are sent in one call.
    *
-   * @param shapes the shapes; at most 100,000, unless the server is set up otherwise
-   * @return one for each shape of the request, in its order
+   * @param shapes the shapes; at most 100,000 shapes, unless the server is set up otherwise
+   * @return a description for each shape of the request, in the order of the request
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public List<ShapeDescription> describeShapes(List<ShapeInput> shapes) {
@@ -123,8 +123,8 @@ abstract class ClientMethods {
   /**
    * Computes the sizes of each shape in elements and in bytes. All shapes are sent in one call.
    *
-   * @param shapes the shapes; at most 100,000, unless the server is set up otherwise
-   * @return one for each shape of the request, in its order
+   * @param shapes the shapes; at most 100,000 shapes, unless the server is set up otherwise
+   * @return the sizes of each shape of the request, in the order of the request
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public List<ShapeSize> byteSizes(List<ShapeInput> shapes) {
@@ -135,7 +135,7 @@ abstract class ClientMethods {
   /**
    * Computes the position in the buffer, in elements, of the element at an index.
    *
-   * @param shape an array
+   * @param shape the shape of the array
    * @param index one number for every dimension; none for a scalar
    * @return the position
    * @throws XlashapeException if the server refuses, or cannot be reached
@@ -149,7 +149,7 @@ abstract class ClientMethods {
    * Computes the positions of the elements at any number of indices, which stand one after another in {@code indices}, each with one number for every
    * dimension of the shape. Many indices are sent as a stream. It is not for scalars, whose indices have no numbers.
    *
-   * @param shape an array
+   * @param shape the shape of the array
    * @param order how positions are counted
    * @param indices the indices one after another, each with one number for every dimension of the shape
    * @return one position for each index, in elements from the start of the buffer
@@ -162,7 +162,7 @@ abstract class ClientMethods {
   /**
    * Computes the index of the element at a position of the buffer; null if the position is padding.
    *
-   * @param shape an array
+   * @param shape the shape of the array
    * @param position a position in elements from the start of the buffer
    * @return one number for every dimension; null if there is none
    * @throws XlashapeException if the server refuses, or cannot be reached
@@ -178,7 +178,7 @@ abstract class ClientMethods {
    * Computes the indices of the elements at any number of positions, one after another, and for each position whether it holds an element. The numbers of
    * a position that is padding are -1. Many positions are sent as a stream.
    *
-   * @param shape an array
+   * @param shape the shape of the array
    * @param order how positions are counted
    * @param positions positions in elements from the start of the buffer
    * @return the indices one after another, each with one number for every dimension of the shape; for each position, whether it holds an element
@@ -192,7 +192,7 @@ abstract class ClientMethods {
    * Describes a stored module by its name, {@code modules/{sha256}}. The code of the error is {@code NOT_FOUND} if the server does not have it, or no
    * longer.
    *
-   * @param name {@code modules/{sha256}}
+   * @param name the resource name, {@code modules/{sha256}}
    * @return the description of the module
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -204,7 +204,7 @@ abstract class ClientMethods {
   /**
    * Removes a stored module.
    *
-   * @param name {@code modules/{sha256}}
+   * @param name the resource name, {@code modules/{sha256}}
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public void deleteModule(String name) {
@@ -279,7 +279,7 @@ abstract class ClientMethods {
    * Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and as expressions in the sizes of any
    * tile.
    *
-   * @param request for which tile to compute the tiles that it reads
+   * @param request the tile of an output for which to compute the tiles of the operands that it reads
    * @return the tiles that a tile of one output reads
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -288,7 +288,7 @@ abstract class ClientMethods {
   }
 
   /**
-   * Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+   * Reads a map, which is given as text or as fields, and returns it in both forms, not simplified.
    *
    * @param map the map
    * @return an indexing map in both forms
@@ -340,7 +340,7 @@ abstract class ClientMethods {
   /**
    * Reports why buffers are as large as they are, and what would make them smaller.
    *
-   * @param request what to report: Why buffers are as large as they are, and what would make them smaller
+   * @param request the request of the report {@code why}: why buffers are as large as they are, and what would make them smaller
    * @return the answer of the report {@code why}
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -351,7 +351,7 @@ abstract class ClientMethods {
   /**
    * Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
    *
-   * @param request what to report: How many bytes a shape takes, or which buffers of a program have the most padding
+   * @param request the request of the report {@code size}: how many bytes a shape takes, or which buffers of a program have the most padding
    * @return the answer of the report {@code size}
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -362,7 +362,8 @@ abstract class ClientMethods {
   /**
    * Reports the peak of a program's memory, what lives then, and from which line of the program it comes.
    *
-   * @param request what to report: The peak of a program's memory, what lives then, and from which line of the program it comes
+   * @param request the request of the report {@code memory}: the peak of a program's memory, what lives then, and from which line of the program it
+   *     comes
    * @return the answer of the report {@code memory}
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -373,7 +374,8 @@ abstract class ClientMethods {
   /**
    * Reports which instructions move data and compute nothing, what forces them, and the edits that remove them.
    *
-   * @param request what to report: Which instructions move data and compute nothing, what forces them, and the edits that remove them
+   * @param request the request of the report {@code copies}: which instructions move data and compute nothing, what forces them, and the edits that
+   *     remove them
    * @return the answer of the report {@code copies}
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -384,7 +386,8 @@ abstract class ClientMethods {
   /**
    * Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
    *
-   * @param request what to report: How much each instruction of a program calculates and moves, and the least time that this takes on a chip
+   * @param request the request of the report {@code cost}: how much each instruction of a program calculates and moves, and the least time that this
+   *     takes on a chip
    * @return the answer of the report {@code cost}
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -395,7 +398,8 @@ abstract class ClientMethods {
   /**
    * Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
    *
-   * @param request what to report: What the instructions of a program read from memory, and how well: the most wasted bytes first
+   * @param request the request of the report {@code reads}: what the instructions of a program read from memory, and how well: the most wasted bytes
+   *     first
    * @return the answer of the report {@code reads}
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -406,8 +410,8 @@ abstract class ClientMethods {
   /**
    * Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
    *
-   * @param request what to report: Where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and
-   *     moves
+   * @param request the request of the report {@code profile}: where the time of a profile goes: its events summed up by instruction, beside what each
+   *     instruction calculates and moves
    * @return the answer of the report {@code profile}
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -418,7 +422,7 @@ abstract class ClientMethods {
   /**
    * Reports what changed from one module to another, matched by structure, ranked by what it costs.
    *
-   * @param request what to report: What changed from one module to another, matched by structure, ranked by what it costs
+   * @param request the request of the report {@code diff}: what changed from one module to another, matched by structure, ranked by what it costs
    * @return the answer of the report {@code diff}
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -430,7 +434,7 @@ abstract class ClientMethods {
    * Reports which elements of its operands an instruction reads, as text of indexing maps. {@link #indexingMaps} and {@link #instructionMaps} give maps to
    * evaluate.
    *
-   * @param request what to report: Which elements of its operands an instruction reads, as indexing maps
+   * @param request the request of the report {@code map}: which elements of its operands an instruction reads, as indexing maps
    * @return the answer of the report {@code map}
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -441,7 +445,7 @@ abstract class ClientMethods {
   /**
    * Reports the tile of each operand that a tile of an instruction's output reads, as text. {@link #operandTiles} gives maps to evaluate.
    *
-   * @param request what to report: The tile of each operand that a tile of an instruction's output reads
+   * @param request the request of the report {@code tile}: the tile of each operand that a tile of an instruction's output reads
    * @return the answer of the report {@code tile}
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -452,7 +456,8 @@ abstract class ClientMethods {
   /**
    * Reports which rules of XLA's verifier a module breaks.
    *
-   * @param request what to report: Whether a module keeps the rules of XLA's verifier: names, order, operands, shapes, calls, shardings, schedule
+   * @param request the request of the report {@code verify}: whether a module keeps the rules of XLA's verifier: names, order, operands, shapes,
+   *     calls, shardings, schedule
    * @return the answer of the report {@code verify}
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -463,7 +468,7 @@ abstract class ClientMethods {
   /**
    * Says what a text or a file is, and gives it in the form in which the other RPCs take it.
    *
-   * @param request what somebody has pasted, dropped or opened
+   * @param request content that a user has pasted, dropped or opened
    * @return what the content is
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
@@ -494,10 +499,10 @@ abstract class ClientMethods {
   }
 
   /**
-   * Returns instructions and what connects them, as parallel arrays.
+   * Returns instructions and the edges between them (operands, control dependencies, calls), as parallel arrays.
    *
    * @param request which instructions to return
-   * @return instructions as parallel arrays: each of the first group has an entry for each instruction
+   * @return instructions as parallel arrays
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public GraphResponse graph(GraphRequest request) {

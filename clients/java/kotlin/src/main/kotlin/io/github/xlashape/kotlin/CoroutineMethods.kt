@@ -73,8 +73,8 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * Describes each shape: its canonical text, sizes, layout, and why its buffer is larger than its elements. All
      * shapes are sent in one call.
      *
-     * @param shapes the shapes; at most 100,000, unless the server is set up otherwise
-     * @return one for each shape of the request, in its order
+     * @param shapes the shapes; at most 100,000 shapes, unless the server is set up otherwise
+     * @return a description for each shape of the request, in the order of the request
      */
     public suspend fun describeShapes(shapes: List<ShapeInput>): List<ShapeDescription> =
         async.describeShapes(shapes).await()
@@ -90,15 +90,15 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     /**
      * Computes the sizes of each shape in elements and in bytes. All shapes are sent in one call.
      *
-     * @param shapes the shapes; at most 100,000, unless the server is set up otherwise
-     * @return one for each shape of the request, in its order
+     * @param shapes the shapes; at most 100,000 shapes, unless the server is set up otherwise
+     * @return the sizes of each shape of the request, in the order of the request
      */
     public suspend fun byteSizes(shapes: List<ShapeInput>): List<ShapeSize> = async.byteSizes(shapes).await()
 
     /**
      * Computes the position in the buffer, in elements, of the element at an index.
      *
-     * @param shape an array
+     * @param shape the shape of the array
      * @param index one number for every dimension; none for a scalar
      * @return the position
      */
@@ -110,7 +110,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * with one number for every dimension of the shape. Many indices are sent as a stream. It is not for scalars, whose
      * indices have no numbers.
      *
-     * @param shape an array
+     * @param shape the shape of the array
      * @param order how positions are counted
      * @param indices the indices one after another, each with one number for every dimension of the shape
      * @return one position for each index, in elements from the start of the buffer
@@ -121,7 +121,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     /**
      * Computes the index of the element at a position of the buffer; null if the position is padding.
      *
-     * @param shape an array
+     * @param shape the shape of the array
      * @param position a position in elements from the start of the buffer
      * @return one number for every dimension; null if there is none
      */
@@ -132,7 +132,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * Computes the indices of the elements at any number of positions, one after another, and for each position whether
      * it holds an element. The numbers of a position that is padding are -1. Many positions are sent as a stream.
      *
-     * @param shape an array
+     * @param shape the shape of the array
      * @param order how positions are counted
      * @param positions positions in elements from the start of the buffer
      * @return the indices one after another, each with one number for every dimension of the shape; for each position,
@@ -145,7 +145,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * Describes a stored module by its name, `modules/{sha256}`. The code of the error is `NOT_FOUND` if the server
      * does not have it, or no longer.
      *
-     * @param name `modules/{sha256}`
+     * @param name the resource name, `modules/{sha256}`
      * @return the description of the module
      */
     public suspend fun getModule(name: String): Module = async.getModule(name).await()
@@ -153,7 +153,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     /**
      * Removes a stored module.
      *
-     * @param name `modules/{sha256}`
+     * @param name the resource name, `modules/{sha256}`
      */
     public suspend fun deleteModule(name: String) {
         async.deleteModule(name).await()
@@ -206,14 +206,14 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and
      * as expressions in the sizes of any tile.
      *
-     * @param request for which tile to compute the tiles that it reads
+     * @param request the tile of an output for which to compute the tiles of the operands that it reads
      * @return the tiles that a tile of one output reads
      */
     public suspend fun operandTiles(request: OperandTilesRequest): OperandTilesResponse =
         async.operandTiles(request).await()
 
     /**
-     * Reads a map, from the text that XLA writes or as a message, and answers with its structure. It is not simplified.
+     * Reads a map, which is given as text or as fields, and returns it in both forms, not simplified.
      *
      * @param map the map
      * @return an indexing map in both forms
@@ -254,7 +254,8 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     /**
      * Reports why buffers are as large as they are, and what would make them smaller.
      *
-     * @param request what to report: Why buffers are as large as they are, and what would make them smaller
+     * @param request the request of the report `why`: why buffers are as large as they are, and what would make them
+     * smaller
      * @return the answer of the report `why`
      */
     public suspend fun why(request: WhyRequest): WhyResponse = async.why(request).await()
@@ -263,7 +264,8 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal
      * padding the largest.
      *
-     * @param request what to report: How many bytes a shape takes, or which buffers of a program have the most padding
+     * @param request the request of the report `size`: how many bytes a shape takes, or which buffers of a program have
+     * the most padding
      * @return the answer of the report `size`
      */
     public suspend fun size(request: SizeRequest): SizeResponse = async.size(request).await()
@@ -271,8 +273,8 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     /**
      * Reports the peak of a program's memory, what lives then, and from which line of the program it comes.
      *
-     * @param request what to report: The peak of a program's memory, what lives then, and from which line of the
-     * program it comes
+     * @param request the request of the report `memory`: the peak of a program's memory, what lives then, and from
+     * which line of the program it comes
      * @return the answer of the report `memory`
      */
     public suspend fun memory(request: MemoryRequest): MemoryResponse = async.memory(request).await()
@@ -280,8 +282,8 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     /**
      * Reports which instructions move data and compute nothing, what forces them, and the edits that remove them.
      *
-     * @param request what to report: Which instructions move data and compute nothing, what forces them, and the edits
-     * that remove them
+     * @param request the request of the report `copies`: which instructions move data and compute nothing, what forces
+     * them, and the edits that remove them
      * @return the answer of the report `copies`
      */
     public suspend fun copies(request: CopiesRequest): CopiesResponse = async.copies(request).await()
@@ -290,8 +292,8 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * Reports how much each instruction of a program calculates and moves, and the least time that this takes on a
      * chip.
      *
-     * @param request what to report: How much each instruction of a program calculates and moves, and the least time
-     * that this takes on a chip
+     * @param request the request of the report `cost`: how much each instruction of a program calculates and moves, and
+     * the least time that this takes on a chip
      * @return the answer of the report `cost`
      */
     public suspend fun cost(request: CostRequest): CostResponse = async.cost(request).await()
@@ -299,8 +301,8 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     /**
      * Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
      *
-     * @param request what to report: What the instructions of a program read from memory, and how well: the most wasted
-     * bytes first
+     * @param request the request of the report `reads`: what the instructions of a program read from memory, and how
+     * well: the most wasted bytes first
      * @return the answer of the report `reads`
      */
     public suspend fun reads(request: ReadsRequest): ReadsResponse = async.reads(request).await()
@@ -309,8 +311,8 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction
      * calculates and moves.
      *
-     * @param request what to report: Where the time of a profile goes: its events summed up by instruction, beside what
-     * each instruction calculates and moves
+     * @param request the request of the report `profile`: where the time of a profile goes: its events summed up by
+     * instruction, beside what each instruction calculates and moves
      * @return the answer of the report `profile`
      */
     public suspend fun profile(request: ProfileRequest): ProfileResponse = async.profile(request).await()
@@ -318,8 +320,8 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     /**
      * Reports what changed from one module to another, matched by structure, ranked by what it costs.
      *
-     * @param request what to report: What changed from one module to another, matched by structure, ranked by what it
-     * costs
+     * @param request the request of the report `diff`: what changed from one module to another, matched by structure,
+     * ranked by what it costs
      * @return the answer of the report `diff`
      */
     public suspend fun diff(request: DiffRequest): DiffResponse = async.diff(request).await()
@@ -328,7 +330,8 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * Reports which elements of its operands an instruction reads, as text of indexing maps. [indexingMaps] and
      * [instructionMaps] give maps to evaluate.
      *
-     * @param request what to report: Which elements of its operands an instruction reads, as indexing maps
+     * @param request the request of the report `map`: which elements of its operands an instruction reads, as indexing
+     * maps
      * @return the answer of the report `map`
      */
     public suspend fun map(request: MapRequest): MapResponse = async.map(request).await()
@@ -337,7 +340,8 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * Reports the tile of each operand that a tile of an instruction's output reads, as text. [operandTiles] gives maps
      * to evaluate.
      *
-     * @param request what to report: The tile of each operand that a tile of an instruction's output reads
+     * @param request the request of the report `tile`: the tile of each operand that a tile of an instruction's output
+     * reads
      * @return the answer of the report `tile`
      */
     public suspend fun tile(request: TileRequest): TileResponse = async.tile(request).await()
@@ -345,8 +349,8 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     /**
      * Reports which rules of XLA's verifier a module breaks.
      *
-     * @param request what to report: Whether a module keeps the rules of XLA's verifier: names, order, operands,
-     * shapes, calls, shardings, schedule
+     * @param request the request of the report `verify`: whether a module keeps the rules of XLA's verifier: names,
+     * order, operands, shapes, calls, shardings, schedule
      * @return the answer of the report `verify`
      */
     public suspend fun verify(request: VerifyRequest): VerifyResponse = async.verify(request).await()
@@ -354,7 +358,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     /**
      * Says what a text or a file is, and gives it in the form in which the other RPCs take it.
      *
-     * @param request what somebody has pasted, dropped or opened
+     * @param request content that a user has pasted, dropped or opened
      * @return what the content is
      */
     public suspend fun recognize(request: RecognizeRequest): RecognizeResponse = async.recognize(request).await()
@@ -376,10 +380,10 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     public suspend fun getText(request: GetTextRequest): GetTextResponse = async.getText(request).await()
 
     /**
-     * Returns instructions and what connects them, as parallel arrays.
+     * Returns instructions and the edges between them (operands, control dependencies, calls), as parallel arrays.
      *
      * @param request which instructions to return
-     * @return instructions as parallel arrays: each of the first group has an entry for each instruction
+     * @return instructions as parallel arrays
      */
     public suspend fun graph(request: GraphRequest): GraphResponse = async.graph(request).await()
 }
