@@ -1,11 +1,11 @@
-"""Compiles every .proto below this directory into what `xlashape.proto` loads, and into type stubs for it.
+"""Compiles every .proto below this directory into the descriptor set that `xlashape.proto` loads, and into type stubs.
 
     python protos/schema_compiler.py        # after a change of a .proto; installing the project does it too
 
 Written to xlashape/proto/, and not committed:
 
-    schema.binpb    one google.protobuf.FileDescriptorSet, imports included and each file after what it imports, comments left out
-    <package>.pyi   a stub a package of `STUBS`, the schema's comments as its docstrings
+    schema.binpb    a google.protobuf.FileDescriptorSet without comments; a file comes after those that it imports
+    <module>.pyi    a stub for each package in `STUBS`, with the schema's comments as docstrings
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ _IMPORTS = {
     "Message": "from google.protobuf.message import Message",
 }
 
-# Message classes of these names get the methods of the well-known types (Pack, ToDatetime, …) from the protobuf
-# runtime.
+# The protobuf runtime gives message classes of these names further methods, such as Pack and ToDatetime.
 _WELL_KNOWN_BASES = {"Any", "Duration", "FieldMask", "ListValue", "Struct", "Timestamp"}
 
 
@@ -74,9 +73,7 @@ def build(protos: Path, target: Path) -> None:
 
 
 def compile_files(protos: Path) -> FileDescriptorSet:
-    """The descriptors of every .proto below `protos`, source information included. RuntimeError if protoc refuses
-    one.
-    """
+    """The descriptors of every .proto below `protos`, with source information. RuntimeError if protoc refuses one."""
     import grpc_tools
     from grpc_tools import protoc
 
@@ -263,7 +260,7 @@ class _Module:
             )
 
     def _accepted(self, f: FieldDescriptorProto) -> str:
-        """What the constructor takes for a field, None apart."""
+        """The type of the constructor's argument for a field, without None."""
         entry = self.maps.get(f.type_name)
         if entry is not None:
             return f"Mapping[{self._type(entry.field[0])}, {self._one(entry.field[1])}]"
@@ -277,7 +274,7 @@ class _Module:
         return self._type(f)
 
     def _type(self, f: FieldDescriptorProto) -> str:
-        """One value of the field as the message holds it."""
+        """The type of one value of the field as the message holds it."""
         if f.type == f.TYPE_ENUM:
             return "builtins.int"
         if f.type != f.TYPE_MESSAGE:

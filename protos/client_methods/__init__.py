@@ -1,5 +1,5 @@
-"""Writes the methods of the clients: one for each RPC of the schema, in every language, from the descriptors and their
-comments.
+"""Writes the methods of the clients in every language but Python: one for each RPC of the schema, from the descriptors
+and comments of the schema.
 
     (cd protos && buf generate)         # all generated code
     python protos/client_methods        # the methods alone; needs no buf
@@ -8,11 +8,11 @@ comments.
     overrides.py  what the descriptors do not say
     reasons.py    the reasons of errors as constants
     options.py    the options of the clients
-    emitter.py    what the languages have in common: names, comments, files
-    go.py …       a language each: the text of a method of each kind
-    languages.py  all of them
+    emitter.py    the base class of the languages: spellings of names, comments
+    go.py …       a file for each language: the text of a method of each kind
+    languages.py  all languages, and the files that are written for them
     __main__.py   the command, and the plugin of buf
 
-Each language has written by hand what its methods call: a call with its deadline, items of pages and of streams,
-numbers in parts.
+The functions that these methods call are written by hand in each language: a call with its deadline, iterators over
+pages and streams, many numbers in parts.
 """

@@ -1,6 +1,5 @@
-"""The command, which writes all files; and the plugin of buf, which reads a request of protoc's on standard input.
-
-python protos/client_methods [LANGUAGE …]
+"""The command `python protos/client_methods [LANGUAGE …]`, which writes all files or those of the languages. With
+`--plugin` it is a plugin of buf, which reads protoc's CodeGeneratorRequest on standard input.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from client_methods.options import with_table  # noqa: E402
 
 
 def answer(request: CodeGeneratorRequest) -> CodeGeneratorResponse:
-    """What the plugin answers: the files of all languages, whose paths begin at the checkout."""
+    """The answer of the plugin: the files of all languages. Their paths begin at the root of the checkout."""
     response = CodeGeneratorResponse(supported_features=CodeGeneratorResponse.FEATURE_PROTO3_OPTIONAL)
     try:
         for path, text in texts(request.proto_file).items():

@@ -1,4 +1,4 @@
-"""What the languages have in common: spellings of names, comments, and which files are written."""
+"""The base class of the languages, `Emitter`, and the spellings of names."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Emitter(ABC):
     folder: ClassVar[str]
     """The folder, below the checkout, from which the paths in `files` begin."""
     comment_columns: ClassVar[int]
-    """How many characters a line of a comment has, indentation included."""
+    """The most characters of a line of a comment, indentation included."""
     words: ClassVar[dict[str, str]]
-    """What stands for `{map}`, `{nothing}`, `{in_parts}` and `{not_found}` in comments."""
+    """What the language writes for `{map}`, `{nothing}`, `{in_parts}` and `{not_found}` in comments."""
     after_pages: ClassVar[str]
-    """The sentence after the comment of a method that returns the items of pages."""
+    """The sentence that is added to the comment of a method that returns the items of pages."""
     after_stream: ClassVar[str]
-    """The sentence after the comment of a method that returns the answers of a stream."""
+    """The sentence that is added to the comment of a method that returns the answers of a stream."""
 
     def __init__(self, methods: list[Method], retried: list[Rpc], files: list[FileDescriptorProto]) -> None:
         self.methods = methods
@@ -53,13 +53,13 @@ class Emitter(ABC):
         self._named |= {method.stream.name: method.plural for method in methods if isinstance(method, Bulk)}
 
     def method_names(self, separator: str) -> str:
-        """The RPCs that are retried, as the names of a `methodConfig` in gRPC's service config."""
+        """The RPCs in `retried`, as the list `name` of a `methodConfig` in gRPC's service config."""
         names = (f'{{"service": "{rpc.path.partition("/")[0]}", "method": "{rpc.name}"}}' for rpc in self.retried)
         return f"[{separator.join(names)}]"
 
     @abstractmethod
     def files(self) -> dict[str, str]:
-        """Path of a file → its text. Its first line says that it is generated."""
+        """Path of a file → its text. The first line of a file says that it is generated."""
 
     @abstractmethod
     def reference(self, name: str) -> str:
@@ -67,8 +67,8 @@ class Emitter(ABC):
 
     @abstractmethod
     def unary(self, method: Unary) -> list[str]:
-        """The lines of the method, or methods, of each kind, in this and the next functions: an empty line, the
-        comment, the code.
+        """The lines of a method of this kind: an empty line, the comment, the code. The next five functions do the same
+        for the other kinds; a kind may have two methods.
         """
 
     @abstractmethod
@@ -105,9 +105,9 @@ class Emitter(ABC):
                 raise TypeError(f"no language knows methods of the kind {type(method).__name__}")
 
     def comment(self, text: str) -> str:
-        """A comment in the words of the language."""
+        """A comment of the schema in the words of the language: placeholders replaced, RPCs as names of methods."""
         text = re.sub(r"\{(\w+)\}", lambda found: self.words.get(found[1], found[0]), text)
-        # Names of one word, such as Map and Reads, are words of sentences too.
+        # RPCs whose names are one word, such as Map and Reads, are left: they may be words of the sentence.
         rpcs = "|".join(name for name in self._named if re.search("(?<!^)[A-Z]", name))
         return re.sub(rf"\b({rpcs})\b", lambda found: self.reference(self._named[found[1]]), text)
 

@@ -25,7 +25,7 @@ _COLUMNS = 150
 
 
 class Go(Emitter):
-    """Methods of `Client` in Go."""
+    """Writes the methods of `Client` in Go."""
 
     folder = "clients/go"
     comment_columns = _COLUMNS

@@ -1,4 +1,4 @@
-"""The methods of the clients for Java: of the one that waits for the answer, and of the one that gives futures."""
+"""The methods of the two clients for Java: one waits for each answer, the other returns futures."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ _COLUMNS = 155
 _SCALARS = {"string": "String", "bytes": "ByteString", "bool": "boolean", "double": "double", "float": "float"}
 _BOXED = {"boolean": "Boolean", "double": "Double", "float": "Float", "long": "Long", "int": "Integer"}
 _RECORDS = {"indices": "ElementIndices", "results": "MapValues"}
-"""Numbers of an answer that come with a flag for each question → the record of both."""
+"""The field of an answer with many numbers, if the answer also has a flag for each question → the record that holds
+numbers and flags."""
 _ONE = {
     "index": "one number for every dimension; none for a scalar",
     "position": "a position in elements from the start of the buffer",
 }
-"""Numbers of one question → what they are."""
+"""The name of the numbers of one question → the comment of the parameter or result that holds them."""
 _REFUSES = "@throws XlashapeException if the server refuses, or cannot be reached"
 _READING = "; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached"
 
@@ -40,7 +41,7 @@ abstract class %(name)s {{
 
 
 class Java(Emitter):
-    """Methods of `XlashapeClient` and of `AsyncXlashapeClient`, in a class each that the client extends."""
+    """Writes the methods of `XlashapeClient` and `AsyncXlashapeClient`: a class for each, which the client extends."""
 
     folder = f"clients/java/client/src/main/java/{_PACKAGE.replace('.', '/')}"
     comment_columns = _COLUMNS
@@ -53,7 +54,7 @@ class Java(Emitter):
     after_pages = " Pages are fetched as they are needed."
     after_stream = " Answers are read while the server computes."
     is_async = False
-    """Whether methods are written that give futures."""
+    """Whether the methods that are written return futures."""
 
     def files(self) -> dict[str, str]:
         comment = "/** The calls of {@link XlashapeClient} that follow from the schema. */"
@@ -116,7 +117,7 @@ class Java(Emitter):
         return f"{{@link {owner}#{camel(name)}}}"
 
     def _function(self, name: str, result: str, parameters: list[str], told: list[str], body: list[str]) -> list[str]:
-        """A method. `told` is its comment and those of its parameters and of its result."""
+        """The lines of a method. `told` has the comment of the method, then those of its parameters and its result."""
         text, *tags = [
             re.sub("`([^`]+)`", r"{@code \1}", self.comment(one).replace("&", "&amp;").replace("<", "&lt;"))
             for one in told
@@ -140,7 +141,8 @@ class Java(Emitter):
         name: str = "",
         comment: str = "",
     ) -> list[str]:
-        """A method with parameters (name → type, comment), one request, and what is read of `answer`."""
+        """A method with `parameters` (name → type, comment) that sends one request. It returns the Java expression
+        `read`, in which `answer` is the response."""
         told = [comment or method.comment, *_tags(parameters, returned)]
         declared = [f"{kind} {parameter}" for parameter, (kind, _) in parameters.items()]
         body = [] if request == "request" else [f"{method.rpc.request.name} request = {request};"]
@@ -311,7 +313,7 @@ class Java(Emitter):
 
 
 def _read(method: Bulk, stream: Rpc | None = None) -> str:
-    """What is returned of one answer, or of all answers of a stream."""
+    """The Java expression that a method returns: of one answer, or with `stream` of all answers of the stream."""
     kept = [field for field in (method.answers, method.flags) if field]
     of = f"answers, {stream.answer.name}" if stream else f"List.of(answer), {method.rpc.answer.name}"
     lists = [f"{of}::{_get(field)}" for field in kept]
@@ -321,7 +323,7 @@ def _read(method: Bulk, stream: Rpc | None = None) -> str:
 
 
 def _pair(method: Bulk) -> str:
-    """The record of many numbers and of their flags."""
+    """The record that holds the many numbers of an answer and their flags."""
     name = method.answers.name
     if name not in _RECORDS:
         raise SchemaError(f"{method.rpc.name} gives {name} with a flag each: name their record in _RECORDS of java.py")
@@ -334,7 +336,7 @@ def _tags(parameters: dict[str, tuple[str, str]], returned: str) -> list[str]:
 
 
 def _broken(call: str) -> list[str]:
-    """A statement with one call, on one line or with its arguments on lines of their own."""
+    """A statement with one call: on one line if it fits, otherwise with the arguments on lines of their own."""
     if len(call) + 4 <= _COLUMNS:
         return [call]
     head, _, rest = call.partition("(")
@@ -352,7 +354,7 @@ def _get(field: Field) -> str:
 
 
 def type_of(field: Field, *, one: bool = False) -> str:
-    """What Java calls the values of a field, or one of them."""
+    """The Java type of a field; with `one`, that of one value of a repeated field."""
     scalar = "long" if "64" in field.type else "int"
     told = field.type if field.is_message or field.is_enum else _SCALARS.get(field.type, scalar)
     return f"List<{_BOXED.get(told, told)}>" if field.is_repeated and not one else told

@@ -27,8 +27,8 @@ LANGUAGES: dict[str, type[Emitter]] = {
 
 
 def texts(files: Iterable[FileDescriptorProto], chosen: Iterable[str] = LANGUAGES) -> dict[str, str]:
-    """Path of a file from the checkout → its text, for the languages that are chosen. SchemaError for an RPC of no
-    kind.
+    """Path of a file, from the root of the checkout → its text, for the chosen languages. SchemaError for an RPC that
+    fits no kind of method.
     """
     files = list(files)
     methods, retried = methods_of(files), retried_of(files)

@@ -1,16 +1,16 @@
-"""The methods of the clients, the same in all languages: read from the descriptors of `xlashape.v1`, their comments and
-`overrides.py`.
+"""The methods of the clients, the same in all languages. They are made from the descriptors of `xlashape.v1`, the
+schema's comments, and `overrides.py`.
 
 The kind of a method follows from its RPC:
 
-| kind | RPC | method |
+| kind | the RPC | the method |
 |---|---|---|
-| `Unary` | any other one without streams | the request, and the answer |
-| `Parameters` | named in `overrides.py` | some fields of the request, and the only field of the answer that counts |
-| `Batch` | the request begins with a repeated message, the answer has one repeated message alone | one item and its answer; all items and their answers |
-| `Pages` | `page_token` and `next_page_token` | an iterator over the items of all pages |
-| `Stream` | the answer is a stream | an iterator over the answers |
-| `Bulk` | without streams, beside one of the same fields with streams both ways | many numbers, in one message or in parts; one question |
+| `Unary` | has no streams, and fits no other kind | takes the request, returns the answer |
+| `Parameters` | has `parameters` in `overrides.py` | takes some fields of the request, returns one field of the answer |
+| `Batch` | the request begins with a repeated message, the answer is one | one method for one item, one for many |
+| `Pages` | has `page_token` and `next_page_token` | returns an iterator over the items of all pages |
+| `Stream` | answers with a stream | returns an iterator over the answers |
+| `Bulk` | has no streams, and a streaming RPC has its fields | one method for many numbers, one for one question |
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ class Field:
 
     name: str
     type: str
-    """The name of a message or an enum in its package, or that of the schema's own type: `string`, `sfixed64`."""
+    """The name of a message or an enum in its package, or of a scalar type of protobuf: `string`, `sfixed64`."""
     is_repeated: bool = False
     is_message: bool = False
     is_enum: bool = False
     comment: str = ""
     file: str = ""
-    """Of a message or an enum: the file that declares it, `xlashape/v1/types.proto`."""
+    """Where the type is a message or an enum: the file that declares it, `xlashape/v1/types.proto`."""
 
     @property
     def is_input(self) -> bool:
-        """Whether clients take it in several forms: a shape, a module, a map."""
+        """Whether clients take the field in several forms, as they do shapes, modules and maps."""
         return self.is_message and self.type.endswith("Input")
 
 
 @dataclass(frozen=True)
 class Message:
-    """A request, an answer, or a message in one of them."""
+    """A message of the schema: a request, an answer, or a part of one."""
 
     name: str
     fields: tuple[Field, ...]
     comment: str = ""
     file: str = ""
-    """The file that declares it."""
+    """The file that declares the message."""
 
     def field(self, name: str) -> Field:
         return next(field for field in self.fields if field.name == name)
@@ -75,13 +75,13 @@ class Rpc:
     file: str
     """The file that declares the service."""
     client: str
-    """The name of the generated client of the service in ours: `shapes`."""
+    """The name that our client gives to the generated client of the service: `shapes`."""
     request: Message
     answer: Message
     comment: str
     is_retried: bool = False
-    """Whether it is sent again while the server is unavailable: it has one request and one answer, and by its
-    `idempotency_level` a second one changes nothing.
+    """Whether clients send the RPC again while the server is unavailable: it has one request and one answer, and by its
+    `idempotency_level` a second request changes nothing.
     """
 
     @property
@@ -91,7 +91,7 @@ class Rpc:
 
 @dataclass(frozen=True)
 class Method:
-    """A method, or two for one question and for many. Names are in snake_case."""
+    """The client's method for an RPC, or its two methods: for one question and for many. Names are in snake_case."""
 
     name: str
     comment: str
@@ -113,33 +113,33 @@ class Parameters(Method):
 
 @dataclass(frozen=True)
 class Batch(Method):
-    """Takes an item and returns its answer: `name` and `comment`. Takes items and returns their answers, as many:
-    `plural` and `plural_comment`.
+    """Two methods. The one of `name` and `comment` takes an item and returns its answer. The one of `plural` and
+    `plural_comment` takes many items and returns an answer for each.
     """
 
     plural: str
-    """Empty: there is no method for many items."""
+    """Empty if there is no method for many items."""
     plural_comment: str
     items: Field
-    """Of the request."""
+    """The field of the request that has the items."""
     item: str
     """The name of one item."""
     spread: Field | None
-    """Of an item that consists of one repeated field: this field, whose values the methods take instead of the item."""
+    """Where an item consists of one repeated field: this field. The methods take its values instead of the item."""
     answers: Field
-    """Of the answer."""
+    """The field of the response that has the answers."""
     part: Field | None
-    """The field of an answer that is returned for one item; otherwise the answer."""
+    """The field of the answer to an item that the methods return; None if they return the whole answer."""
     answer: Message
     """The answer to one item."""
 
 
 @dataclass(frozen=True)
 class Pages(Method):
-    """Returns an iterator over the items of all pages from that of the request on."""
+    """Returns an iterator over the items of all pages, from the page that the request names on."""
 
     items: Field
-    """Of the answer."""
+    """The field of the answer that has the items of a page."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,8 @@ class Stream(Method):
 
 @dataclass(frozen=True)
 class Bulk(Method):
-    """Takes many numbers, and returns many: `plural` and `plural_comment`. `name` and `comment` are those of the method
-    for one question.
+    """Two methods. The one of `plural` and `plural_comment` takes many numbers, and returns many. The one of `name` and
+    `comment` is for one question, such as one index.
     """
 
     plural: str
@@ -161,15 +161,17 @@ class Bulk(Method):
     subject: Field
     """The field of the request that says what the numbers belong to: a shape or a map."""
     options: tuple[Field, ...]
-    """Enums of the request."""
+    """The fields of the request that are enums."""
     numbers: Field
-    """Of the request, and how many belong together: `1`, `rank`, `variables`."""
+    """The field of the request that has the numbers."""
     width: str
+    """How many of these numbers make a question: `1`, `rank`, `variables`."""
     answers: Field
-    """Of the answer, and how many belong together: `1`, `rank`, `results`."""
+    """The field of the answer that has the numbers."""
     answer_width: str
+    """How many of these numbers answer a question: `1`, `rank`, `results`."""
     flags: Field | None
-    """Of the answer: a flag for each question, without which its numbers mean nothing."""
+    """The field of the answer that has a flag for each question; where it is false, the numbers mean nothing."""
     has_count: bool
     """Whether the request says how many questions it has."""
 
@@ -184,12 +186,12 @@ class Bulk(Method):
 
 
 class SchemaError(Exception):
-    """No kind of method is that of an RPC."""
+    """An RPC fits no kind of method."""
 
 
 def methods_of(files: Iterable[FileDescriptorProto]) -> list[Method]:
-    """The methods for the RPCs of `files`, by services in the order of `SERVICES`, then in the order of the file.
-    SchemaError for one of no kind.
+    """The methods for the RPCs of `files`: services in the order of `SERVICES`, the RPCs of each in the order of its
+    file. SchemaError for an RPC that no kind fits.
     """
     files = [file for file in files if file.package == PACKAGE]
     schema = _Schema(files)
@@ -354,7 +356,7 @@ def _repeated(message: Message, kind: str) -> tuple[list[Field], list[Field]]:
 
 
 def of_one(comment: str) -> str:
-    """A comment about each of several things, about one: `Describes each shape.` becomes `Describes a shape.`"""
+    """A comment about several things, turned to one: `Describes each shape.` becomes `Describes a shape.`"""
     return re.sub(r"\beach (\w)", lambda found: f"{'an' if found[1] in 'aeiou' else 'a'} {found[1]}", comment, count=1)
 
 

@@ -1,8 +1,8 @@
 """The options of the clients: a row for each, with its name, type, default and meaning.
 
-What the clients do with a time or a number is the same in all languages, so these options are written from their rows
-in Go, Java, Rust and TypeScript. C++ and Python need a line for each, with the type of the language; the other options
-have a type of their own in each language, and are written by hand. The table in docs/clients.md has all options.
+Options that are times or numbers mean the same in all languages. The code for them is written from the rows in Go,
+Java, Rust and TypeScript, and by hand in C++ and Python, where each takes a line. All other options have a type of
+their own in each language, and their code is written by hand. The table in docs/clients.md has all options.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COLUMNS = 120
 
 @dataclass(frozen=True)
 class Time:
-    """A time. None stands for one without an end."""
+    """The kind of an option that is a time. None stands for no bound."""
 
     default_seconds: int | None
     shown: str
@@ -35,7 +35,7 @@ class Time:
 
 @dataclass(frozen=True)
 class Number:
-    """An integer between two bounds, which are included. None: there is no upper one."""
+    """The kind of an option that is an integer between two bounds, both included. None: there is no upper bound."""
 
     default: int
     least: int
@@ -50,7 +50,7 @@ class Number:
 
     @property
     def expected(self) -> str:
-        """What it may be, for messages."""
+        """The values that are allowed, in words for error messages."""
         return f"{self.least} or more" if self.most is None else f"a number from {self.least} to {self.most}"
 
 
@@ -59,20 +59,20 @@ class Option:
     """An option of all clients."""
 
     name: str
-    """In snake_case. The names in the languages follow from it unless `names` says otherwise."""
+    """The name in snake_case. The names in the languages follow from it unless `names` has another one."""
     subject: str
-    """What it is about, for the table."""
+    """The subject of the option, in the words of the table in docs/clients.md."""
     kind: Time | Number | None = None
-    """None: its type is another one in each language, and it is written by hand."""
+    """None: each language has a type of its own for the option, whose code is written by hand."""
     meaning: str = ""
-    """Of a time or a number: what it sets. In it `{unit}` stands for the unit in which the language counts times,
-    `{none}` for its value of a time without an end, and `{default}` for the default.
+    """Of a time or a number: the comment that says what it sets. In the comment `{unit}` stands for the unit in which
+    the language counts times, `{none}` for the language's value for no bound, and `{default}` for the default.
     """
     names: dict[str, str] = field(default_factory=dict[str, str])
-    """Language → name, where it is another one. Empty: the language has no such option."""
+    """Language → the option's name there, where it does not follow from `name`. Empty: the language lacks the option."""
 
     def named(self, language: str) -> str:
-        """The name in a language; empty if it has no such option."""
+        """The option's name in a language; empty if the language has no such option."""
         is_of_milliseconds = isinstance(self.kind, Time) and language == "typescript"
         usual = {
             "go": f"With{pascal(self.name)}",
@@ -131,14 +131,14 @@ OPTIONS = [
         names={"go": "WithDialOptions", "rust": "interceptor", "java": "channelOptions"},
     ),
 ]
-"""In the order of the table."""
+"""All options, in the order of the table in docs/clients.md."""
 
 SETTINGS = [(option, option.kind) for option in OPTIONS if option.kind]
-"""Those that are times and numbers."""
+"""The options that are times and numbers, each with its kind."""
 
 
 def texts() -> dict[str, str]:
-    """Path of a file from the checkout → its text."""
+    """Path of a file, from the root of the checkout → its text."""
     return {
         "clients/go/settings.go": _go(),
         "clients/rust/src/settings.rs": _rust(),
@@ -170,7 +170,7 @@ def _comment(text: str, prefix: str) -> str:
 
 
 def _inside(text: str) -> str:
-    """A text that begins within a sentence."""
+    """The text with its first letter in lower case, to stand within a sentence."""
     return text[0].lower() + text[1:]
 
 

@@ -1,7 +1,7 @@
 """What the descriptors do not say about the methods of the clients. A new RPC of a usual kind needs nothing here.
 
-Texts are those of comments. In them `{map}` stands for the class that evaluates a map without the server, `{not_found}`
-for the code of an error.
+In comments `{map}` stands for the class that evaluates a map without the server, `{not_found}` for the code of an
+error, `{nothing}` for the language's null, and `{in_parts}` for the way in which many numbers are sent.
 """
 
 from __future__ import annotations
@@ -15,38 +15,36 @@ SERVICES = {
     "ReportService": "reports",
     "ViewService": "views",
 }
-"""Service → the name of its generated client in ours, in the order of the methods."""
+"""Service → the name that our client gives to the service's generated client. Methods are written in this order."""
 
 WRITTEN_BY_HAND = {
     "UploadModule": "one method computes the digest, asks whether the server has the module, and sends it in one message or in parts",
     "PutModule": "upload_module calls it",
 }
-"""RPC → why the clients have no method that is written for it alone."""
+"""RPC without a generated method → why its method is written by hand, or why it has none."""
 
 NUMBERS_A_ROW = {"indices": "rank", "positions": "1", "points": "variables", "results": "results"}
-"""Name of a field of many numbers → how many of them belong together: `rank` of the shape, `variables` or `results` of
-the map.
+"""Name of a field of many numbers → how many of them belong to one question: the `rank` of the shape, or the number of
+the map's `variables` or `results`.
 """
 
 
 @dataclass(frozen=True)
 class Override:
-    """What the schema does not say of one RPC. Every field has a default that follows from the descriptors."""
+    """What is set for one RPC. With the defaults, everything follows from the descriptors."""
 
     name: str = ""
     """The method's name in snake_case."""
     plural: str | None = None
-    """The name of the method for many questions in one call. Empty: there is none, as for items that consist of one
-    repeated field.
-    """
+    """The name of the method for many questions in one call. Empty: there is no such method."""
     parameters: tuple[str, ...] = ()
-    """Of a call whose request is made of parameters: the fields that they are."""
+    """The fields of the request that the method takes as parameters. Empty: the method takes the whole request."""
     part: str = ""
-    """Of a call that answers each item: the field of an answer that the method returns."""
+    """For an RPC that answers each item: the field of the answer that the method returns. Empty: the whole answer."""
     comment: str = ""
-    """Of the method, or of the one for one question."""
+    """The comment of the method, or of the method for one question."""
     plural_comment: str = ""
-    """Of the method for many questions."""
+    """The comment of the method for many questions."""
 
 
 RPCS = {
@@ -92,4 +90,4 @@ RPCS = {
         ),
     ),
 }
-"""Name of an RPC → what the schema does not say of it."""
+"""Name of an RPC → what is set for it."""

@@ -25,12 +25,12 @@ _USED = {
     "crate::bulk": ("in_parts", "UNARY_ANSWERS", "UNARY_NUMBERS"),
     "crate::client": ("ask", "once"),
 }
-"""Path → names that methods use of it."""
+"""Module or crate → the names in it that the methods may use."""
 _COLUMNS = 120
 
 
 class Rust(Emitter):
-    """Methods of `Client` in Rust."""
+    """Writes the methods of `Client` in Rust."""
 
     folder = "clients/rust"
     comment_columns = 150

@@ -25,9 +25,10 @@ _INPUTS = {
     "ModuleInput": ("ModuleLike", "moduleInput"),
     "MapInput": ("MapLike", "mapInput"),
 }
-"""What stands for an input in a parameter, and the function that makes a message of it."""
+"""Message that clients take in several forms → the type of a parameter that takes them, and the function that makes the
+message."""
 _RESULTS = {"MultiIndex": "BulkIndices", "EvaluateMap": "Evaluated<BigInt64Array>"}
-"""RPC of a method for many questions → the type with a name that it returns."""
+"""RPC → the named type that its method for many questions returns."""
 _IMPORTS = {
     "@bufbuild/protobuf": ["type MessageInitShape"],
     "@connectrpc/connect": ["type Client as Generated", "createClient", "type Transport"],
@@ -108,7 +109,7 @@ MADE
 
 
 class TypeScript(Emitter):
-    """Methods of `Client` in TypeScript, which its class inherits."""
+    """Writes the methods of `Client` in TypeScript, in a class that `Client` extends."""
 
     folder = "clients/typescript/src"
     comment_columns = _COLUMNS
@@ -386,7 +387,7 @@ class TypeScript(Emitter):
 
 
 def _error_info() -> str:
-    """Google's file that declares ErrorInfo, without all else that it declares, in base64."""
+    """The descriptor of Google's file that declares ErrorInfo, cut down to that message, in base64."""
     whole = FileDescriptorProto.FromString(error_details_pb2.DESCRIPTOR.serialized_pb)
     messages = [message for message in whole.message_type if message.name == "ErrorInfo"]
     file = FileDescriptorProto(name=whole.name, package=whole.package, syntax=whole.syntax, message_type=messages)
@@ -394,7 +395,7 @@ def _error_info() -> str:
 
 
 def _packed_file(files: list[FileDescriptorProto], rpcs: list[Rpc]) -> FileDescriptorProto:
-    """A file with RPCs alone, whose messages have `bytes` instead of `repeated sfixed64`."""
+    """A file that declares these RPCs alone, with `bytes` in place of `repeated sfixed64` in their messages."""
     made = FileDescriptorProto(name="xlashape/v1/packed.proto", package=PACKAGE, syntax="proto3")
     messages = {message.name for rpc in rpcs for message in (rpc.request, rpc.answer)}
     dependencies: set[str] = set()
@@ -450,7 +451,7 @@ def _call(rpc: Rpc, request: str) -> str:
 
 
 def _request(rpc: Rpc) -> tuple[str, str]:
-    """The parameter of a method that takes the request, and the request that is sent."""
+    """For a method that takes the whole request: its parameter, and the expression of the request that it sends."""
     if any(field.type == "ModuleInput" and field.name == "module" for field in rpc.request.fields):
         return f"request: About<{rpc.request.name}>", "{ ...request, module: moduleInput(request.module) }"
     return f"request: MessageInitShape<typeof {rpc.request.name}Schema>", "request"
