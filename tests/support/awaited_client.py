@@ -1,4 +1,5 @@
-"""An AsyncClient that tests use like a Client: each call runs in an event loop of its own thread, and is waited for."""
+"""A wrapper with which tests use an AsyncClient like a Client. Its calls run in an event loop in a thread of its own,
+and block until they have ended."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ T = TypeVar("T")
 
 
 class AwaitedClient:
-    """Has the methods of Client; `client` is the AsyncClient that is asked. Use it in a `with` block, or close it."""
+    """Has the methods of Client. The argument `client` is the class of the wrapped client, the attribute that client.
+    Use it in a `with` block, or close it."""
 
     def __init__(self, address: str, *, client: type[AsyncClient] = AsyncClient, **settings: Any) -> None:
         self.client = client(address, **settings)

@@ -1,5 +1,5 @@
-"""Processes that end when the one that started them does, however that came about: each has a pipe for standard input,
-which the system closes then.
+"""Starts processes that end when this process ends, even if it is killed. Each has a pipe as standard input, which the
+system closes at that moment.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from typing import Any
 
 __all__ = ["start_code", "start_script"]
 
-_END_SECONDS = 30  # in which a process may end by itself before it is made to
-_PR_SET_PDEATHSIG = 1  # of prctl: which signal a process gets when its parent ends
+# The time in which a process may end by itself; after that it is killed.
+_END_SECONDS = 30
+# The option of prctl(2) that sets which signal a process gets when its parent ends.
+_PR_SET_PDEATHSIG = 1
 _WATCH = f"""
 import ctypes, os, signal, sys, threading, time
 def watch():
@@ -33,13 +35,13 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 def start_code(code: str, *arguments: str, **popen: Any) -> subprocess.Popen[str]:
-    """Starts Python with this code, as `python -c` does. It gets SIGTERM when this process has ended, and also when the
-    returned object is deleted.
+    """Starts Python with this code, as `python -c` does. The started process gets SIGTERM when this process has ended,
+    and when the returned object is deleted.
     """
     command = [sys.executable, "-c", _WATCH + code, *arguments]
     return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, **popen)
 
 
 def start_script(script: Path, *arguments: str, **popen: Any) -> subprocess.Popen[str]:
-    """The same with a script."""
+    """Starts Python with this script. The process ends as that of `start_code` does."""
     return start_code(_RUN, str(script), *arguments, **popen)

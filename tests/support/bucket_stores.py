@@ -1,4 +1,4 @@
-"""Stores with a bucket behind them, as servers have them, and modules that are put into them."""
+"""Stores of servers that keep modules in a bucket, and functions that put modules into them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from xlashape_server.store import Store, Stored
 __all__ = ["FACTS", "MODULE", "no_cloud", "put", "put_at_once", "replica"]
 
 FACTS: dict[str, str | int] = {"format": "text", "instruction_count": 3}
-"""What is stored beside a module."""
+"""The facts about a module that are stored with it."""
 MODULE = b"HloModule m\n\nENTRY e {\n  ROOT x = f32[3] parameter(0)\n}\n"
 
 
 def no_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Removes the environment variables that say where buckets are and with which credentials: a test sets its own."""
+    """Removes the environment variables about addresses and credentials of buckets. A test sets those that it needs."""
     for name in list(os.environ):
         if name.startswith(("AWS_", "AZURE_", "AZURITE_", "GOOGLE_")):
             monkeypatch.delenv(name)
@@ -30,15 +30,15 @@ def replica(path: Path, name: str, url: str, max_bytes: int = 1 << 30) -> Store:
 
 
 def put(store: Store, content: bytes) -> tuple[Stored, bool]:
-    """Stores content; with whether it was there."""
+    """Stores content. Returns what was stored, and whether the store had it already."""
     with store.upload() as upload:
         upload.write(content)
         return upload.store(FACTS)
 
 
 def put_at_once(stores: list[Store], content: bytes) -> set[float]:
-    """Has all stores put the same content at the same time, of which one has to create it. When it was created, as they
-    say.
+    """Has all stores put the same content at the same time, and asserts that one of them creates it. Returns the times
+    of creation that the stores report.
     """
     found: list[tuple[Stored, bool]] = []
     threads = [threading.Thread(target=lambda store=store: found.append(put(store, content))) for store in stores]

@@ -1,4 +1,5 @@
-"""Certificates of an authority of a test's own, made with openssl, and servers that have them."""
+"""Makes a certificate authority for a test and certificates that it signs, with openssl, and reads the certificate that
+a server shows."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _NEW = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-no
 
 
 def make_authority(folder: Path, days: int = 2) -> None:
-    """Makes ca.pem and ca.key."""
+    """Makes the authority's certificate and key, ca.pem and ca.key, in a folder."""
     usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")  # which Python asks for from 3.13 on
     own = ("-x509", *usage, "-days", str(days), "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
     _openssl(folder, *_NEW, *own)
@@ -23,7 +24,7 @@ def make_authority(folder: Path, days: int = 2) -> None:
 
 
 def make_certificate(folder: Path, name: str, days: int = 2) -> None:
-    """Makes NAME.pem and NAME.key, of the authority in the folder, for `name` at 127.0.0.1."""
+    """Makes NAME.pem and NAME.key for `name` at 127.0.0.1, signed by the authority in the folder."""
     _openssl(folder, *_NEW, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
     signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "san")
     _openssl(folder, "x509", "-req", "-days", str(days), "-in", f"{name}.csr", *signing, "-out", f"{name}.pem")
@@ -34,14 +35,16 @@ def _openssl(folder: Path, *arguments: str) -> None:
 
 
 def copied(source: Path, target: Path, *names: str) -> None:
-    """Replaces server.pem or server.key in `target` as collectors of secrets do: each at once."""
+    """Copies files `names` from `source` over server.pem and server.key in `target`. Each file is replaced at once, by
+    a rename, as Kubernetes and similar systems replace secrets."""
     for name in names:
         shutil.copy(source / name, target / f".{name}")
         (target / f".{name}").replace(target / f"server{Path(name).suffix}")
 
 
 def served_certificate(address: str, root: Path, *pair: Path) -> str:
-    """The name in the certificate that a server at HOST:PORT shows. `pair`: certificate and key to show it."""
+    """The name in the certificate of the server at HOST:PORT. `pair`: the client's certificate and key, if it needs
+    them."""
     context = ssl.create_default_context(cafile=str(root))
     context.set_alpn_protocols(["h2"])
     if pair:

@@ -1,8 +1,8 @@
-"""JAX programs that are compiled again with a change, for what `memory` suggests: a smaller dimension, bf16 instead of
-f32, functions in jax.checkpoint, donations.
+"""JAX programs that tests compile with and without a change that `memory` suggests: a smaller dimension, bf16 instead
+of f32, functions in jax.checkpoint, donations.
 
-A program is a function of arrays and a `Change`. No size is written in it: its arguments say them all, each size of a
-batch or of a sequence once.
+A program is a function of a `Change` and of arrays. Its code contains no sizes: all follow from the arguments.
+The size of a batch or of a sequence differs from all other sizes, so that a test can change it alone.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def _same(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Change(NamedTuple):
-    """What a program is compiled with."""
+    """A change with which a program is compiled."""
 
     dtype: Any = jnp.float32
-    """Of what it computes."""
+    """The dtype in which the program computes."""
     keep: Callable[..., Any] = _same
-    """What its layers are wrapped in."""
+    """The function that the layers of the program are wrapped in, such as jax.checkpoint."""
 
 
 class Program(NamedTuple):
@@ -39,14 +39,14 @@ class Program(NamedTuple):
     arguments: tuple[Any, ...]
 
     def flat(self) -> list[jax.ShapeDtypeStruct]:
-        """The arrays of its arguments."""
+        """All arrays in the program's arguments."""
         return jax.tree.leaves(self.arguments)
 
     def memory(
         self, change: Change | None = None, *, donated: tuple[int, ...] = (), dimension: int = 0, size: int = 0
     ) -> xs.reports.memory.ProgramMemory:
-        """The memory of the compiled program by a dump, which has XLA's heap traces. `donated` are numbers of arrays;
-        `size` takes the place of `dimension`.
+        """The memory of the compiled program, read from a dump, which has XLA's heap traces. `donated` are the numbers
+        of the donated arrays. Each dimension of the size `dimension` gets the size `size`.
         """
         arrays = [
             jax.ShapeDtypeStruct([size if each == dimension else each for each in array.shape], array.dtype)

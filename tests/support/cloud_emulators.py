@@ -1,5 +1,5 @@
-"""Emulators of Google's and Azure's object stores, which `.ci/cloud-emulators` installs: processes that keep objects in
-a folder.
+"""Emulators of Google's and Azure's object stores: processes that keep objects in a folder. `.ci/cloud-emulators`
+installs their programs.
 
 with FakeGcsServer(folder) as emulator:
     emulator.make_bucket("bucket")
@@ -33,7 +33,7 @@ _START_SECONDS = 60.0
 
 
 class Emulator:
-    """One emulator."""
+    """An emulator, and how its process is started and stopped."""
 
     scheme = ""
     program = ""
@@ -52,7 +52,7 @@ class Emulator:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Returns once it answers."""
+        """Starts the emulator's process, and returns once it answers."""
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [self._program, *self._arguments()],
@@ -77,7 +77,7 @@ class Emulator:
         """Ends the emulator's process. The objects that it stores are there again after `start`."""
         process, self._process = self._process, None
         if process is not None:
-            process.send_signal(signal.SIGINT)  # on which both write down what they have
+            process.send_signal(signal.SIGINT)  # both emulators then write their objects to the folder
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:
@@ -85,12 +85,13 @@ class Emulator:
                 process.wait()
 
     def make_bucket(self, name: str) -> None:
-        """Makes a bucket, which is empty."""
+        """Makes an empty bucket."""
         raise NotImplementedError
 
     @property
     def environments(self) -> dict[str, dict[str, str]]:
-        """The sets of variables with which `scheme` leads here, by names."""
+        """Name of a way to configure clients → the environment variables with which URLs of `scheme` lead to this
+        emulator."""
         raise NotImplementedError
 
     def _arguments(self) -> list[str]:
@@ -118,7 +119,8 @@ class FakeGcsServer(Emulator):
     """The emulator https://github.com/fsouza/fake-gcs-server, behind a proxy that turns uploads of the XML API into
     uploads of the JSON API.
 
-    It has objects, listings and deletions in the XML API, which obstore speaks, but takes uploads in the JSON API only.
+    obstore speaks the XML API. The emulator has objects, listings and deletions of that API, but takes uploads in the
+    JSON API only.
     """
 
     scheme = "gs"
@@ -163,7 +165,7 @@ class FakeGcsServer(Emulator):
 
 
 class _Door(http.server.BaseHTTPRequestHandler):
-    """Hands every request on as it is, except PUT of an object."""
+    """The proxy before fake-gcs-server. It hands on every request as it is, except PUT of an object."""
 
     protocol_version = "HTTP/1.1"
     port: int
@@ -211,12 +213,12 @@ class _DoorServer(http.server.ThreadingHTTPServer):
 
 
 class Azurite(Emulator):
-    """https://github.com/Azure/Azurite"""
+    """The emulator https://github.com/Azure/Azurite."""
 
     scheme = "az"
     program = "azurite-blob"
     account = "devstoreaccount1"
-    # public, of every Azurite
+    # The key of every Azurite, which its documentation publishes.
     key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
     def __init__(self, folder: Path) -> None:

@@ -1,6 +1,6 @@
-"""Writes tests/vectors/copies.jsonl.gz: each program of moving_programs.py as XLA's CPU compiler leaves it, the dumps
-after its passes, and what each suggestion of `xlashape.reports.copies` makes of it when it is applied and compiled
-again.
+"""Writes tests/vectors/copies.jsonl.gz: for each program of moving_programs.py the module that XLA's CPU compiler makes
+of it, the dumps after passes, and for each suggestion of `xlashape.reports.copies` the module that the compiler makes
+of the program with that suggestion.
 
     XLA_FLAGS= python tests/support/collect_copies.py            # beside the newest JAX, from the project's root
 
@@ -60,7 +60,7 @@ def _text(path: Path) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text without the place of the programs on this machine."""
+    """The text without the path of this machine's folder of programs."""
     return text.replace(f"{HERE}/", "")
 
 

@@ -3,10 +3,10 @@ programs.
 
     PYTHONPATH=tests/support python tests/support/collect_costs.py tests/vectors/costs
 
-It needs JAX. The texts of `instructions.jsonl.gz` are kept and asked about again; a further one is a line with `name`
-and `hlo`. `programs.jsonl.gz` is made of the programs in jax_programs.py. `indexing.json` has FLOPs, transcendentals
-and bytes for each line of tests/vectors/indexing.jsonl. XLA adds up in single precision: the sums of small modules are
-exact.
+It needs JAX. The texts of `instructions.jsonl.gz` are kept, and XLA's answers about them are written again; to add a
+text, add a line with `name` and `hlo`. `programs.jsonl.gz` is made from the programs in jax_programs.py.
+`indexing.json` has FLOPs, transcendentals and bytes for each line of tests/vectors/indexing.jsonl. XLA adds up in
+single precision, so the modules are small enough for exact sums.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NUMBERS = ("flops", "transcendentals", "bytes accessed")
 
 
 def asked(text: str) -> list[float]:
-    """What XLA says of a module in text."""
+    """The FLOPs, transcendentals and bytes that XLA's HloCostAnalysis counts for a module in text."""
     found = _jax.hlo_module_cost_analysis(jax.devices()[0].client, _hlo.hlo_module_from_text(text))
     return [found.get(name, 0.0) for name in NUMBERS]
 
@@ -40,7 +40,7 @@ def without_metadata(text: str) -> str:
 
 
 def compiled(name: str) -> dict[str, Any]:
-    """A program as XLA compiles it, and what its executable says of it."""
+    """The row of a program: the module that XLA compiles it to, and the costs that its executable reports."""
     function, arrays = jax_programs.example(name)
     executable = jax.jit(function).lower(*arrays).compile()
     found = executable.cost_analysis()

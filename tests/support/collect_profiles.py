@@ -1,7 +1,7 @@
-"""Writes tests/vectors/profiles: profiles of small JAX programs on a CPU, and the sums of `jax.profiler.ProfileData`
-beside each.
+"""Writes tests/vectors/profiles: profiles of small JAX programs on a CPU, and beside each the sums of its events by
+`jax.profiler.ProfileData`.
 
-PYTHONPATH=tests/support python tests/support/collect_profiles.py tests/vectors/profiles
+Run `PYTHONPATH=tests/support python tests/support/collect_profiles.py tests/vectors/profiles`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def profiled(calls: list[tuple[Any, list[Any]]], folder: str, *, times: int = 3,
 
 
 def sums(path: Path) -> dict[str, list[float]]:
-    """What ProfileData says of each instruction: events, nanoseconds. The key is `name|module|program id`."""
+    """`name|module|program id` of each instruction → the number of its events and their nanoseconds, by ProfileData."""
     found: dict[str, list[float]] = {}
     for plane in jax.profiler.ProfileData.from_file(str(path)).planes:
         for line in plane.lines:
@@ -51,7 +51,7 @@ def sums(path: Path) -> dict[str, list[float]]:
 
 
 def same_names() -> list[tuple[Any, list[Any]]]:
-    """Two functions whose modules have one name."""
+    """Two functions whose modules have the same name."""
     array = jax.numpy.ones((30, 20))
     return [(jax.jit(function), [array]) for function in (lambda x: jax.numpy.sin(x).sum(), lambda x: (x @ x.T).max())]
 

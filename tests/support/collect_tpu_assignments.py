@@ -1,8 +1,8 @@
 """Writes tests/vectors/memory/tpu/: programs with the buffer assignments that libtpu's ahead-of-time compiler makes.
 
 It needs no TPU, but an environment of its own: `pip install 'jax[tpu]==0.12.0.1'`, then `python
-tests/support/collect_tpu_assignments.py FOLDER`. Each program is compiled for each generation; a file is called
-`PROGRAM_GENERATION.hlo.pb`. Stack frames and other metadata are taken out.
+tests/support/collect_tpu_assignments.py FOLDER`. Each program is compiled for each generation of TPUs, into a file
+`PROGRAM_GENERATION.hlo.pb`. Stack frames and other metadata are removed.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# No TPU is asked what it is.
+# libtpu does not look for a TPU: these variables describe one.
 os.environ |= {
     "JAX_PLATFORMS": "cpu",
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
@@ -31,7 +31,7 @@ from jax.experimental import topologies
 
 
 def compiled(name: str, device: Any) -> dict[str, Any]:
-    """A program as libtpu compiles it, and what its executable says of it."""
+    """The row of a program: the module that libtpu compiles it to, and the numbers that its executable reports."""
     function, arrays = jax_programs.example(name)
     where = jax.sharding.SingleDeviceSharding(device)
     shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]

@@ -3,8 +3,8 @@ programs.
 
 It needs no TPU, but an environment of its own: `pip install 'jax[tpu]==0.10.2'`, then `python
 tests/support/collect_tpu_layouts.py OUT`. Each program takes 200 arrays and returns a constant, so that only the
-default layout decides how the arrays lie. The first line of the output says which versions made it; each other line
-holds layouts, and the generations that gave all of them alike.
+default layout decides how the arrays lie. The first line of the output names the versions that made it. Each other line
+has layouts, and the generations of TPUs that gave the arrays exactly these layouts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOPOLOGIES = {
     "7x": "tpu7x:2x2x1",
 }
 WIDTHS = "float32 bfloat16 int8 bool int4 int2 complex64 int64".split()
-"""Types of which many arrays are asked: one of each width, and those that are stored in a way of their own."""
+"""The element types of most arrays: one type of each width, and the types that TPUs store in a special way."""
 OTHERS = """int16 uint16 float16 int32 uint32 uint8 float8_e4m3fn float8_e5m2 float8_e4m3b11fnuz float8_e4m3 float8_e4m3fnuz float8_e5m2fnuz
 float8_e3m4 float8_e8m0fnu uint4 float4_e2m1fn uint2 uint64 float64 complex128""".split()
 SIZES = [
@@ -94,7 +94,7 @@ def arrays(count: int) -> list[tuple[int, ...]]:
 
 
 def main(path: str) -> None:
-    """Asks all generations, and writes the file."""
+    """Compiles for all generations of TPUs, and writes the file."""
     os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
     from importlib.metadata import version
 

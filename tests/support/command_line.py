@@ -1,6 +1,6 @@
-"""The command line run in this process: a process of its own for each question would take most of the tests' time.
+"""Runs the command line in this process, since starting a process for each command would take most of the tests' time.
 
-Each document of `--json` is checked with its schema, where jsonschema is installed.
+Each document that `--json` prints is checked with its schema, if jsonschema is installed.
 """
 
 import contextlib
@@ -15,7 +15,8 @@ from xlashape.cli import main
 
 
 def run(*arguments, data=b""):
-    """Exit code, and what was written to standard output and standard error, as bytes."""
+    """Runs the command line with `data` as standard input. Returns the exit code, and the bytes of standard output and
+    standard error."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", errors="surrogateescape") for _ in range(2))
     stdin, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(data), "utf-8")
     code = 0

@@ -1,5 +1,5 @@
-"""A made-up folder of dumps: modules of a few forms, duplicates, files that are broken, too deep or too large when
-decompressed.
+"""Writes a folder of made-up dumps to scan: modules of a few forms, duplicates, and files that are broken, nested too
+deeply, or too large when decompressed.
 """
 
 from __future__ import annotations

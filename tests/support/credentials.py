@@ -1,4 +1,4 @@
-"""Files of credentials for the setting `auth`."""
+"""Makes the content of files of credentials, as the server's setting `auth` names them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What depends on what, seen by running: every element of every operand is changed on its own, over several draws of
-values.
+"""Finds which output elements depend on which input elements by running an operation: every element of every operand is
+changed on its own, and the outputs that change are noted. This is done for several draws of values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xlashape.hlo import HloInstruction
 
 Index = tuple[int, ...]
 Seen = dict[tuple[int, int], dict[Index, set[Index]]]
-"""(operand, output) to: output index to the operand's indices."""
+"""(operand, output) → the index of an element of the output → the indices of the operand's elements that changed it."""
 
 
 def flat(value: Any) -> list[np.ndarray]:
@@ -28,7 +28,8 @@ def observed(
     draws: Iterable[Sequence[np.ndarray]],
     moves: Callable[[int, Any], Iterable[Any]] = lambda _, old: [old + 0.37],
 ) -> Seen:
-    """Union over the draws. `moves(operand, old)` are the values that an element of the operand is changed to."""
+    """The dependences observed in any of the draws. `moves(operand, old)` are the values to which an element of the
+    operand is changed."""
     seen: Seen = {}
     for draw in draws:
         before = flat(run(*draw))
@@ -50,9 +51,10 @@ def observed(
 def compare(
     root: HloInstruction, seen: Seen, loose: Iterable[tuple[int, int]] = (), *, tuple_operand: bool = False
 ) -> None:
-    """Maps in both directions name what was seen: exactly, or for pairs (operand, output) in `loose` at least.
+    """Asserts that the maps in both directions name exactly the observed dependences. For pairs (operand, output) in
+    `loose` they may name more.
 
-    With `tuple_operand` the root has one operand, and the operands of `seen` are its leaves.
+    With `tuple_operand` the root has one operand, and the operands of `seen` are the leaves of that operand.
     """
     for (number, output), found in seen.items():
         operand, leaf = (0, number) if tuple_operand else (number, 0)

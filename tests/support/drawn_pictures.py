@@ -1,4 +1,4 @@
-"""Shapes of many kinds to draw, and the panels of a picture."""
+"""Shapes of many kinds for tests of pictures, and a function that lists the panels of a picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that is ended while it runs, as a server ends that of a caller who has gone."""
+"""A fixture that ends work while it runs, as a server ends the work for a caller that has disconnected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ __all__ = ["looks"]
 
 @pytest.fixture
 def looks() -> Iterator[list[int]]:
-    """Where budgets look, an item is added; from the third on, they end what is under way."""
+    """A list to which each checkpoint of a budget adds an item. The third checkpoint raises DeadlineExceededError,
+    which ends the work."""
     found: list[int] = []
 
     def look() -> None:

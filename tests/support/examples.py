@@ -1,4 +1,4 @@
-"""Examples of docstrings and pages, run by doctest."""
+"""The doctest runner for the examples in docstrings and pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xlashape.errors import UnavailableError
 
 
 class Runner(doctest.DocTestRunner):
-    """Runs examples. Where one needs a package that is not installed, the test is skipped as any other test is."""
+    """Runs examples. An example that needs a package which is not installed skips its test."""
 
     def report_unexpected_exception(self, out: Any, test: Any, example: Any, exc_info: Any) -> None:
         if isinstance(exc_info[1], (ModuleNotFoundError, UnavailableError)):

@@ -12,12 +12,12 @@ class _QuietServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Nothing is written about clients that are killed."""
+        """Writes nothing: clients of tests are killed, and their connections break."""
 
 
 class FaultyProxy:
-    """Passes requests on to HOST:PORT. A context manager; `fault` says what goes wrong with requests of the method
-    `method` (empty: of any).
+    """Passes requests on to HOST:PORT while its `with` block runs. `fault` names what goes wrong with requests of the
+    HTTP method `method`; if that is empty, with all requests.
     """
 
     def __init__(self, host: str, port: int) -> None:

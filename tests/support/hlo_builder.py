@@ -1,5 +1,10 @@
-"""Small HLO modules for tests, written as protos: `b = Builder(); x = b.parameter("f32[4]"); b.op("negate", "f32[4]",
-[x]); b.module()`.
+"""Builds small HLO modules for tests, instruction by instruction, as protos.
+
+>>> b = Builder()
+>>> x = b.parameter("f32[4]")
+>>> y = b.op("negate", "f32[4]", [x])
+>>> b.module().entry.root.name
+'main.negate.2'
 """
 
 from __future__ import annotations
@@ -12,7 +17,9 @@ from xlashape.shape import Shape
 
 
 class Builder:
-    """One computation and those it calls. Ids of computations are given out by the outermost builder."""
+    """Builds a computation, with the builders of the computations that it calls. The builder of the entry computation
+    gives all computations their ids.
+    """
 
     def __init__(self, name: str = "main") -> None:
         self.name = name
@@ -103,7 +110,7 @@ def fused(inner: Builder, shape: str, operands: list[str], opcode: str = "fusion
 
 
 def offsets(inner: Builder) -> Builder:
-    """A slice of a slice at offsets known at run time, in two ways."""
+    """Dynamic slices of a dynamic slice: the offsets are known at run time, and the operand is read in two ways."""
     a, i, j = inner.parameter("f32[16]"), inner.parameter("s32[]"), inner.parameter("s32[]")
     half = inner.op("dynamic-slice", "f32[8]", [a, i], dynamic_slice_sizes=[8])
     p = inner.op("dynamic-slice", "f32[4]", [half, j], dynamic_slice_sizes=[4])
@@ -113,7 +120,7 @@ def offsets(inner: Builder) -> Builder:
 
 
 def one_op(opcode: str, shape: str, operands: list[str], **fields: Any) -> HloInstruction:
-    """The root of a module of one operation on parameters."""
+    """The root of a module that applies one operation to parameters."""
     builder = Builder()
     numbers = [builder.parameter(operand) for operand in operands]
     builder.op(opcode, shape, numbers, **fields)

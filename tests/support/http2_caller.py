@@ -18,10 +18,10 @@ _INITIAL_WINDOW_SIZE = 4
 
 
 class Http2Caller:
-    """One connection. `window` is the bytes of each stream that the server may send; none are ever added. `source` is
-    the address that it calls from, `token` is sent with each call. Use it in a `with` block.
+    """One connection. `window` is the number of bytes that the server may send on each stream; it is never raised.
+    `source` is the address that the caller has, `token` is sent with each call. Use it in a `with` block.
 
-    `seen` holds the frames that came, as (type, stream, payload).
+    `seen` holds the received frames as (type, stream, payload).
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class Http2Caller:
         encoding: bytes = b"",
         fields: bytes = b"",
     ) -> int:
-        """Opens a call, with the complete request if there is one, and gives its stream. `announced` is the length in
-        front of the request.
+        """Opens a call and sends `request`, if there is one, completely. Returns the number of the call's stream.
+        `announced` is the length that is sent before the request.
 
         `fields` are further headers as HPACK writes them.
         """
@@ -80,7 +80,7 @@ class Http2Caller:
         self._socket.sendall(frames)
 
     def read(self, seconds: float) -> None:
-        """Takes what the server sends within `seconds`, and answers its settings and pings."""
+        """Receives what the server sends within `seconds`, and answers its SETTINGS and PING frames."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._socket.settimeout(left)

@@ -1,4 +1,4 @@
-"""A server that is asked over HTTP, and a caller of it that shows the status, headers and body of each answer."""
+"""A server that answers over HTTP, and functions that call it and return the status, headers and body of the answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JSON = "application/json"
 
 @contextlib.contextmanager
 def http_server() -> Generator[Server]:
-    """A server for HTTP with low limits, and with two origins whose pages may ask."""
+    """A server for HTTP with low limits, which accepts requests from web pages of two origins."""
     config = Config(
         address="127.0.0.1:0",
         http="127.0.0.1:0",
@@ -51,7 +51,7 @@ def http_server() -> Generator[Server]:
 
 
 class Answer:
-    """What came back: status, headers in lower case, and the body."""
+    """An answer: its status, its headers with names in lower case, and its body."""
 
     def __init__(self, response: http.client.HTTPResponse) -> None:
         self.status = response.status

@@ -1,5 +1,5 @@
-"""Small JAX programs of many kinds, by name: functions with the shapes of their arguments. What XLA makes of them is
-compared with what we say of it.
+"""Small JAX programs of many kinds, by name: functions with the shapes of their arguments. Tests compare XLA's numbers
+about the compiled programs with those of this library.
 
 `example(name)` gives a program's function and arrays for its arguments.
 """

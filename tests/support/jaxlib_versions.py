@@ -1,5 +1,5 @@
-"""jaxlib as it is installed: the newest version, whose answers the vectors hold, or an older one that some answers
-differ from.
+"""Adapts tests to the installed version of jaxlib. The vectors hold the answers of the newest version; an older version
+prints and reads some texts differently.
 """
 
 import re
@@ -15,7 +15,7 @@ _CHANGED_TEXT = re.compile(
 
 
 class Jaxlib:
-    """jaxlib's HLO bindings, and what has changed between its version and the newest."""
+    """The HLO bindings of the installed jaxlib, and the differences between its version and the newest one."""
 
     def __init__(self) -> None:
         self.hlo: ModuleType = needed_in_ci("jaxlib._hlo")
@@ -23,11 +23,12 @@ class Jaxlib:
         self.is_older = tuple(map(int, version.split(".")[:2])) < (0, 11)
 
     def differs(self, text: str) -> bool:
-        """Whether this version may print the text otherwise than the newest: what jaxlib 0.11 changed is in it."""
+        """Whether the installed version may print the text differently from the newest version, because the text has
+        something whose form changed in jaxlib 0.11."""
         return self.is_older and _CHANGED_TEXT.search(text) is not None
 
     def newest_proto(self, module: xla.HloModuleProto) -> xla.HloModuleProto:
-        """The proto that this version made of a text, as the newest version makes it."""
+        """A proto that the installed version made from a text, turned into the one that the newest version makes."""
         if self.is_older:
             for computation in module.computations:
                 for instruction in computation.instructions:
@@ -35,11 +36,11 @@ class Jaxlib:
         return module
 
     def readable_text(self, text: str) -> str:
-        """The text that the newest version prints, as this version reads it."""
+        """A text that the newest version prints, turned into one that the installed version reads."""
         return re.sub(r"( topk\(.*), is_stable=(?:true|false)", r"\1", text) if self.is_older else text
 
     def newest_text(self, text: str) -> str:
-        """The text that this version prints, as the newest version prints it."""
+        """A text that the installed version prints, turned into the one that the newest version prints."""
         return text.replace(", type=TOTALORDER", ", order=TOTAL") if self.is_older else text
 
 

@@ -1,4 +1,4 @@
-"""An issuer of JSON Web Tokens."""
+"""An issuer of JSON Web Tokens for tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Issuer"]
 
 
 class Issuer:
-    """An issuer of tokens, whose public keys, a JWKS, are what `content` has."""
+    """An issuer of tokens. `content` is the JWKS document with its public keys."""
 
     def __init__(self) -> None:
         jwt = needed_in_ci("jwt")

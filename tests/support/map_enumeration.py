@@ -1,4 +1,4 @@
-"""Maps as sets of elements, by enumeration, and maps compared as functions. For tests: slow and plain."""
+"""Enumerates the elements that maps name, and compares maps as functions. Slow and plain: a reference for tests."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _runtime(
                 continue
             own = [known.get(i, 0) for i in range(len(producer.map.runtime))]
             dims = producer.map
-            # The producer's element, wherever the domain lets the access be: bounds of its own map are not asked.
+            # The producer's map is evaluated without its own bounds: the domain of the access alone decides.
             free = IndexingMap(
                 [v._replace(bounds=(-(1 << 60), 1 << 60)) for v in dims.dims],
                 [v._replace(bounds=(-(1 << 60), 1 << 60)) for v in dims.ranges],
@@ -86,8 +86,8 @@ def difference(a: IndexingMap, b: IndexingMap, limit: int = 3000, seed: int = 0)
 
 
 def set_difference(a: IndexingMap, b: IndexingMap, limit: int = 3000, seed: int = 0) -> str | None:
-    """The same for maps whose range variables differ: they are to name the same set for every index and runtime
-    value.
+    """Like `difference`, for maps with different range variables: None if they name the same set of elements for every
+    index and value of the runtime variables that was tried, else a counterexample.
     """
     if len(a.dims) != len(b.dims):
         return "they have different dimensions"

@@ -1,10 +1,10 @@
-"""Programs whose memory XLA says, and their dumps. It runs in an environment with JAX, and without xlashape.
+"""JAX programs whose memory XLA reports, for vectors with their dumps. The file needs JAX, and not xlashape.
 
     XLA_FLAGS="--xla_dump_to=DIRECTORY --xla_dump_hlo_as_proto" python tests/support/memory_programs.py [PROGRAM…]
 
-compiles the programs and prints a line of JSON with the sizes that `memory_analysis()` says of each.
-`tests/vectors/memory/programs` holds the files `*.cpu_after_optimizations.hlo.pb` of jaxlib 0.7.1 and 0.12.0.1,
-compressed, with the names of source files cut to their last parts, and these lines.
+compiles the programs and prints a line of JSON for each, with the sizes that `memory_analysis()` reports.
+`tests/vectors/memory/programs` holds these lines, and the files `*.cpu_after_optimizations.hlo.pb` of jaxlib 0.7.1 and
+0.12.0.1, compressed, with the paths of source files cut to their last parts.
 """
 
 import json
@@ -18,7 +18,7 @@ PROGRAMS = {}
 
 
 def program(*shapes, donate=()):
-    """Notes a function with the shapes of its arguments and the numbers of those that it is given for good."""
+    """A decorator that registers a function with the shapes of its arguments and the numbers of the donated ones."""
 
     def note(function):
         PROGRAMS[function.__name__] = (function, shapes, donate)
@@ -207,7 +207,7 @@ def deep_sgd_kept(ws, x):
 
 
 def compiled(name):
-    """The Compiled of a program."""
+    """A program compiled by JAX: a `jax.stages.Compiled`."""
     function, shapes, donate = PROGRAMS[name]
     return jax.jit(function, donate_argnums=donate).lower(*shapes).compile()
 

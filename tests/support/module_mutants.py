@@ -1,7 +1,7 @@
-"""Modules a step away from given ones: HLO texts changed at random, most of them wrong in one way.
+"""HLO texts with a few random changes, most of which break one rule: mutants, for tests of readers and verifiers.
 
-`Mutator` chooses an opcode, a text that has it, and changes of that instruction or of what stands around it, so that
-opcodes of few texts are changed as often as those of many.
+`Mutator` chooses an opcode at random, then a text with an instruction of that opcode, and changes this instruction or
+its surroundings. So rare opcodes are changed as often as common ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
-    """A changed text, and how it was changed."""
+    """A changed text, and the names of the changes, joined by `+`."""
 
     kind: str
     text: str
@@ -119,7 +119,7 @@ _FURTHER_VALUES = {
     ),
     "result_accuracy": ("{tolerance={atol=0,rtol=0,ulps=1}}", "{mode=default}", "{mode=highest}"),
 }
-"""Values of attributes beyond those that the texts have."""
+"""Attribute → values to try in addition to those in the texts."""
 _OPCODE = re.compile(r"(?<= )([a-z][a-z-]*)(?=\()")
 _COMPUTATIONS = frozenset(
     ("body", "calls", "condition", "scatter", "select", "to_apply", "true_computation", "false_computation")
@@ -168,7 +168,7 @@ class Mutator:
         }
 
     def __iter__(self) -> Iterator[Mutant]:
-        """Mutants without end."""
+        """Makes mutants, without end."""
         names = sorted(self._kinds)
         while True:
             opcode = self._random.choice(self._opcodes)
@@ -182,7 +182,7 @@ class Mutator:
                 yield Mutant("+".join(kinds), mutant)
 
     def _one(self, pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-        """A match, in three of four cases one in an instruction of the opcode that was chosen."""
+        """A random match; three times of four, if possible, it is in an instruction of the chosen opcode."""
         found = list(pattern.finditer(text))
         if self._random.randrange(4):
             lines = [line.span() for line in self._focus.finditer(text)]
@@ -202,7 +202,7 @@ class Mutator:
         return self._changed(text, re.compile(r"(?<![\w.])-?\d{1,9}(?![\w.])"), near)
 
     def _change_window_number(self, text: str) -> str | None:
-        """A number of a window or of paddings, such as the 3 of size=3x2."""
+        """Changes a number of a window or of paddings, such as the 3 of size=3x2."""
         pattern = re.compile(r"(?<=[=x_])-?\d+(?=[x_} ,\n]|$)", re.MULTILINE)
         return self._changed(text, pattern, lambda _: str(self._random.choice((0, 1, 2, 3, 4, 5, 7, -1, -2))))
 
@@ -221,7 +221,7 @@ class Mutator:
         return self._changed(text, re.compile(r"(?<=dim_labels=)\w+->\w+"), swapped)
 
     def _change_list(self, text: str) -> str | None:
-        """A list of numbers with one less, one more, one twice, or in another order."""
+        """Changes a list of numbers: removes, adds or repeats a number, or changes their order."""
 
         def changed(found: re.Match[str]) -> str:
             items = found[0].split(",")
@@ -259,7 +259,7 @@ class Mutator:
         return text.replace(found[0], new)
 
     def _change_attributes(self, text: str) -> str | None:
-        """All attributes of an instruction, to those of another one of its opcode."""
+        """Replaces all attributes of an instruction by those of another instruction of its opcode."""
         return self._changed(
             text,
             _INSTRUCTION,
@@ -270,13 +270,13 @@ class Mutator:
         )
 
     def _named(self, attributes: str, text: str) -> str:
-        """Attributes that name computations of a text."""
+        """The attributes, with each named computation replaced by a computation of the text."""
         names = _COMPUTATION_NAME.findall(text) or ["c"]
         pattern = re.compile(rf"(?<=\b)({'|'.join(sorted(_COMPUTATIONS))})=%?[\w.-]+")
         return pattern.sub(lambda found: f"{found[1]}={self._random.choice(names)}", attributes)
 
     def _change_caller(self, text: str) -> str | None:
-        """How a computation is called."""
+        """Changes how a computation is called."""
         forms = (
             "call({0}), to_apply={1}",
             "fusion({0}), kind=kLoop, calls={1}",
@@ -308,7 +308,7 @@ class Mutator:
         return self._changed(text, pattern, called)
 
     def _add_computation(self, text: str) -> str | None:
-        """A computation of another text, which an instruction calls in place of its own."""
+        """Adds a computation of another text, and makes an instruction call it in place of its own."""
         added = self._random.choice(self._computations)
         name = f"added{self._random.randrange(1000)}"
         added = re.sub(r"^(?:ENTRY )?%?[\w.-]+", name, added, count=1)
@@ -321,7 +321,7 @@ class Mutator:
         return None if used is None or begin is None else used[: begin.start()] + added + "\n\n" + used[begin.start() :]
 
     def _insert_instruction(self, text: str) -> str | None:
-        """An instruction between another and one that takes it."""
+        """Inserts an instruction between an instruction and a user of it."""
         number = self._random.randrange(1000)
         forms = (
             "copy({0})",
@@ -355,7 +355,7 @@ class Mutator:
         return text[: line.end()] + new + after + text[end:]
 
     def _wrap_asynchronously(self, text: str) -> str | None:
-        """An instruction as a start and an end, with or without an update."""
+        """Turns an instruction into an asynchronous start and end, with or without an update."""
         shapes = {found["name"]: found["shape"] for found in _INSTRUCTION.finditer(text)}
 
         def wrapped(found: re.Match[str]) -> str:
@@ -372,7 +372,7 @@ class Mutator:
         return self._changed(text, _INSTRUCTION, wrapped)
 
     def _add_entry_layout(self, text: str) -> str | None:
-        """The layout that the entry has, with one shape changed."""
+        """Adds the layout of the entry computation to the header, with one shape changed."""
         entry = re.search(r"^ENTRY .*?^\}", text, re.MULTILINE | re.DOTALL)
         if entry is None or "entry_computation_layout" in text:
             return None
@@ -567,7 +567,7 @@ class Mutator:
 
 
 def _attribute_spans(text: str) -> Iterator[tuple[int, int, int]]:
-    """Where each attribute begins, where its value begins and where it ends."""
+    """For each attribute, the offsets where it begins, where its value begins, and where its value ends."""
     for found in _ATTRIBUTE.finditer(text):
         depth, at, quoted = 0, found.end(), False
         while at < len(text):

@@ -1,6 +1,6 @@
-"""JAX programs that XLA compiles with copies in them, each by another cause: layouts of arguments and results, library
-calls, loops, donation. For the tests of `xlashape.reports.copies` and for `collect_copies.py`. Needs JAX of 0.7 or
-later.
+"""JAX programs that XLA compiles to modules with copies, each for another cause: layouts of arguments and results,
+library calls, loops, donation. The tests of `xlashape.reports.copies` and `collect_copies.py` use them. They need JAX
+0.7 or later.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jax.experimental.layout import Format, Layout
 from jax.sharding import SingleDeviceSharding
 
 Order = tuple[int, ...] | None
-"""What `Layout` takes, major to minor; None for the default layout."""
+"""An order of dimensions, major to minor, as JAX's `Layout` takes it; None for the default layout."""
 
 
 class Program(NamedTuple):
@@ -30,7 +30,7 @@ class Program(NamedTuple):
     donated: tuple[int, ...] = ()
 
     def compile(self) -> Any:
-        """What XLA makes of it on CPU."""
+        """The program as XLA compiles it for the CPU."""
         device = SingleDeviceSharding(jax.devices("cpu")[0])
 
         def formatted(order: Order) -> Any:
@@ -86,7 +86,7 @@ class Program(NamedTuple):
 
 
 def _taking(function: Callable[..., Any], number: int, axes: tuple[int, ...]) -> Callable[..., Any]:
-    """The function of an argument that is handed over transposed."""
+    """The function, changed to take argument `number` transposed by `axes`."""
 
     def edited(*arguments: Any) -> Any:
         back = jnp.transpose(arguments[number], sorted(range(len(axes)), key=lambda axis: axes[axis]))
@@ -96,7 +96,7 @@ def _taking(function: Callable[..., Any], number: int, axes: tuple[int, ...]) ->
 
 
 def _returning(function: Callable[..., Any], path: list[int], axes: tuple[int, ...]) -> Callable[..., Any]:
-    """The function with a result that is transposed."""
+    """The function, changed to return the result at `path` transposed by `axes`."""
 
     def edited(*arguments: Any) -> Any:
         results = function(*arguments)
@@ -108,7 +108,7 @@ def _returning(function: Callable[..., Any], path: list[int], axes: tuple[int, .
 
 
 def _returning_first(function: Callable[..., Any], number: int) -> Callable[..., Any]:
-    """The function with one of its results before the others."""
+    """The function, changed to return result `number` before the others."""
 
     def edited(*arguments: Any) -> Any:
         results = list(function(*arguments))

@@ -1,6 +1,7 @@
-"""Modules written down in other words: rewrites of an HloModuleProto that leave the program as it is.
+"""Rewrites of an HloModuleProto that do not change the program, such as other names, ids or an older form of a field. A
+fingerprint or a diff must not notice them.
 
-Each is a function from a proto and a random generator to a new proto.
+Each rewrite is a function from a proto and a random generator to a new proto.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def _copy(proto: xla.HloModuleProto) -> xla.HloModuleProto:
 
 
 def renamed(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModuleProto:
-    """Other names of everything, parameters included."""
+    """Gives everything another name, parameters included."""
     proto = _copy(proto)
     proto.name = f"module_{rng.randrange(1 << 30)}"
     for number, computation in enumerate(proto.computations):
@@ -40,7 +41,7 @@ def renamed(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModuleProto
 
 
 def renumbered(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModuleProto:
-    """Other ids of computations and instructions."""
+    """Gives computations and instructions other ids."""
     proto = _copy(proto)
     computations = rng.sample(range(1, 10 * len(proto.computations) + 10), len(proto.computations))
     new_of = {c.id & 0xFFFFFFFF: new for c, new in zip(proto.computations, computations, strict=True)}
@@ -69,7 +70,7 @@ def renumbered(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModulePr
 
 
 def reordered(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModuleProto:
-    """Computations and instructions in another order."""
+    """Lists computations and instructions in another order."""
     proto = _copy(proto)
     computations = list(proto.computations)
     rng.shuffle(computations)
@@ -86,7 +87,7 @@ def reordered(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModulePro
 
 
 def with_other_sources(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModuleProto:
-    """Other metadata, and no stack frames."""
+    """Replaces the metadata, and removes stack frames."""
     proto = _copy(proto)
     proto.ClearField("stack_frame_index")
     for computation in proto.computations:
@@ -99,7 +100,7 @@ def with_other_sources(proto: xla.HloModuleProto, rng: random.Random) -> xla.Hlo
 
 
 def with_listed_groups(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
-    """All replica groups as lists, the oldest form."""
+    """Writes all replica groups as lists, their oldest form."""
     proto = _copy(proto)
     for computation in proto.computations:
         for instruction in computation.instructions:
@@ -115,18 +116,18 @@ def with_listed_groups(proto: xla.HloModuleProto, _rng: random.Random) -> xla.Hl
 
 
 def through_text(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
-    """Written as text and read back."""
+    """Writes the module as text and reads it back."""
     return HloModule.parse(HloModule.from_proto(proto).to_text(print_large_constants=True)).proto
 
 
 def through_short_text(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
-    """Written as text without `%`, metadata and signatures, and read back."""
+    """Writes the module as text without `%`, metadata and signatures, and reads it back."""
     text = HloModule.from_proto(proto).to_text("short_parsable", print_control_dependencies=True)
     return HloModule.parse(text).proto
 
 
 def with_other_channels(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModuleProto:
-    """Other numbers of channels."""
+    """Gives channels other numbers."""
     proto = _copy(proto)
     first = rng.randrange(100, 1000)
     new_of: dict[int, int] = {}
@@ -138,27 +139,27 @@ def with_other_channels(proto: xla.HloModuleProto, rng: random.Random) -> xla.Hl
 
 
 def through_json(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
-    """Written as JSON and read back."""
+    """Writes the proto as JSON and reads it back."""
     return HloModule.of(convert.encode(proto, "json", lossy=True)).proto
 
 
 def through_protobuf_text(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
-    """Written as protobuf text and read back."""
+    """Writes the proto as protobuf text and reads it back."""
     return HloModule.of(convert.encode(proto, "pbtxt.gz", lossy=True)).proto
 
 
 def as_dumped(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
-    """In an HloProto, as XLA dumps it."""
+    """Puts the module into an HloProto, as XLA dumps it, and reads that."""
     return HloModule.of(xla.HloProto(hlo_module=proto).SerializeToString()).proto
 
 
 def with_small_ids(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
-    """With the ids that jaxlib 0.4.35 loads."""
+    """Gives instructions the small ids that jaxlib 0.4.35 needs."""
     return HloModule.from_proto(proto).to_proto(for_version="0.4.35")
 
 
 def without_default_layouts(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
-    """No layouts where they are the default ones."""
+    """Removes layouts that are the default ones."""
     proto = _copy(proto)
 
     def strip(shape: xla.ShapeProto) -> None:
@@ -178,7 +179,7 @@ def without_default_layouts(proto: xla.HloModuleProto, _rng: random.Random) -> x
 
 
 def _bare(layout: xla.LayoutProto) -> xla.LayoutProto:
-    """A layout without the number that says that there is no tail padding."""
+    """The layout without a tail alignment of 1, which means no tail padding."""
     bare = xla.LayoutProto()
     bare.CopyFrom(layout)
     if bare.tail_padding_alignment_in_elements == 1:
@@ -187,7 +188,7 @@ def _bare(layout: xla.LayoutProto) -> xla.LayoutProto:
 
 
 def with_defaults_written(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
-    """Precisions, counts of groups and threads that say the default."""
+    """Writes default values of precisions, counts of groups and threads explicitly."""
     proto = _copy(proto)
     for computation in proto.computations:
         computation.execution_thread = computation.execution_thread or "main"
@@ -201,7 +202,7 @@ def with_defaults_written(proto: xla.HloModuleProto, _rng: random.Random) -> xla
 
 
 def with_iota_groups(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
-    """Replica groups that count up as an iota, the form of newer versions."""
+    """Writes replica groups that count up in the iota form of newer versions."""
     proto = _copy(proto)
     for computation in proto.computations:
         for instruction in computation.instructions:
@@ -219,7 +220,7 @@ def with_iota_groups(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloM
 
 
 def with_other_configs(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModuleProto:
-    """Backend configurations with their keys in another order, and with spaces."""
+    """Writes backend configurations with spaces and with their keys in another order."""
     proto = _copy(proto)
 
     def shuffled(value: Any) -> Any:
@@ -239,7 +240,7 @@ def with_other_configs(proto: xla.HloModuleProto, rng: random.Random) -> xla.Hlo
 
 
 def of_another_run(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModuleProto:
-    """Another id of the module, another profile, other notes of the compiler."""
+    """Changes what differs between runs of a compiler: the module id, the profile, the compiler's notes."""
     proto = _copy(proto)
     proto.id = rng.randrange(1 << 30)
     proto.profile_info.add(fingerprint="other", profile_generation_strategy=0)
@@ -248,14 +249,14 @@ def of_another_run(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModu
 
 
 def unscheduled(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
-    """Without a schedule."""
+    """Removes the schedule."""
     proto = _copy(proto)
     proto.ClearField("schedule")
     return proto
 
 
 def with_stack_frames(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModuleProto:
-    """Lines as stack frames, as newer versions of JAX write them."""
+    """Writes source lines as stack frames, as newer versions of JAX do."""
     proto = _copy(proto)
     proto.ClearField("stack_frame_index")
     index = proto.stack_frame_index
@@ -273,7 +274,7 @@ def with_stack_frames(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloM
 
 
 def all_at_once(proto: xla.HloModuleProto, rng: random.Random) -> xla.HloModuleProto:
-    """Every rewrite after the other."""
+    """Applies all rewrites, one after the other."""
     for rewrite in (
         renamed,
         renumbered,

@@ -1,4 +1,4 @@
-"""What tests compare with where it is installed: a user's machine may lack it, the project's own checks may not."""
+"""Packages and files that a user's machine may lack. Tests that need them are skipped; under CI they fail."""
 
 import importlib
 import os
@@ -9,11 +9,11 @@ from typing import NoReturn
 import pytest
 
 SHARED = Path(os.environ.get("XLASHAPE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
-"""Files that are no part of the project: whole models, facts of XLA's schema, published reports."""
+"""The folder of files that are not part of the project: whole models, facts of XLA's schema, published reports."""
 
 
 def needed_in_ci(name: str) -> ModuleType:
-    """The module, or a test that is skipped with the reason; under CI, one that fails."""
+    """Imports a module. Where it is not installed, the test is skipped with the reason; under CI it fails."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -28,8 +28,8 @@ def without(reason: str) -> NoReturn:
 
 
 def shared(*steps: str) -> Path:
-    """The file or folder of `SHARED`, or a test that is skipped. Where the directory is, the file must be: under CI the
-    test fails."""
+    """A file or folder below `SHARED`. If it is missing, the test is skipped. If `SHARED` itself exists, the test fails
+    under CI instead."""
     path = SHARED.joinpath(*steps)
     if not path.exists():
         if SHARED.is_dir():

@@ -1,4 +1,4 @@
-"""The README, that of the Python client, and the pages of docs/, and the sessions in them."""
+"""The pages whose sessions tests run: the README, that of the Python client, and the pages of docs/."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WITH_JAX = {
     "docs/tutorial/jax.md": None,
     "docs/how-to/where-the-time-goes.md": None,
 }
-"""The parts of pages that need JAX: a section, or None for the whole page. tests/with_jax runs them."""
+"""Page → the section that needs JAX, or None if the whole page does. tests/with_jax runs these."""
 
 _RUN_WITH_ITS_PACKAGES = {
     "clients/python/README.md": re.compile(r"^## Traces\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -39,7 +39,7 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def text_of(page: str, *, with_jax: bool = False) -> str:
-    """The text of a page: what needs JAX, or all that does not."""
+    """The parts of a page that need JAX, or with `with_jax=False` those that do not."""
     text = (ROOT / page).read_text(encoding="utf-8")
     if page in _RUN_WITH_ITS_PACKAGES:
         text = _RUN_WITH_ITS_PACKAGES[page].sub("", text)
@@ -65,8 +65,8 @@ def blocks(text: str) -> list[tuple[str, str]]:
 
 
 def python_session(text: str) -> str:
-    """All Python sessions of a page: they run one after the other. An empty line within what was printed is marked, as
-    doctest expects it.
+    """All Python sessions of a page as one, since they run one after the other. Empty lines of output are marked with
+    `<BLANKLINE>`, as doctest needs it.
     """
     sessions = [content for kind, content in blocks(text) if kind == "pycon"]
     return "\n".join([re.sub(r"(?<=\n)\n(?!\n*(?:>>> |\Z))", "<BLANKLINE>\n", session) for session in sessions])

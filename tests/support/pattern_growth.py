@@ -1,15 +1,14 @@
-"""Judges how the time of a regular expression grows with its text, by its automaton and by counting steps instead of
-seconds.
+"""Finds out how the time of a regular expression grows with the length of its text, without measuring seconds.
 
-`ambiguity` looks at the automaton alone: where a repeat can read the same word in two ways, whatever fails behind it
-makes a matcher that backtracks try all ways, whose number doubles with each word. It needs no luck with texts. It
-takes looks aside and places such as `^` as true, and so may refuse a repeat that only they make unambiguous.
+`ambiguity` finds exponential growth in the automaton alone. Where a repeat can match the same word in two ways and the
+rest of the match fails, a backtracking matcher tries all ways, whose number doubles with each word. `ambiguity` treats
+lookarounds and anchors such as `^` as always true, so it may refuse a repeat that only these make unambiguous.
 
-`growth` finds slower growth too. A matcher that backtracks, as that of the module `re` does, runs programs made of the
-parse trees of `re`, and counts. The texts are pumped: they repeat a word that a part of the pattern matches, behind
-what leads to this part, before something that makes the match fail. A pattern is linear if twice the text takes at most
-about twice the steps, for each of these texts. What `re` does faster than this matcher (searches for a fixed beginning,
-runs of one character) changes its steps by a factor, and not how they grow.
+`growth` finds slower growth too. It compiles the parse tree of `re` to a program, runs that with a backtracking
+matcher, as `re` has one, and counts the steps. Its texts are pumped: they consist of a prefix that leads to a part of
+the pattern, many times a word that this part matches, and an end that makes the match fail. A pattern is linear if for
+each of these texts twice the length takes at most about twice the steps. Optimisations of `re` that this matcher lacks
+(searches for a fixed prefix, runs of one character) change the number of steps by a factor, and not how it grows.
 """
 
 from __future__ import annotations
@@ -31,13 +30,20 @@ else:
 
 __all__ = ["Growth", "ambiguity", "growth", "steps"]
 
-_ENDLESS = 100  # repetitions; a repeat that is bounded by as many or more is one without a bound
-_SIZES = (50, 100)  # words in the two texts that are compared
-_PARTS = 14  # repeats, and places, of a pattern that are pumped; of more, as many are drawn
-_SAMPLES = 4  # words of each repeat
-_FAILURES = ("", "\0", "\n!", "x", " ")  # after the words
-_LINEAR = 2.6  # times as many steps for twice the text; quadratic growth has 4
-_FEW, _MANY = 15, 300  # steps for each character: those that every text may take, and those that none may take
+# A repeat that is bounded by this many repetitions or more counts as one without a bound.
+_ENDLESS = 100
+# How many words the two texts have whose steps are compared.
+_SIZES = (50, 100)
+# The most repeats of a pattern that are pumped, and the most positions in it; of more, this many are drawn.
+_PARTS = 14
+# How many words of each repeat are tried.
+_SAMPLES = 4
+# The ends after the words.
+_FAILURES = ("", "\0", "\n!", "x", " ")
+# The most times as many steps for twice the text that count as linear growth; quadratic growth takes 4 times as many.
+_LINEAR = 2.6
+# Steps for each character: a text that takes at most `_FEW` is always fast, one that takes `_MANY` is always slow.
+_FEW, _MANY = 15, 300
 
 _LETTERS = [*map(chr, range(256)), "\u0131", "\u0663", "\u2028", "\u3042"]  # by which classes are compared
 
@@ -46,8 +52,8 @@ N = TypeVar("N", int, tuple[int, int])
 
 
 class Growth(NamedTuple):
-    """A text that a pattern takes too long for: what is repeated, what is before and after it, and the steps for each
-    of the two sizes.
+    """A text for which a pattern takes too long: the word that is repeated, what is before and after it, and the steps
+    for each of the two sizes.
     """
 
     before: str
@@ -61,8 +67,8 @@ class TooLongError(Exception):
 
 
 def ambiguity(pattern: str | bytes, flags: int = 0) -> str | None:
-    """A word that a repeat of the pattern reads in two ways, so that the ways double with each word; None if there is
-    none.
+    """A word that a repeat of the pattern matches in two ways, so that the number of ways doubles with each word; None
+    if there is no such word.
     """
     _, program = _program_of(pattern, flags, is_whole=False)
     following = program.following()
@@ -92,8 +98,8 @@ def ambiguity(pattern: str | bytes, flags: int = 0) -> str | None:
 
 
 def growth(pattern: str | bytes, flags: int = 0, *, searches: bool = True, is_whole: bool = False) -> Growth | None:
-    """A text for which the steps of a pattern grow faster than the text; None if there seems to be none. `searches`: it
-    is looked for everywhere, and not at one place. `is_whole`: nothing may follow it.
+    """A text for which the steps of a pattern grow faster than the text; None if none is found. `searches`: the pattern
+    is searched for at all positions, not matched at one. `is_whole`: nothing may follow the match.
     """
     tree, program = _program_of(pattern, flags, is_whole=is_whole)
     for before, word in _pumps(tree, program):
@@ -117,7 +123,7 @@ def _program_of(pattern: str | bytes, flags: int, *, is_whole: bool) -> tuple[An
 
 
 def _groups(nodes: Iterable[N], after: Mapping[N, set[N]]) -> Iterator[set[N]]:
-    """The nodes of a graph that reach each other; nodes that do not reach themselves are left out."""
+    """The strongly connected components of a graph; nodes that do not reach themselves are left out."""
     order: list[N] = []
     seen: set[N] = set()
     for root in nodes:
@@ -150,7 +156,7 @@ def _groups(nodes: Iterable[N], after: Mapping[N, set[N]]) -> Iterator[set[N]]:
 
 
 def _path(after: Mapping[N, set[N]], start: N, end: N) -> list[N]:
-    """The nodes behind `start` on a shortest way to `end`."""
+    """The nodes after `start` on a shortest path to `end`."""
     came: dict[N, N] = {}
     queue = [start]
     for node in queue:
@@ -165,8 +171,8 @@ def _path(after: Mapping[N, set[N]], start: N, end: N) -> list[N]:
 
 
 def steps(program: _Program, text: str, *, searches: bool) -> int:
-    """The steps that matching the text at its beginning takes, or looking for all matches in it; `_MANY` for each
-    character if it takes more.
+    """The number of steps of matching the text at its beginning, or with `searches` of looking for all matches in it.
+    If it takes more than `_MANY` for each character, that many.
     """
     count, most = 0, _MANY * len(text)
     try:
@@ -201,7 +207,8 @@ class _Program:
         return self._run(0, text, start, most)
 
     def following(self) -> dict[int, dict[int, int]]:
-        """For each class of the program, the classes that may be next, each with the number of ways that lead to it."""
+        """For each character class of the program, the classes that may come next, each with the number of ways that
+        lead to it."""
         self.masks = {
             at: sum(1 << i for i, c in enumerate(_LETTERS) if step[1](c))
             for at, step in enumerate(self.code)
@@ -210,7 +217,7 @@ class _Program:
         return {at: self._next_classes(at + 1) for at in self.masks}
 
     def letters_of(self, *classes: int) -> list[str]:
-        """The characters that are in each of the classes, those that can be seen first."""
+        """The characters that are in all of the classes, printable ones first."""
         return sorted(
             (c for i, c in enumerate(_LETTERS) if all(self.masks[at] >> i & 1 for at in classes)),
             key=lambda c: (not c.isprintable(), c),
@@ -260,7 +267,7 @@ class _Program:
                 elif name == "mark":
                     marks = (*marks[: step[1]], at, *marks[step[1] + 1 :])
                     pc += 1
-                elif name == "moved":  # a repeat of nothing ends
+                elif name == "moved":  # a repeat whose body has matched nothing ends
                     if marks[step[1]] == at:
                         break
                     pc += 1
@@ -354,7 +361,7 @@ _CATEGORIES: dict[Any, str] = {
 
 
 def _class_of(op: Any, argument: Any, flags: int) -> Class:
-    """Whether a character is one of a class."""
+    """A function that says whether a character is in the class of a node of the parse tree."""
     if op is sre.ANY:
         return (lambda _: True) if flags & re.DOTALL else (lambda c: c != "\n")
     known: dict[str, bool] = {}
@@ -382,7 +389,7 @@ def _is_in(op: Any, argument: Any, c: str, flags: int) -> bool:
 
 
 def _place_of(place: Any, flags: int) -> Callable[[str, int], bool]:
-    """Whether something begins or ends at an offset."""
+    """A function that says whether an anchor, such as `^` or `\\b`, holds at an offset of a text."""
     if place is sre.AT_BEGINNING and flags & re.MULTILINE:
         return lambda text, at: at == 0 or text[at - 1] == "\n"
     if place is sre.AT_END and flags & re.MULTILINE:
@@ -419,8 +426,8 @@ def _letters(tree: Any) -> set[str]:
 
 
 def _pumps(tree: Any, program: _Program) -> Iterator[tuple[str, str]]:
-    """What to repeat, and what leads to it: for each repeat of the pattern its words, for each place what was before
-    it.
+    """Pairs of a prefix and a word to repeat after it. For each repeat of the pattern, the words are texts that it
+    matches; for each position in the pattern, the word is a text that leads there.
     """
     seen: set[tuple[str, str]] = set()
     for before, word in _words(tree, program):
@@ -435,7 +442,7 @@ def _words(tree: Any, program: _Program) -> Iterator[tuple[str, str]]:
     repeats: list[tuple[str, Any]] = []
 
     def visit(nodes: Any, before: str) -> str:
-        """Collects the repeats in a sequence behind `before`. Returns what is behind the sequence."""
+        """Collects the repeats in a sequence that the text `before` leads to. Returns a text that leads behind it."""
         for op, argument in nodes:
             if op is sre.BRANCH:
                 for branch in argument[1]:
@@ -468,13 +475,13 @@ def _words(tree: Any, program: _Program) -> Iterator[tuple[str, str]]:
             yield before, sample(body, short=True)
         for other in bodies[:6]:
             yield before, sample(body, short=True) + sample(other, short=True)
-    for place in places:  # a search begins again at each
+    for place in places:  # a search tries a match from each
         yield "", place
         yield "", place + "\n"
 
 
 def _sample(nodes: Any, *, short: bool, program: _Program, draw: random.Random) -> str:
-    """A text that a sequence matches, looks aside."""
+    """A text that a sequence matches, if lookarounds are ignored."""
     out: list[str] = []
     for op, argument in nodes:
         if op in (sre.LITERAL, sre.NOT_LITERAL, sre.IN, sre.ANY):

@@ -1,4 +1,4 @@
-"""Random arrays of a few small dimensions in any order, and where their elements lie."""
+"""Random array shapes of a few small dimensions in any order, and the positions of their elements in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def random_array(r: random.Random, sizes: list[int]) -> Shape:
 
 
 def positions(shape: Shape) -> np.ndarray[Any, Any]:
-    """Every element's place in memory, in the array's own dimensions."""
+    """An array with the dimensions of `shape`: the position of each element in memory."""
     order = shape.layout.major_to_minor if shape.layout else range(shape.rank)
     physical = np.arange(math.prod(shape.dimensions)).reshape([shape.dimensions[d] for d in order])
     return physical.transpose(np.argsort(np.array(order, dtype=int)))

@@ -1,12 +1,11 @@
-"""Random buffer assignments, and what XLA's own functions say of them.
+"""Random buffer assignments, and the results of XLA's own functions for them.
 
-    python tests/support/random_assignments.py ORACLE_PYTHON ORACLE_DIRECTORY >
-    tests/vectors/memory/random_assignments.jsonl
+    python tests/support/random_assignments.py ORACLE_PYTHON ORACLE_DIRECTORY
 
-writes a line for each assignment: an HloProto, gzipped and in base64; the peak and the unpadded peak of
-ComputePeakMemorySizes, the totals of ComputeTotalAllocationBytes and ComputeIndefiniteAllocationsInBytes. ORACLE_PYTHON
-is an interpreter with jaxlib 0.10.2, whose library has these functions; ORACLE_DIRECTORY has `xla_oracle.py`, which
-calls them by address.
+writes a line for each assignment to standard output, for tests/vectors/memory/random_assignments.jsonl: an HloProto,
+gzipped and in base64; the peak and the unpadded peak of ComputePeakMemorySizes; the totals of
+ComputeTotalAllocationBytes and ComputeIndefiniteAllocationsInBytes. ORACLE_PYTHON is an interpreter with jaxlib 0.10.2,
+whose library has these functions; ORACLE_DIRECTORY has `xla_oracle.py`, which calls them by address.
 """
 
 from __future__ import annotations
@@ -63,8 +62,8 @@ for line in sys.stdin:
 
 
 def random_assignment(seed: int) -> xla.HloProto:
-    """A module and an assignment that is wild but not damaged: values that share in chains, several traces and spaces,
-    ids in allocations that no value has.
+    """A module with an unusual but valid assignment: values share memory in chains, there are several heap traces and
+    memory spaces, and allocations name ids that no value has.
     """
     from xlashape.shape import Shape
 

@@ -1,4 +1,4 @@
-"""Metrics of a server, as Prometheus asks for them, and callers that make them grow."""
+"""Reads the metrics of a server, as Prometheus does, and makes calls that change them."""
 
 from __future__ import annotations
 

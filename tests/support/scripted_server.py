@@ -1,4 +1,4 @@
-"""A server whose answers a test gives."""
+"""A gRPC server whose answers are written by a test."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _STREAMING = {
 def scripted_server(
     answer: Callable[[int, Any], bytes | Iterator[bytes]], *, threads: int = 4
 ) -> Generator[tuple[str, list[str]], None, None]:
-    """A server that answers call number i with `answer(i, context)`, of streaming RPCs an iterator: its address, and
-    the paths it was asked.
+    """Starts a server that answers call number i with `answer(i, context)`: bytes, or an iterator of bytes for an RPC
+    that answers with a stream. Yields its address, and the list of the paths that were called.
 
-    Requests are one message. `threads` is how many calls are answered at a time.
+    A request is one message. `threads` is how many calls are answered at a time.
     """
     asked: list[str] = []
     lock = threading.Lock()

@@ -1,8 +1,8 @@
-"""What a compiler or a user may do to a module for the worse: changes of one place of an HloModuleProto, each with the
-row that diff should put first.
+"""Regressions, as a compiler or a user may cause them: each changes one place of an HloModuleProto for the worse, and
+states the row that `diff` should put first.
 
-A regression takes a copy of a module and a random generator, changes the module, and returns what it did; None where
-the module has no place for it.
+A regression takes a copy of a module and a random generator, changes the copy, and returns a `Seeded`; None where the
+module has no place for the change.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from xlashape.shape import Shape, shape_util
 
 
 class Seeded(NamedTuple):
-    """What was changed."""
+    """A change that was made, as the first row of `diff` should show it."""
 
     kind: str
     word: str
-    """What diff should say in `what`; empty for added and removed instructions without a word of their own."""
+    """A word that the row's `what` should have; empty where an instruction was only added or removed."""
     opcode: str
     a: str | None
-    """The name on both sides; None on both where either fusion may stand for the change."""
+    """The names that the row should have in the module before (`a`) and after (`b`). Both are None where the row may
+    name either of two fusions."""
     b: str | None
     delta_bytes: int | None
-    """None where it is not asked for: of several rows."""
+    """The row's `delta_bytes`; None where it is not compared, because the change has several rows."""
     then: Callable[[xla.HloModuleProto], None] | None = None
-    """What makes the module afterwards of the one that was changed. Without it, that is the one afterwards."""
+    """If given, the changed module is the one before, and this function makes the one after from it."""
     is_before: bool = False
-    """Whether the module that was changed is the one before."""
+    """Whether the changed module is the one before, and the original the one after."""
 
 
 Regression = Callable[[xla.HloModuleProto, random.Random], "Seeded | None"]
@@ -55,8 +56,8 @@ def _entry(module: xla.HloModuleProto) -> xla.HloComputationProto:
 
 
 def _place(module: xla.HloModuleProto) -> xla.HloComputationProto:
-    """Where instructions are changed: the entry computation, or the largest one that it calls where it does nothing but
-    call, and so on.
+    """The computation whose instructions are changed: the entry computation. Where that only calls others, the largest
+    of these is taken, and so on.
     """
     place = _entry(module)
     by_id = {c.id: c for c in module.computations}
@@ -102,7 +103,7 @@ def _new(module: xla.HloModuleProto, like: xla.HloInstructionProto, opcode: str)
 
 
 def _insert_behind(module: xla.HloModuleProto, like: xla.HloInstructionProto, made: xla.HloInstructionProto) -> None:
-    """Has all users of an instruction take a new one instead."""
+    """Makes all users of an instruction use a new instruction instead, which follows it."""
     for instruction in _place(module).instructions:
         instruction.operand_ids[:] = [made.id if i == like.id else i for i in instruction.operand_ids]
     module.ClearField("schedule")
@@ -207,9 +208,7 @@ def recomputed(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
 
 
 def lost_donation(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
-    """The module loses a donation. One without is given one first: `module` is then the one that has it. Returns what
-    losing it costs.
-    """
+    """The module loses a donation. A module that has none gets one, and is then the module before the regression."""
     entry = _entry(module)
     root = next(i for i in entry.instructions if i.id == entry.root_id)
     by_id = {i.id: i for i in entry.instructions}
@@ -359,7 +358,8 @@ def split_fusion(module: xla.HloModuleProto, rng: random.Random) -> Seeded | Non
 
 
 def missing_alias(module: xla.HloModuleProto, rng: random.Random) -> Seeded | None:
-    """A call that wrote its result over its operand has a buffer for it: `module` is the one with the alias."""
+    """A custom call that wrote its result over its operand gets a buffer for the result. `module` gets the call with
+    the alias, and is the module before."""
     for like in _arrays(module, rng):
         made = _new(module, like, "custom-call")
         made.custom_call_target = "update"

@@ -1,4 +1,4 @@
-"""Servers in processes of their own, and what the system says about the processes of a server."""
+"""Servers in processes of their own, and what the operating system reports about their processes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
 
 
 class ServerProcess:
-    """`serve` in a process of its own, which ends with this one. `event` is what it announced, `lines()` its log so
-    far.
+    """A process that runs `serve`, and ends when this process does. `event` is the line of JSON that it announced
+    itself with, `lines()` its log so far.
     """
 
     def __init__(self, config: Config, **popen: Any) -> None:
@@ -101,7 +101,7 @@ def children(pid: int) -> list[int]:
 
 
 def connections(pids: list[int], port: int) -> dict[int, int]:
-    """How many connections to a TCP port each process has accepted, as Linux says."""
+    """How many open connections to a TCP port each process has, as Linux reports them."""
     found = dict.fromkeys(pids, 0)
     inodes = set()
     for table in ("tcp", "tcp6"):

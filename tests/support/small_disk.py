@@ -1,4 +1,4 @@
-"""A file system of a few bytes, which tests fill, cut off from writing, and break."""
+"""A small file system in memory, which tests fill, make read-only, and unmount."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SmallDisk:
         self.path.mkdir()
         self._mount("-t", "tmpfs", "-o", f"size={size}", "tmpfs")
         found = os.statvfs(path)
-        if found.f_blocks * found.f_frsize > 2 * size:  # some containers mount, and do not bound
+        if found.f_blocks * found.f_frsize > 2 * size:  # some containers mount it without the bound
             self.unmount()
             raise OSError(f"a file system of {size} bytes has {found.f_blocks * found.f_frsize}")
 
@@ -26,7 +26,7 @@ class SmallDisk:
         subprocess.run(["mount", *arguments, str(self.path)], check=True, capture_output=True)
 
     def fill(self) -> Path:
-        """Writes a file that takes what is left."""
+        """Writes a file that takes all the space that is left."""
         path = self.path / "filler"
         with path.open("wb", buffering=0) as file:
             try:
@@ -43,7 +43,7 @@ class SmallDisk:
 
 
 def small_disk(path: Path, size: int = 1 << 20) -> SmallDisk:
-    """Skips the test where this user cannot mount."""
+    """Mounts a SmallDisk. The test is skipped where this user cannot mount file systems."""
     if sys.platform != "linux":
         pytest.skip("mounts a tmpfs, which only Linux has")
     try:

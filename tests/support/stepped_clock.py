@@ -1,4 +1,4 @@
-"""A clock that a test steps, in processes that it starts: their system's clock is moved, and nobody else's."""
+"""A system clock that a test can step for the processes that it starts. Other processes keep the machine's clock."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SOURCE = Path(__file__).with_suffix(".c")
 
 
 class SteppedClock:
-    """Processes with `environment` have the clock. OSError or CalledProcessError, with the reason, where it cannot be
-    built.
+    """The clock of all processes that are started with `environment`: a library that they preload shifts the time.
+    OSError or CalledProcessError, with the reason, where the library cannot be built.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,9 +38,9 @@ class SteppedClock:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of this process, and those that load the clock."""
+        """The environment variables of this process, and those that preload the library."""
         return {**os.environ, **self._variables}
 
     def step(self, seconds: int) -> None:
-        """Moves the clock so far from the machine's."""
+        """Sets the clock to `seconds` after the machine's clock."""
         self._seconds[:] = struct.pack("@q", seconds)

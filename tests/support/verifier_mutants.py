@@ -1,11 +1,11 @@
-"""Modules a step away from those that XLA accepts, and what XLA's verifier and ours say of them.
+"""Compares XLA's verifier with this library's on mutants: modules with small changes of texts that XLA accepts.
 
     python tests/support/verifier_mutants.py --python PYTHON [--count 5000] [--seed 0] [--write FILE]
 
-`PYTHON` is an interpreter with the jaxlib of `xla_verifier`. The tables that are printed count, by XLA's rule (its
-message without names and numbers), the mutants that XLA refuses and ours accepts and those that XLA accepts and ours
-refuses; and those on which ours raises an exception or takes too long. Mutants on which XLA itself gives no answer are
-counted and named.
+`PYTHON` is an interpreter with the jaxlib of `xla_verifier`. The command prints three tables of mutants: those that XLA
+refuses and this library accepts, those that XLA accepts and this library refuses, and those on which this library
+raises an unexpected exception or takes too long. Rows are XLA's rules: its messages without names and numbers. Mutants
+on which XLA itself gives no answer are counted and named.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from xlashape.hlo.verifier import verify
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors"
 _LONGEST = 6_000
-"""Characters of a text that mutants are made of."""
+"""The most characters of a text that mutants are made from."""
 
 
 REFUSED_ON_PURPOSE = (
@@ -50,29 +50,29 @@ REFUSED_ON_PURPOSE = (
     "a literal cannot have element type buffer",  # XLA reads such a constant, whose bytes nothing says
     "the shape of a broadcast must be written",  # XLA infers a shape that its verifier refuses in most cases
 )
-"""What this library refuses although XLA accepts it: parts of its messages."""
+"""Parts of this library's messages about what it refuses although XLA accepts it."""
 
 ACCEPTED_ON_PURPOSE = (
     "shape equal to s32[], actual shape is u32[]",  # the type that TensorFlow 1.15 has
     "group_count must be a positive number, got 0",  # what protos have that leave the count out
     "expect result to have shape u64[2], got u64[1]",  # the state that modules of older versions of XLA have
 )
-"""What this library accepts although XLA's verifier refuses it: parts of XLA's messages."""
+"""Parts of XLA's messages about what this library accepts although XLA's verifier refuses it."""
 
 
 class Difference(NamedTuple):
-    """A mutant of which XLA says something else than this library, or on which this library fails."""
+    """A mutant that only one of XLA and this library accepts, or on which this library fails."""
 
     mutant: Mutant
     xla: Said
     ours: str
-    """The first problem that ours has; "" for none."""
+    """The first problem that this library reports; "" for none."""
     failed: bool = False
-    """Whether ours raised an exception, or took too long."""
+    """Whether this library raised an unexpected exception, or took too long."""
 
     @property
     def rule(self) -> str:
-        """XLA's message without names and numbers; of a failure, what ours raised."""
+        """XLA's message without names and numbers; where this library failed, the exception that it raised."""
         message = self.ours if self.failed else self.xla.message or self.ours
         message = re.sub(r"^\w+: |\[[^\]]*hlo_[^\]]*\]|during context.*?:", "", message.strip().splitlines()[0])
         message = re.sub(r"'[^']*'|%\S+|\b\w+\[[^\s]*|-?\d+|\b[\w.-]+\.\d+\b", "…", message)
@@ -80,7 +80,7 @@ class Difference(NamedTuple):
 
 
 def corpus() -> list[str]:
-    """The texts that mutants are made of. XLA accepts most of them."""
+    """The texts that mutants are made from. XLA accepts most of them."""
     texts = [path.read_text(encoding="utf-8") for path in sorted((VECTORS / "hlo").glob("*.hlo"))]
     for name in ("async", "corpus", "forms"):
         with gzip.open(VECTORS / "hlo" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
@@ -100,7 +100,7 @@ _SECONDS = 5.0
 
 
 class Failure(Exception):
-    """This library raised an exception that is none of its own, or took too long."""
+    """This library raised an exception that is not an XlashapeError, or took too long."""
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def _limited(seconds: float) -> Generator[None]:
 
 
 def ours(text: str) -> str:
-    """What this library says of a text; "" where it accepts it. Raises Failure."""
+    """The first problem that this library reports about a text; "" where it accepts the text. Raises Failure."""
     try:
         with _limited(_SECONDS):
             return next((str(problem) for problem in verify(HloModule.parse(text), allow_mixed_precision=False)), "")
@@ -131,8 +131,8 @@ def ours(text: str) -> str:
 
 
 def difference(mutant: Mutant, said: Said) -> Difference | None:
-    """How this library differs from what XLA says of a mutant; None where both accept it or both refuse it, or where
-    XLA has no answer and ours any.
+    """How this library differs from XLA's answer `said` about a mutant. None where both accept or both refuse it, and
+    where XLA has no answer, unless this library fails.
     """
     try:
         problem = ours(mutant.text)

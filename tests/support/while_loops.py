@@ -1,4 +1,4 @@
-"""While loops to ask about: built, run, and judged by what running them shows."""
+"""Builds and runs while loops, and checks their maps against the dependences that running them shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def shape_of(parts: Sequence[str]) -> str:
 
 
 class Parts:
-    """The elements of a body's or condition's parameter."""
+    """The get-tuple-elements of the parameter of a loop's body or condition."""
 
     def __init__(self, name: str, parts: Sequence[str]) -> None:
         self.builder = Builder(name)
@@ -32,7 +32,7 @@ class Parts:
 def below(
     parts: Sequence[str], counter: int = 0, limit: int | None = 1, value: int = 0, direction: str = "LT"
 ) -> Builder:
-    """A condition: an element of the state compared with another one (None: with a number)."""
+    """A condition that compares element `counter` of the state with element `limit`, or with `value` without one."""
     c = Parts("condition", parts)
     other = c.builder.constant("s32[]", [value]) if limit is None else c.at[limit]
     c.builder.op("compare", "pred[]", [c.at[counter], other], comparison_direction=direction)
@@ -72,7 +72,7 @@ def check(root: HloInstruction, again: Callable[[int, Values], bool], draws: lis
 
 
 def drawn(parts: Sequence[str], counts: Sequence[tuple[int, ...]], seed: int = 0) -> list[list[Any]]:
-    """The numbers given, then arrays of random ones."""
+    """For each of `counts`, the values of a state: these numbers first, then arrays of random numbers."""
     rng = np.random.default_rng(seed)
     found = []
     for numbers in counts:

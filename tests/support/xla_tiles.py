@@ -1,4 +1,5 @@
-"""XLA's text of symbolic tiles, read and evaluated; and what tiles read, by enumeration. For tests: slow and plain."""
+"""Reads and evaluates XLA's text of symbolic tiles, and enumerates the elements that a tile reads. It is slow and
+plain: a reference for tests."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _FIELDS = ("offset_map", "size_map", "stride_map", "rt_vars", "constraints")
 
 
 def normalised(text: str) -> str:
-    """One line a field, single spaces: XLA is asked without separators, ours prints lines."""
+    """The text of a symbolic tile with each field on a line of its own and single spaces. XLA's text in the vectors has
+    no line ends; this library's has."""
     text = re.sub(r"\s+", " ", text).strip()
     for field in _FIELDS:
         text = re.sub(rf"\s*{field}:", f"\n{field}:", text)
@@ -24,8 +26,8 @@ def normalised(text: str) -> str:
 
 
 class XlaTile(NamedTuple):
-    """XLA's answer: functions of the tile's sizes and runtime values. `box` is (offsets, sizes, strides), `holds`
-    whether its constraints do.
+    """XLA's symbolic tile as two functions of the tile's sizes and the values of runtime variables. `box` gives
+    (offsets, sizes, strides), `holds` says whether the constraints are fulfilled.
     """
 
     box: Callable[[Sequence[int], Sequence[int]], tuple[Point, Point, Point]]
@@ -33,7 +35,7 @@ class XlaTile(NamedTuple):
 
 
 def read_tile(text: str, found: IndexingMap) -> XlaTile | None:
-    """XLA's answer for a map; None where it has no tile."""
+    """XLA's symbolic tile for the map `found`, read from its text; None where the constraints cannot be fulfilled."""
     fields = dict([line.split(": ", 1) for line in normalised(text).split("\n")[1:]])
     constraints = fields.get("constraints", "")
     if constraints == "unsatisfiable":
@@ -57,7 +59,8 @@ def read_tile(text: str, found: IndexingMap) -> XlaTile | None:
 
 
 def _symbols(fields: dict[str, str], found: IndexingMap) -> dict[str, int]:
-    """Which runtime variable each s is: XLA drops those that no offset speaks of, and keeps the order."""
+    """Symbol s0, s1, … of XLA's text → the number of the runtime variable. XLA drops the variables that no offset uses,
+    and keeps the order of the others."""
     bounds = re.findall(r"(s\d+) in \[(-?\d+), (-?\d+)\]", fields.get("rt_vars", ""))
     for chosen in itertools.combinations(range(len(found.runtime)), len(bounds)):
         fits = [
@@ -91,7 +94,8 @@ def _value(text: str, known: dict[str, int]):
 def elements_read(
     found: IndexingMap, start: Sequence[int], sizes: Sequence[int], runtime: Sequence[int], most: int = 1 << 12
 ) -> set[Point] | None:
-    """What a tile reads, by going through its points; None for more than `most` points."""
+    """The elements that a tile reads, found by evaluating the map at each of its points; None for more than `most`
+    points."""
     axes = [
         range(max(first, bounds.lower), min(first + size, bounds.upper + 1))
         for first, size, (bounds, _) in zip(start, sizes, found.dims, strict=True)

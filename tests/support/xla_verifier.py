@@ -1,12 +1,13 @@
-"""XLA's own HloVerifier, for tests that compare ours with it: `XlaVerifier` says what the verifier of jaxlib 0.12.0.1
-says of a text of HLO.
+"""XLA's own HloVerifier, for tests that compare this library's verifier with it: `XlaVerifier` gives the answer of the
+verifier of jaxlib 0.12.0.1 about HLO text.
 
 jaxlib has no binding of the verifier, but its library has a symbol table with the verifier's address. The verifier runs
 with the options that hold for any target, in a process of its own, because XLA ends the process on some modules and
-never answers on others. It takes an interpreter that has this jaxlib, on Linux with x86-64.
+never answers on others. It needs an interpreter that has this jaxlib, on Linux with x86-64.
 
-Run by that interpreter, this file answers requests, one JSON text a line. The process that has loaded XLA verifies
-nothing: it forks one that does, and another when XLA has ended that one or the time of a question is over.
+Run by that interpreter, this file is the program of the process, which answers requests, one JSON text a line. The
+process that has loaded XLA verifies nothing itself. It forks a child that does, and forks another when XLA has ended
+the child or a request has taken too long.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ _SECONDS = 10.0
 
 
 class Said(NamedTuple):
-    """What XLA says of a text."""
+    """XLA's answer about a text."""
 
     by: str
-    """Who refuses it: "reader" or "verifier"; "" where XLA accepts it. "process" where XLA ended its process, "time"
-    where it took too long.
+    """What refuses the text: "reader" or "verifier"; "" where XLA accepts it. "process" where XLA ended its process,
+    "time" where it took too long.
     """
     message: str
 
@@ -62,7 +63,7 @@ class XlaVerifier:
         self.close()
 
     def verify(self, text: str) -> Said:
-        """What XLA says of a text."""
+        """XLA's answer about a text."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [self._python, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -89,7 +90,7 @@ class XlaVerifier:
 
 _P = ctypes.c_void_p
 _OK = 1
-"""The word of a status without an error."""
+"""The value of an absl::Status without an error."""
 
 
 class _Library:
@@ -142,7 +143,8 @@ class _Library:
 
 
 class _Verifier:
-    """Objects of XLA's classes in memory of our own: the options, what holds for a target, the verifier."""
+    """Objects of XLA's classes in memory that this file allocates: the options, the metadata of a target, the
+    verifier."""
 
     def __init__(self, library: _Library) -> None:
         self._hlo = library.hlo
@@ -205,9 +207,10 @@ def _serve() -> None:
         with tempfile.TemporaryFile() as printed:
             child = os.fork()
             if not child:
-                os.dup2(printed.fileno(), 1)  # XLA prints, too
+                os.dup2(printed.fileno(), 1)  # XLA writes to standard output, too
                 os.dup2(printed.fileno(), 2)
-                # XLA looks for the names of all functions in its library when it ends the process. It need not.
+                # When XLA ends the process, it looks up the names of all functions in its library, which takes long.
+                # Without open files it cannot.
                 resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
                 _answer(verifier, answers)
                 os._exit(0)
@@ -220,7 +223,7 @@ def _serve() -> None:
 
 
 def _answer(verifier: _Verifier, answers: TextIO) -> None:
-    """Answers until the input ends. The signal of the timer, which nothing handles, ends the process."""
+    """Answers requests until the input ends. A request that takes too long ends the process, by the timer's signal."""
     for line in sys.stdin:
         signal.setitimer(signal.ITIMER_REAL, _SECONDS)
         said = verifier.verify(json.loads(line))

@@ -1,7 +1,7 @@
-"""How well modules of many XLA versions are read, written and answered: every case against what the newest jaxlib makes
-of it.
+"""Checks how well modules of many XLA versions are read, written and analysed. Each case is compared with the newest
+jaxlib's result for the same module.
 
-A case is a module's text and proto as some XLA version wrote them. Its checks, each passed or failed with a reason:
+A case is the text and the proto of a module, as some XLA version wrote them. Each check passes, or fails with a reason:
 
     text            the text is read (where jaxlib reads it)
     proto           the module that was read is the one that jaxlib reads, field by field
@@ -43,14 +43,14 @@ LOST_BY_NEWEST = {
     "parsed-by-jax-0.6.2.origin_tuple": _ORIGIN,
     "parsed-by-jax-0.6.2.sparse_dot": _SPARSITY,
 }
-"""What the newest jaxlib loses of a proto, because its schema has no field for it: the attribute is compared with the
-text that the version which wrote the proto printed itself, everything else with the newest jaxlib's.
+"""Attributes that the newest jaxlib loses of some protos, because its schema has no field for them. Such an attribute
+is compared with the text that the proto's own version of XLA printed, all else with that of the newest jaxlib.
 """
 
 
 @dataclass(frozen=True)
 class Case:
-    """One module, and what the newest jaxlib makes of it; None where it refuses."""
+    """One module, and the newest jaxlib's results for it; None where that jaxlib refuses the module."""
 
     name: str
     text: str
@@ -61,7 +61,7 @@ class Case:
 
     @property
     def version(self) -> str:
-        """Who wrote it: "jax-0.4.13", "tf-2.6.5", "tpu-jax-0.5.3", …"""
+        """The version of the program that wrote the module: "jax-0.4.13", "tf-2.6.5", "tpu-jax-0.5.3", …"""
         match = re.match(r"(?:parsed-by-)?((?:tpu-)?(?:jax|tf)-[0-9.]*[0-9])", self.name)
         assert match is not None, self.name
         return match.group(1)
@@ -133,7 +133,7 @@ def _round_trip(case: Case) -> str | None:
 
 
 def _module_of(data: bytes) -> xla.HloModuleProto:
-    """The module of a file: the whole of it, or what the file's HloProto holds. Unknown fields are kept."""
+    """The module in a file that is an HloModuleProto, or an HloProto with one. Unknown fields are kept."""
     try:
         module = xla.HloModuleProto.FromString(data)
     except DecodeError:
@@ -157,7 +157,7 @@ _FUNCTIONS: dict[str, Callable[[Case], str | None]] = {
 
 
 def applies(case: Case, check: str) -> bool:
-    """Whether there is an answer to compare with."""
+    """Whether the newest jaxlib has a result to compare with."""
     if check in ("text", "proto", "print of text"):
         return case.proto_of_text is not None
     return check != "print of proto" or case.print_of_proto is not None

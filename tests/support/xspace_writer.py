@@ -1,11 +1,10 @@
 """Writes profiles as XLA's profiler does on GPUs and TPUs, which no test machine has: an XSpace in protobuf's wire
-format.
+format. Times are in picoseconds.
 
     plane = Plane("/device:TPU:0", stats={"peak_teraflops_per_second": 918.0})
-    plane.line("XLA Ops", [Event(plane.kind("%add.1 = …", display="add.1", stats={"program_id": 7}), start=10,
-    duration=5)]) data = xspace([plane, modules({"jit_f(7)": hlo_proto_bytes})])
-
-Times are in picoseconds.
+    kind = plane.kind("%add.1 = …", display="add.1", stats={"program_id": 7})
+    plane.line("XLA Ops", [Event(kind, start=10, duration=5)])
+    data = xspace([plane, modules({"jit_f(7)": hlo_proto_bytes})])
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ def _bytes(field: int, value: bytes | str) -> bytes:
 
 
 class Plane:
-    """A plane of a profile."""
+    """A plane of a profile: a device, or the host, with its timelines."""
 
     def __init__(self, name: str, *, stats: Mapping[str, Any] | None = None, refer: Iterable[str] = ()) -> None:
-        """Stats of the names in `refer` hold their text as a reference to another name."""
+        """Stats whose names are in `refer` hold their text as a reference to the plane's table of names."""
         self.name = name
         self._stats = dict(stats or {})
         self._refer = set(refer)
@@ -51,7 +50,7 @@ class Plane:
         return self._names.setdefault(name, len(self._names) + 1)
 
     def stat(self, name: str, value: Any) -> bytes:
-        """A stat: text, bytes, integers and floats each in their field."""
+        """A stat as an XStat: text, bytes, integers and floats each have a field of their own."""
         of = _number(1, self._name(name))
         if isinstance(value, float):
             return of + tag(2, FIXED64) + struct.pack("<d", value)
@@ -62,7 +61,7 @@ class Plane:
         return of + (_number(7, self._name(value)) if name in self._refer else _bytes(5, value))
 
     def kind(self, name: str, *, display: str = "", stats: Mapping[str, Any] | None = None) -> int:
-        """The metadata of events: its id."""
+        """Adds metadata that events refer to, and returns its id."""
         number = len(self._kinds) + 1
         message = _number(1, number) + _bytes(2, name) + (_bytes(4, display) if display else b"")
         message += b"".join([_bytes(5, self.stat(key, value)) for key, value in (stats or {}).items()])
@@ -70,7 +69,7 @@ class Plane:
         return number
 
     def line(self, name: str, events: Iterable[Event], *, begins_ns: int = 0) -> None:
-        """A line with its events."""
+        """Adds a line, which is a timeline, with its events."""
         parts = [_number(1, len(self._lines) + 1), _bytes(2, name), _number(3, begins_ns) if begins_ns else b""]
         for event in events:
             held = _number(1, event.kind) + _number(2, event.start) + _number(3, event.duration)
@@ -97,7 +96,7 @@ class Plane:
 
 
 def modules(held: Mapping[str, bytes]) -> Plane:
-    """The plane of the modules, each by its name and program id."""
+    """The plane that holds modules. `held`: `NAME(PROGRAM ID)` → a serialized HloProto."""
     plane = Plane("/host:metadata")
     for name, data in held.items():
         plane.kind(name, stats={"hlo_proto": data})
@@ -105,5 +104,5 @@ def modules(held: Mapping[str, bytes]) -> Plane:
 
 
 def xspace(planes: Iterable[Plane]) -> bytes:
-    """The profile."""
+    """The profile of these planes: a serialized XSpace."""
     return b"".join([_bytes(1, plane.message()) for plane in planes])

@@ -111,8 +111,7 @@ class Scene(contextlib.ExitStack):
         self.stalls: list[tuple[float, float]] = []
         """Intervals in which this process did not run."""
 
-    # -- server and storage
-    # ------------------------------------------------------------------------------------------------------------
+    # -- server and storage ------------------------------------------------------------------------
 
     def prepare(self) -> None:
         """Makes store, bucket and certificates, and starts the server."""
@@ -246,8 +245,7 @@ class Scene(contextlib.ExitStack):
         for kind in ("key", "pem"):
             (self.scratch / f"new.{kind}").rename(self.scratch / f"server.{kind}")
 
-    # -- callers
-    # -----------------------------------------------------------------------------------------------------------------
+    # -- callers -----------------------------------------------------------------------------------
 
     def start_callers(self, asked: list[Question], pause: float) -> None:
         """Starts the callers, those who watch the server from outside, and the thread that measures the workers."""
@@ -310,8 +308,7 @@ class Scene(contextlib.ExitStack):
                 self.stalls.append((before, now))
             before = now
 
-    # -- recovery
-    # ---------------------------------------------------------------------------------------------------------
+    # -- recovery ----------------------------------------------------------------------------------
 
     def is_normal(self) -> bool:
         """Whether new connections find everything serving, small answers right, and a module can be stored and read."""

@@ -1,5 +1,7 @@
-"""Truth by execution: what random operations are, what running them shows, what maps say, and whether the two agree.
+"""Compares indexing maps with what running random operations shows.
 
-`case` holds the cases and the table of families, `families` the families themselves, `predicted` turns answers into
-matrices of truth values, `judge` compares them with what was seen; `by_numpy` and `by_xla` run cases.
+A case is a random operation on parameters. Changing one element of a parameter shows which elements of the result
+depend on it, and the maps must name the same pairs. `case` has the class of cases and the table of families of cases,
+`families` the families. `predicted` turns maps into matrices of truth values. `judge` runs cases with NumPy and
+compares; `by_xla` and `xla_process` run cases with XLA. `replicas` does the same for collectives.
 """

@@ -1,7 +1,7 @@
-"""The independent judge: XLA itself compiles the cases for the CPU and runs them, through what jaxlib alone offers.
+"""Runs cases with XLA, as an independent judge beside NumPy: jaxlib compiles them for the CPU and runs them.
 
-All cases become one module, since compiling takes most of the time: an entry that calls each of them. One run then
-changes one element of every case.
+All cases become one module, whose entry computation calls each of them, since compiling takes most of the time. Each
+run then changes one element of every case.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ TRIAL = "HloModule trial\n\nENTRY main {\n  ROOT x = f64[2] parameter(0)\n}\n"
 
 @contextmanager
 def xla_process() -> Generator[XlaProcess]:
-    """The process. Without a jaxlib that can do what is needed, the test is skipped with the reason; under CI it
-    fails.
+    """The process in which XLA runs. Where no jaxlib with the needed functions is installed, the test is skipped with
+    the reason; under CI it fails.
     """
     needed_in_ci("jaxlib")
     process = XlaProcess()
@@ -63,9 +63,9 @@ class Merged:
 
 
 def whole_text(entry: Builder) -> str:
-    """The module as text, with the shapes of the entry, which XLA takes from there.
+    """The module as text. Its header has the shapes of the entry computation, which XLA reads from there.
 
-    Fusions are calls: which operations XLA fuses is its own affair, and not every one that it is handed.
+    Fusions are written as calls, since XLA does not compile every fusion that it is given.
     """
     module = entry.module()
     program = module.proto.host_program_shape
@@ -106,7 +106,8 @@ def _take_apart(entry: Builder, value: int, shape: Shape, leaves: list[int]) -> 
 
 
 class XlaJudge:
-    """An `Observe`. The module of equal cases is made and compiled once. Results must equal NumPy's."""
+    """An `Observe` that runs cases with XLA. The module is compiled once for the same cases. XLA's results must equal
+    NumPy's."""
 
     def __init__(self, process: XlaProcess) -> None:
         self.process = process

@@ -1,4 +1,4 @@
-"""One operation to be judged, and families of them."""
+"""A case, which is an operation whose maps are compared with its execution; and families of random cases."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ Draw: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 class Case:
     """An operation on parameters, and what its maps are expected to name.
 
-    In one run the maps must name exactly what was seen to matter. An operand in `union` matters by values: in each run
-    no more may be seen than is named, and over all `draws` all of it. An operand in `loose` may be named where it does
-    not matter, for the reason given; so may every element that the answer marks "every element".
+    In each run the maps must name exactly the elements on which results were observed to depend. There are exceptions.
+    On which elements of an operand in `union` results depend varies with the values: each run may show fewer elements
+    than the maps name, and all `draws` together must show all. Of an operand in `loose` the maps may name more
+    elements, for the reason that is given; so may an answer that is marked "every element".
     """
 
     builder: Builder
     domains: Mapping[int | tuple[int, int], Draw] = field(default_factory=dict)
-    """How parameters are drawn, by number or (number, leaf); by element type where they are not listed."""
+    """Number of a parameter, or (number, leaf) → how its elements are drawn. The others are drawn by element type."""
     union: frozenset[int] = frozenset()
     loose: Mapping[int, str] = field(default_factory=dict)
     optional: Mapping[int, str] = field(default_factory=dict)
-    """Like `loose`, for judges other than NumPy: what an implementation may leave out."""
+    """Like `loose`, for judges other than NumPy: reads that an implementation may leave out."""
     draws: int = 1
     unjudged: Mapping[int, np.ndarray] = field(default_factory=dict)
     """For each leaf of the result: the elements that the operation does not specify."""
     outside: bool = False
-    """Maps may lead outside the array, which means that nothing is read."""
+    """Whether maps may lead outside the array, where nothing is read."""
 
     @cached_property
     def root(self) -> HloInstruction:
@@ -84,14 +85,14 @@ def _drawn(rng: np.random.Generator, shape: Shape, domain: Draw | None) -> np.nd
 
 
 def nested(shape: Shape, leaves: list[Any]) -> Any:
-    """The value of a shape from its leaves, which are removed from the list."""
+    """The value of a shape, made from its leaves. These are taken from the front of the list `leaves`."""
     if shape.is_tuple:
         return tuple(nested(part, leaves) for part in shape.tuple_shapes)
     return leaves.pop(0)
 
 
 def integers(low: int, high: int) -> Draw:
-    """Between low and high, both included."""
+    """Draws integers from low to high, both included."""
     return lambda rng, dims: np.asarray(rng.integers(low, high, size=dims, endpoint=True))
 
 
@@ -103,8 +104,7 @@ def choice(*values: Any) -> Draw:
     return lambda rng, dims: np.asarray(rng.choice(np.array(values), dims))
 
 
-# -- writing modules
-# ----------------------------------------------------------------------------------------------------
+# -- writing modules -------------------------------------------------------------------------------
 
 
 def text(kind: str, dims: Any) -> str:
@@ -112,7 +112,7 @@ def text(kind: str, dims: Any) -> str:
 
 
 def make(opcode: str, shape: str, operands: list[str], *, case: Mapping[str, Any] | None = None, **fields: Any) -> Case:
-    """One operation on parameters. `case` are fields of the Case, all others of the instruction."""
+    """The case of one operation on parameters. `case` has fields of the Case; `fields` are those of the instruction."""
     builder = Builder()
     numbers = [builder.parameter(operand) for operand in operands]
     builder.op(opcode, shape, numbers, **fields)
@@ -120,7 +120,7 @@ def make(opcode: str, shape: str, operands: list[str], *, case: Mapping[str, Any
 
 
 def sizes(r: random.Random, low: int = 1, high: int = 3, most: int = 4, elements: int = 24) -> list[int]:
-    """Random sizes of a rank between low and high, of few elements: each element is changed in a separate run."""
+    """Random sizes of `low` to `high` dimensions, with few elements, as each is changed in a run of its own."""
     while True:
         dims = [r.randint(1, most) for _ in range(r.randint(low, high))]
         if math.prod(dims) <= elements:
@@ -157,8 +157,7 @@ def mixing(kind: str) -> Builder:
     return inner
 
 
-# -- families
-# ----------------------------------------------------------------------------------------------------
+# -- families --------------------------------------------------------------------------------------
 
 Make: TypeAlias = Callable[[random.Random, int], Case]
 
@@ -181,7 +180,7 @@ FAMILIES: dict[str, Family] = {}
 
 
 def family(seeds: int = 14, not_by_xla: str = "", name: str = "", not_by_numpy: str = "") -> Callable[[Make], Make]:
-    """Registers a family: from random numbers and the number of the case to a case."""
+    """A decorator that registers a family: a function from a random generator and a case's number to a case."""
 
     def register(function: Make) -> Make:
         called = name or function.__name__.strip("_")

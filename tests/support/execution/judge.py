@@ -1,4 +1,5 @@
-"""Compares the elements that maps name with the dependences observed when the operation ran."""
+"""Compares the elements that maps name with the dependences observed when operations ran, and observes them with
+NumPy."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ from xlashape.indexing.answers.leaves import leaves as leaf_shapes
 Drawn: TypeAlias = list[list[np.ndarray]]
 """The leaves of every parameter."""
 Seen: TypeAlias = dict[tuple[int, int], list[np.ndarray]]
-"""By parameter and leaf: for every leaf of the result, which of its elements (rows) changed with which element of the
-parameter (columns).
+"""(parameter, leaf) → for every leaf of the result a matrix: whether the element of the row changed when the
+parameter's element of the column was changed.
 """
 Observe: TypeAlias = Callable[[Sequence[Case], Sequence[Drawn], Sequence[Drawn]], list[Seen]]
-"""Runs cases on values, and again once for each element, which is replaced by the element of other values."""
+"""Runs cases on `values`, and once more for each element, with that element replaced by the one of `others`."""
 
 
 @dataclass
@@ -107,8 +108,8 @@ class _Question:
 
 
 def judge(cases: Sequence[Case], observe: Observe, seed: int = 0, *, optional: bool = False) -> Checked:
-    """Asserts that the maps of all cases agree with the observed dependences. `optional`: use the cases' own field of
-    that name.
+    """Asserts that the maps of all cases agree with the observed dependences. `optional`: whether the field `optional`
+    of cases counts.
     """
     rng = np.random.default_rng(seed)
     questions = [_questions(case, optional=optional) for case in cases]
@@ -143,7 +144,7 @@ def _questions(case: Case, *, optional: bool) -> list[_Question]:
 
 
 def changed(old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Which elements differ, flattened: integers by anything, floats by more than rounding."""
+    """Which elements differ, as a flat array. Integers differ by any amount, floats by more than rounding."""
     old, new = np.asarray(old).ravel(), np.asarray(new).ravel()
     if old.dtype.kind not in "fc":
         return old != new
@@ -152,7 +153,7 @@ def changed(old: np.ndarray, new: np.ndarray) -> np.ndarray:
 
 
 def observe_with_numpy(cases: Sequence[Case], values: Sequence[Drawn], others: Sequence[Drawn]) -> list[Seen]:
-    """The judge that runs cases with NumPy."""
+    """An `Observe` that runs cases with NumPy."""
     return [_observed(case, drawn, other) for case, drawn, other in zip(cases, values, others, strict=True)]
 
 

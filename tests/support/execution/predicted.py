@@ -1,5 +1,5 @@
-"""What an answer says, as a matrix: row i, column j is whether element j of the array belongs to element i, both in
-row-major order.
+"""Turns maps into matrices: row i, column j is whether the maps lead from element i to element j of the other array,
+both counted in row-major order.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def grid(dims: Iterable[int]) -> np.ndarray:
 def matrix(
     members: Iterable[OperandIndexing], dims: Dims, target: Dims, values: Mapping[HloInstruction, Any]
 ) -> tuple[np.ndarray, bool]:
-    """The matrix of all members together, and whether any member leads outside the array. `values` are those of the
-    producers in this run.
+    """The matrix of all members together, and whether any member leads outside the array. `values` are the values of
+    the instructions in this run, from which runtime variables are read.
     """
     found = np.zeros((int(np.prod(dims)), int(np.prod(target))), dtype=bool)
     outside = False
@@ -47,9 +47,10 @@ def matrix(
 def pairs(
     one: OperandIndexing, dims: Dims, values: Mapping[HloInstruction, Any], position: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(numbers of the elements, indices that belong to them), for every value of the range variables.
+    """Pairs for every value of the range variables, as two arrays: the numbers of elements, and the indices that the
+    map leads to from them.
 
-    `position` is that of the executing replica in its group.
+    `position` is the position of the executing replica in its group.
     """
     assert not one.map.is_undefined
     index = grid(dims)
@@ -65,7 +66,7 @@ def pairs(
 def _runtime(
     one: OperandIndexing, index: np.ndarray, ranges: np.ndarray, values: Mapping[HloInstruction, Any], position: int
 ) -> np.ndarray:
-    """The values of the runtime variables in this run, in the order in which producers depend on each other."""
+    """The values of the runtime variables in this run. A producer is evaluated after those that its map needs."""
     count = len(one.runtime)
     assert count == len(one.map.runtime)
     known: dict[int, np.ndarray] = {}

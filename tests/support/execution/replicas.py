@@ -1,7 +1,8 @@
-"""Collectives on a few replicas: random ones, what they do in NumPy, and which elements of which replica maps name.
+"""Random collectives on a few replicas: their execution in NumPy, compared with the elements and replicas that maps
+name.
 
-Element e of replica r holds (e + 1) · 64^r. A sum over replicas then still tells, digit by digit, which elements are in
-it.
+Element e of replica r holds (e + 1) · 64^r. So the digits of a sum over replicas, in base 64, show which elements are
+in the sum.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ Rows = list[list[np.ndarray]]
 
 @dataclass
 class Collective:
-    """One operation on parameters, executed by all replicas."""
+    """A collective on parameters, which all replicas execute."""
 
     builder: Builder
     opcode: str
     groups: list[list[int]]
     sources: dict[int, int]
-    """The sources of a permutation, by target."""
+    """Of a permutation: the replica that receives → the replica that sends."""
 
     def __post_init__(self) -> None:
         self.root: HloInstruction = self.builder.root()
@@ -59,8 +60,7 @@ class Collective:
         return found
 
 
-# -- random collectives
-# -------------------------------------------------------------------------------------------------------------
+# -- random collectives ----------------------------------------------------------------------------
 
 OPCODES = (
     "all-gather",
@@ -136,8 +136,7 @@ def collective(opcode: str, r: random.Random) -> Collective:
     return Collective(builder, opcode, groups, sources)
 
 
-# -- what they do
-# -------------------------------------------------------------------------------------------------------------------
+# -- what they do ----------------------------------------------------------------------------------
 
 
 def run(one: Collective, values: Rows) -> Rows:
@@ -161,7 +160,7 @@ def _result(one: Collective, opcode: str, values: Rows, replica: int, number: in
     axis: Any = list(one.root.proto.dimensions)
     if opcode == "collective-broadcast":
         return theirs[0]
-    if opcode in ("all-reduce", "collective-reduce"):  # whichever replica has the result of the latter
+    if opcode in ("all-reduce", "collective-reduce"):  # of collective-reduce, any replica may have the result
         return sum(theirs[1:], theirs[0])
     if opcode == "all-gather":
         return np.concatenate(theirs, axis[0])
@@ -173,8 +172,7 @@ def _result(one: Collective, opcode: str, values: Rows, replica: int, number: in
     return np.concatenate([np.split(x, len(group), axis[0])[place] for x in theirs], axis[0])
 
 
-# -- the judge
-# ----------------------------------------------------------------------------------------------------------------------
+# -- the judge -------------------------------------------------------------------------------------
 
 Run = Callable[[Collective, Rows], Rows]
 
@@ -225,7 +223,7 @@ def _agree_over_replicas(named: np.ndarray, seen: np.ndarray) -> bool:
 
 
 def _named(one: Collective, members: list[OperandIndexing], dims: Dims, target: Dims, *, backwards: bool) -> np.ndarray:
-    """[replica, element, other replica, its element]"""
+    """Whether the maps lead from one element to another: [replica, element, other replica, its element]."""
     found = np.zeros((REPLICAS, int(np.prod(dims)), REPLICAS, int(np.prod(target))), dtype=bool)
     for member in members:
         if member.map.is_known_empty:
@@ -243,7 +241,7 @@ def _named(one: Collective, members: list[OperandIndexing], dims: Dims, target: 
 
 
 def _partners(member: OperandIndexing, dims: Dims, replica: int, *, backwards: bool) -> dict[int, list[int]]:
-    """For each element, the replicas."""
+    """Number of an element → the replicas that the map names for it."""
     count = int(np.prod(dims))
     where = member.replica
     if where is None:

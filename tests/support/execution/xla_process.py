@@ -1,7 +1,7 @@
-"""A process in which XLA compiles modules for the CPU and runs them, through what jaxlib alone offers. Run as a program
-it answers on its standard output.
+"""A process in which XLA compiles modules for the CPU and runs them; it needs jaxlib and not JAX. Run as a program,
+this file is that process, which answers requests on its standard output.
 
-XLA ends its process where it finds something wrong: here that is an answer like any other.
+XLA may end its process where it finds a mistake. `XlaProcess` then raises XlaFailedError, and starts another process.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 Run = list[tuple[int, np.ndarray]]
-"""The parameters that differ from those of the first run: (number, array)."""
+"""A further run: the number and value of each parameter that differs from the first run."""
 
 
 class Request(NamedTuple):
     text: str
-    """The module as HLO."""
+    """The module as HLO text."""
     replicas: int
     parameters: list[np.ndarray]
-    """One replica: the parameters of the first run. Several: none."""
+    """The parameters of the first run; empty for a module of several replicas."""
     runs: list[Run]
 
 
@@ -34,18 +34,17 @@ class XlaFailedError(Exception):
 
 
 class XlaProcess:
-    """The process. It is started by the first request, and again by the first request after it has ended."""
+    """The client of the process. The first request starts the process, and so does the first one after it has ended."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: Any = None
 
     def ask(self, request: Request) -> list[Any]:
-        """For the first run and each further one: the leaves of the result; of several replicas, for each leaf an array
-        a replica.
+        """For the first run and each further one, the leaves of the result. With several replicas, each leaf is a list
+        with an array for each replica.
         """
         if self._process is None:
-            # Stays open as long as the process runs.
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process that writes to it
             command = [sys.executable, str(Path(__file__))]
             # One thread is faster for such small modules; only fatal errors are logged.
@@ -78,8 +77,7 @@ class XlaProcess:
         return self._errors.read().decode(errors="replace")[-3000:]
 
 
-# -- in the process
-# -----------------------------------------------------------------------------------------------------------------
+# -- in the process --------------------------------------------------------------------------------
 
 
 class Compiled:

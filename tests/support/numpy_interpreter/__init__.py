@@ -1,8 +1,9 @@
-"""Runs small HLO computations with NumPy, so that maps can be judged by what the operations do. Shares no code with the
-library's analysis.
+"""Runs small HLO computations with NumPy, so that tests can compare indexing maps with what operations do. It shares no
+code with the library's analysis.
 
-Arrays are NumPy arrays of the element type's dtype, tuples are Python tuples, a token is a number that stands for all
-that came before it. A family of operations a file; `interprets` registers what runs an opcode.
+Arrays are NumPy arrays of the element type's dtype, and tuples are Python tuples. A token is a number that depends on
+the values of all operations before it. Each family of operations has a file; the decorator `interprets` registers the
+function that runs an opcode.
 """
 
 from numpy_interpreter import contraction, control, elementwise, indexed, linear_algebra, movement, reduction

@@ -47,7 +47,8 @@ def _dot(instruction: HloInstruction, a: np.ndarray, b: np.ndarray) -> np.ndarra
 
 
 def position(w: Any, out: int, place: int, n: int) -> int | None:
-    """The input element at an index within the window of an output, along one dimension."""
+    """The index of the input element, along one dimension, at index `place` of the window of output `out`; None if that
+    is padding."""
     at = out * (w.stride or 1) + place * (w.window_dilation or 1) - w.padding_low
     dilation = w.base_dilation or 1
     if at % dilation or not 0 <= at <= (n - 1) * dilation:

@@ -33,7 +33,7 @@ def call(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("conditional")
 def conditional(instruction: HloInstruction, args: list[Value]) -> Value:
-    """A predicate takes the first branch if it holds; a number beyond the branches takes the last."""
+    """Runs a branch: the first if a predicate is true, and the last for a number that is not that of a branch."""
     branches, selector = instruction.called_computations, instruction.operands[0].shape.element_type.text
     number = int(args[0])
     taken = (0 if number else 1) if selector == "pred" else number if 0 <= number < len(branches) else len(branches) - 1
@@ -77,7 +77,7 @@ def _noise(shape: Shape) -> Any:
 
 
 def _outside(shape: Shape, token: Any) -> Value:
-    """Data from outside the module; tokens come after `token`."""
+    """Data from outside the module. Tokens in it depend on `token`."""
     if shape.is_tuple:
         return tuple(_outside(part, token) for part in shape.tuple_shapes)
     return np.asarray(token) + 1 if shape.is_token else _noise(shape)
@@ -100,7 +100,7 @@ def outfeed(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("send")
 def send(instruction: HloInstruction, args: list[Value]) -> Value:
-    """(data, context, token)."""
+    """Returns the tuple (data, context, token)."""
     return (args[0], *_outside(instruction.shape, args[1])[1:])
 
 
@@ -111,7 +111,7 @@ def send_done(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("recv-done")
 def recv_done(instruction: HloInstruction, args: list[Value]) -> Value:
-    """(data, context, token) becomes (data, token)."""
+    """Takes (data, context, token), and returns (data, token)."""
     return args[0][0], args[0][2] + 1
 
 

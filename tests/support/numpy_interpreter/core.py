@@ -1,4 +1,4 @@
-"""Runs a computation, one instruction after the other."""
+"""Runs a computation instruction by instruction, with the functions that `interprets` has registered."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ INTERPRETERS: dict[str, Apply] = {}
 
 
 def interprets(*opcodes: str) -> Callable[[Apply], Apply]:
-    """Registers a function for opcodes: from the instruction and its operands' values to its value."""
+    """A decorator that registers the function which runs some opcodes. It takes an instruction and the values of the
+    operands, and returns the value of the instruction."""
 
     def register(function: Apply) -> Apply:
         for opcode in opcodes:
@@ -36,8 +37,8 @@ def run(
     replaced: Mapping[HloInstruction, Value] | None = None,
     every: Values | None = None,
 ) -> Values:
-    """The value of every instruction, including those in computations that are called once. `replaced` values are used
-    in place of computed ones.
+    """The value of every instruction, including those in computations that are called once. Values in `replaced` are
+    used in place of computed ones.
     """
     values: Values = {} if every is None else every
     calls.append(values)

@@ -12,7 +12,7 @@ from xlashape.hlo import HloInstruction
 
 
 def _bits(x: Any) -> np.ndarray:
-    """The elements as Python's integers without sign."""
+    """The bits of the elements, as unsigned Python integers."""
     unsigned = np.asarray(x).view(f"u{np.asarray(x).dtype.itemsize}")
     return unsigned.astype(object)
 
@@ -27,7 +27,7 @@ def _by_bits(function: Any) -> Any:
 
 
 def _reduced(x: Any) -> Any:
-    """Rounded to eight bits of mantissa, the leading bit not counted."""
+    """The elements rounded to a mantissa of eight bits, the leading bit not counted."""
     mantissa, exponent = np.frexp(x)
     return np.ldexp(np.round(mantissa * 512) / 512, exponent)
 
@@ -99,7 +99,7 @@ BINARY: dict[str, Any] = {
     "shift-left": np.left_shift,
     "shift-right-arithmetic": np.right_shift,
     "shift-right-logical": _unsigned_shift,
-    # Rounded up where the random bits are less than the bits that are cut off.
+    # A value is rounded up where the random bits are less than the bits that are cut off.
     "stochastic-convert": lambda x, bits: np.floor(x) + (bits / 2.0**32 < x - np.floor(x)),
     "subtract": np.subtract,
     "xor": np.bitwise_xor,
@@ -146,7 +146,7 @@ def clamp(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("map")
 def map_(instruction: HloInstruction, args: list[Value]) -> Value:
-    # NumPy's operations take whole arrays where the computation has scalars.
+    # The called computation is written for scalars, and runs on whole arrays: NumPy's operations are elementwise.
     return np.broadcast_to(result(instruction.called_computations[0], args), instruction.shape.dimensions)
 
 

@@ -37,7 +37,8 @@ def gather(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("scatter")
 def scatter(instruction: HloInstruction, args: list[Value]) -> Value:
-    """An update that does not fit into the operand is left out. Without a computation, updates are added."""
+    """Scatters updates. An update that does not fit into the operand is left out. Without a called computation, updates
+    are added."""
     n, count = instruction.proto.scatter_dimension_numbers, len(args) // 2
     outs = [np.array(x) for x in args[:count]]
     indices, updates = np.asarray(args[count]), args[count + 1 :]

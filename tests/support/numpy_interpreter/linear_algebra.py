@@ -21,7 +21,7 @@ def fft(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("cholesky")
 def cholesky(instruction: HloInstruction, args: list[Value]) -> Value:
-    """Reads the requested triangle only; the other triangle of the result is 0."""
+    """The Cholesky factor. Only the requested triangle is read; the other triangle of the result is 0."""
     lower = instruction.proto.cholesky_options.lower
     a = args[0] if lower else np.swapaxes(args[0], -1, -2)
     factor = np.linalg.cholesky(np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2))
@@ -47,7 +47,7 @@ def triangular_solve(instruction: HloInstruction, args: list[Value]) -> Value:
 
 
 def _solved(triangle: np.ndarray, b: np.ndarray, *, lower: bool) -> np.ndarray:
-    """By substitution, so that an unknown depends only on the equations up to its own."""
+    """Solves by substitution, so that an unknown depends only on the equations up to its own."""
     n = triangle.shape[-1]
     x = np.zeros_like(b)
     for i in range(n) if lower else reversed(range(n)):

@@ -1,4 +1,4 @@
-"""Operations that move elements: broadcast to pad, slices, reshape, bitcast, dynamic sizes."""
+"""Operations that move elements: broadcast, transpose, slices, pad, reshape, bitcast, dynamic sizes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def pad(instruction: HloInstruction, args: list[Value]) -> Value:
 
 
 def _starts(offsets: list[Value], whole: tuple[int, ...], part: tuple[int, ...]) -> list[int]:
-    """Clamped offsets, given as one scalar for each dimension or as one vector."""
+    """The clamped offsets of a slice, from one scalar for each dimension or from one vector."""
     given = [int(v) for offset in offsets for v in np.asarray(offset).ravel()]
     return [min(max(s, 0), n - k) for s, n, k in zip(given, whole, part, strict=True)]
 
@@ -109,7 +109,7 @@ def get_dimension_size(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("set-dimension-size")
 def set_dimension_size(instruction: HloInstruction, args: list[Value]) -> Value:
-    """Elements beyond the size are 0."""
+    """Sets the elements beyond the dynamic size to 0."""
     axis: Any = instruction.proto.dimensions[0]
     along = np.arange(args[0].shape[axis]).reshape([-1 if d == axis else 1 for d in range(args[0].ndim)])
     return np.where(along < args[1], args[0], 0)

@@ -1,4 +1,4 @@
-"""Operations that combine many elements into one, or order many."""
+"""Operations that combine many elements into one, or sort them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def reduce(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("reduce-window")
 def reduce_window(instruction: HloInstruction, args: list[Value]) -> Value:
-    """For each index within the window, for all outputs at once."""
+    """Combines the elements of windows: for each index within the window, those of all outputs at once."""
     count, windows = len(args) // 2, list(instruction.proto.window.dimensions)
     dims = (instruction.shape.tuple_shapes[0] if instruction.shape.is_tuple else instruction.shape).dimensions
     totals: list[Any] = [np.full(dims, init, dtype=x.dtype) for x, init in zip(args, args[count:], strict=False)]
@@ -59,8 +59,8 @@ def reduce_window(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("select-and-scatter")
 def select_and_scatter(instruction: HloInstruction, args: list[Value]) -> Value:
-    """The largest element of the window is selected, the first of equal ones; values that are scattered to one element
-    are added.
+    """Selects the largest element of each window, the first of equal ones. Values that are scattered to the same
+    element are added.
     """
     x, source, init = args
     out = np.full(x.shape, init, dtype=x.dtype)
@@ -79,7 +79,7 @@ def select_and_scatter(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("sort")
 def sort(instruction: HloInstruction, args: list[Value]) -> Value:
-    """Stable, by the comparator; without one by the first operand."""
+    """Sorts stably by the comparator; without a comparator by the first operand."""
     axis = instruction.proto.dimensions[0]
     moved = [np.moveaxis(np.asarray(x), axis, -1) for x in args]
     outs = [np.array(x) for x in moved]
@@ -107,7 +107,8 @@ def topk(instruction: HloInstruction, args: list[Value]) -> Value:
 
 
 def _feature(instruction: HloInstruction, x: np.ndarray) -> tuple[tuple[int, ...], list[int]]:
-    """The dimensions that are summed over, and the shape of one number for each feature along its dimension."""
+    """The dimensions that batch normalization sums over, and the shape with which one number for each feature is
+    broadcast."""
     at = instruction.proto.feature_index
     return tuple(d for d in range(x.ndim) if d != at), [-1 if d == at else 1 for d in range(x.ndim)]
 

@@ -1,4 +1,4 @@
-"""The families. Importing this package registers them all."""
+"""The families of random cases, in a file for each group of operations. Importing this package registers them all."""
 
 from execution.families import (
     contraction,

@@ -13,7 +13,7 @@ from execution.families.windows import one_window
 
 
 def _dot(r: random.Random, most: int = 3) -> tuple[list[list[int]], list[int], dict[str, Any]]:
-    """Sizes of both sides and of the result, and the dimension numbers."""
+    """Random sizes of the two operands of a dot, the sizes of its result, and its dimension numbers."""
     batch, contract = sizes(r, 0, 2, most), sizes(r, 0, 2, most)
     sides = []
     for _ in range(2):
@@ -58,7 +58,7 @@ def scaled_dot(r: random.Random, seed: int) -> Case:
     for side, dims in enumerate(sides):
         blocks = [1] * len(dims)
         for d in range(len(dims)):
-            # Scales hold for blocks of any dimension that is as long on both sides, but batch ones.
+            # Along any dimension but a batch dimension, one scale may hold for all elements.
             if r.random() < 0.5 and d not in numbers[("lhs", "rhs")[side] + "_batch_dimensions"]:
                 blocks[d] = dims[d]
         scales.append([n // b for n, b in zip(dims, blocks, strict=True)] if r.random() < 0.8 else [])
@@ -68,8 +68,8 @@ def scaled_dot(r: random.Random, seed: int) -> Case:
 
 @family(seeds=22)
 def convolution(r: random.Random, seed: int) -> Case:
-    """Strides, padding of both signs, dilations, reversed windows, groups of features or of batches, dimensions in any
-    order.
+    """Convolutions with strides, padding of both signs, dilations, reversed windows, groups of features or of batches,
+    and dimensions in any order.
     """
     spatial = sizes(r, 0, 2, 5, 12)
     windows, out = zip(*[one_window(r, n) for n in spatial], strict=True) if spatial else ((), ())

@@ -150,8 +150,9 @@ def conditional(r: random.Random, seed: int) -> Case:
 
 @family(seeds=8)
 def while_(r: random.Random, seed: int) -> Case:
-    """A counter, an array that each step changes, and two that are passed through, one of them in another tuple."""
-    # An even number: no element of the reversed array keeps its index.
+    """A loop over a counter, an array that each step changes, and two arrays that are passed through, one of them in a
+    nested tuple."""
+    # n is even, so that no element of the reversed array keeps its index.
     n, limit = r.choice([2, 4]), r.randint(2, 3)
     array = f"s64[{n}]"
     state = f"(s32[], {array}, {array}, (s64[]))"
@@ -168,6 +169,6 @@ def while_(r: random.Random, seed: int) -> Case:
     at = condition.parameter(state)
     count = condition.op("get-tuple-element", "s32[]", [at], tuple_index=0)
     condition.op("compare", "pred[]", [count, condition.constant("s32[]", [limit])], comparison_direction="LT")
-    # A counter that is large at first ends the loop before its first iteration, and keeps its value.
+    # A counter that is large at the start ends the loop before its first iteration: the result is then the start value.
     case = {"domains": {(0, 0): integers(0, limit + 2)}, "union": frozenset({0}), "draws": 10}
     return make("while", state, [state], calls=[body, condition], case=case)

@@ -1,5 +1,5 @@
-"""Elementwise operations, each on numbers for which every operand changes the result; map; random numbers; bits read as
-another type.
+"""Elementwise operations, on numbers for which a change of any operand changes the result; map; random numbers;
+bitcast-convert.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from xlashape.indexing.ops.elementwise import BINARY, UNARY
 
 WHOLE = {"not", "popcnt", "count-leading-zeros"}
 ROUNDING = {"ceil", "floor", "round-nearest-afz", "round-nearest-even", "sign", "reduce-precision"}
-# In the domain of the inverse functions.
+# Inverse functions that are defined between -1 and 1 alone.
 INSIDE = {"acos", "asin", "atanh"}
 BITS = {"and", "or", "xor", "mulhi", "shift-left", "shift-right-arithmetic", "shift-right-logical"}
 
@@ -54,7 +54,7 @@ def _unary(opcode: str, dims: list[int]) -> Case:
         domain = uniform(-1000, 1000)
     if opcode == "reduce-precision":
         fields = {"exponent_bits": 11, "mantissa_bits": 8}
-    # Where numbers are rounded or counted, some changes do not change the result, so there are several draws.
+    # Opcodes that round or count bits: some changes do not change the result, so there are several draws.
     several = {"draws": 12, "union": frozenset({0})}
     case = {"domains": {0: domain}, **several}
     return make(opcode, text(result, dims), [text(kind, dims)], case=case, **fields)

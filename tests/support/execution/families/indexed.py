@@ -22,9 +22,9 @@ class Numbers:
     operand: list[int]
     indices: list[int]
     window: list[int]
-    """Sizes of the slice."""
+    """The sizes of the slice that one index selects."""
     windowed: list[int]
-    """Sizes of the output (of the updates)."""
+    """The sizes of a gather's output, or of a scatter's updates."""
     offset_dims: list[int]
     collapsed: list[int]
     mapped: list[int]
@@ -72,7 +72,7 @@ def numbers(r: random.Random) -> Numbers:
     index_dims = [index_dims[i] for i in order]
     index_batching = [order.index(i) for i in range(batch_count)]
     if len(mapped) == 1 and r.random() < 0.4:
-        # A single index instead of a vector of one.
+        # The index vectors have one element each, and are written without a dimension of their own.
         indices, vector_dim = index_dims, len(index_dims)
     else:
         vector_dim = r.randint(0, len(index_dims))
@@ -89,7 +89,7 @@ def numbers(r: random.Random) -> Numbers:
 
 
 def _indices(r: random.Random, builder: Builder, n: Numbers) -> int:
-    """A parameter, or sometimes indices whose values the analysis knows: an iota, or constants."""
+    """The indices: a parameter, or sometimes an iota or constants, whose values the analysis knows."""
     shape = text("s32", n.indices)
     kind = r.random()
     if kind < 0.1 and n.indices:

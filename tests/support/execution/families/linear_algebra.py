@@ -1,5 +1,5 @@
-"""fft in all four kinds, cholesky, triangular-solve on either side, of either triangle, with a diagonal of ones or
-not.
+"""fft of all four kinds; cholesky; triangular-solve on either side, with either triangle, and with or without a unit
+diagonal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def fft(r: random.Random, seed: int) -> Case:
 
 
 def _dominant(low: float, high: float):
-    """Matrices whose diagonal outweighs the rest."""
+    """Draws matrices with a dominant diagonal."""
 
     def drawn(rng: np.random.Generator, dims: tuple[int, ...]) -> np.ndarray:
         eye = np.eye(dims[-1])

@@ -1,4 +1,4 @@
-"""Operations that move elements and read nothing else: broadcast to pad, reshape, bitcast, sizes known at run time."""
+"""Operations that move elements: broadcast, transpose, reverse, reshape, bitcast, concatenate, pad, dynamic sizes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def reverse(r: random.Random, seed: int) -> Case:
 
 
 def _refactored(r: random.Random, total: int) -> list[int]:
-    """Random sizes of that product."""
+    """Random sizes whose product is `total`."""
     dims: list[int] = []
     while total > 1:
         size = r.choice([k for k in range(1, total + 1) if total % k == 0])
@@ -91,7 +91,8 @@ def bitcast(r: random.Random, seed: int) -> Case:
 
 @family(seeds=14, not_by_xla=BITCASTS_ARE_LATE)
 def bitcast_of_widths(r: random.Random, seed: int) -> Case:
-    """Several elements of one side are one element of the other, along the most minor dimension."""
+    """Bitcasts to an element type of another width: several elements of one side, along the most minor dimension, are
+    one element of the other."""
     dims = sizes(r, 1, 3)
     wide, narrow, factor = r.choice([("s64", "s32", 2), ("s32", "u8", 4), ("s64", "s16", 4)])
     order = r.sample(range(len(dims)), len(dims))
@@ -108,7 +109,7 @@ def bitcast_of_widths(r: random.Random, seed: int) -> Case:
 
 @family(seeds=8, not_by_xla=BITCASTS_ARE_LATE)
 def bitcast_of_tiles(r: random.Random, seed: int) -> Case:
-    """Tiled layouts with the same number of elements on both sides."""
+    """Bitcasts between tiled layouts with the same number of elements."""
     rows, columns = r.choice([(2, 2), (2, 4), (4, 2)])
     a, b = r.randint(1, 2), r.randint(1, 2)
     dims = [a * rows, b * columns]

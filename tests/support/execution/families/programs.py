@@ -106,7 +106,7 @@ class Chain:
             self.to("concatenate", [2 * self.dims[0], *self.dims[1:]], [self.at, other], dimensions=[0])
 
     def step_branch(self) -> None:
-        # Squared, so that the two never cancel each other.
+        # The second path is squared, so that the two paths never cancel each other.
         other = self.op("multiply", self.dims, [self.at, self.at])
         if self.dims and self.r.random() < 0.5:
             other = self.op("reverse", self.dims, [other], dimensions=[self.r.randrange(len(self.dims))])
@@ -136,12 +136,12 @@ KINDS = sorted(name[len("step_") :] for name in vars(Chain) if name.startswith("
 
 
 def _chain(r: random.Random, name: str, dims: list[int], count: int, offsets: int = 0) -> Chain:
-    """A computation of (array, initial value, offsets...)."""
+    """A chain in a computation whose parameters are an array, an initial value, and offsets."""
     inner = Builder(name)
     source, zero = inner.parameter(text("s64", dims)), inner.parameter("s64[]")
     given = [inner.parameter("s32[]") for _ in range(offsets)]
     if given and r.random() < 0.4:
-        # An offset whose value the analysis knows.
+        # A constant offset, whose value the analysis knows.
         given.append(inner.constant("s32[]", [r.randint(-1, 3)]))
     chain = Chain(r, inner, source, list(dims), zero, given)
     chain.steps(count)
@@ -179,7 +179,7 @@ def call(r: random.Random, seed: int) -> Case:
 
 @family(seeds=16)
 def fusion_of_several_results(r: random.Random, seed: int) -> Case:
-    """Two chains that continue from one, the second within a nested fusion."""
+    """A fusion of two chains that begin with the same chain; the second one is in a nested fusion."""
     dims = sizes(r, 1, 2, 4)
     first = _chain(r, "outer", dims, r.randint(1, 3))
     nested = _chain(r, "nested", first.dims, r.randint(1, 3))

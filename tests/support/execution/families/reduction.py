@@ -32,7 +32,7 @@ def reduce_of_several(r: random.Random, seed: int) -> Case:
 
 @family(seeds=10)
 def reduce_to_the_largest(r: random.Random, seed: int) -> Case:
-    """What is read depends on values: any element may be the largest."""
+    """Reduces with the maximum. On which element the result depends varies with the values: any may be the largest."""
     dims = sizes(r, 1, 2, 3)
     over = r.sample(range(len(dims)), r.randint(0, len(dims)))
     out = text("s64", [n for d, n in enumerate(dims) if d not in over])
@@ -59,7 +59,7 @@ def _by_sums() -> Builder:
 
 @family(seeds=8)
 def sort_of_several(r: random.Random, seed: int) -> Case:
-    """Sorted by the sum of both arrays, so that each decides the order of the other."""
+    """Sorts two arrays by the sums of their elements, so that each array decides the order of the other."""
     dims = sizes(r, 1, 2, 3, 6)
     axis = r.randrange(len(dims))
     dims[axis] = max(2, dims[axis])
@@ -106,6 +106,6 @@ def batch_norm_inference(r: random.Random, seed: int) -> Case:
 def batch_norm_grad(r: random.Random, seed: int) -> Case:
     _, feature, full, one = _features(r)
     fields = {"feature_index": feature, "epsilon": EPSILON}
-    # A mean far from the elements, so that no factor is close to 0.
+    # The mean is far from the elements, so that no factor in the gradient is close to 0.
     case = {"domains": {2: uniform(-3, -2)}}
     return make("batch-norm-grad", f"({full}, {one}, {one})", [full, one, one, one, full], case=case, **fields)

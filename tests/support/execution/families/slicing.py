@@ -1,4 +1,4 @@
-"""slice, dynamic-slice, dynamic-update-slice: offsets that are parameters or constants, within and beyond the
+"""slice, dynamic-slice and dynamic-update-slice, with offsets that are parameters or constants, within and beyond the
 bounds.
 """
 

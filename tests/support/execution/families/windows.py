@@ -13,7 +13,7 @@ from execution.families.reduction import INITIAL
 
 
 def one_window(r: random.Random, n: int, dilate: bool = True) -> tuple[dict[str, int], int]:
-    """A random window over n elements, and how many elements it gives."""
+    """A random window along a dimension of n elements, and the size of the output."""
     while True:
         w = {"size": r.randint(1, 3), "stride": r.randint(1, 3), "low": r.randint(-1, 2), "high": r.randint(-1, 2)}
         w |= {"window_dilation": 1, "base_dilation": 1, "reversal": 0}
@@ -52,7 +52,7 @@ def reduce_window_of_several(r: random.Random, seed: int) -> Case:
 
 @family(seeds=10)
 def cumulative(r: random.Random, seed: int) -> Case:
-    """Sums and products of all elements up to each, or from each on."""
+    """Cumulative sums and products, from the first element on or from the last one."""
     n, rows = r.randint(1, 6), r.randint(1, 2)
     low, high = r.choice([(n - 1, 0), (0, n - 1)])
     shape = f"s64[{n},{rows}]"
