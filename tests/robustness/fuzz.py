@@ -3,10 +3,10 @@ reason, and no worker may die.
 
     python tests/robustness/fuzz.py [--requests 3000 | --minutes 10] [--corpus FILE] [--seed N] [--keep FOLDER] [--json]
 
-Requests are those of `harness/questions.py`, and those that guided_fuzz.py has kept in a file (--corpus), changed by
-`harness/mutations.py`. INTERNAL, UNKNOWN and DATA_LOSS, a request over HTTP that gets no answer, a worker that ended,
-and a call that ends long after its deadline are findings. Each is written to the folder, with its requests in hex. The
-exit code is 1 if there are findings.
+The requests come from `harness/questions.py`, and from a file (--corpus) of requests that guided_fuzz.py has kept;
+`harness/mutations.py` changes them. These are findings: the codes INTERNAL, UNKNOWN and DATA_LOSS, a request over HTTP
+without an answer, a worker that ended, and a call that ends long after its deadline. Each is written to the folder of
+--keep, with its requests in hex. The exit code is 1 if there are findings.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ from xlashape.proto import services
 from xlashape_server import Config, Server
 
 _CALLERS = 4
-_SECONDS = 5.0  # the deadline of a call
-_LATE_SECONDS = 30.0  # seconds; a call that takes longer was not ended by its deadline, even on a busy machine
+# The deadline of a call.
+_SECONDS = 5.0
+# A call that takes longer was not ended by its deadline, even on a busy machine.
+_LATE_SECONDS = 30.0
 _FINDS = ("INTERNAL", "UNKNOWN", "DATA_LOSS", "DROPPED")
 _BY_PROTOCOL = "protocol error: sent compressed message without compression support"
 """The case in which the specifications of gRPC and Connect ask for INTERNAL: a message is marked as compressed, but no
 algorithm is named."""
-_MAX_CALL_SECONDS = 3.0  # of the server: the reason of a call that takes longer is the server's
+# The server's setting max_call_seconds. It is less than the callers' deadline, so the server ends long calls.
+_MAX_CALL_SECONDS = 3.0
 
 
 class Fuzzer:
@@ -100,7 +103,7 @@ class Fuzzer:
         given = r.choice(self._by_rpc[rpc])
         other = r.choice(r.choice(self._asked)[1])
         if rpc == "HloService/ListInstructions" and r.random() < 0.5:
-            # The RPCs of stored modules have requests of their own: the name or the content of a module in field 1.
+            # Requests of RPCs about stored modules are made here: they have a module's name or content in field 1.
             rpc = r.choice(
                 ("HloService/GetModule", "HloService/DeleteModule", "HloService/PutModule", "HloService/UploadModule")
             )

@@ -3,9 +3,10 @@ transport.
 
     python tests/robustness/guided_fuzz.py [--requests 20000 | --minutes 10] [--seed N] [--keep FOLDER] [--json]
 
-A changed request that reaches a line or a branch that none before it has reached is kept, and changed again. INTERNAL,
-UNKNOWN and DATA_LOSS are finds, and so is a call that ends long after its deadline. With --keep, finds and the requests
-that were kept go to the folder: `fuzz.py --corpus` sends these over the wire. The exit code is 1 if there are finds.
+A changed request that reaches a line or a branch that no request before it has reached is kept, and changed again.
+The codes INTERNAL, UNKNOWN and DATA_LOSS are findings, and so is a call that ends long after its deadline. With --keep,
+findings and kept requests are written to the folder; `fuzz.py --corpus` sends the kept requests over the wire. The exit
+code is 1 if there are findings.
 """
 
 from __future__ import annotations
@@ -43,11 +44,15 @@ from xlashape_server.handlers import Rpc, rpcs
 from xlashape_server.modules import Modules
 from xlashape_server.store import Store
 
-_SECONDS = 2.0  # the deadline of a call
-_LATE_SECONDS = 20.0  # in which a call with that deadline has ended, on a busy machine too
+# The deadline of a call.
+_SECONDS = 2.0
+# A call that takes longer was not ended by its deadline, even on a busy machine.
+_LATE_SECONDS = 20.0
 _FINDS = ("INTERNAL", "UNKNOWN", "DATA_LOSS", "LATE")
-_JSON = 0.2  # of the requests are in JSON
-_NEW = 0.5  # of the requests are changed ones that reached something new
+# The share of requests that are sent as JSON.
+_JSON = 0.2
+# The share of requests that are made from kept requests, which reached something new.
+_NEW = 0.5
 
 
 class Service:
@@ -67,7 +72,7 @@ class Service:
         self._max_json_bytes = config.max_json_bytes
 
     def ask(self, name: str, requests: tuple[bytes, ...], *, is_json: bool) -> tuple[str, str]:
-        """The code and the message that a call ends with; the trace of an INTERNAL."""
+        """The code and the message with which a call ends. The message of INTERNAL is the exception's trace."""
         guard, rpc = self.guard, self.rpcs[name]
         caller = Caller("fuzzer", "fuzzer:1")
         call = guard.begin(name, lambda: caller, _SECONDS, _cannot_be_cut_off)
@@ -85,7 +90,7 @@ class Service:
                     pass
             else:
                 guard.answer(call, handler, request)
-        except Exception as error:  # what the guard makes of it is what callers see
+        except Exception as error:  # callers see the status that the guard makes from it
             status = guard.refusal(name, call, error)
             code = code_pb2.Code.Name(status.code)
             return code, "".join(traceback.format_exception(error)) if code in _FINDS else status.message
@@ -112,7 +117,7 @@ class Service:
 
 
 def _cannot_be_cut_off(call: Call, error: XlashapeError) -> None:
-    """There is no transport."""
+    """Does nothing: a call without a transport has no connection to cut off."""
 
 
 def _each(requests: tuple[bytes, ...]) -> Generator[bytes]:
@@ -120,7 +125,7 @@ def _each(requests: tuple[bytes, ...]) -> Generator[bytes]:
 
 
 class Fuzzer:
-    """`kept` are the requests that reached something new, by RPC."""
+    """Sends requests and keeps those that reach something new. `kept`: RPC → these requests."""
 
     def __init__(self, seed: int) -> None:
         self._r = random.Random(seed)
@@ -141,7 +146,7 @@ class Fuzzer:
         self.asked = 0
 
     def run(self, requests: int, until: float) -> None:
-        """Asks so many requests, or until a time of time.monotonic()."""
+        """Sends this many requests, or sends requests until a time of time.monotonic()."""
         with self.coverage.watching():
             for name, given in self._first.items():
                 for each in given:
@@ -149,7 +154,7 @@ class Fuzzer:
             while self.asked < requests and time.monotonic() < until:
                 name = self._r.choice(list(self._first))
                 kept, first = self.kept[name], self._first[name]
-                # The newest ones reached what has been tried least.
+                # The newest of the kept requests reached code that has been tried least, so they are preferred.
                 given = (
                     self._r.choice(kept[-50:] if self._r.random() < 0.5 else kept)
                     if kept and self._r.random() < _NEW

@@ -37,12 +37,18 @@ from harness.history import Fault, History
 from harness.questions import questions
 from harness.scene import MEMORY, Scene
 
-_IDLE_SECONDS = 5.0  # seconds before the first fault, for comparison
-_REST_SECONDS = 1.0  # seconds between faults
-_RECOVERY_SECONDS = 60.0  # seconds; a recovery that takes longer counts as none
-_MOST_SHOWN = 60  # of violations that are alike, usually
-_SOAK_GROWTH = 1.1  # growth of memory, open files and threads between the second and the last quarter of a soak
-_ENDING = (signal.SIGTERM, signal.SIGHUP)  # end a run as Ctrl-C does
+# The time without faults at the start of a run, with which later times are compared.
+_IDLE_SECONDS = 5.0
+# The time between two faults.
+_REST_SECONDS = 1.0
+# A server that takes longer to recover from a fault counts as not recovered.
+_RECOVERY_SECONDS = 60.0
+# The most violations that are printed. Usually most of them are alike.
+_MOST_SHOWN = 60
+# The most growth of memory, open files and threads, as a factor, from the second to the last quarter of a soak.
+_SOAK_GROWTH = 1.1
+# Signals that end a run as Ctrl-C does.
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> int:
@@ -107,8 +113,8 @@ def _groups_threads() -> bool:
 
 
 def _end(signal_number: int, frame: object) -> None:
-    """Ends the run as Ctrl-C does, by which everything that it has started and mounted goes too. A second signal does
-    not interrupt that."""
+    """Ends the run as Ctrl-C does: its processes are ended and its file systems unmounted. A second signal does not
+    interrupt this."""
     for each in _ENDING:
         signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -127,8 +133,8 @@ def _show(store: str, name: str, found: list[str] | dict[str, Any]) -> None:
 
 
 def _run(store: str, arguments: argparse.Namespace, until: float) -> dict[str, Any]:
-    """What a run with this store has shown. Failures of the harness are told, not raised: what was found until then is
-    worth something."""
+    """Runs with one kind of store, and returns what was found. A failure of the harness is reported in the result and
+    not raised, so that earlier findings are not lost."""
     told: dict[str, Any] = {"measured": {}, "skipped": [], "slow": [], "log": [], "violations": [], "failures": []}
     skipped = told["skipped"]
     if store == "bucket":
@@ -209,15 +215,15 @@ def _plan(arguments: argparse.Namespace, scene: Scene, *, tls: bool, bucket: boo
     known = kinds(scene, bucket=bucket, tls=tls, skipped=skip)
     plan = [kind for kind in known if arguments.faults is None or kind.name in arguments.faults] * arguments.rounds
     random.Random(arguments.seed).shuffle(plan)
-    # At the end there is to be much to read.
+    # Faults that remove modules come first, so that many modules are left to read at the end.
     return [*(kind for kind in plan if kind.removes), *(kind for kind in plan if not kind.removes)]
 
 
 def suffer(kind: Kind, scene: Scene, history: History, r: random.Random, hold: float) -> None:
     """Runs one fault, from its beginning until the server has recovered.
 
-    Raises what the fault raises, after the server has recovered. If waiting for that fails as well, RuntimeError tells
-    both.
+    Raises the fault's exception after the server has recovered. If the wait for recovery fails too, it raises a
+    RuntimeError that names both failures.
     """
     time.sleep(_REST_SECONDS)
     print(f"{kind.name}: ", end="", file=sys.stderr, flush=True)
@@ -248,7 +254,7 @@ def suffer(kind: Kind, scene: Scene, history: History, r: random.Random, hold: f
 def _judge_growth(scene: Scene, report: Report) -> None:
     """Checks that memory, open files and threads do not grow between the second and the last quarter of a soak."""
     quarter = len(scene.samples) // 4
-    # Thread pools and allocators still grow a little whenever more calls than before happen to run at the same time.
+    # Thread pools and allocators grow a little whenever more calls run at the same time than ever before.
     slacks = {"memory_bytes": 16 << 20, "open_files": 10, "threads": 10}
     for at, (name, slack) in enumerate(slacks.items(), 1):
         before = statistics.median(sample[at] for sample in scene.samples[quarter : 2 * quarter])

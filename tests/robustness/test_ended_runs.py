@@ -40,7 +40,7 @@ def below(pid: int) -> list[int]:
 
 
 def command(pid: int) -> str:
-    """What a process was started with; nothing if it has ended, whether or not somebody has asked for its exit code."""
+    """The command line of a process; empty if it has ended, even if it is still a zombie."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     return ""
@@ -85,7 +85,7 @@ def test_nothing_outlives_a_run(
 
 
 def test_a_process_that_is_stopped_ends_too() -> None:
-    """The main process of a server is, during one of the faults."""
+    """One of the faults stops the main process of the server, so a run may have to end a stopped process."""
     support = RUN.parents[1] / "support"
     with subprocess.Popen([sys.executable, "-c", STARTER, str(support)], stdout=subprocess.PIPE, text=True) as starter:
         try:

@@ -19,7 +19,7 @@ HEALTHY = ("p", "health", "live", 0.0, 0.1, "OK", "", "", "0801")
 
 
 def found(script: str, given: Any) -> Any:
-    """What a script prints, which has `given` and the harness."""
+    """Runs a script that can import the harness, with `given` as a variable. Returns the JSON that it prints."""
     code = f"import json, sys\nsys.path[:0] = {PATHS!r}\ngiven = json.load(sys.stdin)\n{script}"
     done = subprocess.run(
         [sys.executable, "-c", code], input=json.dumps(given), capture_output=True, text=True, check=True, timeout=100
@@ -141,22 +141,22 @@ def asked(at: float, code: str = "OK", rpc: str = RPC) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     ("entries", "faults", "scrapes", "violations"),
     [
-        # All are counted.
+        # All calls are counted.
         ([asked(2), asked(3)], [], [(9, 9, 1, {f"{RPC} OK": 2})], 0),
-        # Fewer, more, and another code.
+        # Fewer or more calls are counted, or another code.
         ([asked(2), asked(3)], [], [(9, 9, 1, {f"{RPC} OK": 1})], 1),
         ([asked(2), asked(3)], [], [(9, 9, 1, {f"{RPC} OK": 3})], 1),
         ([asked(2), asked(3)], [], [(9, 9, 1, {f"{RPC} OK": 1, f"{RPC} INTERNAL": 1})], 2),
-        # What others ask too may be counted more often.
+        # A method that others than the callers ask may be counted more often.
         ([asked(2, "OK", "ShapeService/ByteSize")], [], [(9, 9, 1, {"ShapeService/ByteSize OK": 99})], 0),
         # The server may have counted a call that its caller gave up as often as it was sent, or not at all.
         ([asked(2), asked(3, "DEADLINE_EXCEEDED")], [], [(9, 9, 1, {f"{RPC} OK": 2})], 0),
         ([asked(2), asked(3, "DEADLINE_EXCEEDED")], [], [(9, 9, 1, {f"{RPC} OK": 6})], 1),
-        # Nor of one beside which the server was killed; the counts of both servers are added.
+        # A call during which the server was killed may be counted or not; the counts of both servers are added.
         ([asked(2), asked(10.5), asked(20)], [STOPPED], [(9, 9, 1, {f"{RPC} OK": 1}), (13, 13, 2, {}), (25, 25, 2, {f"{RPC} OK": 1})], 0),
         ([asked(2), asked(10.5), asked(20)], [STOPPED], [(9, 9, 1, {f"{RPC} OK": 1}), (25, 25, 2, {})], 0),
         ([asked(2), asked(10.5), asked(20)], [STOPPED], [(9, 9, 1, {f"{RPC} OK": 1}), (13, 13, 2, {}), (25, 25, 2, {})], 1),
-        # Nor of one after the last answer.
+        # A call after the last answer of /metrics may be counted or not.
         ([asked(2), asked(9.5)], [], [(9, 9, 1, {f"{RPC} OK": 1})], 0),
     ],
 )  # fmt: skip

@@ -1,7 +1,8 @@
-"""A few faults and a few hundred changed requests in every run of the tests; and the checker finds mistakes.
+"""Short robustness runs for every run of the tests: a few faults, a few hundred changed requests. Other tests check
+that the checker finds mistakes.
 
-tests/robustness/run.py has all faults, and .ci/run runs it. The seeds are fixed: a change is judged by what it changes.
-run.py and the fuzzers draw a new seed, which they print, where none is given.
+tests/robustness/run.py has all faults, and .ci/run runs it. The seeds here are fixed, so that two runs of the tests do
+the same. run.py and the fuzzers draw and print a new seed where none is given.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ def test_clients_may_wait_to_connect_for_as_long_as_a_fault_lasted() -> None:
 
 
 def test_a_failure_of_the_harness_names_the_fault(tmp_path: Path) -> None:
-    """And is told after everything else; a fault that the machine does not allow is skipped."""
+    """The failure is printed after everything else. A fault that the machine does not allow is skipped."""
     script = tmp_path / "run_broken.py"
     script.write_text(BROKEN.format(folder=str(FOLDER), support=str(FOLDER.parent / "support")))
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=200)

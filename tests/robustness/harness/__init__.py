@@ -1,19 +1,19 @@
 """The parts of a run of tests/robustness.
 
-questions   requests of callers, with the library's answers
-mutations   requests changed at random
-http_fuzz   the same over HTTP
-coverage    which lines and branches have run
-callers     callers of several kinds, which record their requests and the answers
-async_callers  those with the client for asyncio
-http_callers   those over HTTP
-history     the record of a run
-prober      a process that checks health and makes small calls all the time
-scraper     a process that asks for metrics all the time
-observers   these two processes, and what they found
-attacks     processes that attack a server
-faults      the faults of a run
-scene       a server with its store, its bucket and its certificates, and all its callers
-checker     judges the record of a run
-counts      compares it with the calls that the server has counted
+questions      requests of callers, with the library's answers
+mutations      requests changed at random
+http_fuzz      changed requests over HTTP
+coverage       which lines and branches have run
+callers        callers of several kinds, which record their requests and the answers
+async_callers  callers that use the client for asyncio
+http_callers   callers over HTTP
+history        the record of a run
+prober         a process that checks health and makes small calls all the time
+scraper        a process that reads metrics all the time
+observers      starts the prober and the scraper, and collects what they find
+attacks        processes that attack a server
+faults         the faults of a run
+scene          a server with its store, its bucket and its certificates, and all its callers
+checker        judges the record of a run
+counts         compares the record with the calls that the server has counted
 """

@@ -29,7 +29,7 @@ class _Loop:
         threading.Thread(target=self._loop.run_forever, name="asyncio", daemon=True).start()
 
     def ask(self, method: MethodDescriptor, requests: tuple[bytes, ...]) -> Outcome:
-        """What a call ends with, which the loop makes."""
+        """Makes a call in the loop, and returns its outcome."""
         return asyncio.run_coroutine_threadsafe(self._ask(method, requests), self._loop).result()
 
     async def _ask(self, method: MethodDescriptor, requests: tuple[bytes, ...]) -> Outcome:
@@ -46,7 +46,7 @@ class _Loop:
         return Outcome("OK", "", tuple(answers))
 
     def leave(self) -> None:
-        """Ends the loop after its last user."""
+        """Notes that a user has left. The last one ends the loop."""
         with self._lock:
             self._users -= 1
             if self._users:
@@ -56,7 +56,7 @@ class _Loop:
 
 
 class AsyncTransport:
-    """Asks through AsyncClient, on an event loop that several callers share."""
+    """Makes calls with AsyncClient, on an event loop that several callers share."""
 
     name = "asyncio"
     takes_streams = True
@@ -67,7 +67,7 @@ class AsyncTransport:
         self._methods = {f"{s.name}/{m.name}": m for s in services() for m in s.methods}
 
     def ask(self, rpc: str, requests: tuple[bytes, ...]) -> Outcome:
-        """What a call ends with."""
+        """Makes a call, and returns its outcome."""
         return self._loop.ask(self._methods[rpc], requests)
 
     def close(self) -> None:
@@ -76,6 +76,6 @@ class AsyncTransport:
 
 
 def async_transports(address: str, root: bytes | None, count: int) -> list[AsyncTransport]:
-    """So many that share a loop and a client."""
+    """`count` transports that share a loop and a client."""
     loop = _Loop(address, root, count)
     return [AsyncTransport(loop) for _ in range(count)]

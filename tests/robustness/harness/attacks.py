@@ -35,7 +35,7 @@ _INDEXING = "/xlashape.v1.IndexingService/"
 
 
 def heavy() -> bytes:
-    """A request that takes half a minute."""
+    """A request whose answer takes half a minute to compute."""
     text = f"(d0, d1) -> ({_TERMS}), domain: d0 in [0, {{}}], d1 in [0, 999]"
     first = random.randrange(1 << 40)
     return v1.SimplifyMapRequest(
@@ -56,7 +56,7 @@ def wide(count: int) -> bytes:
 
 
 def _unread(address: str, path: str, request: bytes | None, connections: int, streams: int) -> None:
-    """Connections that open calls and read nothing; they are made again when the server ends them."""
+    """Opens connections that make calls and read nothing. Those that the server ends are replaced."""
     while True:
         with suppress(OSError), ExitStack() as stack:
             callers = [stack.enter_context(Http2Caller(address)) for _ in range(connections)]
@@ -179,7 +179,8 @@ PLAIN = frozenset({"slow_readers", "dead_readers", "half_requests", "garbage"})
 
 
 def _step_back() -> None:
-    """Attackers are elsewhere, usually: they take what processor time the server and its other callers leave."""
+    """Lowers the priority of this process. Real attackers use another machine, so this one must not take processor time
+    from the server and its other callers."""
     with suppress(OSError, AttributeError):
         os.nice(19)
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

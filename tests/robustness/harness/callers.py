@@ -1,8 +1,8 @@
-"""Callers that write down what they asked and got: the Python client, bare gRPC, and those of `async_callers` and
-`http_callers`.
+"""Callers that record their requests and the outcomes. They use the Python client, gRPC without the client, or a
+transport of `async_callers` or `http_callers`.
 
-Each is a thread with a connection of its own, which asks questions, uploads new modules, reads modules of all callers,
-and deletes some.
+A caller is a thread with a connection of its own. It makes calls whose answers are known, uploads new modules, reads
+modules of all callers, and deletes some.
 """
 
 from __future__ import annotations
@@ -39,25 +39,28 @@ __all__ = [
 ]
 
 MAY_PASS = {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "CANCELLED"}
-"""The codes that a call may end with during a fault. Never INTERNAL or UNKNOWN."""
+"""The codes with which a call may end during a fault. INTERNAL and UNKNOWN are always mistakes."""
 SECONDS = 10.0
 """The deadline of a call."""
-PAUSE_SECONDS = 0.01  # seconds between two calls, on average
+PAUSE_SECONDS = 0.01
+"""The time between two calls, on average."""
 _LONG_BYTES = 200_000
-# modules of one caller at the same time; the modules of all callers fit the store, so that it evicts none
+# The most modules that a caller has at a time. The modules of all callers fit the store, so that it evicts none.
 _MAX_OWN = 45
-_PIECE_BYTES = 65_536  # bytes of a message of an upload
+# The bytes of a message of an upload.
+_PIECE_BYTES = 65_536
 _ANSWERS = {f"{s.name}/{m.name}": m.output_type.full_name for s in services() for m in s.methods}
 _STREAMS = {f"{s.name}/{m.name}" for s in services() for m in s.methods if m.client_streaming}
 
 
 class Transport(Protocol):
-    """A kind of client."""
+    """A way to make calls."""
 
     name: str
     takes_streams: bool
     has_own_bytes: bool
-    """Whether answers come as other bytes than the server's handlers make."""
+    """Whether the bytes of answers may differ from those that the server's handlers make, because the client decodes
+    and encodes them."""
 
     def ask(self, rpc: str, requests: tuple[bytes, ...]) -> Outcome:
         """The outcome of a call."""
@@ -126,7 +129,7 @@ class PythonTransport:
 
 
 def outcome_of_error(error: XlashapeError, answers: tuple[bytes, ...]) -> Outcome:
-    """What a call of the Python client has ended with, after these answers."""
+    """The outcome of a call of the Python client that raised `error` after these answers."""
     cause: Any = error.__cause__
     if isinstance(cause, grpc.RpcError) and hasattr(cause, "code"):
         return Outcome(cause.code().name, cause.details() or "", answers)
@@ -134,9 +137,10 @@ def outcome_of_error(error: XlashapeError, answers: tuple[bytes, ...]) -> Outcom
 
 
 class Modules:
-    """The modules that all callers know of: acknowledged and not deleted, by name.
+    """The modules that all callers share: those that the server has acknowledged and that are not deleted, by name.
 
-    Callers store, read and delete them within `with modules.used()`, and nobody does within `with modules.at_rest()`.
+    Callers store, read and delete modules within `with modules.used()`. A `with modules.at_rest()` waits until no
+    caller does, and makes callers wait until it ends.
     """
 
     def __init__(self) -> None:
@@ -242,16 +246,16 @@ def read_requests(name: str) -> tuple[bytes, ...]:
 
 
 def _written_again(question: Question) -> Outcome:
-    """What the library answers, written again from the messages: unlike handlers, which may write fields in any
-    order."""
+    """The library's answers, decoded and encoded again: handlers may write fields in any order, and encoded messages
+    have one order."""
     made = message_class(_ANSWERS[question.rpc])
     answers = (made.FromString(each).SerializeToString(deterministic=True) for each in question.expected.answers)
     return question.expected._replace(answers=tuple(answers))
 
 
 class Caller(threading.Thread):
-    """Asks until `stop` is set, with a `pause` in seconds between two calls. `tells_deletions`: whether a deletion is
-    known to all of the server at once."""
+    """Makes calls until `stop` is set, with `pause` seconds between two calls on average. `tells_deletions`: whether
+    all workers know of a deletion at once, as without a bucket."""
 
     def __init__(
         self,
@@ -284,7 +288,7 @@ class Caller(threading.Thread):
         self._tells_deletions = tells_deletions
         self._pause = pause
         self.failure: Exception | None = None
-        """What ended the caller before it was told to stop: a mistake of the harness."""
+        """The exception that ended the caller before `stop` was set: a mistake of the harness."""
 
     def run(self) -> None:
         try:

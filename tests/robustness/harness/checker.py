@@ -1,8 +1,8 @@
 """Judges the record of a run: compares every answer with the library's, checks that every acknowledged module is kept,
 and measures health, latency and recovery.
 
-A single violation fails a run. `measured` has numbers; `slow` has the numbers that miss their goal, which may be due to
-a busy machine.
+A single violation fails a run. `Report.measured` has numbers. `Report.slow` has the numbers that miss their goal, for
+which a busy machine may be the cause.
 """
 
 from __future__ import annotations
@@ -17,19 +17,23 @@ from harness.history import Entry, Fault
 
 __all__ = ["Report", "check"]
 
-_OBSERVED = ("health", "small", "metrics")  # what is not a call of a caller
-_SERVING = "0801"  # HealthCheckResponse(status=SERVING), in hex
+# The kinds of entries that observers make, and not callers.
+_OBSERVED = ("health", "small", "metrics")
+# HealthCheckResponse(status=SERVING), in hex.
+_SERVING = "0801"
 
 HEALTH_SECONDS = 1.0
 METRICS_SECONDS = 1.0
 NORMAL_SECONDS = 5.0
 P99_FACTOR = 5.0
-_P99_FLOOR_SECONDS = 0.005  # seconds; an idle call takes less than a switch between threads
-# seconds after a fault in which calls may still fail; as long as the fault, if that is longer: so do clients wait to
-# connect
+# An idle call takes less time than a switch between threads, so shorter times are not compared.
+_P99_FLOOR_SECONDS = 0.005
+# The time after a fault in which calls may still fail. After a longer fault it is as long as the fault, since clients
+# wait longer and longer before they connect again.
 _GRACE_SECONDS = 5.0
 _LATE = {"DEADLINE_EXCEEDED", "CANCELLED"}
-_MAX_LATE = 3  # calls that may end like this in a run without a fault, on a busy machine
+# The most calls that may end with a code of `_LATE` outside of faults, on a busy machine.
+_MAX_LATE = 3
 
 
 class Report:
@@ -53,7 +57,7 @@ def check(
     """Judges a run. `removed` are the modules that faults have removed for good, some perhaps before their uploads were
     acknowledged.
 
-    `stalls` are the times in which the machine let nothing run: calls may fail near them as near faults.
+    `stalls` are the intervals in which the machine ran nothing. Calls may fail near them as they may near faults.
     """
     report = Report()
     spans = [_span(fault) for fault in faults] + [(began, ended + _GRACE_SECONDS) for began, ended in stalls]
@@ -98,7 +102,7 @@ def check(
 
 
 def _span(fault: Fault) -> tuple[float, float]:
-    """When calls may fail because of a fault."""
+    """The interval in which calls may fail because of a fault."""
     over = max(fault.normal, fault.ended)
     return fault.began, over + max(_GRACE_SECONDS, over - (fault.held or fault.began))
 
@@ -147,7 +151,7 @@ def _check_health(entries: Sequence[Entry], faults: Sequence[Fault], report: Rep
         if entry.code not in ("OK", "DEADLINE_EXCEEDED"):
             report.violations.append(told)
     for entry in health:
-        # "" follows the store; `live` follows the process only.
+        # The health of the service "" depends on the store, that of `live` on the process alone.
         if entry.subject == "live" and entry.code == "OK" and entry.got != _SERVING:
             report.violations.append("health of 'live' was not serving")
     if not health:

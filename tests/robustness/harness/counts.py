@@ -1,15 +1,14 @@
-"""Compares the calls that the server has counted, by method and code, with those that callers have written down, as far
-as these can know.
+"""Compares the calls that the server has counted, by method and code, with those that callers have recorded.
 
-What a caller wrote down and what the server counted may differ
+What a caller recorded and what the server counted may differ
 
 - where a process was killed or stopped: an answer may be lost after it was counted, or be received and not be counted;
 - where the main process was killed: what was counted after the last answer of the scraper is not known;
-- where the caller gave up, or wrote down a code that may pass: the server may have ended the call with another, and
-  clients may have tried again.
+- where the caller gave up, or recorded a code that faults may cause: the server may have ended the call with another
+  code, and clients may have tried again.
 
-Such calls are unsure. All others must have been counted. Of methods that only callers ask, no more may have been
-counted than callers asked.
+All other calls must have been counted. Of methods that only callers call, no more calls may have been counted than they
+made.
 """
 
 from __future__ import annotations
@@ -25,9 +24,11 @@ from harness.observers import Scrape
 
 __all__ = ["check_counts"]
 
-_ATTEMPTS = 4  # of the Python client at most, for one call
-_MARGIN_SECONDS = 1.0  # between an answer and its count
-# Methods that others ask too: the prober, attackers, and the scene.
+# The most attempts that the Python client makes for one call.
+_ATTEMPTS = 4
+# The most time between an answer and its count.
+_MARGIN_SECONDS = 1.0
+# Methods that others than the callers call too: the prober, attackers, and the scene.
 _ASKED_BY_OTHERS = {
     *(f"ShapeService/{name}" for name in ("ByteSize", "LinearIndex", "MultiIndex")),
     *(f"IndexingService/{name}" for name in ("IndexingMaps", "SimplifyMap")),

@@ -1,7 +1,8 @@
-"""Which lines and branches of the packages have run: new ones say that a changed request reached something new.
+"""Records which lines and branches of the packages have run, so that a fuzzer knows when a request reaches something
+new.
 
-From Python 3.12 on the interpreter tells each line once (sys.monitoring), which costs next to nothing. Before that a
-trace function sees each step from one line to another, which makes code several times as slow.
+From Python 3.12 on, sys.monitoring reports each line once, which costs next to nothing. Before that, a trace function
+sees each step from one line to another, which makes code several times as slow.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ _FOLDERS = tuple(str(Path(package.__path__[0]).resolve()) for package in (xlasha
 
 
 class Coverage:
-    """What this thread has run within `with coverage.watching()`."""
+    """The lines and branches that this thread has run within `with coverage.watching()`."""
 
     def __init__(self) -> None:
         self.seen: set[tuple[CodeType, int, int]] = set()
-        """Lines (code, line, 0) and branches (code, offset, offset of what follows); or steps (code, line, line)."""
+        """Lines (code, line, 0) and branches (code, offset, offset of the target); before Python 3.12, steps (code,
+        line, next line)."""
         self._branches: dict[tuple[CodeType, int], int] = {}
 
     @contextmanager
@@ -44,7 +46,7 @@ class Coverage:
         monitoring.use_tool_id(tool, "guided fuzzing")
         kinds = [getattr(events, name) for name in ("BRANCH", "BRANCH_LEFT", "BRANCH_RIGHT") if hasattr(events, name)]
         if len(kinds) == 3:
-            kinds = kinds[1:]  # BRANCH stands for both
+            kinds = kinds[1:]  # the event BRANCH stands for both directions
         for kind in kinds:
             monitoring.register_callback(tool, kind, self._on_branch)
         monitoring.register_callback(tool, events.LINE, self._on_line)

@@ -23,27 +23,28 @@ from harness.attacks import ATTACKS, PLAIN
 
 __all__ = ["Kind", "NotPossibleError", "Setting", "kinds"]
 
-_REMOUNT_SECONDS = 10.0  # for which a file system that is being written is asked again to become read-only
-_READY_SECONDS = 60.0  # until an attacker attacks: it imports grpc, on a machine that may be busy
+# How long remounting as read-only is tried again while files of the file system are open for writing.
+_REMOUNT_SECONDS = 10.0
+# The most time until an attacker begins: it first imports grpc, on a machine that may be busy.
+_READY_SECONDS = 60.0
 
 
 class NotPossibleError(Exception):
-    """This machine does not let a fault be made, for the reason that the text gives. That says nothing about the
-    server."""
+    """A fault cannot be made on this machine, for the reason in the text. The server is not to blame."""
 
 
 class Setting(Protocol):
-    """The parts of a run that faults change."""
+    """The parts of a run that faults use and change. `Scene` implements it."""
 
     scratch: Path
     """A folder of the run."""
     disk: SmallDisk | None
-    """The file system of the store; None if this user may not mount one."""
+    """The file system that holds the store; None if this user may not mount one."""
 
     clock: SteppedClock | None
-    """The clock of the server, where one can be built."""
+    """The clock of the server; None if it cannot be built."""
     no_clock: str
-    """Why there is none."""
+    """Why `clock` is None."""
 
     def clock_offset(self) -> float:
         """How far the server's clock is from that of this process, in seconds."""
@@ -94,12 +95,12 @@ class Kind(NamedTuple):
     seconds: float = 2.0
     """The seconds for which the fault is held."""
     stops: bool = False
-    """Whether it stops processes, so that health cannot be answered."""
+    """Whether the fault stops processes, so that health cannot be answered."""
     is_attack: bool = False
     removes: bool = False
-    """Whether it removes modules for good."""
+    """Whether the fault removes modules for good."""
     stops_main: bool = False
-    """Whether it stops the main process, so that metrics cannot be answered."""
+    """Whether the fault stops the main process, so that metrics cannot be answered."""
 
 
 def _signal(pid: int, number: int) -> None:

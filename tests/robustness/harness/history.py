@@ -16,10 +16,10 @@ __all__ = ["Entry", "Fault", "History"]
 class Entry(NamedTuple):
     """One call. Times are of time.monotonic(), which processes of a machine share.
 
-    `what` is "question", "upload", "read", "delete", "health" or "metrics"; `subject` the number of the question, the
-    name of the module or of the service. `rpc` is what was called, such as "ShapeService/ByteSize", by those who ask
-    what the server is to have counted. `expected` is the digest of the right outcome, if there is only one; `got` the
-    digest of the outcome.
+    `what` is "question", "upload", "read", "delete", "health", "small" or "metrics". `subject` is the number of the
+    question, or the name of the module or service. `rpc` is the RPC, such as "ShapeService/ByteSize", if the call was
+    made by a caller whose calls the server must have counted. `expected` is the digest of the right outcome, if only
+    one is right; `got` is the digest of the outcome.
     """
 
     caller: str
@@ -36,10 +36,10 @@ class Entry(NamedTuple):
 
 class Fault(NamedTuple):
     """A fault of a run: when it began and ended, and when the server was back to normal (0 if it never was). `stops`:
-    whether it stops processes.
+    whether the fault stops processes.
 
-    `held`: since when it was there, if making it took a while. `stops_main`: whether it stops the main process, which
-    answers those who ask for metrics.
+    `held`: when the fault was complete, if making it took a while. `stops_main`: whether the fault stops the main
+    process, which answers requests for metrics.
     """
 
     name: str

@@ -1,5 +1,5 @@
-"""Ways to call over HTTP/1.1, written out: Connect with proto, with JSON and with GET, and gRPC-Web. For RPCs of one
-request."""
+"""Transports over HTTP/1.1 without a client library: Connect with proto, with JSON and with GET, and gRPC-Web. They
+call RPCs of one request."""
 
 from __future__ import annotations
 
@@ -22,22 +22,24 @@ from xlashape.proto import message_class, services
 
 __all__ = ["HTTP_TRANSPORTS", "HttpTransport", "outcome_of_http"]
 
-_SECONDS = 10.0  # the deadline of a call
+# The deadline of a call.
+_SECONDS = 10.0
 _MAX_URL_BYTES = 30_000
-_END, _TRAILERS = 2, 128  # flags of the last part of a stream: of Connect, and of gRPC-Web
+# The flags of the last part of a stream, in Connect and in gRPC-Web.
+_END, _TRAILERS = 2, 128
 
 
 class HttpTransport(Protocol):
-    """One way to call."""
+    """A way to make calls over HTTP."""
 
     name: str
     takes_streams: bool
     has_own_bytes: bool
-    """Whether answers come as other bytes than the server's handlers make: those of JSON are written again by the
-    caller."""
+    """Whether the bytes of answers may differ from those that the server's handlers make: answers in JSON are encoded
+    as messages again here."""
 
     def ask(self, rpc: str, requests: tuple[bytes, ...]) -> Outcome:
-        """What a call ends with."""
+        """Makes a call, and returns its outcome."""
         ...
 
     def close(self) -> None:
@@ -46,7 +48,7 @@ class HttpTransport(Protocol):
 
 
 class _Http:
-    """A connection, made again when the server ends it."""
+    """A connection, which is replaced when the server ends it."""
 
     name = ""
     takes_streams = False
@@ -63,7 +65,7 @@ class _Http:
         self._methods: dict[str, MethodDescriptor] = {f"{s.name}/{m.name}": m for s in services() for m in s.methods}
 
     def _send(self, verb: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes] | Outcome:
-        """Status and body of the answer, or the outcome if there is none."""
+        """The status and the body of the answer, or the outcome of the call if there is no answer."""
         try:
             self._connection.request(verb, path, body, headers)
             answer = self._connection.getresponse()
@@ -85,7 +87,7 @@ class ConnectTransport(_Http):
     encoding = "proto"
 
     def ask(self, rpc: str, requests: tuple[bytes, ...]) -> Outcome:
-        """What a call ends with."""
+        """Makes a call, and returns its outcome."""
         method = self._methods[rpc]
         body = self._encoded(method, requests[0])
         kind = f"application/{'connect+' if method.server_streaming else ''}{self.encoding}"
@@ -122,12 +124,12 @@ class JsonTransport(ConnectTransport):
 
 
 class GetTransport(ConnectTransport):
-    """Connect with GET, where that is allowed and the question fits."""
+    """Connect with GET where the RPC allows it and the request fits a URL, otherwise with POST."""
 
     name = "get"
 
     def ask(self, rpc: str, requests: tuple[bytes, ...]) -> Outcome:
-        """What a call ends with."""
+        """Makes a call, and returns its outcome."""
         method = self._methods[rpc]
         is_pure = method.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS
         if method.server_streaming or not is_pure or len(requests[0]) > _MAX_URL_BYTES:
@@ -144,7 +146,7 @@ class WebTransport(_Http):
     name = "grpc-web"
 
     def ask(self, rpc: str, requests: tuple[bytes, ...]) -> Outcome:
-        """What a call ends with."""
+        """Makes a call, and returns its outcome."""
         headers = {"Content-Type": "application/grpc-web+proto", "Grpc-Timeout": f"{int(_SECONDS)}S", "X-Grpc-Web": "1"}
         told = self._send("POST", f"/xlashape.v1.{rpc}", _envelope(requests[0]), headers)
         if isinstance(told, Outcome):
@@ -182,7 +184,7 @@ def _envelopes(content: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def outcome_of_http(status: int, content: bytes, *, is_stream: bool) -> Outcome:
-    """What an answer of Connect says."""
+    """The outcome that an answer of Connect stands for."""
     if status != 200:
         return _of_error(content, status, ())
     if not is_stream:

@@ -61,7 +61,7 @@ _PIECES = (
 
 
 class HttpFuzzer:
-    """One connection, made again when the server ends it."""
+    """Sends changed requests over one connection, which is replaced when the server ends it."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -69,8 +69,8 @@ class HttpFuzzer:
         self._methods = {f"{s.name}/{m.name}": m for s in services() for m in s.methods}
 
     def send(self, rpc: str, sent: tuple[bytes, ...], r: random.Random) -> tuple[str, str]:
-        """Sends changed requests in one of the forms, and returns code and message; the code "DROPPED" if there was no
-        answer."""
+        """Sends the requests `sent` in a random form, changed or with wrong headers. Returns the code and the message
+        of the answer; the code is "DROPPED" if there was none."""
         method: Any = self._methods[rpc]
         is_stream = method.client_streaming or method.server_streaming
         form = r.choice(("proto", "proto", "json", "json", "get", "grpc-web"))
@@ -108,7 +108,7 @@ class HttpFuzzer:
         framed = is_stream and answer.getheader("Content-Type", "").startswith("application/connect+")
         code = outcome_of_http(answer.status, content, is_stream=framed).code
         if code == "UNKNOWN" and answer.status in (400, 404, 405, 415, 431, 505):
-            code = "INVALID_ARGUMENT"  # the HTTP server refuses what is not HTTP
+            code = "INVALID_ARGUMENT"  # the HTTP server refused the request before the service saw it
         return code, told
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
-"""Requests that are changed at random, on the wire: messages of protobuf are taken apart, changed and put together
-again, or bytes are changed blindly."""
+"""Changes serialized requests at random: the message is taken apart, changed and put together again, or bytes are
+changed blindly."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ _TOKENS = (
 ).split(" ")
 _MAX_BYTES = 300_000
 
-_Field = tuple[int, int, bytes]  # number, wire type, content; for a varint, its bytes
+# A field: number, wire type, content. The content of a varint is its bytes.
+_Field = tuple[int, int, bytes]
 
 
 def _fields(data: bytes) -> list[_Field]:
@@ -95,7 +96,7 @@ def _changed(data: bytes, other: bytes, r: random.Random, depth: int) -> bytes:
     elif choice < 0.36:
         fields[at] = (r.choice((number + 1, number - 1 or 1, 15, 2047, 99_999)), kind, value)
     elif choice < 0.40 and kind == wire.BYTES:
-        for _ in range(r.choice((1, 3, 120))):  # the message nested in itself
+        for _ in range(r.choice((1, 3, 120))):  # the message is nested in a field of itself
             value = _written([(number, wire.BYTES, value)])[:_MAX_BYTES]
         fields[at] = (number, wire.BYTES, value)
     elif kind == wire.VARINT:

@@ -1,4 +1,4 @@
-"""Processes that ask the server all the time while callers and faults come and go: the prober and the scraper."""
+"""Starts the prober and the scraper, which make requests during the whole run, and collects what they find."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from harness.history import Entry, History
 
 __all__ = ["Observers", "Scrape"]
 
-_LAST_SCRAPES_SECONDS = 1.5  # after the last call, in which its end is counted and asked for
+# The time after the last call in which its end is counted and scraped.
+_LAST_SCRAPES_SECONDS = 1.5
 
 
 class Scrape(NamedTuple):
-    """One answer of /metrics: how many calls the server had counted, by method and code. `began`, a time of
-    time.monotonic(), is when it was asked for.
+    """One answer of /metrics: how many calls the server had counted, by method and code. `began` is the time of
+    time.monotonic() at which the request was sent.
 
-    `server`: the time of its start, by which servers of one run differ.
+    `server`: when the server was started, which tells the servers of one run apart.
     """
 
     began: float
@@ -34,7 +35,7 @@ class Scrape(NamedTuple):
 
 
 class Observers(contextlib.ExitStack):
-    """The processes, and what they found: in `history`, and in `scrapes`."""
+    """The two processes. What they find is added to `history` and to `scrapes`."""
 
     def __init__(self, history: History) -> None:
         super().__init__()
@@ -85,13 +86,13 @@ class Observers(contextlib.ExitStack):
         self._threads.append(thread)
 
     def check(self) -> None:
-        """RuntimeError if one has ended by itself."""
+        """Raises RuntimeError if one of the processes has ended by itself."""
         for name, process in self._processes.items():
             if process.poll() is not None:
                 raise RuntimeError(f"the {name} ended by itself with code {process.returncode}")
 
     def finish(self) -> None:
-        """Ends them after all calls have ended, once their counts have been asked for."""
+        """Ends the processes. All calls have ended before; the scraper gets the time to read their counts."""
         time.sleep(_LAST_SCRAPES_SECONDS)
         self.check()
         self.close()

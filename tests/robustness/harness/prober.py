@@ -1,5 +1,5 @@
-"""A process that checks health and makes small calls without a pause, as probes and small callers do, and prints the
-outcomes as lines of JSON.
+"""A process that checks the health of a server and makes small calls without a pause, and prints the outcomes as lines
+of JSON.
 
     python prober.py ADDRESS [FILE OF ROOT CERTIFICATES]
 
@@ -23,7 +23,8 @@ from xlashape.proto import v1
 
 _HEALTH_PAUSE_SECONDS = 0.15
 _SMALL_PAUSE_SECONDS = 0.01
-_SECONDS = 5.0  # the deadline of a call
+# The deadline of a call.
+_SECONDS = 5.0
 _lock = threading.Lock()
 
 

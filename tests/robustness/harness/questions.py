@@ -1,5 +1,5 @@
-"""Requests of callers with the library's answers: valid and invalid requests of every RPC, on committed shapes, maps
-and modules."""
+"""Valid and invalid requests of every RPC with the library's answers. Their shapes, maps and modules are those of the
+repository's vectors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ __all__ = ["Outcome", "Question", "code_of", "library", "module_texts", "questio
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors"
 _MAX_MODULE_BYTES = 7000
-_MAX_SECONDS = 0.1  # seconds that the library may take for a question
+# The most time that the library may take to answer a request. Slower requests are left out.
+_MAX_SECONDS = 0.1
 
 
 class Outcome(NamedTuple):
@@ -41,7 +42,7 @@ class Outcome(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A call: its RPC, such as "ShapeService/ByteSize", its requests, and what the library answers."""
+    """A call: its RPC, such as "ShapeService/ByteSize", its request messages, and the library's outcome."""
 
     rpc: str
     requests: tuple[bytes, ...]
@@ -79,7 +80,7 @@ def library() -> Callable[[str, tuple[bytes, ...]], Outcome]:
 
 
 def module_texts() -> list[str]:
-    """The small ones among the committed programs, as HLO text."""
+    """The small programs among the vectors, as HLO text."""
     paths = sorted((VECTORS / "hlo").glob("*.hlo"))
     return [path.read_text() for path in paths if path.stat().st_size <= _MAX_MODULE_BYTES]
 

@@ -48,14 +48,14 @@ from xlashape_server import Config
 __all__ = ["MEMORY", "Scene"]
 
 MEMORY = 640 << 20
-"""The budget of a worker."""
+"""The server's setting for the memory of a worker, in bytes."""
 _DISK_BYTES = 96 << 20
 _STORE_BYTES = 48 << 20
 _SMALL = v1.ByteSizeRequest(shapes=[v1.ShapeInput(text="f32[3,5]{1,0:T(2,2)}")]).SerializeToString()
 _HEALTH = ("", "ready", "live", "xlashape.v1.HloService", "xlashape.v1.ShapeService", "xlashape.v1.IndexingService")
 _START_SECONDS = 90.0
 _NEW = ("req", "-config", "openssl.cnf", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-# What Python asks of certificates from 3.13 on.
+# The certificate extensions that Python needs from 3.13 on.
 _OPENSSL = """
 [req]
 distinguished_name = name
@@ -73,17 +73,21 @@ subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
 subjectAltName = IP:127.0.0.1,IP:::1
 """
-_LAST_CALLS_SECONDS = 60.0  # in which all callers end their last call
-_LAST_READS_SECONDS = 30.0  # in which reading everything at the end is tried again after what may pass
-# A thread that sleeps for the one, and is not woken for the other, was on a machine that stalled.
+# The most time until all callers have ended their last call.
+_LAST_CALLS_SECONDS = 60.0
+# How long the reads at the end of a run are tried again after codes that faults may cause.
+_LAST_READS_SECONDS = 30.0
+# A thread sleeps for the first time again and again. If it wakes later than the second time, the machine stalled.
 _TICK_SECONDS, _STALL_SECONDS = 0.1, 0.75
-_ASYNC_CALLERS = 3  # that share an event loop
-_LOG_LINES = 40  # of the server's, which are shown after a violation
+# The number of callers that share an event loop.
+_ASYNC_CALLERS = 3
+# The most lines of the server's log that are shown after a violation.
+_LOG_LINES = 40
 
 
 class Scene(contextlib.ExitStack):
-    """A context manager. `bucket`: whether modules are kept in a bucket of S3 rather than in a directory. `tls`:
-    whether the server speaks TLS."""
+    """The server of a run and everything around it, as a context manager. `bucket`: whether modules are kept in a
+    bucket of S3 rather than in a directory. `tls`: whether the server uses TLS."""
 
     def __init__(self, scratch: Path, history: History, seed: int, *, bucket: bool, tls: bool) -> None:
         super().__init__()
@@ -93,7 +97,7 @@ class Scene(contextlib.ExitStack):
         self.disk: SmallDisk | None = None
         self.clock: SteppedClock | None = None
         self.no_clock = ""
-        """Why there is no clock to step."""
+        """Why `clock` is None."""
         self.memory_most = 0
         self.samples: list[tuple[float, int, int, int]] = []
         """A sample of all workers together: the time, bytes of memory, open files and threads."""
@@ -175,8 +179,8 @@ class Scene(contextlib.ExitStack):
         return f"127.0.0.1:{self._servers[-1].address.rpartition(':')[2]}"
 
     def clock_offset(self) -> float:
-        """How far the server's clock is from this process's, in seconds, as the time at which it stores a module says.
-        RpcError if it cannot store one."""
+        """How many seconds the server's clock is ahead of this process's, found by storing a module and reading its
+        time of creation. RpcError if the server cannot store one."""
         content = new_module(random.Random())
         request = v1.PutModuleRequest(data=content).SerializeToString()
         with connect(self.address(), self.root()) as made:
@@ -188,8 +192,8 @@ class Scene(contextlib.ExitStack):
         )
 
     def target(self) -> tuple[str, str]:
-        """The address that attackers use, for which they have another source address than callers, if the system allows
-        it."""
+        """The address that attackers call, and the file of root certificates. If the system allows it, connections to
+        this address have another source address than those of callers."""
         port = self.address().rpartition(":")[2]
         return (f"[::1]:{port}" if _has_ipv6() else f"127.0.0.1:{port}"), self.root()
 
@@ -248,7 +252,7 @@ class Scene(contextlib.ExitStack):
     # -- callers -----------------------------------------------------------------------------------
 
     def start_callers(self, asked: list[Question], pause: float) -> None:
-        """Starts the callers, those who watch the server from outside, and the thread that measures the workers."""
+        """Starts the callers, the observers, and the thread that measures the workers."""
         root = Path(self.root()).read_bytes() if self._tls else None
         transports: list[Transport] = [GrpcTransport(self.address(), root) for _ in range(2)]
         transports += [PythonTransport(self.address(), root) for _ in range(2)]
@@ -311,7 +315,7 @@ class Scene(contextlib.ExitStack):
     # -- recovery ----------------------------------------------------------------------------------
 
     def is_normal(self) -> bool:
-        """Whether new connections find everything serving, small answers right, and a module can be stored and read."""
+        """Whether on new connections health is SERVING, a small answer right, and a module can be stored and read."""
         content = new_module(random.Random())
         name = name_of(content)
         if len(self.workers()) != 2:
@@ -347,8 +351,8 @@ class Scene(contextlib.ExitStack):
             time.sleep(0.1)
 
     def stop_callers(self) -> None:
-        """Ends the callers and observers, and reads everything that the server has to have. RuntimeError if one of them
-        ended by itself."""
+        """Ends the callers and observers, and reads all modules that the server must have. RuntimeError if a caller or
+        observer ended by itself."""
         self.observers.check()
         self._stop.set()
         end = time.monotonic() + _LAST_CALLS_SECONDS
@@ -374,15 +378,15 @@ class Scene(contextlib.ExitStack):
         self.observers.finish()
 
     def log_lines(self) -> list[dict[str, Any]]:
-        """The log of all servers of the run. What is not a line of JSON, such as the last line of a server that was
-        killed, is a message."""
+        """The log of all servers of the run. A line that is not JSON, such as the last line of a server that was
+        killed, becomes the message of an entry."""
         for server in self._servers:
             self._log += [_log_line(line) for line in server.raw_lines()]
         return self._log
 
     def log_errors(self) -> list[str]:
-        """Lines of the log about what failed within the server. Lines that have a `source` are those of gRPC's core,
-        whose errors any caller can provoke."""
+        """Lines of the log about errors within the server. Lines with a `source` come from gRPC's core, whose errors
+        any caller can provoke: these are left out."""
         return [
             ": ".join([line["message"], *line.get("exception", "").splitlines()[-1:]])
             for line in self.log_lines()
@@ -409,7 +413,8 @@ def _log_line(line: str) -> dict[str, Any]:
 
 
 def _free_port() -> int:
-    """A port that the system gives to no connection by itself, so that a server that was killed can have it again."""
+    """A port outside the range from which the system chooses ports of connections, so that a server that is started
+    again can have it."""
     try:
         first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     except OSError:

@@ -1,14 +1,14 @@
-"""A process that asks for metrics all the time, as Prometheus does, and prints what it found as lines of JSON.
+"""A process that reads metrics all the time, as Prometheus does, and prints what it found as lines of JSON.
 
     python scraper.py HOST:PORT
 
-Each question has a new connection. A line says when it began and ended (time.monotonic()), its `code`, the `server`
-(the time of its start) and the calls that it has counted, by method and code. The code is
+Each request has a new connection. A line has the times of time.monotonic() at which the request began and ended, its
+`code`, the `server` (when it was started) and the calls that the server has counted, by method and code. The code is
 
     OK            right metrics
-    UNAVAILABLE   no connection, or no whole answer
-    LATE          none within five seconds
-    WRONG         what is not metrics, or a counter that fell or was lost while the server stayed the same; `message` says which
+    UNAVAILABLE   no connection, or no complete answer
+    LATE          no answer within five seconds
+    WRONG         no metrics, or a counter fell or was lost while the server stayed the same; `message` says which
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Judge:
         self._before: dict[Key, float] = {}
 
     def judge(self, text: str) -> dict[str, Any]:
-        """The code, the message, the server and its calls, of an answer."""
+        """Judges the text of an answer. Returns the code, the message, the server, and the calls counted by it."""
         try:
             found: dict[Key, float] = {
                 (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -54,7 +54,7 @@ class Judge:
         counters = {key: value for key, value in found.items() if key[0].endswith(_COUNTERS)}
         calls = {f"{dict(key[1])['method']} {dict(key[1])['code']}": v for key, v in found.items() if key[0] == _CALLS}
         wrong = self._wrong(counters) if server == self._server else []
-        # What was lost once is not told again and again.
+        # A counter that was lost is reported once.
         self._before, self._server = counters, server
         told = "; ".join(wrong[:_MOST_TOLD]) + (f" and {len(wrong) - _MOST_TOLD} more" * (len(wrong) > _MOST_TOLD))
         return {"code": "WRONG" if wrong else "OK", "message": told, "server": server, "calls": calls}
@@ -71,7 +71,7 @@ class Judge:
 
 
 def scrape(host: str, port: int) -> str:
-    """The answer. OSError or HTTPException if there is none."""
+    """The body of an answer of /metrics. OSError or HTTPException if there is none."""
     connection = http.client.HTTPConnection(host, port, timeout=_SECONDS)
     try:
         connection.request("GET", "/metrics")
