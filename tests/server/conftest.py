@@ -1,6 +1,6 @@
 """Fixtures: one server for all tests, on a free loopback port, clients of it, and example modules.
 
-Fixtures import what needs gRPC, so that without it tests are skipped, and not the run.
+Fixtures import the packages that need gRPC. So without gRPC the tests are skipped, and the run goes on.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def client(server: Server) -> Iterator[Client]:
 
 @pytest.fixture(scope="session")
 def awaited_client(server: Server) -> Iterator[AwaitedClient]:
-    """The client for asyncio, driven like `client`."""
+    """The client for asyncio, in a wrapper that tests use like `client`."""
     from awaited_client import AwaitedClient
 
     with AwaitedClient(server.address, timeout=30) as connected:
@@ -94,8 +94,8 @@ def _serialized(request: Any) -> bytes:
 
 @pytest.fixture(scope="session")
 def module() -> xla.HloModuleProto:
-    """ENTRY main { x = f32[3,5]{1,0:T(2,2)} parameter(0); t = f32[5,3] transpose(x); ROOT n = f32[5,3] negate(t) }, and
-    a computation it does not call."""
+    """The module ENTRY main { x = f32[3,5]{1,0:T(2,2)} parameter(0); t = f32[5,3] transpose(x); ROOT n = f32[5,3]
+    negate(t) }, with a further computation that is not called."""
     return example_module()
 
 

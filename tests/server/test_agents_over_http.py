@@ -1,5 +1,5 @@
-"""Tools for agents over HTTP, through the SDK's own client: the same answers, stored modules, the page's links, and the
-guard around them."""
+"""Tools for coding agents over HTTP (MCP), called with the SDK's own client: answers as from the command, questions
+about stored modules, links to the page, and the limits and refusals of the server."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_a_body_that_does_not_come_is_waited_for_so_long() -> None:
         answer = slow(server, HEAD + b"content-length: 500\r\n\r\n{")
         assert answer.startswith(b"HTTP/1.1 429")
         assert b"the request did not come within 1 seconds" in answer
-        assert posted(server, {})[0] == 200  # it has given its place back
+        assert posted(server, {})[0] == 200  # the call that was refused no longer holds a place
 
 
 def test_a_body_that_is_too_long_is_refused(server: Server) -> None:

@@ -1,4 +1,4 @@
-"""Who may call: tokens, callers of a trusted proxy, read and write access, and the file that says so."""
+"""Authentication: tokens, callers behind a trusted proxy, read and write access, and the file that grants it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(params=[Client, AwaitedClient])
 def kind(request: pytest.FixtureRequest) -> type[Client]:
-    """The blocking client; the one for asyncio, driven like the blocking one."""
+    """The class of a client: the blocking one, or the wrapper with which tests use the one for asyncio."""
     return request.param
 
 
@@ -200,7 +200,7 @@ def test_the_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     path.write_text(tokens(new=("new", "read")))
     wait_until(lambda: is_known("new"))
     assert not is_known(READER)
-    path.write_text("[[token")  # cannot be used: the old one stays
+    path.write_text("[[token")  # a file that cannot be parsed: the content before stays in force
     time.sleep(1.2)
     assert is_known("new")
     path.unlink()
@@ -255,7 +255,7 @@ def test_everybody_may_read_if_the_file_says_so(tmp_path: Path) -> None:
     assert gate.admit("ShapeService/ByteSize", caller, None)[0] == caller
     with pytest.raises(PermissionDeniedError, match="ipv4:192.0.2.7 may read"):
         gate.admit("HloService/PutModule", caller, None)
-    with pytest.raises(UnauthenticatedError):  # who shows a token means it
+    with pytest.raises(UnauthenticatedError):  # a token that is shown must be valid, even where everybody may read
         gate.admit("ShapeService/ByteSize", caller, "Bearer wrong")
     for scheme in ("Basic YTpi", "Bearer", "bearer ", READER):
         with pytest.raises(UnauthenticatedError, match="expected Bearer and a token"):
@@ -273,7 +273,7 @@ def test_who_comes_through_a_trusted_proxy_is_who_the_proxy_says(tmp_path: Path)
 
     for peer in ("ipv4:10.1.2.3:44", "ipv6:%5B::ffff:10.1.2.3%5D:44", "unix:"):
         assert admitted(peer, x_xlashape_identity="bob").identity == "proxy:bob"
-        with pytest.raises(PermissionDeniedError, match="token:ann may read"):  # a token counts for itself
+        with pytest.raises(PermissionDeniedError, match="token:ann may read"):  # a token outweighs the header
             admitted(peer, f"Bearer {READER}", x_xlashape_identity="bob")
         for wrong in ("", "b" * 501, "b\x7f", "b\u00e9"):
             with pytest.raises(UnauthenticatedError):
@@ -318,10 +318,10 @@ def test_an_identity_whose_account_was_forgotten_has_one_account_again(
         return gate.admit("ShapeService/ByteSize", Caller("x", "x:1"), f"Bearer {token}")[1]
 
     first = account_of("a")
-    assert account_of("a") is first  # by its header
-    assert account_of("b") is not None  # forgets that of ann
+    assert account_of("a") is first  # the header of `a` is remembered with this account
+    assert account_of("b") is not None  # there is room for one account: that of ann is forgotten
     again = account_of("a")
     assert again is not first
-    # The same by another header: the account that the header was remembered with is not used beside a new one.
+    # The same token in another header leads to the new account too, and not to the one of the remembered header.
     caller, account = gate.admit("ShapeService/ByteSize", Caller("x", "x:1"), "bearer  a")
     assert (caller.identity, account) == ("token:ann", again)

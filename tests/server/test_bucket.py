@@ -1,4 +1,5 @@
-"""Modules in a bucket: a server of S3 on this machine behind a proxy that goes wrong, and directories."""
+"""Stores that keep modules in a bucket: an S3 server on this machine behind a proxy that fails on demand, or a
+directory."""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ def test_a_deletion_reaches_the_other_replicas(tmp_path: Path, url: str, monkeyp
     first.delete(stored.name)
     with pytest.raises(NotFoundError):
         first.read(stored.name)
-    assert second.read(stored.name) == b"abc"  # from its cache, for a minute
+    assert second.read(stored.name) == b"abc"  # the second replica answers from its cache, for a minute
     monkeypatch.setattr(stores, "_TRUST_SECONDS", 0.0)
     for _ in range(2):
         with pytest.raises(NotFoundError):
@@ -189,7 +190,7 @@ def test_other_bytes_are_never_used_and_an_upload_repairs(tmp_path: Path, proxy:
         with pytest.raises(UnavailableError, match="the object in the bucket is damaged"):
             store.read(stored.name)
     proxy.fault = ""
-    assert store.read(stored.name) == content  # nothing was removed because of a fault of the way
+    assert store.read(stored.name) == content  # a fault of the connection has removed nothing
     raw = bucket.Bucket(url)._objects
     raw.put(stores._key(stored.sha256), b"something else")
     other = replica(tmp_path, "3", url)

@@ -1,8 +1,8 @@
-"""Buckets of Google and Azure: what the environment says of them, a module's way there and back, and the errors of a
-wrong bucket.
+"""Buckets of Google and Azure: their configuration in environment variables, a module that is stored and read, and the
+errors of a wrong bucket.
 
-The bucket is a small server of HTTP in this process, which keeps objects as both services do: created once, with
-conditions in headers.
+The bucket is a small HTTP server in this process. It keeps objects as both services do: an object is created once, by
+requests with a condition in a header.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MODULE = "modules/" + "0" * 64
 
 
 class Cloud(http.server.BaseHTTPRequestHandler):
-    """The objects of one bucket, `bucket`, or an answer to everything."""
+    """A server with one bucket of the name `bucket`; or one that gives the same answer to every request."""
 
     protocol_version = "HTTP/1.1"
     objects: dict[str, bytes]
@@ -52,7 +52,7 @@ class Cloud(http.server.BaseHTTPRequestHandler):
                 )
             self.objects[path] = body
             return self.say(201)
-        if "comp=batch" in self.path:  # how the client of Azure deletes
+        if "comp=batch" in self.path:  # the client of Azure deletes objects with batch requests
             deleted = unquote(body.decode().partition("DELETE ")[2].partition(" ")[0]).partition("?")[0]
             self.objects.pop(deleted, None)
             part = "--b\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\nHTTP/1.1 202 Accepted\r\n\r\n"
@@ -156,7 +156,7 @@ def test_a_bucket_that_has_gone_takes_nothing_from_the_cache(
     for _ in range(2):
         assert store.read(stored.name) == b"abc"
     cloud[1].answer = None
-    cloud[1].objects.clear()  # unlike an object that has gone
+    cloud[1].objects.clear()  # the bucket is there again, without the object
     with pytest.raises(NotFoundError):
         store.read(stored.name)
 

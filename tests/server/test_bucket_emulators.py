@@ -1,6 +1,6 @@
-"""Modules in the buckets of emulators of Google's and Azure's object stores, which others have written.
+"""Stores that keep modules in buckets of third-party emulators of Google's and Azure's object stores.
 
-Buckets whose answers are scripted, with errors that emulators do not make, are in test_bucket_clouds.py.
+test_bucket_clouds.py has buckets with scripted answers, for errors that the emulators do not make.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def lead(emulator: Emulator, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sets the variables that lead to an emulator, and no others."""
+    """Sets the environment variables that lead clients to an emulator, and removes all others about buckets."""
     no_cloud(monkeypatch)
     for name, value in emulator.environments[way].items():
         monkeypatch.setenv(name, value)
@@ -71,7 +71,7 @@ def test_objects_are_created_and_never_overwritten(tmp_path: Path, url: str) -> 
     with pytest.raises(obstore.exceptions.AlreadyExistsError):
         raw.put("a", b"second", mode="create", use_multipart=False)
     assert bytes(raw.get("a").bytes()) == b"first"
-    # Of several that put the same at the same time, one has created it.
+    # Where several stores put the same module at the same time, one of them creates the object.
     stores = [replica(tmp_path, str(number), url) for number in range(4)]
     assert len(put_at_once(stores, os.urandom(200_000))) == 1
 
@@ -107,7 +107,7 @@ def test_a_wrong_bucket_is_told(tmp_path: Path, emulator: Emulator) -> None:
         put(store, b"abc")
     with pytest.raises(UnavailableError):
         store.check_shared()
-    if isinstance(emulator, Azurite):  # as Google does too, and its emulator does not
+    if isinstance(emulator, Azurite):  # Google's service does the same, and its emulator does not
         name = "modules/" + "0" * 64
         for question in (store.check_shared, lambda: store.read(name), lambda: store.delete(name)):
             with pytest.raises(UnavailableError, match="there is no such bucket: .*container does not exist"):
@@ -167,7 +167,7 @@ def test_servers_outlive_an_emulator_that_stops(url: str, emulator: Emulator) ->
             assert serves(second.address, "ready")
         finally:
             emulator.start()
-        # Clouds do not change their addresses; the door of an emulator keeps its own.
+        # The emulator is started again at the same address: those of clouds do not change either.
         wait_until(lambda: serves(second.address, "xlashape.v1.HloService"), 60)
         assert other.download_module(unseen.name) == MODULE + b"\n"
         assert other.upload_module(MODULE + b"\n\n").name

@@ -1,4 +1,4 @@
-"""RPCs that answer a stream with a stream, message by message, and what fits one message."""
+"""RPCs for many numbers: in one message, or as streams in which each message of the request has an answer."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_a_deadline_ends_the_work_for_a_message() -> None:
 
 
 def test_streams_wait_for_each_other_and_not_for_small_calls(channel: Any) -> None:
-    """More streams than there are threads for them, all open at a time; each is answered in its turn."""
+    """More streams are open than there are threads for them. Each stream is answered in its turn."""
     ends = [threading.Event() for _ in range(12)]
 
     def messages(end: threading.Event) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""The caches of server and client: registered, bounded, clearable."""
+"""The caches of server and client: they are registered, bounded, and can be cleared."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def test_reports_are_kept_with_their_modules() -> None:
     cache.keep("a", 30, MODULE)
     answer, second = memory(MODULE), memory(MODULE)
     cache.put_report(MODULE, b"memory", 20, answer)
-    cache.put_report(other, b"memory", 20, second)  # of a module that is not kept
+    cache.put_report(other, b"memory", 20, second)  # a report about a module that is not kept
     assert cache.report(MODULE, b"memory") is answer
     assert cache.report(other, b"memory") is cache.report(MODULE, b"why") is None
     assert cache.usage()[1:] == (1, 50, 100)
-    cache.put_report(MODULE, b"why", 80, second)  # there is never room for it beside the module
+    cache.put_report(MODULE, b"why", 80, second)  # module and report together exceed the cache
     assert (cache.report(MODULE, b"memory"), cache.report(MODULE, b"why")) == (answer, None)
     assert cache.usage()[1:] == (1, 50, 100)
     cache.put_report(MODULE, b"why", 70, second)
     assert cache.usage()[1:] == (1, 100, 100)
-    cache.keep("b", 40, other)  # the module goes with what is kept of it
+    cache.keep("b", 40, other)  # the first module leaves the cache, with the reports about it
     assert cache.report(MODULE, b"why") is None
     assert cache.usage()[1:] == (1, 40, 100)
     cache.clear()
@@ -108,7 +108,7 @@ def test_the_pages_of_a_report_are_computed_once(tmp_path: Path, monkeypatch: py
 
 
 def test_what_a_request_has_of_unknown_fields_is_not_kept(tmp_path: Path) -> None:
-    """Such a field may be as large as a request: kept with each report it would fill the memory of a worker."""
+    """An unknown field may be as large as a request. Kept with each report, it would fill the memory of a worker."""
     config = Config(store_directory=str(tmp_path))
     modules = Modules(config, Store.of(config))
     (method,) = [each for service in services() for each in service.methods if each.name == "Verify"]

@@ -1,4 +1,4 @@
-"""The threads of calls where the system has none left."""
+"""Calls while the system can start no more threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xlashape_server.grpc_calls import CallThreads
 
 
 def test_calls_wait_for_a_thread_where_the_system_has_none_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of `submit` would end the thread of grpc that takes all calls."""
+    """An exception of `submit` would end the thread of grpc that accepts all calls."""
 
     def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")

@@ -1,4 +1,4 @@
-"""Blocking calls that another thread ends, tokens that change, the wait for a server, and interceptors of both
+"""Blocking calls that another thread cancels, tokens that change, waiting for a server, and interceptors, for both
 clients."""
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ SECONDS = 30
 
 
 class Silent:
-    """A server that answers no call. It tells which calls have begun and which were ended by the client, and with what
-    metadata.
+    """A server that answers no call. It records which calls have begun, with their metadata, and which calls the client
+    has ended.
     """
 
     def __init__(self) -> None:
@@ -204,7 +204,7 @@ class _Counts(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientIntercepto
 
 
 class _Generates(grpc.UnaryStreamClientInterceptor):
-    """Makes a generator of a stream of answers, as that of OpenTelemetry does."""
+    """Turns a stream of answers into a generator, as OpenTelemetry's interceptor does."""
 
     def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         def answers() -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Wrong arguments of the client's methods: the errors of the library, raised before anything is sent."""
+"""Wrong arguments of the client's methods raise the errors of the library, before anything is sent."""
 
 from __future__ import annotations
 

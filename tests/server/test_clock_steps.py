@@ -1,5 +1,5 @@
-"""Servers whose clock steps while they run: what holds for a time follows the clock, and what is counted or waited for
-does not."""
+"""Servers whose clock steps while they run: the validity of certificates follows the clock, while quotas and waits do
+not."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_step_gives_and_takes_no_processor_time(tmp_path: Path, clock: Stepped
 
     with served(clock, auth=str(auth)) as server:
         with pytest.raises(LimitExceededError, match="quota of 0.001 CPU seconds per minute"):
-            for _ in range(1000):  # it begins with one second of processor time
+            for _ in range(1000):  # the account begins with one second of processor time
                 works(READER)
         for step in STEPS:
             clock.step(step)
@@ -100,7 +100,7 @@ def test_a_certificate_of_a_caller_expires_when_the_clock_steps_ahead(authority:
     with served(clock, **settings) as server:
         for step in (0, 5 * DAY, 0, -DAY, 0):
             clock.step(step)
-            if step:  # the one has expired, or neither holds yet
+            if step:  # the first certificate has expired, or both are not valid yet
                 is_refused(lambda: calls("client"), UnavailableError, "[Hh]andshake|[Ss]ocket closed|[Cc]onnection")
             else:
                 assert calls("client") == 17

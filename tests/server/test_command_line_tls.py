@@ -1,5 +1,5 @@
-"""Queries of the command line to a server with TLS: authorities, certificates of clients, names, and the variables that
-stand for the options."""
+"""Queries of the command line to a server with TLS: certificate authorities, certificates of clients, the name in the
+server's certificate, and the environment variables in place of the options."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Small requests that would take much memory or time: they are refused or answered, the process stays small, and others
-are answered meanwhile."""
+"""Small requests that would take much memory or time: they are refused or answered, the memory of the worker stays
+small, and other callers are answered meanwhile."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[Server]:
-    """One worker that may take 1 GiB."""
+    """A server with one worker, which may take 1 GiB."""
     config = Config(
         address="127.0.0.1:0", workers=1, max_worker_memory=1024 * MIB, max_send_seconds=2, log_level="error"
     )
@@ -49,7 +49,8 @@ def resident(pid: int) -> int:
 
 
 class Observer:
-    """While it is open: the largest size of the worker, and whether health was always answered within `seconds`."""
+    """Measures within its `with` block: the largest memory of the worker, and whether health is always answered within
+    `seconds`."""
 
     def __init__(self, server: Server, seconds: float = 5.0) -> None:
         self._server, self._seconds = server, seconds
@@ -87,7 +88,7 @@ class Observer:
 
 
 def power(squarings: int) -> v1.IndexingMap:
-    """d0 to the power 2^squarings, by nodes that are shared."""
+    """A map to d0 to the power 2^squarings, whose expression shares its nodes."""
     made = v1.IndexingMap(results=[squarings])
     made.dimensions.add(bounds=v1.Interval(lower=-(2**62), upper=2**62))
     made.expressions.add(kind=v1.Expression.KIND_DIMENSION)
@@ -109,7 +110,7 @@ def module_of(value: str) -> bytes:
 
 
 def repeating(name_bytes: int, uses: int) -> v1.ModuleInput:
-    """A module with an instruction that has so long a name, and that so many others use."""
+    """A module with an instruction whose name has `name_bytes` bytes, and which `uses` other instructions use."""
     users = "\n".join(f" user.{i} = f32[4] negate(p)" for i in range(uses - 1))
     text = f"HloModule m\nENTRY e {{\n p = f32[4] parameter(0)\n{users}\n ROOT r = f32[4] negate(p)\n}}"
     module = HloModule.parse(text).proto
@@ -118,7 +119,7 @@ def repeating(name_bytes: int, uses: int) -> v1.ModuleInput:
 
 
 def operands(count: int) -> v1.ModuleInput:
-    """A module with an instruction of so many operands."""
+    """A module with an instruction that has `count` operands."""
     module = HloModule.parse("HloModule m\nENTRY e {\n p = f32[4] parameter(0)\n ROOT r = f32[4] negate(p)\n}").proto
     last = module.computations[0].instructions[1]
     last.operand_ids[:] = [last.operand_ids[0]] * count
@@ -126,7 +127,7 @@ def operands(count: int) -> v1.ModuleInput:
 
 
 def layout(count: int) -> v1.ModuleInput:
-    """A module with a layout of so many dimensions."""
+    """A module with a layout of `count` dimensions."""
     module = HloModule.parse("HloModule m\nENTRY e {\n ROOT p = f32[4] parameter(0)\n}").proto
     module.computations[0].instructions[0].shape.layout.minor_to_major.extend([0] * count)
     return v1.ModuleInput(serialized=module.SerializeToString())
@@ -255,7 +256,7 @@ def test_many_compressed_requests_at_once_stay_within_the_budget(transport: str)
 
         def by_grpc() -> str:
             try:
-                ask(request, timeout=60)  # the server knows gzip by its first bytes
+                ask(request, timeout=60)  # the server recognises gzip by its first bytes
             except grpc.RpcError as error:
                 return error.code().name
             return "OK"

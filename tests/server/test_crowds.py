@@ -1,5 +1,5 @@
-"""One caller with very many connections: it has its share of them, the others are answered, and silent ones cost
-little."""
+"""A caller with very many connections gets its share of connections, other callers are answered, and silent connections
+cost little."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def connected(address: str, source: str, count: int, stack: ExitStack) -> list[s
 
 
 def open_ones(connections: list[socket.socket]) -> list[socket.socket]:
-    """Those that the server has not closed."""
+    """The connections that the server has not closed."""
     found: list[socket.socket] = []
     for each in connections:
         readable = select.select([each], [], [], 0)[0]
@@ -94,7 +94,7 @@ def test_a_caller_has_its_share_of_the_connections(server: Server, transport: st
 
 
 def test_silent_connections_under_tls_cost_little(secured: Server) -> None:
-    """Each took 270 KB over HTTP, before its first byte came."""
+    """Before this was fixed, a silent connection over HTTP took 270 KB."""
 
     def resident() -> int:
         return int(Path(f"/proc/{secured.worker_pids[0]}/statm").read_text().split()[1]) * resource.getpagesize()
@@ -109,7 +109,7 @@ def test_silent_connections_under_tls_cost_little(secured: Server) -> None:
 
 
 def test_handshakes_that_do_not_end_have_a_bound(secured: Server) -> None:
-    """One byte of each begins a handshake. They count as connections, of which a caller has its share."""
+    """One byte begins a handshake. Handshakes count as connections, of which a caller has its share."""
     with ExitStack() as stack:
         made = connected(secured.http_address, FAST, 400, stack)
         for each in made:

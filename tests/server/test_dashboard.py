@@ -1,4 +1,4 @@
-"""The dashboard for Grafana and the alarms for Prometheus: their questions are PromQL, and ask for metrics and labels
+"""The dashboard for Grafana and the alarms for Prometheus: their queries are valid PromQL, and name metrics and labels
 that the server has."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PANELS: list[dict[str, Any]] = [panel for panel in DASHBOARD["panels"] if panel[
 ALARMS: list[dict[str, Any]] = [rule for group in RULES["spec"]["groups"] for rule in group["rules"]]
 OPERATIONS = (DEPLOY.parents[1] / "docs" / "operations.md").read_text(encoding="utf-8")
 QUESTIONS: list[str] = [target["expr"] for panel in PANELS for target in panel["targets"]]
-OF_PROMETHEUS = {"job", "instance"}  # labels that it adds to all samples
+OF_PROMETHEUS = {"job", "instance"}  # labels that Prometheus adds to all samples
 FAULTS = {"INTERNAL", "UNKNOWN", "DATA_LOSS"}
 
 
@@ -37,7 +37,7 @@ def alarm(name: str) -> dict[str, Any]:
 
 
 def parts(expression: Any) -> Iterator[Any]:
-    """An expression and those within it."""
+    """An expression, and all expressions within it."""
     yield expression
     for name in ("expr", "lhs", "rhs", "param", "vector_selector", "vs"):
         inner = getattr(expression, name, None)
@@ -52,8 +52,8 @@ def parsed(question: str) -> Any:
 
 
 def labels_of(name: str) -> set[str]:
-    """The labels of a sample by its name."""
-    if name == "up":  # Prometheus makes it
+    """The labels of the samples of a metric."""
+    if name == "up":  # Prometheus makes this metric itself
         return OF_PROMETHEUS
     about = METRICS.get(name) or METRICS[re.sub("_(bucket|sum|count)$", "", name)]
     if about.kind == "histogram":
@@ -135,15 +135,14 @@ def test_a_question_follows_the_variables(question: str) -> None:
 
 
 def test_single_numbers_are_those_of_now() -> None:
-    """Over a range, Grafana shows the last number that there was, also of a server that is gone."""
+    """A query over a range would make Grafana show the last number of a server that is gone."""
     for panel in PANELS:
         for target in panel["targets"]:
             assert target["instant"] is (panel["type"] in ("stat", "table")) is not target["range"], panel["title"]
 
 
 def test_tables_have_a_row_for_each_server() -> None:
-    """Rows of several questions are merged where all labels are alike, so the name of the metric may not be among
-    them."""
+    """Grafana merges rows of several queries if all their labels are equal, so the metric's name may not be a label."""
     for panel in PANELS:
         if panel["type"] == "table":
             for target in panel["targets"]:
@@ -184,7 +183,7 @@ def test_the_page_on_operations_says_what_to_do(name: str) -> None:
 
 
 def test_the_alarm_and_the_dashboard_count_the_same_faults() -> None:
-    """UNAVAILABLE is none: calls end with it where a worker ends or the store does not answer."""
+    """UNAVAILABLE is not a fault: calls end with it where a worker ends or the store does not answer."""
     panels = {panel["title"]: panel for panel in PANELS}
     panel = panels["Faults of the server"]
     for question in (panel["targets"][0]["expr"], alarm("XlashapeFaults")["expr"]):
@@ -196,8 +195,8 @@ def test_the_alarm_and_the_dashboard_count_the_same_faults() -> None:
 
 
 def test_the_alarm_about_one_server_knows_its_job() -> None:
-    """The operator of Prometheus names the job by the namespace and the PodMonitor, to which an overlay may give a
-    prefix or a suffix."""
+    """The Prometheus Operator makes the name of the job from the namespace and the name of the PodMonitor, to which an
+    overlay may add a prefix or a suffix."""
     [pattern] = re.findall(r'job=~"([^"]*)"', alarm("XlashapeDown")["expr"])
     monitor = yaml.safe_load((DEPLOY / "monitoring" / "podmonitor.yaml").read_text(encoding="utf-8"))
     assert "jobLabel" not in monitor["spec"]

@@ -1,5 +1,5 @@
-"""The files in server/deploy: read with the schemas of Kubernetes and of the operator of Prometheus, the rules for
-Dockerfiles and systemd's own reader, and fit for each other."""
+"""The files in server/deploy follow the schemas of Kubernetes and of the Prometheus Operator, the rules for Dockerfiles
+and for units of systemd, and agree with each other."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_objects_fit_the_schemas_of_kubernetes(name: str) -> None:
 
 
 def test_the_job_of_ray_fits_the_schemas_and_the_command_line() -> None:
-    """The schema of a RayJob is not in Kubernetes; those of the pods in it are."""
+    """Kubernetes has no schema of a RayJob, but has those of the pods in it."""
     validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
     job = read_yaml("../ray/scan.yaml")
     assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
@@ -126,21 +126,21 @@ def test_an_overlay_takes_the_component_for_the_operator_of_prometheus(tmp_path:
 
 
 def strict(schema: Any) -> Any:
-    """The schema for jsonschema. It takes no other fields than its own, which a cluster would drop without a word."""
+    """The schema for jsonschema, which refuses unknown fields: a cluster would drop them without a message."""
     if isinstance(schema, list):
         return [strict(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     made = {name: strict(value) for name, value in schema.items()}
     if isinstance(schema.get("pattern"), str):
-        made["pattern"] = re.sub(r"^\^\(\?i\)", "(?i)^", schema["pattern"])  # Go's way to write it
+        made["pattern"] = re.sub(r"^\^\(\?i\)", "(?i)^", schema["pattern"])  # Go allows the flag after the anchor
     if isinstance(schema.get("properties"), dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
         made.setdefault("additionalProperties", False)
     return made
 
 
 def mistakes(found: Any) -> list[str]:
-    """What the schema of the operator of Prometheus finds wrong."""
+    """The mistakes in an object, by the schema of the Prometheus Operator."""
     jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
     definitions = json.loads((ROOT / "tests" / "support" / "prometheus_operator.json").read_text())["schemas"]
     schema = strict(definitions[f"{found['apiVersion']}/{found['kind']}"])

@@ -1,6 +1,7 @@
-"""The server behind Envoy with the settings of server/deploy/envoy: tokens, writes, identities, smuggling and floods.
+"""The server behind Envoy with the settings of server/deploy/envoy: tokens, write access, identities, request smuggling
+and floods.
 
-Names, ports and files of the settings are replaced by those of this machine, and one address has a rate of its own.
+Names, ports and files in the settings are replaced by those of this machine, and one address gets a lower rate limit.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ MODULE = base64.b64encode(b"HloModule m\n\nENTRY e {\n  ROOT p = f32[2] paramete
 
 
 class Pair:
-    """Envoy and the server behind it. `issuer` makes the tokens that Envoy knows."""
+    """Envoy and the server behind it. `issuer` makes the tokens that Envoy accepts."""
 
     def __init__(self, address: str, folder: Path, issuer: Issuer, server: ServerProcess) -> None:
         self.address, self.folder, self.issuer, self.server = address, folder, issuer, server
@@ -304,7 +305,7 @@ def smuggled(token: str) -> dict[str, bytes]:
 
 
 def test_no_request_within_another_one_reaches_the_server(pair: Pair) -> None:
-    """The inner one has no token: Envoy answers it with 401 where it sees it, and the server never sees it."""
+    """The inner request has no token. If Envoy sees it, it answers with 401; the server never sees the request."""
     before = len(pair.calls("ShapeService/ByteSize"))
     for name, request in smuggled(pair.issuer.token()).items():
         with pair.connect() as connection, contextlib.suppress(OSError):
@@ -314,7 +315,7 @@ def test_no_request_within_another_one_reaches_the_server(pair: Pair) -> None:
             while part := connection.recv(65536):
                 received += part
             assert received.startswith(b"HTTP/1.1 "), (name, received)
-        # The next one, on a connection of Envoy's that may be the same, has its own answer.
+        # The next request, which Envoy may send on the same connection, gets its own answer.
         assert pair.ask(LINEAR, QUESTION, pair.issuer.token()) == (200, b'{"positions":["17"]}'), name
     assert len(pair.calls("ShapeService/ByteSize")) == before
 
@@ -341,7 +342,7 @@ def ended(caller: Http2Caller, flood: Callable[[], None]) -> bool:
 
 
 def test_streams_that_are_reset_at_once_end_their_connection(pair: Pair) -> None:
-    """Rapid reset. Meanwhile others are answered."""
+    """The attack is known as rapid reset. Other callers are answered meanwhile."""
     token = pair.issuer.token()
     with Http2Caller(pair.address, tls=pair.tls, token=token) as caller:
 
@@ -365,8 +366,8 @@ def test_control_frames_that_flood_end_their_connection(pair: Pair) -> None:
 
 
 def test_an_address_has_its_rate_and_others_theirs(pair: Pair) -> None:
-    """Calls without a token count too. The first address has another rate than the usual one, so that few calls use it
-    up."""
+    """Calls without a token count too. The first address has a lower rate limit than the usual one, so that few calls
+    reach it."""
     request = f"GET {LINEAR} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()
 
     def statuses(source: str, count: int) -> set[bytes]:

@@ -1,4 +1,4 @@
-"""Memory that no call accounts for: a worker that has too much of it for some time is replaced."""
+"""Memory that belongs to no call: a worker that has too much of it for some seconds is replaced."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from xlashape_server.memory import Memory
 from xlashape_server.turns import Turns
 
 MIB = 1 << 20
-_ACCEPT_ENCODING = b"\x90"  # a header of HPACK's own table, in one byte; gRPC keeps some ninety for it
+_ACCEPT_ENCODING = b"\x90"  # a header in HPACK's static table: one byte on the wire, some ninety in gRPC's memory
 
 
 class Process:
-    """A watch, and what the process has of memory at each of its looks."""
+    """A watch whose process has the memory that a test sets, each time that the watch looks."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, maximum: int = 1000 * MIB, base: int = 100 * MIB) -> None:
         memory = Memory(maximum)
@@ -36,7 +36,7 @@ class Process:
         monkeypatch.setattr(calls.time, "monotonic", lambda: self.now)
 
     def has(self, mebibytes: int, seconds: float) -> bool:
-        """Whether the process ends itself while it has so much memory for so long."""
+        """Whether the process ends itself while it has `mebibytes` of memory for `seconds`."""
         self.resident = mebibytes * MIB
         end = self.now + seconds
         while self.now < end:
@@ -105,8 +105,8 @@ def test_more_calls_are_refused_where_there_is_more_too_much(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is read on Linux")
 def test_a_worker_that_a_flood_of_headers_fills_is_replaced() -> None:
-    """gRPC itself keeps the headers of a connection, 90 bytes for each byte that comes, before any call begins:
-    refusing calls frees nothing."""
+    """gRPC keeps the headers of a connection before a call begins: 90 bytes of memory for each received byte. Refusing
+    calls does not free them."""
     config = Config(address="127.0.0.1:0", workers=1, max_worker_memory=256 * MIB, log_level="warning")
     with ServerProcess(config) as server:
         [first] = children(server.process.pid)

@@ -1,5 +1,5 @@
-"""`xlashape health` and the check of containers: exit codes, addresses of the environment, TLS, sockets in the file
-system, and its JSON."""
+"""`xlashape health` and the health check of containers: exit codes, addresses from environment variables, TLS, unix
+sockets, and JSON output."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ SERVING = b"\0\0\0\0\2\x08\1"
     ("data", "code"),
     [
         (frame(4, 0, b"", 0) + frame(0, 0, SERVING), 0),
-        (frame(0, 8, b"\2" + SERVING + b"\0\0"), 0),  # padded
+        (frame(0, 8, b"\2" + SERVING + b"\0\0"), 0),  # a frame with padding
         (frame(0, 0, SERVING[:3]) + frame(8, 0, b"\0\0\0\1", 0) + frame(0, 0, SERVING[3:]), 0),
         (frame(0, 0, b"\0\0\0\0\2\x08\2"), 1),
         (frame(0, 0, b"\0\0\0\0\0"), 1),  # UNKNOWN

@@ -115,7 +115,7 @@ def test_a_deleted_module_is_gone_from_every_worker(server: Any, wide: Callable[
             uploads(iter([pieces(content, 10**6)[0].SerializeToString()]))
         ).module.name
         request = v1.ListInstructionsRequest(module=v1.ModuleInput(name=name)).SerializeToString()
-        # Connections are spread over the workers, and each has decoded the module now.
+        # Connections are spread over the workers. Each worker has decoded the module after these calls.
         assert all(v1.ListInstructionsResponse.FromString(call(request)).total_size == 3 for call in calls)
         delete = channels[0].unary_unary("/xlashape.v1.HloService/DeleteModule")
         delete(v1.DeleteModuleRequest(name=name).SerializeToString())
@@ -187,7 +187,7 @@ def test_bytes_and_padding(ask: Any, module: xla.HloModuleProto) -> None:
         216,
         36,
     )
-    # The computation of `c` is not executed. It is measured where it is named.
+    # The computation of `c` is not executed, so it is measured only in a request that names it.
     assert (totals.shared_instruction_count, totals.fused_instruction_count) == (0, 1)
     other = ask("HloService/ByteSizes", v1.ByteSizesRequest(module=inline, computation="other"))
     assert [(one.instruction, one.physical_bytes) for one in other.instructions] == [("c", 60)]

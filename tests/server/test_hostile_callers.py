@@ -1,5 +1,5 @@
-"""Callers that do not read, do not send, or ask for everything at once: the others are answered, and the hostile one is
-cut off."""
+"""Callers that do not read, do not send, or open very many calls at once: other callers are answered, and the hostile
+caller is cut off."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHAPE = "f32[3,5]{1,0:T(2,2)}"
 
 @pytest.fixture(scope="module")
 def patient() -> Iterator[Server]:
-    """A server that waits two seconds for callers."""
+    """A server that waits two seconds for a caller that does not send or read."""
     config = Config(
         address="127.0.0.1:0",
         workers=1,
@@ -54,7 +54,7 @@ def health_of(address: str) -> int:
 
 
 def others_are_answered(server: Server) -> None:
-    """Health and a call on connections of their own."""
+    """Asserts that health and a call, each on a new connection, are answered."""
     assert health_of(server.address) == health_pb2.HealthCheckResponse.SERVING
     with Client(server.address, timeout=2) as client:
         assert client.linear_index(SHAPE, (2, 3)) == 17
@@ -98,7 +98,7 @@ def test_a_connection_that_says_nothing_is_closed(patient: Server, begin: bytes)
     with socket.create_connection((host, int(port)), timeout=20) as connection:
         connection.sendall(begin)
         with contextlib.suppress(ConnectionResetError):
-            while connection.recv(100):  # it says its settings first
+            while connection.recv(100):  # the server first sends its SETTINGS
                 pass
 
 
@@ -131,7 +131,7 @@ def test_gzip_is_understood_and_its_content_is_bounded(server: Server) -> None:
     "sources", [("127.0.0.2", "127.0.0.3"), ("127.0.0.1", "127.0.0.1")], ids=["others", "as the probe"]
 )
 def test_checks_of_health_that_do_not_go_on_do_not_keep_out_others(server: Server, sources: tuple[str, str]) -> None:
-    """40 streams of each of two callers that send nothing but headers, again and again."""
+    """Two callers open 40 streams each that send nothing but headers, again and again."""
     with ExitStack() as stack:
         callers = [stack.enter_context(Http2Caller(server.address, source=source)) for source in sources]
         for _ in range(5):
@@ -182,7 +182,7 @@ TERMS = " + ".join(f"((d0 * {i} + d1) mod {i + 7}) floordiv 3" for i in range(2,
 
 
 def heavy_request(number: int) -> bytes:
-    """Half a minute of work."""
+    """A request whose answer takes half a minute to compute."""
     text = f"(d0, d1) -> ({TERMS}), domain: d0 in [0, {{}}], d1 in [0, 999]"
     maps = [v1.MapInput(text=text.format(number * 1000 + i)) for i in range(200)]
     return v1.SimplifyMapRequest(maps=maps).SerializeToString()
@@ -209,7 +209,7 @@ def test_cancelled_calls_stop_and_meanwhile_others_are_answered(patient: Server)
             for _ in range(50):
                 assert client.linear_index(SHAPE, (2, 3)) == 17
         assert health_of(patient.address) == health_pb2.HealthCheckResponse.SERVING
-        # Another caller's long call is not behind all of those.
+        # The long call of another caller does not wait for all of these.
         with grpc.insecure_channel(patient.address, [("grpc.use_local_subchannel_pool", 1)]) as second:
             long = v1.SimplifyMapRequest(maps=v1.SimplifyMapRequest.FromString(heavy_request(77)).maps[:2])
             second.unary_unary("/xlashape.v1.IndexingService/SimplifyMap")(long.SerializeToString(), timeout=60)
@@ -252,8 +252,8 @@ def test_a_caller_that_is_cut_off_is_told_why(patient: Server) -> None:
 
 
 def test_calls_of_others_are_not_ended_when_thousands_begin_at_once() -> None:
-    """What is more than a server of gRPC holds before the interpreter sees it, it ends at random: with CANCELLED, and
-    without a reason."""
+    """gRPC holds a limited number of calls before the interpreter sees them. Of more calls, it would end random ones,
+    with CANCELLED and without a reason."""
     codes: list[grpc.StatusCode] = []
 
     def ask(address: str, stop: threading.Event) -> None:
@@ -282,5 +282,5 @@ def test_calls_of_others_are_not_ended_when_thousands_begin_at_once() -> None:
         stop.set()
         for other in others:
             other.join()
-    # A share of the places is left for others, but all callers of this test have one address.
+    # All callers of this test have one address, so they get a caller's share of the places, and no others.
     assert set(codes) <= {grpc.StatusCode.RESOURCE_EXHAUSTED}

@@ -1,4 +1,4 @@
-"""RPCs over HTTP: Connect with JSON and proto, GET, pages of other origins, settings, and callers that do it wrong."""
+"""RPCs over HTTP: Connect with JSON and proto, GET, pages of other origins, settings, and wrong requests."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_garbage_instead_of_a_message_is_an_invalid_argument(server: Server) -> 
 
 
 def test_a_module_in_json_is_stored_and_deleted(server: Server) -> None:
-    """The line of the log about a change reads the messages of the handler, not those of the transport."""
+    """The line that the log has about a change is made from the handler's messages, which are not JSON."""
     text = "HloModule m\n\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n"
     put = ask(server, "/xlashape.v1.HloService/PutModule", {"data": base64.b64encode(text.encode()).decode()})
     assert (put.status, put.json["module"]["moduleName"]) == (200, "m")
@@ -221,8 +221,8 @@ def test_other_methods_are_refused(server: Server, method: str) -> None:
 )
 @pytest.mark.parametrize("size", [50, 100_000])
 def test_a_connection_is_of_use_after_a_refusal(server: Server, path: str, method: str, kind: str, size: int) -> None:
-    """The body of a request that is refused by its headers is read all the same, or the end of the connection is
-    told."""
+    """A request may be refused because of its headers. Its body is then still read, or the answer says that the
+    connection closes."""
     connection = http.client.HTTPConnection(server.http_address, timeout=10)
     for _ in range(5):
         connection.request(method, path, b"x" * size, {"content-type": kind})

@@ -115,10 +115,10 @@ def test_a_deadline_that_has_passed_ends_the_call(server: Server) -> None:
 
 
 def test_the_error_of_a_call_without_time_is_sent_while_its_body_still_comes() -> None:
-    """The watch cuts off calls whose deadline has passed; this one is refused already, and its connection is of use
-    after that."""
+    """The watch cuts off calls whose deadline has passed. A call that is already refused is left alone, so its
+    connection can be used again."""
     request = proto_question().SerializeToString()
-    # With the usual limits, which a machine that stalls for a second does not reach.
+    # The usual limits are so high that a machine which stalls for a second does not reach them.
     config = Config(address="127.0.0.1:0", http="127.0.0.1:0", workers=1, log_level="error")
     with Server(config) as server:
         host, _, port = server.http_address.rpartition(":")
@@ -185,7 +185,7 @@ def test_callers_that_do_not_read_are_cut_off(server: Server, requests: int) -> 
 @pytest.mark.parametrize("start", [b"", b"POST ", b"POST / HTTP/1.1\r\nhost: localhost\r\n"])
 @pytest.mark.parametrize("before", [0, 1])
 def test_a_request_that_does_not_begin_ends_its_connection(server: Server, start: bytes, before: int) -> None:
-    """A byte now and then does not keep it open; neither on a new connection nor after a request."""
+    """A byte now and then does not keep a connection open, neither a new one nor one after a request."""
     host, _, port = server.http_address.rpartition(":")
     content = json.dumps(QUESTION).encode()
     began = time.monotonic()
@@ -203,7 +203,7 @@ def test_a_request_that_does_not_begin_ends_its_connection(server: Server, start
 
 
 def test_a_caller_that_goes_away_frees_its_place(server: Server) -> None:
-    """Ten times as many as there are places."""
+    """Ten times as many callers go away as there are places for calls."""
     head = f"POST {LINEAR} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n"
     host, _, port = server.http_address.rpartition(":")
     for _ in range(640):
@@ -213,7 +213,7 @@ def test_a_caller_that_goes_away_frees_its_place(server: Server) -> None:
     def is_answered() -> bool:
         try:
             return ask(server, LINEAR, QUESTION).status == 200
-        except ConnectionError:  # on a busy machine it was idle for too long before it was read
+        except ConnectionError:  # on a busy machine the connection was idle for too long before it was read
             return False
 
     wait_until(is_answered, 10)
@@ -250,7 +250,7 @@ def test_a_connection_whose_caller_ends_its_sending_and_reads_nothing_is_closed(
 
 @pytest.mark.parametrize("path", [LINEAR, "/nothing"])
 def test_a_body_that_breaks_after_its_answer_began_ends_its_connection_only(server: Server, path: str) -> None:
-    """h11 can neither answer it, nor go on."""
+    """h11 can neither answer the broken request nor continue with the connection."""
     with ServerProcess(Config(address="127.0.0.1:0", http="127.0.0.1:0", workers=1)) as running:
         host, _, port = running.event["http"].rpartition(":")
         start = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: x\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -291,8 +291,8 @@ def test_http_speaks_tls_with_the_certificate_of_the_server(tls_pair: tuple[str,
 
 
 def test_connections_that_end_badly_are_no_errors_of_the_server(tls_pair: tuple[str, str]) -> None:
-    """A caller over TLS that goes on sending after it was told that the connection ends, and one that reads nothing and
-    is cut off."""
+    """One caller over TLS sends more data after the server has ended the connection. Another reads nothing and is cut
+    off."""
     certificate, key = tls_pair
     config = Config(
         address="127.0.0.1:0",

@@ -1,5 +1,5 @@
-"""Requests over HTTP that readers may understand differently, or that a page of a stranger sends: refused with a
-reason, and never a fault of the server."""
+"""Requests over HTTP that two readers may understand differently, or that a web page of a stranger sends: they are
+refused with a reason, and never cause an internal error."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_header_beyond_ascii_is_a_mistake(server: Server, name: bytes) -> None
     request = post(name + b": caf\xe9") if name != b"host" else post(host=b"caf\xe9")
     status, _, body = told(server, request)
     assert status == 400
-    if b"{" in body:  # h11 refuses some by itself
+    if b"{" in body:  # h11 refuses some requests itself, with another body
         assert json.loads(body) == {
             "code": "invalid_argument",
             "message": f"header {name.decode()}: expected ASCII, found the byte 0xe9",
@@ -64,7 +64,7 @@ def test_a_header_beyond_ascii_is_a_mistake(server: Server, name: bytes) -> None
 
 
 def test_a_length_and_an_encoding_are_not_both_taken(server: Server) -> None:
-    """The rest of the body may be the next request for one reader, and not for another."""
+    """For one reader the rest of the body may be the next request, for another a part of this one."""
     chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
     status, headers, body = told(server, post(b"transfer-encoding: chunked", body=chunked))
     assert status == 400

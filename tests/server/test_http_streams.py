@@ -54,7 +54,7 @@ def test_a_stream_of_answers(server: Server, module: xla.HloModuleProto) -> None
 
 
 def test_steps_of_a_stream_run_in_one_context_in_whichever_thread() -> None:
-    """A budget begins in one step and ends in another one."""
+    """A budget may begin in one step of a stream and end in another step."""
     threads: set[int] = set()
     budget: ContextVar[int] = ContextVar("budget")
 
@@ -74,7 +74,7 @@ def test_steps_of_a_stream_run_in_one_context_in_whichever_thread() -> None:
 
         async def send(message: dict[str, Any]) -> None:
             sent.append(message.get("body", b""))
-            for _ in range(4):  # another thread is the next to take a step
+            for _ in range(4):  # so that the next step runs in another thread
                 pool.submit(time.sleep, 0.001)
 
         guard = Guard(Config())

@@ -28,8 +28,8 @@ QUESTION = json.dumps({"shape": {"text": "f32[3,5]{1,0:T(2,2)}"}, "indices": ["2
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two authorities, `a` and `b`, each of which has signed the keys of a server and of the clients trainer and
-    stranger."""
+    """The folder with two authorities, `a` and `b`. Each has signed certificates for a server and for the clients
+    `trainer` and `stranger`."""
     path = tmp_path_factory.mktemp("tls")
 
     def openssl(*arguments: str) -> None:
@@ -50,7 +50,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def replaced(source: Path, target: Path, **files: str) -> None:
-    """Puts files in the place of others as collectors of secrets do: each at once."""
+    """Replaces files in `target`, each at once by a rename, as Kubernetes and similar systems replace secrets."""
     for name, file in files.items():
         suffix = Path(file).suffix
         shutil.copy(source / file, target / f".{name}{suffix}")
@@ -70,7 +70,7 @@ def config_of(path: Path, **more: str) -> Config:
 
 
 def context_of(certificates: Path, authority: str, own: str = "") -> ssl.SSLContext:
-    """A client that trusts an authority, with a certificate of its `own`."""
+    """The TLS context of a client that trusts an authority. `own` names the client's certificate, if it has one."""
     context = ssl.create_default_context(cafile=str(certificates / f"{authority}.pem"))
     if own:
         context.load_cert_chain(certificates / f"{own}.pem", certificates / f"{own}.key")
@@ -87,7 +87,7 @@ def status(server: Server, context: ssl.SSLContext, path: str = LINEAR, body: st
 
 
 def is_refused(server: Server, context: ssl.SSLContext) -> bool:
-    # In TLS 1.3 a client learns that its certificate was refused when it reads.
+    # In TLS 1.3 the handshake succeeds, and the client sees only when it reads that its certificate was refused.
     with contextlib.suppress(ssl.SSLError, ConnectionError, http.client.RemoteDisconnected):
         status(server, context)
         return False
@@ -140,7 +140,7 @@ def test_certificates_that_are_replaced_are_served_to_new_connections(certificat
         wait_until(serves_new)
         with pytest.raises(ssl.SSLError):
             served(old)
-        # A connection that is open goes on.
+        # A connection that was open before keeps working.
         kept.request("POST", LINEAR, QUESTION, {"content-type": "application/json"})
         answer = kept.getresponse()
         assert answer.status == 200

@@ -14,7 +14,7 @@ from xlashape.extras import require
 
 require("server", "a server")
 
-# What the server, its workers or what they import would find first in the current directory.
+# Names of modules that the server, its workers or their imports would find first in the current directory.
 HOSTILE = (
     "numpy grpc google xlashape xlashape_server xlashape_client click json logging signal socket typing random "
     "dataclasses "

@@ -1,4 +1,4 @@
-"""The life of a server: start, workers that end, stop, calls in flight, threads, health and reflection."""
+"""Start and stop of a server, workers that end, calls in flight, threads, health and reflection."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_workers_end_with_their_parent() -> None:
 
 
 class Upload:
-    """An upload that stays in flight until it is told to go on."""
+    """An upload that stays in flight until `finish` or `give_up` is called."""
 
     def __init__(self, address: str, content: bytes) -> None:
         self._pieces: queue.Queue[bytes | None] = queue.Queue()
@@ -131,9 +131,7 @@ class Upload:
 
 
 def under_way(store: Path, count: int = 1) -> None:
-    """Returns once so many long uploads have reached the server: each is in a file without a name that is open
-    there.
-    """
+    """Returns once `count` long uploads have reached the server, where each has an open file without a name."""
     if sys.platform != "linux":
         pytest.skip("open files without a name are seen in /proc, which only Linux has")
     unnamed = str(store / "incoming" / "#")
@@ -141,7 +139,7 @@ def under_way(store: Path, count: int = 1) -> None:
     def opened() -> int:
         found = 0
         for link in Path("/proc").glob("[0-9]*/fd/*"):
-            with contextlib.suppress(OSError):  # of a process that has ended
+            with contextlib.suppress(OSError):  # the process has ended
                 found += str(link.readlink()).startswith(unnamed)
         return found
 
@@ -149,7 +147,8 @@ def under_way(store: Path, count: int = 1) -> None:
 
 
 def long_module(module: bytes) -> bytes:
-    """The bytes of a module that take more than 2 MiB: a name that is replaced by a later one comes first."""
+    """A serialized module of more than 2 MiB. It begins with a long name, which a later field of the same number
+    replaces."""
     return xla.HloModuleProto(name="n" * (3 << 20)).SerializeToString() + module
 
 
@@ -177,7 +176,7 @@ def test_a_call_in_flight_finishes_when_the_server_stops(
         assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
         under_way(tmp_path)
         if how is signal.SIGINT:
-            os.killpg(process.pid, how)  # as a terminal does: to the workers too
+            os.killpg(process.pid, how)  # the signal goes to the workers too, as from a terminal
         else:
             process.send_signal(how)
         assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
@@ -277,7 +276,7 @@ def test_reflection_gives_every_type(channel: grpc.Channel, version: str) -> Non
     for symbol in ("xla.HloModuleProto", "xla.ShapeProto", "xlashape.v1.LinearIndexRequest.indices"):
         answer = reflected(channel, version, file_containing_symbol=symbol)
         assert answer.file_descriptor_response.file_descriptor_proto, symbol
-    assert not [name for name in files if name.startswith("xla/")]  # the service's schema stands by itself
+    assert not [name for name in files if name.startswith("xla/")]  # the service's schema imports nothing of XLA's
     assert [one.name for one in files["xlashape/v1/shape_service.proto"].service] == ["ShapeService"]
     [v1] = files["grpc/reflection/v1/reflection.proto"].service
     assert v1.method[0].input_type == ".grpc.reflection.v1.ServerReflectionRequest"
@@ -373,7 +372,7 @@ def test_idle_reflection_streams_hold_no_threads_of_calls_and_end() -> None:
         stub = reflection_pb2_grpc.ServerReflectionStub(channel)
         streams = [stub.ServerReflectionInfo(iter(more.get, None)) for _ in range(12)]
         assert client.linear_index(SHAPE, (2, 3), timeout=1.5) == 17
-        # A call is ended by its own thread or by the watch, whose errors have no details: the messages are the same.
+        # Either the call's thread or the watch ends a call. Errors of the watch have no details: messages are compared.
         ended = 0
         for stream in streams:
             with pytest.raises(grpc.RpcError) as caught:

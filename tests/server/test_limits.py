@@ -1,4 +1,4 @@
-"""Limits of the server, each with its name in the error; deadlines."""
+"""Limits of the server, whose errors name the limit, and deadlines of calls."""
 
 from __future__ import annotations
 
@@ -177,7 +177,8 @@ def test_modules_of_text(modules: Callable[[Config], Modules]) -> None:
 @pytest.mark.parametrize("piece", [b"=/*", b"=//", b"= ", b"=a", b"=/**/", b"=(", b"\n"])
 def test_counting_hostile_text_takes_no_time(modules: Callable[[Config], Modules], piece: bytes) -> None:
     begun = time.monotonic()
-    counts = piece in (b"=(", b"=/*", b"=//", b"=/**/")  # the type of an instruction, or a comment before it
+    # These pieces look like the beginning of an instruction's type, or like a comment before it, so they count.
+    counts = piece in (b"=(", b"=/*", b"=//", b"=/**/")
     with pytest.raises(LimitExceededError if counts else InvalidArgumentError):
         modules(Config()).decode(b"HloModule m\n" + piece * 300_000, "module", is_text=True)
     assert time.monotonic() - begun < 20  # quadratic time would be minutes
@@ -299,7 +300,7 @@ def test_a_deadline_frees_the_thread_of_the_call() -> None:
         points = np.zeros((400_000, 2), np.int64)
         with pytest.raises(DeadlineExceededError):
             client.evaluate_map_batch(HEAVY, points, timeout=0.3)
-        # The only thread there is takes the next call.
+        # The server has one thread, which takes the next call.
         assert client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3), timeout=10) == 17
 
 
@@ -332,7 +333,7 @@ def test_an_instruction_beyond_its_steps_has_an_error_and_the_others_are_answere
       f { a = f32[64,48,40] parameter(0) b = f32[40,64,48] reshape(a) c = f32[48,64,40] transpose(b), dimensions={2,1,0}
           d = f32[122880] reshape(c) ROOT e = f32[96,1280] reshape(d) }
       ENTRY e { p = f32[64,48,40] parameter(0) hard = f32[96,1280] fusion(p), kind=kLoop, calls=f ROOT n = f32[96,1280] negate(hard) }"""
-    caches.clear()  # what other tests have simplified takes no steps
+    caches.clear()  # maps that other tests have simplified would take no steps
     config = Config(max_analysis_steps=100)
     handlers = IndexingHandlers(config, modules(config))
     serialized = v1.ModuleInput(serialized=HloModule.parse(text).proto.SerializeToString())
@@ -348,7 +349,7 @@ def test_an_instruction_beyond_its_steps_has_an_error_and_the_others_are_answere
         assert found["hard"].error.details["limit"] == "analysis_steps"
         assert not found["n"].HasField("error")
         assert [name for name, answer in found.items() if answer.HasField("error")] == ["hard"]
-    # The end of the call ends all of it.
+    # The deadline of the call is not an error of one instruction: it ends the whole answer.
     with pytest.raises(DeadlineExceededError):
         list(handlers.indexing_maps(maps.SerializeToString(), time.monotonic() - 1))
 

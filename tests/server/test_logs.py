@@ -1,4 +1,5 @@
-"""The log: every line is JSON, whichever library writes it; calls have lines; the start says where data goes."""
+"""The log: every line is JSON, whichever library writes it, calls have lines, and the server's start says where modules
+are kept and who can reach it."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from xlashape_server.logs import OutputLines, configure
 def test_every_line_is_json(
     tmp_path: Path, how: str, tls_pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """gRPC's core writes plain text about handshakes that fail, faulthandler about stacks."""
+    """gRPC's core writes plain text about failed handshakes, and faulthandler writes stacks as plain text."""
     # The command line silences gRPC, and its tests run in this process.
     monkeypatch.delenv("GRPC_VERBOSITY", raising=False)
     certificate, key = tls_pair
@@ -53,7 +54,8 @@ def test_every_line_is_json(
 
 
 def test_the_signal_for_stacks_reaches_the_workers_by_way_of_the_server() -> None:
-    """The process that operators know is the one that watches; its end would be that of the server."""
+    """Operators send signals to the main process, which watches the workers. The signal must not end it, since that
+    ends the server."""
     with ServerProcess(Config(address="127.0.0.1:0", workers=2)) as server:
         workers = set(children(server.process.pid))
         for count in (1, 2):
@@ -77,7 +79,7 @@ def test_a_server_that_drains_still_writes_the_stacks_of_its_workers() -> None:
         wait_until(lambda: bool(server.logged("stopping")))
         server.process.send_signal(signal.SIGUSR1)
         wait_until(lambda: any(line.get("worker_pid") == worker for line in server.logged("most recent call first")))
-        server.process.send_signal(signal.SIGTERM)  # at once
+        server.process.send_signal(signal.SIGTERM)  # a second signal stops the server at once
         server.process.wait(20)
 
 

@@ -180,7 +180,7 @@ def test_a_call_under_way_shows_its_stage(metered: Server) -> None:
         *STAGES
     }
     with Http2Caller(metered.address) as caller:
-        caller.call("/xlashape.v1.ShapeService/ByteSize", None)  # a call whose request does not come
+        caller.call("/xlashape.v1.ShapeService/ByteSize", None)  # a call whose request is never sent
         wait_until(lambda: value(metered, "xlashape_calls_in_flight", stage="receiving") == 1)
         wait_until(lambda: value(metered, "xlashape_connections") >= 1)
     wait_until(lambda: value(metered, "xlashape_calls_in_flight") == 0)
@@ -259,7 +259,7 @@ def test_counters_outlive_a_worker_that_is_killed() -> None:
         for before, after in itertools.pairwise(seen):
             for key, number in before.items():
                 assert after[key] >= number, key
-        # Nothing that was counted is lost: not even the last call before the end.
+        # The new worker continues the counts of the killed one, its last call included.
         assert answered(server) == 20
         assert value(server, "xlashape_worker_restarts_total", worker="0") == 1
         assert value(server, "xlashape_worker_restarts_total", worker="1") == 1
@@ -310,7 +310,7 @@ def test_slow_scrapers_keep_nobody_waiting(metered: Server) -> None:
             each.sendall(b"GET /metrics HTTP/1.1\r\n")
         began = time.monotonic()
         assert "xlashape_workers 2" in scraped(metered.metrics_address)
-        assert time.monotonic() - began < 8  # the ten seconds of a slow one did not have to pass
+        assert time.monotonic() - began < 8  # a slow scraper is cut off after ten seconds, which were not waited for
         wait_until(lambda: len([each for each in threading.enumerate() if "process_request" in each.name]) <= 20)
     finally:
         for each in slow:

@@ -1,5 +1,5 @@
-"""The address of metrics and the files that workers count in: announced and removed, without room, removed and
-damaged."""
+"""The address of metrics, and the files in which workers count: they are announced and removed, the disk is full, or
+the files are removed or damaged."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_an_address_that_is_none_names_the_setting() -> None:
 
 
 def test_a_disk_without_room_is_an_error_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Later it would end the workers: a mapped file whose disk is full cannot be written."""
+    """The system ends a worker that writes to a mapped file on a full disk, so the room is taken at the start."""
     disk = small_disk(tmp_path / "disk", 600 << 10)
     try:
         monkeypatch.setattr("tempfile.tempdir", str(disk.path))
@@ -131,8 +131,8 @@ def test_calls_and_metrics_are_answered_whatever_happens_to_the_files(
 
 
 def test_the_files_have_room_for_everything(tmp_path: Path) -> None:
-    """Every method, code, limit and stage, in a process of its own: what prometheus_client counts in is one for each
-    process."""
+    """Counts every method, code, limit and stage. This runs in a process of its own, since prometheus_client has one
+    file for each process."""
     program = """
 import sys
 from pathlib import Path

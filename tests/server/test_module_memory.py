@@ -1,4 +1,4 @@
-"""What decoded modules weigh in the cache of a worker: about what they take in memory, never less."""
+"""The weight of a decoded module in the cache of a worker is about the memory that it takes, and never less."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from xlashape_server.store import Store
 
 MIB = 1 << 20
 
-# In a process of its own: what a module takes is the growth of the process while it is decoded and all of its views are
-# made. Python's own share is measured by tracemalloc in a second run, since protobuf's memory is not Python's.
+# A program that measures in a process of its own: the memory of a module is the growth of the process while the module
+# is decoded and all of its views are made. A second run measures Python's share with tracemalloc, which does not see
+# the memory of protobuf.
 MEASURE = """
 import gc, json, sys, tracemalloc
 from pathlib import Path
@@ -64,7 +65,7 @@ def test_a_module_weighs_what_it_takes(kind: str, wide: Callable[[int], bytes], 
     assert found["weight"] > 20 * found["size"] / (2 if kind == "text" else 1)
     assert traced["grown"] < found["weight"] < 8 * traced["grown"]
     if sys.platform == "linux":
-        # Reading text leaves memory behind that the allocator keeps for later.
+        # After text is read, the allocator keeps freed memory, so the process grows more.
         assert found["grown"] < found["weight"] * (2.5 if kind == "text" else 1.2)
 
 
@@ -121,7 +122,7 @@ NAMED = "\n".join([
 
 @pytest.mark.parametrize("name", ["ListInstructions", "GetText", "Verify"])
 def test_an_answer_about_a_kept_module_reserves_what_repeated_names_take(name: str, tmp_path: Path) -> None:
-    """A module of 130 kB has a text of 30 MB, as its one long name is written 300 times."""
+    """A module of 130 kB with one long name has a text of 30 MB, because the text contains the name 300 times."""
     config = Config(store_directory=str(tmp_path))
     kept = Modules(config, Store.of(config, ""))
     content = HloModule.parse(NAMED).to_bytes()

@@ -1,4 +1,4 @@
-"""The count of instructions and memory of a module before it is decoded."""
+"""The instructions and the memory of a module are counted in its bytes, before it is decoded."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_every_message_that_protobuf_decodes_is_accepted(data: bytes) -> None:
     try:
         found = counted(data)
     except DecodeError:
-        # Groups alone are refused here although protobuf keeps them as unknown fields; no writer of modules makes any.
+        # Only groups are refused here that protobuf accepts, as unknown fields. No writer of modules makes groups.
         assert decoded is None or any(tag & 7 in (3, 4) for tag in data)
     else:
         if decoded is not None:

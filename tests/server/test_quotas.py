@@ -29,7 +29,7 @@ TILED = "f32[3,5]{1,0:T(2,2)}"
 def test_time_of_the_processor_has_a_rate() -> None:
     account = Account("token:ann", Quota(cpu_seconds_per_minute=60))
     account.check_time()
-    account.used(10.5)  # more than there was: the call that computed it was not stopped
+    account.used(10.5)  # more than was left: the call was not stopped while it computed
     with pytest.raises(LimitExceededError, match="its quota of 60 CPU seconds per minute") as caught:
         account.check_time()
     assert (caught.value.limit, caught.value.maximum) == ("cpu_seconds_per_minute", 60)
@@ -46,7 +46,7 @@ def test_a_quota_of_half_a_second_is_in_the_message_alone() -> None:
 
 
 def test_parallel_uploads_do_not_exceed_the_quota(tmp_path: Path, wide: Callable[[int], bytes]) -> None:
-    """64 at once of different modules, in two processes, of which the quota has room for ten."""
+    """64 uploads of different modules at once, to two processes. The quota has room for ten."""
     modules = [wide(20).replace(b"wide", f"w{i:03}".encode()) for i in range(64)]
     size = len(modules[0])
     assert len(set(modules)) == 64
@@ -73,7 +73,7 @@ def test_parallel_uploads_do_not_exceed_the_quota(tmp_path: Path, wide: Callable
         owned = [each.name for each in (tmp_path / "store" / "owners").glob("*/*") if each.name != ".lock"]
         assert len(owned) == 10
         assert not any("pending" in name for name in owned)
-        assert upload(taken[0])  # which it has already
+        assert upload(taken[0])  # the store has this module already
         assert not upload(next(i for i in range(64) if i not in taken))
         clients[0].delete_module(f"modules/{hashlib.sha256(modules[taken[0]]).hexdigest()}")
         assert upload(next(i for i in range(64) if i not in taken))

@@ -1,4 +1,4 @@
-"""From an error of the library to a status with details, and back to the same error in the client."""
+"""An error of the library becomes a status with details, and the client turns it back into the same error."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ EXAMPLES: list[tuple[XlashapeError, int]] = [
 
 
 class Failed(grpc.RpcError, grpc.Call):
-    """What a client sees of a status."""
+    """The exception of gRPC that a client gets for a status."""
 
     def __init__(self, status: status_pb2.Status) -> None:
         self._status = status
@@ -134,7 +134,7 @@ def test_a_huge_wrong_name_survives_the_wire(ask: Any) -> None:
 
 
 class Context:
-    """As much of a grpc.ServicerContext as a guard uses."""
+    """A stand-in for grpc.ServicerContext, with the methods that the guard calls."""
 
     def __init__(self, remaining: float | None = None) -> None:
         self.remaining = remaining
@@ -245,7 +245,7 @@ def test_every_call_is_logged_at_level_debug(caplog: pytest.LogCaptureFixture) -
     twice = calls.server_stream("A/Out", lambda data, _: iter([data, data]))
     assert list(twice(iter([b"abc"]), context)) == [b"abc", b"abc"]
     refused(guard, errors.InvalidArgumentError("no"))
-    # A server that another test has just closed may still tell of the calls that it cut off.
+    # A server that another test has just closed may still log the calls that it cut off.
     facts = [record.facts for record in caplog.records if record.getMessage() == "call"]
     assert [(one["rpc"], one["code"]) for one in facts] == [
         ("A/Quick", "OK"),

@@ -1,4 +1,4 @@
-"""ReportService: mistakes in requests, and requests that would fill a server."""
+"""ReportService: mistakes in requests, and requests that would take too much memory or time."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_compressed_profile_is_bounded_by_what_it_holds(handlers):
         ask(handlers, "Profile", seconds=0.01, profile=gzip.compress(b'{"traceEvents":[' + b" " * (7 << 20)))
     with pytest.raises(DecodeError):
         ask(handlers, "Profile", profile=gzip.compress(b"x" * 100)[:-20])
-    # Where gzip reads on and on for content that does not come, the deadline is seen, and told as such.
+    # gzip may read very long without any content. The deadline ends that, and is reported as a deadline.
     with pytest.raises(DeadlineExceededError):
         ask(handlers, "Profile", seconds=0.0, profile=gzip.compress(b"", mtime=0) * 20_000)
 
@@ -112,7 +112,7 @@ def test_kernels_with_many_separators_do_not_take_long(handlers):
 
 
 def test_diff_of_a_server_says_what_this_process_says(server: Server, tmp_path):
-    """Texts, gates, documents: the answer of the RPC has the same faces."""
+    """The answer of the RPC gives the same text, the same verdicts on limits and the same JSON as one computed here."""
     other = TEXT.replace("n = f32[4] negate(p)", "n = f32[4] negate(c)").replace("ROOT", "c = f32[4] copy(p) ROOT")
     files = []
     for name, text in (("a", TEXT), ("b", other)):

@@ -1,5 +1,5 @@
-"""Every RPC of the schema: the server answers it, the service in this process answers it, and a method of the client
-calls it."""
+"""Every RPC of the schema is answered by a server and by the service in this process, and a method of the client calls
+it."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from xlashape_server.store import Store
 METHODS: list[MethodDescriptor] = [method for service in services() for method in service.methods]
 TILED = "f32[3,5]{1,0:T(2,2)}"
 MAP = "(d0) -> (d0 mod 4), domain: d0 in [0, 7]"
-# More than fit one message of the usual size.
+# More indices than fit one message of the usual size.
 ROWS = np.stack(np.unravel_index(np.arange(600_000) % 15, (3, 5)), axis=1)
 POSITIONS = np.arange(600_000) % 24
 POINTS = (np.arange(600_000) % 10)[:, None]
 
 
 def _large(module: Any) -> bytes:
-    """A module that is uploaded in parts."""
+    """A module that is so large that clients upload it in parts."""
     return module.to_text().encode() + b"\n" * (1 << 20)
 
 
@@ -88,7 +88,7 @@ CALLS: dict[str, Callable[[ServiceMethods, Any], Any]] = {
     "Graph": lambda service, module: service.graph(module, "t"),
     "EvaluateMapBatch": lambda service, module: [part.tolist() for part in service.evaluate_map_batch(MAP, POINTS)],
 }
-"""A call of the client's method for each RPC, with the answer that is compared."""
+"""Name of an RPC → a function that calls the client's method for it, and returns the value that is compared."""
 
 
 def every_rpc(argument: str) -> Any:
@@ -96,7 +96,7 @@ def every_rpc(argument: str) -> Any:
 
 
 class Recording(Local):
-    """Answers in this process, and notes the RPCs that are asked."""
+    """Answers calls in this process, and records which RPCs are called."""
 
     def __init__(self) -> None:
         super().__init__(60)

@@ -1,8 +1,8 @@
 """A mistake raises the same exception in the library, from the handlers in this process, and from a server through its
 clients.
 
-The class and the message are equal. The path is that of the library, after the path of the field in the request that
-has the value."""
+The class and the message are equal. The service's path is the path of the request's field that has the value, followed
+by the library's path."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class Case:
     kind: type[XlashapeError]
     path: FieldPath
     library_path: FieldPath | None = None
-    """Where it is not `path`: the service's request holds the value in some other place."""
+    """The library's path, where it is not `path` because the service's request has the value in another place."""
     other_text: str = ""
-    """Why the message of the service is not the library's."""
+    """Why the service's message differs from the library's; empty where they are equal."""
 
 
 FLAT = "the request holds the numbers of all indices in one list, so that its length is what is wrong"

@@ -1,5 +1,5 @@
-"""Settings from a file, from variables and from options: one schema, the last one wins, mistakes are named with their
-place."""
+"""Settings from a file, from environment variables and from options: options win over variables, variables over the
+file. Errors name the mistake and where it is."""
 
 from __future__ import annotations
 
@@ -179,13 +179,13 @@ def test_the_page_on_operations_names_every_setting(name: str) -> None:
 
 
 def test_the_page_on_operations_has_the_defaults() -> None:
-    """Rows of the table of limits whose defaults are quantities: one for each setting, or one for all."""
+    """Rows of the table of limits give the default of each of their settings, or one default for all of them."""
     rows = re.findall(r"^\| (`[^|]*`) \|[^|]*\| ([^|]*) \|$", OPERATIONS, re.MULTILINE)
     checked: set[str] = set()
     for names, shown in rows:
         listed = re.findall(r"`(\w+)`", names)
         if any(name not in FIELDS for name in listed):
-            continue  # of another table
+            continue  # the row of another table
         quantities = shown.split(", ")
         quantities *= len(listed) if len(quantities) == 1 else 1
         for name, quantity in zip(listed, quantities, strict=True):

@@ -310,7 +310,7 @@ def encodings(values: list[int]) -> dict[str, bytes]:
 @pytest.mark.parametrize("name", encodings([2, 3, 0, 1]))
 @pytest.mark.parametrize("padding", [0, 4096])
 def test_every_encoding_of_the_numbers_is_read(ask: Any, name: str, padding: int) -> None:
-    # Padding in an unknown field takes the request beyond what is read number by number.
+    # An unknown field makes the request longer than those whose numbers are read one by one.
     unknown = b"\xa2\x06" + bytes([padding & 127 | 128, padding >> 7]) + bytes(padding) if padding else b""
     shape = v1.LinearIndexRequest(shape=text(TILED)).SerializeToString()
     for request in (shape + encodings([2, 3, 0, 1])[name] + unknown, unknown + encodings([2, 3, 0, 1])[name] + shape):
@@ -351,14 +351,14 @@ def test_a_description_has_the_causes_of_padding_and_the_best_orders(ask: Any) -
         "s32[8388608,8,4]{2,1,0:T(8,128)}", "f32[3,5]{1,0:T(2,2)L(32)}", "f32[4]", "f32[?]", "token[]",
     )])  # fmt: skip
     big, small, whole, unknown, token = ask("ShapeService/DescribeShape", request).descriptions
-    # 128 lanes for 4 elements: 32 times as much, and it is dimension 2 that does it.
+    # Dimension 2 has 4 elements and is padded to 128: the buffer is 32 times as large.
     assert [(list(cause.dimensions), cause.size, cause.padded_size, cause.tile) for cause in big.padding.causes] == [
         ([2], 4, 128, 0)
     ]
     assert big.padding.padding_bytes == 31 * big.size.logical_bytes
     assert big.padding.best_bytes == big.size.logical_bytes
     assert list(big.padding.best_orders[0].minor_to_major) == [0, 1, 2]
-    # 15 elements become 4 × 6 = 24, and the tail makes 32 of them.
+    # Tiles pad 15 elements to 4 × 6 = 24, and the alignment of the tail pads these to 32.
     assert [cause.HasField("tile") for cause in small.padding.causes] == [True, True, False]
     assert sum(cause.padding_elements for cause in small.padding.causes) == 32 - 15
     assert (whole.padding.padding_bytes, list(whole.padding.causes)) == (0, [])

@@ -1,4 +1,5 @@
-"""The store: content by digest, shared by processes, bounded by bytes and age, intact after a crash."""
+"""The store of modules: content is named by its digest, processes share the store, it is bounded in bytes and age, and
+stays intact after a crash."""
 
 from __future__ import annotations
 
@@ -134,7 +135,7 @@ def test_content_larger_than_the_store_is_refused_during_the_upload(tmp_path: Pa
         assert (caught.value.limit, caught.value.maximum) == ("store_bytes", 1000)
     with store.upload() as upload, pytest.raises(LimitExceededError, match="at most 1000 bytes"):
         upload.write(b"x" * 1000)
-        upload.store(FACTS)  # with what is known about it, it is larger
+        upload.store(FACTS)  # the file is larger than the content, since it has the facts too
     assert files(tmp_path) == []
 
 

@@ -1,5 +1,5 @@
-"""Faults of the file system below the store: what callers are told, what readiness says, and that all is well when the
-fault is gone."""
+"""Faults of the file system below the store: the errors that callers get, the answer of the readiness check, and
+recovery when the fault has ended."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_a_flipped_bit_is_never_served(tmp_path: Path, at: int, caplog: pytest.L
 
 
 def test_a_whole_file_that_took_the_place_of_a_damaged_one_stays(tmp_path: Path) -> None:
-    """A reader finds the damage after another process has put a whole file in the place of the one that it has open."""
+    """A reader finds damage in a file that it has open, after another process has replaced it by an intact file."""
     store = opened(tmp_path)
     stored = put(store, b"abc")
     path = store._path(stored.sha256)
@@ -192,7 +192,7 @@ def test_a_whole_file_that_took_the_place_of_a_damaged_one_stays(tmp_path: Path)
 
 
 def test_a_damaged_module_that_is_uploaded_again_is_repaired(tmp_path: Path) -> None:
-    """The damage was not noticed before the upload, which is acknowledged and so must be there."""
+    """Nobody has noticed the damage before the upload. The upload is acknowledged, so the module must be readable."""
     store = opened(tmp_path)
     stored = put(store, b"abc" * 1000)
     damage(store, stored, 5)

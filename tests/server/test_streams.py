@@ -23,7 +23,8 @@ LATE = "the deadline passed before the stream of requests ended"
 
 @contextmanager
 def echo(seconds: float) -> Generator[Any]:
-    """A function that asks a server of grpc, which answers each message with itself."""
+    """Yields a function that calls a gRPC server, which answers each message with the message itself. `seconds` is the
+    server's timeout for a message."""
 
     def handler(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
         try:
@@ -45,7 +46,7 @@ def echo(seconds: float) -> Generator[Any]:
 
 
 def stalled(first: bytes, wait: threading.Event) -> Iterator[bytes]:
-    """A message, and then none."""
+    """Yields one message, and then waits for `wait`."""
     yield first
     wait.wait(60)
 

@@ -24,7 +24,8 @@ if shutil.which("openssl") is None:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of an authority (ca.*), a server at 127.0.0.1 (server.*) and a client (client.*)."""
+    """The folder with the certificates and keys of an authority (ca.*), a server at 127.0.0.1 (server.*) and a client
+    (client.*)."""
     path = tmp_path_factory.mktemp("tls")
     make_authority(path)
     for name in ("server", "client"):

@@ -1,5 +1,5 @@
-"""Spans of calls: below those of the caller, with what took long below them, as a collector of OTLP receives them from
-a real server."""
+"""Spans of calls, as an OTLP collector receives them from a real server. The span of a call is a child of the caller's
+span, and has child spans for work that takes long."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
 class Collector:
-    """An address that takes spans as OTLP over HTTP. `spans` are those that came."""
+    """A server that accepts spans as OTLP over HTTP. `spans` has the spans that it has received."""
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
@@ -305,7 +305,7 @@ class Scene:
         self.guard.traces = Tracing({NAME: RPC}, provider)
 
     def call(self, handler: Callable[[bytes, float], bytes], seconds: float | None = None) -> int:
-        """Does what a transport does. The code that the call ends with."""
+        """Makes a call as a transport does, and returns the code with which it ends."""
         call = None
         try:
             call = self.guard.begin(NAME, lambda: Caller("a", "a"), seconds, lambda *_: None, headers=lambda: ())

@@ -1,4 +1,4 @@
-"""Places, turns and memory of a worker: who gets them, and in which order."""
+"""The places, turns and memory of a worker: which calls get them, and in which order."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_places_go_to_anyone_first_and_by_shares_then() -> None:
         places.take(caller("a", 2))
     with pytest.raises(LimitExceededError, match="this caller has its share"):
         places.take(caller("a", 3))
-    for _ in range(2):  # of the four that the other leaves
+    for _ in range(2):  # two of the four places that the other caller leaves
         places.take(caller("b"))
     with pytest.raises(LimitExceededError, match="this caller has its share"):
         places.take(caller("b", 2))
@@ -85,7 +85,7 @@ def test_no_caller_has_more_than_its_share_and_some_are_left_for_others(maximum:
     places = Places("concurrent_calls", maximum, shares)
 
     def take_all(name: str) -> int:
-        """One call of each of many connections, as long as there are places."""
+        """Begins one call on each of many connections until no place is left."""
         count = 0
         while places.take_open():
             count += 1
@@ -191,7 +191,7 @@ def test_a_call_that_does_not_end_its_long_turn_loses_it() -> None:
     third.deadline = time.monotonic() + 0.1
     second.turn_end += 60
     with pytest.raises(DeadlineExceededError):
-        third.take_turn()  # there is still one turn
+        third.take_turn()  # `second` has the only long turn
 
     taken: list[str] = []
 
@@ -204,7 +204,7 @@ def test_a_call_that_does_not_end_its_long_turn_loses_it() -> None:
     thread.start()
     while not worker.turns.long.waiting:
         time.sleep(0.001)
-    assert not taken  # it waits for a turn as all others do
+    assert not taken  # the call that lost its turn waits for a turn as all others do
     second.give_back_turn()
     thread.join(10)
     assert taken
@@ -277,7 +277,7 @@ def test_the_watch_cuts_off_what_lasts_too_long() -> None:
     call.sends(10)
     assert ended.wait(10)
     other = worker.call(caller("a"), cut_off=lambda call, error: ended.clear())
-    other.sends(1 << 40)  # as much as takes hours to read
+    other.sends(1 << 40)  # an answer that takes hours to read
     time.sleep(0.6)
     assert ended.is_set()
 
@@ -302,7 +302,7 @@ def test_the_watch_lets_calls_go_on_that_do_so_while_it_cuts_off_others() -> Non
 
     def cut_off(number: int) -> None:
         ended.append(number)
-        calls[-1].received()  # its message comes
+        calls[-1].received()  # the message of the last call arrives
 
     for i in range(10):
         calls.append(worker.call(caller("a"), cut_off=lambda call, error, i=i: cut_off(i)))
@@ -343,7 +343,7 @@ def test_memory_is_given_to_those_who_reserve_it() -> None:
     memory.maximum = memory.base + 100 * MIB
     lease, other = Lease(memory), Lease(memory)
     lease.take(1000)
-    assert memory.reserved == 0  # too little to be counted
+    assert memory.reserved == 0  # reservations this small are not counted
     lease.take(60 * MIB)
     with pytest.raises(LimitExceededError, match="try again") as caught:
         other.take(60 * MIB)
@@ -407,5 +407,5 @@ print(used(3) - first)
 """
     environment = os.environ | keeping_freed_memory(8 << 30)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    # Three threads use 16 MiB six hundred times: 2.4 million pages, if the system gave each of them again.
+    # Three threads use 16 MiB six hundred times. That would be 2.4 million page faults if each block were new.
     assert int(done.stdout) < 24_000

@@ -1,4 +1,4 @@
-"""Servers at a unix: address."""
+"""Servers whose address is a unix socket (`unix:PATH`)."""
 
 from __future__ import annotations
 

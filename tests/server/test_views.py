@@ -1,4 +1,4 @@
-"""ViewService: what content is, pictures, the text of modules in slices, graphs."""
+"""ViewService: kinds of content, pictures, lines of a module's text, and graphs of instructions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_slices_of_the_text_make_up_the_text(path: Path) -> None:
 
 
 def neighbours(module: HloModule, name: str, distance: int) -> set[str]:
-    """What is within a distance, counted step by step."""
+    """The names of the instructions within a distance of one, found step by step over operands and users."""
     near = {name}
     for _ in range(distance):
         near |= {

@@ -1,5 +1,5 @@
-"""Workers that are stopped, hang or are asked to stop while they hang; the signals of a terminal; what a killed server
-leaves."""
+"""Workers that are stopped by a signal or hang, a server that stops while they do, the signals of a terminal, and the
+files that a killed server leaves."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_stopped_worker_is_replaced() -> None:
 
 
 def test_a_worker_without_a_sign_of_life_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A worker that hangs is one that is stopped, on a system that does not say so.
+    # The worker is stopped, and the server does not see that: to the server the worker hangs.
     monkeypatch.setattr("xlashape_server.worker_process._is_stopped", lambda pid: False)
     with Server(Config(address="127.0.0.1:0", workers=1, watchdog_seconds=2, log_level="error")) as server:
         [hanging] = server.worker_pids
@@ -122,7 +122,7 @@ def test_what_a_killed_server_left_is_removed_by_the_next(tmp_path: Path) -> Non
         ServerProcess(Config(address="127.0.0.1:0", workers=1), env=environment) as first,
         ServerProcess(Config(address="127.0.0.1:0", workers=1), env=environment) as second,
     ):
-        # Those of the two, and what no server made.
+        # The directories of the two servers, and one that no server made.
         assert len(scratch_directories(tmp_path)) == 3
         assert left & set(scratch_directories(tmp_path)) == {other.name}
         assert len(first.logged("which an earlier server left")) == 1
@@ -134,7 +134,7 @@ def test_a_directory_in_use_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     used = ScratchDirectory()
     inherited = subprocess.Popen(["sleep", "60"], pass_fds=(used.lock,))
-    os.close(used.lock)  # the server was killed; a worker finishes its calls
+    os.close(used.lock)  # as if the server was killed while a worker still finishes its calls
     remove_orphans()
     assert used.path.exists()
     inherited.kill()
@@ -156,7 +156,7 @@ def test_a_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_worker_that_is_killed_again_and_again_is_soon_back() -> None:
-    """Each pause before a start is short enough that all is back to normal within five seconds."""
+    """The pauses before a worker is started again are short: the server is back to normal within five seconds."""
     with ServerProcess(Config(address="127.0.0.1:0", workers=1)) as server:
         for _ in range(7):
             wait_until(lambda: len(children(server.process.pid)) == 1)
