@@ -6,7 +6,7 @@ The kind of a method follows from its RPC:
 | kind | the RPC | the method |
 |---|---|---|
 | `Unary` | has no streams, and fits no other kind | takes the request, returns the answer |
-| `Parameters` | has `parameters` in `overrides.py` | takes some fields of the request, returns one field of the answer |
+| `Parameters` | has `parameters` in `overrides.py` | takes fields of the request, returns one field of the answer |
 | `Batch` | the request begins with a repeated message, the answer is one | one method for one item, one for many |
 | `Pages` | has `page_token` and `next_page_token` | returns an iterator over the items of all pages |
 | `Stream` | answers with a stream | returns an iterator over the answers |

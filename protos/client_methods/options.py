@@ -69,7 +69,7 @@ class Option:
     the language counts times, `{none}` for the language's value for no bound, and `{default}` for the default.
     """
     names: dict[str, str] = field(default_factory=dict[str, str])
-    """Language → the option's name there, where it does not follow from `name`. Empty: the language lacks the option."""
+    """Language → the option's name there, where it does not follow from `name`. Empty: the language lacks it."""
 
     def named(self, language: str) -> str:
         """The option's name in a language; empty if the language has no such option."""

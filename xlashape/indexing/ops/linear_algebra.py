@@ -58,14 +58,14 @@ def _options(instruction: xla.HloInstructionProto) -> _Options:
 
 @output_to_input(Opcode.FFT, attributes=_transform)
 def fft_output_to_input(op: Op, output: int) -> Rows:
-    """All elements along the transformed dimensions, which are the last ones."""
+    """An output element depends on all elements along the transformed dimensions, which are the last ones."""
     source, out = _transformed_sizes(op)
     return ((Access(_whole_lines(op, out, source)),),)
 
 
 @input_to_output(Opcode.FFT, attributes=_transform)
 def fft_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """All elements along the transformed dimensions."""
+    """An element takes part in all output elements along the transformed dimensions."""
     source, out = _transformed_sizes(op)
     return ((Access(_whole_lines(op, source, out)),),)
 

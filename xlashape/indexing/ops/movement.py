@@ -1,4 +1,4 @@
-"""Operations that move elements and read nothing else: broadcast, transpose, reverse, concatenate, pad."""
+"""The rules of operations that only move elements: broadcast, transpose, reverse, concatenate, pad."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ without_bounds(Opcode.BROADCAST, Opcode.TRANSPOSE, Opcode.REVERSE, Opcode.CONCAT
 
 @output_to_input(Opcode.BROADCAST, attributes=DIMENSIONS)
 def broadcast_output_to_input(op: Op, output: int) -> Rows:
-    """The index along the output dimensions that are the operand's."""
+    """An output element reads the operand's element with its index along the dimensions that the operand has."""
     dims = _broadcast(op)
     return ((Access(make_map(output_dims(op, output), [dim(d) for d in dims])),),)
 
 
 @input_to_output(Opcode.BROADCAST, attributes=DIMENSIONS)
 def broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The same index along the operand's dimensions, every index along the new ones."""
+    """An element goes to the same index along the operand's dimensions, and to every index along the new ones."""
     dims, out = _broadcast(op), output_dims(op, 0)
     results: list[Expr] = []
     ranges: list[int] = []
@@ -102,13 +102,13 @@ def _permuted(dims: tuple[int, ...], permutation: tuple[int, ...]) -> IndexingMa
 
 @output_to_input(Opcode.REVERSE, attributes=DIMENSIONS)
 def reverse_output_to_input(op: Op, output: int) -> Rows:
-    """The index counted from the other end along the reversed dimensions."""
+    """An element's index is counted from the other end along the reversed dimensions."""
     return ((Access(_reversed(op, output_dims(op, output))),),)
 
 
 @input_to_output(Opcode.REVERSE, attributes=DIMENSIONS)
 def reverse_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The index counted from the other end along the reversed dimensions."""
+    """An element's index is counted from the other end along the reversed dimensions."""
     return ((Access(_reversed(op, operand_dims(op, operand, leaf))),),)
 
 
@@ -123,7 +123,7 @@ def _reversed(op: Op, dims: tuple[int, ...]) -> IndexingMap:
 
 @output_to_input(Opcode.CONCATENATE, attributes=DIMENSIONS)
 def concatenate_output_to_input(op: Op, output: int) -> Rows:
-    """Each operand in its own part of the dimension."""
+    """Each operand is read by its own part of the concatenated dimension."""
     axis, starts = _concatenate(op)
     out = output_dims(op, output)
     rows: list[tuple[Access, ...]] = []
@@ -138,7 +138,7 @@ def concatenate_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.CONCATENATE, attributes=DIMENSIONS)
 def concatenate_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The index moved by the sizes of the operands before."""
+    """An element's index is moved by the sizes of the operands before its own."""
     axis, starts = _concatenate(op)
     dims = operand_dims(op, operand, leaf)
     own = [min(n, WITHOUT_BOUND - starts[operand]) if d == axis else n for d, n in enumerate(dims)]
@@ -170,8 +170,8 @@ def _concatenate(op: Op) -> tuple[int, list[int]]:
 
 @output_to_input(Opcode.PAD, attributes=PADDING)
 def pad_output_to_input(op: Op, output: int) -> Rows:
-    """The operand's element where the output holds one. The padding value's element everywhere: the map does not
-    exclude the operand's part.
+    """An output element reads the operand's element that it holds, if any. The map of the padding value names its
+    element everywhere: it does not exclude the part that holds the operand.
     """
     config, out, source = _pad(op, output), output_dims(op, output), operand_dims(op, 0)
     bounds: list[Interval] = []
@@ -188,7 +188,7 @@ def pad_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.PAD, attributes=PADDING)
 def pad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The elements of the operand that negative padding does not cut off; the padding value takes part in every
+    """An element of the operand goes to the output unless negative padding cuts it off. The padding value goes to every
     element.
     """
     config, out = _pad(op, 0), output_dims(op, 0)

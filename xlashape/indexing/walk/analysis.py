@@ -186,7 +186,7 @@ class Analysis:
     # -- questions ------------------------------------------------------------------------------
 
     def output_to_input(self, instruction: HloInstruction, output: int) -> Answer:
-        """One set for each operand."""
+        """The accesses of an output to each operand: one set for each operand."""
         last, known = self._last
         if last is not instruction:
             opcode = instruction.fields.opcode
@@ -204,8 +204,8 @@ class Analysis:
         return answer_of_signature(instruction, output, known)
 
     def input_to_output(self, instruction: HloInstruction, operand: int, leaf: int) -> Answer:
-        """One set for each leaf of the result. An operand without arrays, `()`, has an answer for leaf 0: no element of
-        it is read.
+        """The accesses of each leaf of the result to a leaf of an operand: one set for each leaf of the result. An
+        operand without arrays, `()`, has an answer for leaf 0: no element of it is read.
         """
         operands = instruction.operands
         if leaf == 0 and 0 <= operand < len(operands) and has_no_arrays(operands[operand], 0):
@@ -215,8 +215,8 @@ class Analysis:
         return answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(instruction.fields.opcode))
 
     def to_ancestors(self, instruction: HloInstruction, output: int, among: set[HloInstruction] | None) -> Reached:
-        """From a leaf of an instruction to every instruction before it in its computation (to those `among`, if
-        given)."""
+        """The maps from a leaf of an instruction to every instruction before it in its computation, or to those in
+        `among`."""
         reached: Reached = {}
 
         def walk() -> MapsCoroutine:
@@ -387,7 +387,7 @@ class Analysis:
     # -- whole computations ---------------------------------------------------------------------
 
     def _computation_from_result(self, computation: HloComputation, leaf: int, limits: PathLimits) -> MapsCoroutine:
-        """One set for each parameter."""
+        """The accesses of a leaf of the computation's result to each parameter: one set for each parameter."""
         reached: Reached = {}
         yield from self._walk_back(computation.root, leaf, reached, None, limits)
         return tuple(
@@ -405,9 +405,7 @@ class Analysis:
         among: set[HloInstruction] | None,
         limits: PathLimits,
     ) -> MapsCoroutine:
-        """Fills `reached` with the maps from a leaf of `start` to every instruction before it (to those `among`, if
-        given).
-        """
+        """Fills `reached` with maps from a leaf of `start` to every instruction before it, or to those in `among`."""
         check_output(start, output, leaf_count(start.shape))
         first = _identity(start.shape, output)
         reached[start] = {output: {first: None}}
@@ -433,7 +431,8 @@ class Analysis:
     def _walk_forward(
         self, computation: HloComputation, parameter: int, leaf: int, limits: PathLimits
     ) -> MapsCoroutine:
-        """One set for each leaf of the result, from a leaf of a parameter."""
+        """The accesses of each leaf of the computation's result to a leaf of a parameter: one set for each leaf of the
+        result."""
         reached: Reached = {}
         start, root = computation.parameters[parameter], computation.root
         first = _identity(start.shape, leaf)

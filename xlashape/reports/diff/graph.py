@@ -28,9 +28,9 @@ class Computation:
         self.index = index
         self.canonical = canonical
         self.base = [side.base_of(local) for local in canonical.locals]
-        """What an instruction is without its operands, and without its number if it is a parameter."""
+        """A hash of each instruction, without its operands and, of a parameter, without its number."""
         self.rich = self.base
-        """What an instruction is, as in `base`, with the computations that it calls."""
+        """A hash of each instruction as in `base`, together with the computations that the instruction calls."""
         if canonical.called:
             self.rich = list(self.base)
             for i, targets in canonical.called.items():

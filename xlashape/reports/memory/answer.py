@@ -79,7 +79,7 @@ class LiveBuffer(NamedTuple):
     source: str | None
     computation: str | None
     instruction: HloInstruction | None = None
-    """None where the module is not known. No column."""
+    """The instruction that makes the value; None where the module is not known. It is not a column."""
 
 
 class Step(NamedTuple):
@@ -114,7 +114,7 @@ class Space(NamedTuple):
 
 
 class Group(NamedTuple):
-    """What lives at the peak and has something in common."""
+    """The buffers at the peak that have something in common, such as the source line."""
 
     group: str
     bytes: int
@@ -134,7 +134,7 @@ class ProgramMemory(Frozen, Answer):
     module: HloModule | None
     """The module, where it is known."""
     said_peak: int | None
-    """The peak that the compiler itself said, where it said one."""
+    """The peak that the compiler itself reported; None where it reported none."""
     notes: tuple[str, ...]
     """Remarks on where the numbers come from."""
 
@@ -145,7 +145,7 @@ class ProgramMemory(Frozen, Answer):
     def __init__(
         self, plan: Plan, *, said_peak: int | None = None, notes: Sequence[str] = (), frames: str | None = None
     ) -> None:
-        """`said_peak` is the peak that the compiler itself said."""
+        """`said_peak` is the peak that the compiler itself reported."""
         set_field(self, "frames", frames)
         set_field(self, "plan", plan)
         set_field(self, "module", plan.module)

@@ -1,4 +1,4 @@
-"""Two profiles beside each other: what became slower, joined with what changed in the modules.
+"""Compares two profiles: which instructions became slower or quicker, and what changed in them.
 
 Instructions of modules that both profiles know are joined as `diff` matches them, by structure and data flow, so that
 another name is no change. All others, and those of several modules of one name, are joined by their names.
@@ -39,8 +39,8 @@ CHANGES: Final = (
 
 
 class TimeChange(NamedTuple):
-    """An instruction in two profiles. `per` names the period of which the seconds are; None where a profile does not
-    have the instruction."""
+    """The times of an instruction in two profiles, in seconds for each period that `per` names. The values of a profile
+    that does not have the instruction are None."""
 
     name: str
     module: str
@@ -58,7 +58,7 @@ class TimeChange(NamedTuple):
     details: str = ""
     """The values before and after."""
     per: str = "step"
-    """`step`, `run` or `profile`: the period whose time both times are."""
+    """`step`, `run` or `profile`: the period of which both times are."""
 
     def __str__(self) -> str:
         before, after = ("absent" if each is None else _text(each) for each in (self.a_time, self.b_time))

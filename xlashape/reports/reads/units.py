@@ -36,7 +36,7 @@ class Progression(NamedTuple):
     start: int
     step: int
     size: int
-    """How many."""
+    """The number of indices."""
 
     def tiles(self, side: int) -> int:
         """How many tiles, of `side` indices each, the indices lie in."""

@@ -125,7 +125,7 @@ class ReportedAllocation(NamedTuple):
     unpadded: str
     padding: str
     expansion: str
-    """Such as `32.0`."""
+    """The factor by which padding expands the buffer, such as `32.0`."""
     operator: str
     label: str
     kind: str

@@ -27,7 +27,7 @@ from xlashape.reports.why.suggestions import Suggestion
 from xlashape.shape import Shape, ShapeIndex, Target
 
 _SHOWN_DONATED: Final = 3
-"""The most outputs in the memory of parameters that text names."""
+"""The most outputs that text names as computed into the memory of parameters."""
 _SHOWN_NAMES: Final = 3
 """The most names of equal buffers in text."""
 _OP_NAME: Final = 60
