@@ -1,4 +1,4 @@
-"""Reads streams of requests with a timeout for each message."""
+"""Reads streams of requests until a deadline."""
 
 from __future__ import annotations
 

@@ -273,9 +273,9 @@ _SHAPE_TAG, _INDICES_TAG = (Fields(v1.LinearIndexRequest).tag(name)[0] for name 
 _answers: BoundedCache[tuple[Callable[[Shape, int], bytes], bytes], bytes] = BoundedCache(
     "xlashape_server: answers about one shape", 8 << 20, lambda key, answer: 400 + len(key[1]) + len(answer)
 )
-"""Answers to small requests about one shape, by the function that makes them and the bytes of the request. Such small
-requests are below every limit of the usual settings. An answer from here saves decoding the request and looking its
-shape up: 2.5 µs, and 16 in a server, where the processor's caches are cold.
+"""Answers to small requests about one shape, by the function that makes them and the bytes of the request. An answer
+from here is not checked against the settings' limits again, since a small request is below the default of each. It
+saves decoding the request and looking its shape up: 2.5 µs, and 16 in a server, where the processor's caches are cold.
 """
 
 

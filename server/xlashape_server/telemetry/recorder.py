@@ -6,7 +6,7 @@ makes the files.
 
     recorder = Recorder(directory, worker, ["ShapeService/ByteSize"])
     recorder.ended("ShapeService/ByteSize", code_pb2.OK, 0.0003)
-    recorder.sample()     # the values of the moment, which the worker reports to the watching process
+    recorder.sample()     # the values of the moment, which the worker reports to its parent, the watching process
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Recorder:
         count.inc()
 
     def cut_off(self, stage: str) -> None:
-        """Counts a call that was cut off in a stage."""
+        """Counts a call that was cut off in `stage`, one of `catalogue.STAGES`."""
         self._made["xlashape_calls_cut_off_total"].labels(stage).inc()
 
     def follow(self, name: str, read: Callable[[], int], *labels: str) -> None:

@@ -125,7 +125,9 @@ class Application:
         receive: Receive,
         send: Send,
     ) -> None:
-        """Answers a request of the Model Context Protocol. A page of another origin may ask if it may call RPCs."""
+        """Answers a request of the Model Context Protocol. A page of another origin is refused unless
+        `http_origins` allows that origin.
+        """
         origin = headers.get("origin")
         if origin is not None and not own and origin.partition("://")[2] != headers.get("host"):
             await _refuse(send, 403, "permission_denied", f"origin: pages of {origin[:100]} may not ask this server")

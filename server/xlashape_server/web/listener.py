@@ -1,8 +1,8 @@
 """Listens at the address of HTTP: opens the socket, and runs uvicorn with h11, unchanged, in a thread of its own.
 
 uvicorn bounds the number of connections and the bytes of headers, ends idle connections, and waits for callers that
-read slowly. This file adds what uvicorn has no setting for: it ends a connection on which no whole request comes or
-whose client does not read, and it reloads certificates when their files change.
+read slowly. This file adds what uvicorn has no setting for: it ends a connection on which a request's headers do not
+come in time or whose client does not read, and it reloads certificates when their files change.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ def _bound(config: Config) -> socket.socket:
                         socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, max(1, round(config.max_receive_seconds))
                     )
                 # The system ends a connection whose client does not read. uvicorn waits for such clients without a
-                # limit. The watch of calls bounds the wait, but not for the last part of an answer, after which the
-                # call has ended.
+                # limit. `xlashape_server.calls.Watch` bounds the wait, but not for the last part of an answer, after
+                # which the call has ended.
                 milliseconds = 10_000 + round(2e3 * config.max_send_seconds)
                 made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
             made.bind(address)

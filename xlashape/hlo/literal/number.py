@@ -78,11 +78,11 @@ def _magnitudes(float_format: FloatFormat) -> tuple[float, ...]:
 
 def encode_float(float_format: FloatFormat, value: float) -> int | None:
     """The bits of a number or infinity in a format, rounded as XLA rounds a literal. None for a number out of the
-    format's range.
+    format's range, unless the format has neither nan nor infinity.
 
     Rounds to nearest, ties to even, except that f8e8m0fnu rounds ties up. A number in f16 or bf16 is rounded to f32
-    first. Infinity becomes nan in a format without infinity, and the largest number in a format without nan and
-    infinity.
+    first. Infinity becomes nan in a format without infinity. In a format without nan and infinity, infinity and numbers
+    out of range become the largest number.
 
     >>> encode_float(float_format_of("bf16"), 1.0) == 0x3F80, encode_float(float_format_of("f4e2m1fn"), 100.0)
     (True, 7)

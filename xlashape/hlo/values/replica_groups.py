@@ -5,10 +5,10 @@ groups      := '{' ('{' ints '}' (',' …)*)? '}' | '[' groups ',' size ']' '<='
              | (mesh | single_device) '{' axis (',' axis)* '}'
 pairs       := '{' (pair (',' pair)*)? '}'      pair := '{' source ',' target '}'
 
-The groups have three forms: a list, an iota and a mesh. The grammars of the latter two are in devices. A proto has a
-field for each form. The oldest protos have the groups in a fourth field, replica_groups, which is written in the first
-form. Protos of jaxlib 0.4.35 to 0.8.3 have an iota in a field that the schema no longer has
-(xlashape.hlo.module_proto.schema_compat); it is written in the second form. The text of a fingerprint always has the
+The groups have three forms: a list, an iota and a mesh. `xlashape.hlo.values.devices` has the grammars of the latter
+two. A proto has a field for each form. The oldest protos have the groups in a fourth field, replica_groups, which is
+written in the first form. Protos of jaxlib 0.4.35 to 0.8.3 have an iota in a field that the schema no longer has
+(`xlashape.hlo.module_proto.schema_compat`); it is written in the second form. The text of a fingerprint always has the
 first form.
 """
 

@@ -49,8 +49,8 @@ class Location(NamedTuple):
 
 class StackFrames:
     """Makes the table of stack frames of a module. It has the frames of the text's tables that instructions name, and
-    the parents of those frames. They are numbered from 1, in the order in which `number` is first called for them; 0
-    means no frame."""
+    the ancestors of those frames. Frames are numbered from 1, each after its parent, in the order of the calls of
+    `number`; 0 means no frame."""
 
     __slots__ = (
         "_files",
@@ -158,12 +158,13 @@ class Alias(NamedTuple):
 
 
 class Recovery(NamedTuple):
-    """An entry of the recovery table."""
+    """An entry of origin_recovery_table: an array of the original program that was removed, and the array from which a
+    module computes it."""
 
     old_array: xla.OriginalArrayProto
     new_array: xla.OriginalArrayProto
     module: str
-    """The text of the recovery module; empty for none."""
+    """The text of that module, the recovery module; empty for none."""
     at: int
     """The offset of the recovery module's text."""
 
@@ -184,7 +185,7 @@ class Header:
         """Serialized fields of the module, for attributes that need no further work."""
         self.aliases: list[Alias] = []
         self.donors: list[tuple[int, tuple[int, ...]]] = []
-        """(number of a parameter, index into its shape) of each buffer that its caller donates."""
+        """(number of a parameter, index into its shape) of each buffer that the module's caller donates."""
         self.frames = StackFrames()
         self.recoveries: list[Recovery] = []
 

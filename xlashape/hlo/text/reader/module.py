@@ -101,7 +101,7 @@ _BLOCK = 1 << 16
 """About how many bytes of instructions `_normal` gets at once."""
 
 _STEPS_PER_INSTRUCTION = 5
-"""How many steps of the budget that `limits.spend` counts emitting an instruction takes."""
+"""Emitting an instruction takes this many steps of the budget that `limits.spend` counts."""
 
 
 class _Tables:
