@@ -154,6 +154,13 @@ def posted(server: Server, headers: dict[str, str]) -> tuple[int, Any]:
 def test_pages_of_others_may_not_ask(server: Server) -> None:
     assert posted(server, {"origin": "https://elsewhere.example"})[0] == 403
     assert posted(server, {"origin": f"http://{server.http_address}"})[0] == 200
+    config = Config(
+        address="127.0.0.1:0", http="127.0.0.1:0", workers=1, log_level="error", http_origins="https://known.example"
+    )
+    with Server(config) as choosy:
+        assert posted(choosy, {"origin": "https://elsewhere.example"})[0] == 403
+        assert posted(choosy, {"origin": "https://known.example"})[0] == 200
+        assert posted(choosy, {"origin": f"http://{choosy.http_address}"})[0] == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])

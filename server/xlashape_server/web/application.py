@@ -129,7 +129,8 @@ class Application:
         `http_origins` allows that origin.
         """
         origin = headers.get("origin")
-        if origin is not None and not own and origin.partition("://")[2] != headers.get("host"):
+        is_own = headers.get("host") == (origin or "").partition("://")[2]
+        if origin is not None and not is_own and not self._origins.allow(origin):
             await _refuse(send, 403, "permission_denied", f"origin: pages of {origin[:100]} may not ask this server")
             return
         if scope["method"] != "POST":  # GET would wait for messages of the server, but this server sends none

@@ -147,28 +147,26 @@ class Origins:
         self._allowed = frozenset(config.allowed_origins())
         self._allows_all = "*" in self._allowed
 
+    def allow(self, origin: str | None) -> bool:
+        """Whether a page of `origin` may call."""
+        return self._allows_all or origin in self._allowed
+
     def headers(self, origin: str | None) -> Headers:
         """The headers of CORS for an answer to a page of `origin`; None if the request has no Origin header."""
-        if not self._allowed:
-            return []
-        if self._allows_all:
-            return [
-                (b"access-control-allow-origin", b"*"),
+        # Caches must keep answers for different origins apart.
+        headers = [(b"vary", b"Origin")] if self._allowed and not self._allows_all else []
+        if self.allow(origin):
+            named = "*" if self._allows_all else origin or ""
+            headers += [
+                (b"access-control-allow-origin", named.encode()),
                 (b"access-control-expose-headers", _ANSWER_HEADERS.encode()),
             ]
-        # Caches must keep answers for different origins apart.
-        if origin is None or origin not in self._allowed:
-            return [(b"vary", b"Origin")]
-        return [
-            (b"access-control-allow-origin", origin.encode()),
-            (b"access-control-expose-headers", _ANSWER_HEADERS.encode()),
-            (b"vary", b"Origin"),
-        ]
+        return headers
 
     def preflight(self, origin: str | None) -> Headers:
         """The headers of CORS for the answer to a preflight request."""
         headers = self.headers(origin)
-        if any(name == b"access-control-allow-origin" for name, _ in headers):
+        if self.allow(origin):
             headers += [
                 (b"access-control-allow-methods", b"GET, POST"),
                 (b"access-control-allow-headers", _REQUEST_HEADERS.encode()),
