@@ -11,6 +11,7 @@ from tests.support.ended_work import looks as looks
 from xlashape.errors import DeadlineExceededError
 from xlashape.limits import budget, set_checkpoint
 from xlashape.symbolic import IndexingMap
+from xlashape.symbolic.expr.expression import Add, Expr, Mul, const, dim, substitute
 
 MIB = 1 << 20
 
@@ -31,6 +32,16 @@ def sum_of_mods(terms: int) -> str:
 def test_reading_a_long_map_can_be_ended(looks: list[int], text: str) -> None:
     with pytest.raises(DeadlineExceededError, match="the caller has gone"), budget():
         IndexingMap.parse(text)
+    assert len(looks) == 3
+
+
+def test_multiplying_a_sum_of_shared_parts_can_be_ended(looks: list[int]) -> None:
+    """Each of 15 sums adds the one before to itself: -1 is multiplied into 32,768 terms."""
+    total: Expr = dim(0)
+    for _ in range(15):
+        total = Add(total, total)
+    with pytest.raises(DeadlineExceededError, match="the caller has gone"), budget():
+        substitute((Mul(total, const(-1)),), {dim(0): dim(1)})
     assert len(looks) == 3
 
 

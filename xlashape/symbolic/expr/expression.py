@@ -349,10 +349,11 @@ def multiply(lhs: Operand, rhs: Operand) -> Expr:
         if isinstance(a, Mul) and isinstance(a.rhs, Constant):
             return multiply(a.lhs, a.rhs.value * b.value)
         if isinstance(a, Add) and b.value == -1:
-            terms = [multiply(term, b) for term in sum_terms(a)]
-            result = terms[0]
+            terms = sum_terms(a)
+            result = multiply(terms[0], b)
             for term in terms[1:]:
-                result = add(result, term)
+                spend(1)  # a part of the sum that the expression shares is multiplied each time
+                result = add(result, multiply(term, b))
             return result
     return Mul(a, b)
 
