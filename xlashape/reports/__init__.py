@@ -1,25 +1,31 @@
-"""Reports: answers about shapes, instructions and whole programs, each computed by plain functions and declared once.
+"""Reports: questions about shapes, instructions and whole programs. Plain functions compute an answer, and a
+declaration says what is in it.
+
+What all reports share:
 
 report      `Report`, the declaration; `Answer`, what a report returns; `REPORTS`, the register of all reports
-selection   which rows of a table, in which order: filters, sort, limit
+selection   filters, the order and the limit of a table's rows
 origin      the line and the operation of the program that an instruction comes from
-text        tables and totals for people
+text        tables and totals as text for people
 messages    answers as messages of the service, and back
-copies      who moves the data of a program, and what removes it
+
+The reports:
+
+copies      which instructions only move data, why, and what removes them
 cost        FLOPs and bytes of each instruction of a program, and its least time on a chip
 diff        what changed from one program to another
-maps        which elements of its operands an instruction reads
+maps        the report `map`: which elements of its operands an instruction reads
 memory      the memory of a program: its peak, and what lives then
 profile     where the time of a profile goes
 reads       what instructions read, how well, and how many bytes are fetched in vain
-tiles       which tile of each operand a tile of an output reads
-verification  which of XLA's rules a module breaks
-why         why buffers are as large as they are
-size        the same buffers as a table
+size        how many bytes a shape or the buffers of a program take
+tiles       the report `tile`: which tile of each operand a tile of an output reads
+verification  the report `verify`: which of XLA's rules a module breaks
+why         why buffers are as large as they are, and what would make them smaller
 
 A report is a folder here, or a file. It computes its answer, declares its columns and totals, and has a line in
 `REPORTS`. The command line, notebooks, JSON and its schema, tables, the service and the documentation are made from the
-declarations, and have no code for a particular report.
+declarations: a new report needs no code there.
 """
 
 from xlashape.reports.report import REPORTS, Answer, Option, Report, Section, report_of

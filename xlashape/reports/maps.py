@@ -1,5 +1,5 @@
-"""The report `map`: which elements of its operands an instruction reads, as indexing maps. It is about one instruction
-or about all instructions of a module.
+"""The report `map`: which elements of its operands an instruction reads, as indexing maps. It is about one instruction,
+or about all instructions of a module or of one computation.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Maps(Answer):
         self.error_count = sum([row.error is not None for row in maps])
 
     def headline(self) -> str:
-        """Empty where there are maps, since their rows name the instruction."""
+        """Empty where there are rows, since these name their instructions."""
         if self.maps:
             return ""
         if len(self._instructions) != 1:
@@ -124,14 +124,17 @@ def maps(
     physical: bool = False,
     computation: str = "",
 ) -> Maps:
-    """The maps of `instruction`, or of each instruction of the module or of `computation`. x: whatever `HloModule.of`
-    takes.
+    """The maps of the instruction named `instruction`, or of all instructions of the module or of `computation`.
 
-    operand, output: only the maps of this operand, and of this array of the result. raw: maps as the operation defines
-    them, not simplified. physical: maps between positions in buffers. Errors are those of `HloModule.of`; NotFoundError
-    for a name that the module does not have, or a number that the one instruction does not have; InvalidArgumentError
-    for `physical` with `raw` or `input_to_output`. Of several instructions, an instruction that raises an error has a
-    row with the error.
+    x: whatever `HloModule.of` takes. operand, output: only the maps of the operand of this number, and of this array of
+    the result, counted depth first. input_to_output: maps from elements of an operand to those of the result, and not
+    from the result to the operand. style: the syntax of the maps, "xla" or "affine". raw: maps as the operation defines
+    them, not simplified. physical: maps from positions in the buffer of the result to positions in those of operands.
+
+    Errors are those of `HloModule.of`; NotFoundError for a name that the module does not have, or for the number of an
+    operand or output that the named instruction does not have; InvalidArgumentError for another style, or for
+    `physical` with `raw` or `input_to_output`. Without `instruction`, an instruction whose maps raise an error has a
+    row with the error, and the call goes on; only a lack of time or memory ends it.
 
     >>> found = maps(
     ...     "HloModule m ENTRY e { p = f32[20] parameter(0) ROOT b = f32[10,20] broadcast(p), dimensions={1} }", "b"
@@ -146,7 +149,7 @@ def maps(
     module = HloModule.of(x)
     chosen = instructions_of(module, instruction, computation)
     direction = "input_to_output" if input_to_output else "output_to_input"
-    analysis = Analysis()  # one for all instructions: its results for an instruction are used again for its users
+    analysis = Analysis()  # one for all: what it finds about an instruction is used again for the users of that
     rows: list[MapRow] = []
     for each in chosen:
         if instruction:
@@ -196,8 +199,8 @@ def _asked(
     analysis: Analysis, instruction: HloInstruction, direction: str, operand: int | None, output: int | None,
     physical: bool,
 ) -> Iterator[tuple[int, int, int | None, OperandIndexingSet]]:  # fmt: skip
-    """(output, operand, leaf of the operand or None where each access names it, accesses) for each requested set of
-    accesses that is not empty.
+    """The requested sets of accesses that are not empty, as (output, operand, leaf, accesses). `leaf` is the array of
+    the operand, which may be a tuple; None where `leaf` of each access says it.
     """
     operands = range(len(instruction.operands))
     if not operands:
@@ -229,7 +232,7 @@ def _runtime(access: OperandIndexing) -> tuple[str, ...]:
 
 
 def listing(values: Iterable[Sequence[Any]]) -> str:
-    """Rows as lines below their instruction: maps are too long for the columns of a table."""
+    """The text of rows: maps are too long for the columns of a table, so they are lines below their instruction."""
     rows = [MapRow(*row) for row in values]
     parts: list[str] = []
     for _, group in groupby(rows, key=lambda row: (row.computation, row.instruction)):
@@ -246,7 +249,7 @@ def listing(values: Iterable[Sequence[Any]]) -> str:
             operand = f"operand {row.operand} ({row.operand_name})"
             ends = f"{output} → {operand}" if row.direction == "output_to_input" else f"{operand} → {output}"
             ends += "" if row.knowledge == "exact" else f": {row.knowledge}"
-            if ends != ends_before:  # several ways in which one operand is read
+            if ends != ends_before:  # one heading for all maps between the same two arrays
                 lines.append(f"  {ends}")
             ends_before = ends
             lines.append(f"    {row.map}")

@@ -1,8 +1,10 @@
-"""Reports as messages of the service: the typed messages of a report's RPC have the fields that its declaration names.
+"""Answers of reports as protobuf messages of the service, and back. Each report has an RPC, whose messages have the
+fields that the report's declaration names.
 
-A response has `totals` (a message of the totals), `headline`, and rows of one table: the main table, or the section
-that the request names, in the field of its name. `row_count` is how many rows that table has. `differences` compares a
-schema with the declaration.
+A response has `totals` (a message with a field for each total), `headline` (a text), and rows of one table: of the main
+table, or of the section that the request names. The field of the rows is called as that table is. `row_count` is how
+many rows the table has, of which the response may hold a part. `differences` compares the schema of the messages with
+the declaration.
 """
 
 from __future__ import annotations
@@ -37,10 +39,11 @@ _MOST_BYTES: Final = 3 << 20
 def response_of(
     answer: Answer, response: type[M], *, section: str = "", argument: Any = "", first: int = 0, most: int = 0
 ) -> M:
-    """The message of an answer with at most `most` rows from row `first` on (0, or more than MOST_ROWS: MOST_ROWS) of
-    the main table or of a section.
+    """The message of type `response` for an answer, with rows of the section named `section`, or of the main table.
 
-    It has fewer rows where their texts are long, and at least one.
+    first: the number of the first row. most: the most rows; 0, and more than MOST_ROWS, stand for MOST_ROWS. There are
+    fewer where the texts of rows are long, but at least one if there is a row `first`. argument: that of the section,
+    if it takes one. Raises NotFoundError for a section that the report does not have.
     """
     message: Any = response()
     report = answer.report
@@ -55,6 +58,7 @@ def response_of(
 
 
 def _add(messages: Any, columns: Sequence[Column], rows: Iterable[Any]) -> None:
+    """Adds rows to a repeated field, until they have more than _MOST_BYTES."""
     size = 0
     for row in rows:
         spend(len(columns))
@@ -66,6 +70,7 @@ def _add(messages: Any, columns: Sequence[Column], rows: Iterable[Any]) -> None:
 
 
 def _fill(message: Any, columns: Sequence[Column], values: Sequence[Any]) -> None:
+    """Sets the fields of a message. A field stays unset for None, and for an integer that has more than 64 bits."""
     for column, value in zip(columns, values, strict=True):
         if column.kind is Kind.TEXTS:
             getattr(message, column.name).extend(value or ())
@@ -109,8 +114,8 @@ class Received(Answer):
     """
 
     def __init__(self, report: Report, tables: Mapping[str, Sequence[Any]]) -> None:
-        """`tables`: "" for the main table, or the name of a section → its responses, in the order of their rows."""
-        self.report = report  # pyright: ignore[reportAttributeAccessIssue] - of this answer, where other classes have one for all
+        """`tables`: the name of a section, or "" for the main table → its responses, in the order of their rows."""
+        self.report = report  # pyright: ignore[reportAttributeAccessIssue] - other classes have one report for all answers
         first = next(iter(tables.values()))[0]
         self._headline = first.headline
         self._totals = _read(report.totals, first.totals)
@@ -130,8 +135,8 @@ class Received(Answer):
             return self.objects_of("" if name == self.report.rows else name)
         raise AttributeError(f"the answer of {self.report.name} has no {name!r}")
 
-    def objects_of(self, section: str = "", argument: Any = None) -> Sequence[Any]:  # noqa: ARG002 - the server had it
-        """The rows of a table. Raises NotFoundError for a section that was not asked for."""
+    def objects_of(self, section: str = "", argument: Any = None) -> Sequence[Any]:  # noqa: ARG002 - the server had the argument
+        """The rows of a table. Raises NotFoundError for a table that was not asked for."""
         rows = self._tables.get(section)
         if rows is None:
             self.report.section(section or "totals")
@@ -150,7 +155,7 @@ class Received(Answer):
         return self._headline
 
     def __len__(self) -> int:
-        """The rows of the main table that are here: none where only sections were asked for."""
+        """How many rows of the main table the server has sent: 0 where only sections were asked for."""
         return len(self._tables.get("", ()))
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
@@ -224,5 +229,5 @@ def _column_differences(message: Descriptor, columns: Sequence[Column]) -> list[
 
 
 def type_text(column: Column) -> str:
-    """The type of a column's field."""
+    """The type of a column's field in the protobuf schema, such as `optional int64`."""
     return f"{'repeated' if column.kind is Kind.TEXTS else 'optional'} {_TYPES[column.kind][0]}"

@@ -1,4 +1,6 @@
-"""Where an instruction comes from: the line and the operation of the program, the columns `source` and `op_name`."""
+"""Where an instruction comes from: the values of the columns `source`, a line of the user's program, and `op_name`, an
+operation of it.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,10 @@ _HOLDERS: Final = frozenset((Opcode.ASYNC_START, Opcode.CALL, Opcode.FUSION))
 
 
 def source_of(instruction: HloInstruction) -> tuple[str, str]:
-    """The line and the operation in an instruction's metadata, each empty where it is not known. For a fusion or a call
-    that lacks one of them, it comes from the last instruction within that has it, the one nearest to the result.
+    """The line and the operation in an instruction's metadata, each empty where it is not known.
+
+    For a fusion, a call or an async-start that lacks one of them, it is that of the last instruction of the called
+    computation that has one: mostly the one nearest to the result.
 
     >>> from xlashape.hlo import HloModule
     >>> text = '''HloModule m

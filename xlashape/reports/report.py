@@ -15,8 +15,8 @@ for each of them.
         peak_bytes: int
         peak_buffers: tuple[PeakBuffer, ...]    # PeakBuffer.name, …
 
-The names of the declaration are the names of attributes. Text, JSON, JSON's schema, Arrow, cards of notebooks and
-messages are made from the declaration.
+The names in the declaration are those of attributes. Text, JSON, JSON's schema, Arrow tables, HTML for notebooks and
+the messages of the service are made from the declaration.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from xlashape.tables import Column, Kind, Table, Tabular
 
 
 class Option(NamedTuple):
-    """A keyword argument of a report's function. The command line offers it as `--name`, requests as a field."""
+    """A keyword argument of a report's function. The command line offers it as `--name`, and requests to a server have
+    a field of that name, except as `positional`, `is_local` and `is_content` say.
+    """
 
     name: str
     kind: Kind
@@ -45,13 +47,13 @@ class Option(NamedTuple):
     unit: str = ""
     """The unit, as in a Column. With the unit "bytes", the command line and the service take text such as `16GiB`."""
     positional: bool = False
-    """Whether the command line takes the value behind X, without a name. The order of positional options is that of
-    the declaration.
+    """Whether the command line takes the value without `--name`, behind the subject. Several such options follow in the
+    order of the declaration.
     """
     is_local: bool = False
     """Whether the option names something on this machine, such as a directory. Requests to a server do not have it."""
     is_content: bool = False
-    """Whether the option is a file on this machine, whose content requests to a server have in a field of its name."""
+    """Whether the value names a file on this machine, whose content requests to a server have in the field."""
 
 
 FRAMES: Final = Option(
@@ -65,33 +67,34 @@ FRAMES: Final = Option(
 
 
 class Section(NamedTuple):
-    """A further table of a report. Its rows are the attribute of the answer that has its name; a method of one argument
-    where `argument` is given.
+    """A further table of a report. The answer has its rows in the attribute `name`; where `argument` is given, `name`
+    is a method of one argument that returns them.
     """
 
     name: str
     columns: tuple[Column, ...]
     meaning: str
     argument: Option | None = None
-    """The argument of the method, such as the column to group by. A table with an argument is made on demand only: JSON
-    has it where the caller names it.
+    """The argument of the method, such as the column to group by. A table with an argument is made on demand only:
+    `Answer.to_dict` leaves it out.
     """
     headline: Callable[[Any, Sequence[Any], Any], str] | None = None
-    """A function of the answer, the rows and the argument: the text above the table, for people."""
+    """A function of the answer, the rows and the argument, which returns the text above the table for people."""
 
 
 class Report(NamedTuple):
     """The declaration of a report."""
 
     name: str
-    """The name of its function, command, JSON schema and, with a capital, RPC: `memory`."""
+    """The name of its command and its JSON schema; with a capital, of its RPC. `memory`, for example."""
     summary: str
-    """The question that the report answers, in a sentence."""
+    """What the report answers, in a sentence."""
     columns: tuple[Column, ...]
-    """The columns of its main table. The first one names the row."""
+    """The columns of its main table. On a terminal the first column that has a rank is always shown."""
     totals: tuple[Column, ...] = ()
     """Numbers and facts about the whole: attributes of the answer."""
     sections: tuple[Section, ...] = ()
+    """The further tables."""
     options: tuple[Option, ...] = ()
     compute: str = ""
     """`module:function`. The function takes the subject, such as a module, and the options as keyword arguments."""
@@ -100,23 +103,24 @@ class Report(NamedTuple):
     shown: int = 20
     """The most rows that text for people shows; 0 shows all."""
     listing: str = ""
-    """`module:function`. The function makes text of rows whose values are too long for the columns of a table: it takes
-    tuples of the columns' values.
+    """`module:function`. The function takes rows, as tuples of the columns' values, and returns their text for people.
+    It is for values that are too long for the columns of a table; without it the text is a table.
     """
     failures: str = ""
-    """The total that makes the command's exit code 1 where it is above 0."""
+    """The name of a total. Where it is above 0, the command's exit code is 1. Empty for none."""
     alike: tuple[str, ...] = ()
-    """Rows that are equal in all of these columns are one row of tables for people, whose `times` is the sum of theirs.
+    """The names of columns. In tables for people, rows that are equal in all of them are one row, whose `times` is the
+    sum over these rows. Empty: every row is shown by itself.
     """
     takes: str = (
         "X is a file with an HLO module (text, proto, gzip), or the name of a module that --server keeps. `-` "
         "reads standard input."
     )
-    """The subjects that the report takes, for help."""
+    """The subjects that the report takes, in sentences for `--help`."""
     asks_directories: bool = False
     """Whether a directory is one subject, such as a profile, and not its files one by one."""
     inputs: tuple[str, ...] = ("module",)
-    """What a request to a server names: one module, or the two that are compared."""
+    """The fields of a request to a server of which one has the subject; `("a", "b")` are two, which are compared."""
 
     def run(self, *x: Any, **options: Any) -> Answer:
         """The answer about `x`, one subject for most reports. Errors are those of the report's function."""
@@ -127,7 +131,7 @@ class Report(NamedTuple):
         return _named(self.listing)(values) if self.listing else table_text(self.columns, values, width)
 
     def section(self, name: str) -> Section:
-        """The section of this name; `totals` is the table whose only row are the totals. Raises NotFoundError."""
+        """The section of this name; `totals` is the table whose only row has the totals. Raises NotFoundError."""
         if name == "totals":
             return Section("totals", self.totals, "numbers about the whole")
         for each in self.sections:
@@ -242,8 +246,8 @@ def row_values(columns: Sequence[Column], row: Any) -> tuple[Any, ...]:
 
 
 class Answer(Displayed, Tabular):
-    """What a report returns. It has the attributes that its report declares, and is a sequence of the rows of the main
-    table.
+    """What a report returns. An answer has the attributes that its report declares, and is the sequence of the main
+    table's rows.
     """
 
     __slots__ = ()
@@ -285,7 +289,7 @@ class Answer(Displayed, Tabular):
         return Table(self.report.columns, self.rows_of())
 
     def section(self, name: str, argument: Any = None) -> Table:
-        """A further table. Raises NotFoundError for a name that the report does not have."""
+        """A further table, by its name. Raises NotFoundError for a name that the report does not have."""
         return Table(self.report.columns_of(name), self.rows_of(name, argument))
 
     def to_dict(self) -> dict[str, Any]:
@@ -300,8 +304,7 @@ class Answer(Displayed, Tabular):
         """The headline and the first rows of the main table, for people.
 
         limit: the most rows; None is the report's own limit, 0 is all. width: the characters of a line; None leaves
-        lines as long as they are.
-        hint: the text after the number of rows that are not shown.
+        lines as long as they are. hint: the text after the number of rows that are not shown.
         """
         most = self.report.shown if limit is None else limit
         columns = self.report.columns
@@ -341,9 +344,9 @@ class Entry(NamedTuple):
     """The place of a report in the library."""
 
     module: str
-    """The package with its declaration, `REPORT`. It is imported when the report is asked for."""
+    """The package or module with the declaration, `REPORT`. It is imported when the report is asked for."""
     short: str
-    """The question that the report answers, in a line of the list of commands."""
+    """What the report answers, for its line in the list of commands."""
 
 
 REPORTS: Final[dict[str, Entry]] = {

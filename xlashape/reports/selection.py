@@ -1,7 +1,7 @@
 """Chooses rows of a table and their order: filters such as `bytes>=10MiB`, a column to sort by, a limit.
 
-The same filters and sort keys are options of the command line (--filter, --sort), fields of requests, and inputs of the
-page. Rows are tuples with a value for each column.
+The same filters and sort keys are options of the command line (--filter, --sort), fields of requests to a server, and
+inputs of its web page. Rows are tuples with a value for each column.
 """
 
 from __future__ import annotations
@@ -31,20 +31,22 @@ class Selection(NamedTuple):
     """The choice of rows, and their order."""
 
     filters: tuple[str, ...]
+    """A row is chosen if it passes all of them."""
     sort: str | None
+    """As in `sort_key`; None keeps the order of the rows."""
     limit: int | None
-    """The most rows; None for the command's own limit."""
+    """The most rows, 0 for all; None for the limit that the caller of `chosen` has."""
     headings: Mapping[str, str] = {}
-    """Heading → name of the column, for columns with another heading. Filters may use both."""
+    """Heading → name of the column, for columns whose heading is another text. `filters` and `sort` may use both."""
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing was chosen: neither rows nor order."""
+        """Whether there is neither a filter nor a sort key, whatever the limit."""
         return not self.filters and self.sort is None
 
     def chosen(self, columns: Sequence[Column], rows: Iterable[Row], *, limit: int | None = None) -> Iterator[Row]:
-        """The rows that all filters take, in the order of --sort, at most --limit of them, or else `limit` (0 or None:
-        all).
+        """The rows that pass all filters, in the order of `sort`: at most `self.limit` of them or, where that is None,
+        at most `limit`. Either is 0 for all rows; so is None as `limit`.
         """
         tests = [_test(text, columns, self.headings) for text in self.filters]
         if tests:
@@ -57,7 +59,11 @@ class Selection(NamedTuple):
 
 
 def sort_key(text: str, columns: Sequence[Column], headings: Mapping[str, str]) -> Callable[[Row], tuple[bool, Any]]:
-    """The key function for --sort. Rows without a value come last."""
+    """The key function for rows sorted by a column: `text` is its name, with `:asc` or `:desc` behind it or without.
+
+    Without a direction, numbers are sorted from the largest, everything else from the smallest. Rows without a value
+    come last. Raises InvalidArgumentError for a column that does not exist.
+    """
     name, colon, direction = text.rpartition(":")
     if not colon or direction not in ("asc", "desc"):
         name, direction = text, ""
@@ -86,8 +92,8 @@ class _Descending(str):
 
 
 def _column(name: str, columns: Sequence[Column], headings: Mapping[str, str], option: str) -> tuple[int, Column]:
-    """The column of a name, which may have spaces or underscores, of a heading, or of the beginning of a name, if only
-    one column's name begins so.
+    """A column and its number, by its name (with spaces, hyphens or underscores), by its heading, or by the beginning
+    of its name if no other column's name begins so. `option` is named in the error.
     """
     plain = name.strip().lower()
     wanted = headings.get(plain, plain).replace(" ", "_").replace("-", "_")
@@ -108,7 +114,10 @@ def _column(name: str, columns: Sequence[Column], headings: Mapping[str, str], o
 
 
 def _test(text: str, columns: Sequence[Column], headings: Mapping[str, str]) -> Callable[[Row], bool]:
-    """A function that tests a row by a filter. A row without a value passes `!=` and `!~` only."""
+    """A function that tests a row by a filter such as `bytes>=10MiB`. A row without a value passes `!=` and `!~` only.
+
+    Text that is no comparison is looked for in the first column of text.
+    """
     match = _FILTER.fullmatch(text)
     if match is None:
         number = next((number for number, column in enumerate(columns) if column.kind is Kind.TEXT), None)
@@ -148,7 +157,10 @@ def _test(text: str, columns: Sequence[Column], headings: Mapping[str, str]) -> 
 
 
 def amount_of(text: str, option: str = "--filter") -> float:
-    """A number, with %, k, M, G, T (decimal) or KiB, MiB, GiB, TiB behind it."""
+    """A number written with %, k, M, G, T (decimal) or KiB, MiB, GiB, TiB behind it, or with nothing: 50% is 0.5.
+
+    Raises InvalidArgumentError for other text, in which `option` says where the text was given.
+    """
     match = _AMOUNT.fullmatch(text)
     try:
         if match is None or not match[1]:

@@ -1,5 +1,5 @@
-"""The report `size`: how many bytes a shape, or the buffers of a program, take. Its rows are the buffers that `why`
-explains, or all results of one computation.
+"""The report `size`: how many bytes a shape, or the buffers of a program, take. Its rows are the buffers that the
+report `why` explains, or those of one computation.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ REPORT: Final = Report(
 
 
 class SizeAnswer(FrozenValue, Answer):
-    """Buffers and the sums of their bytes."""
+    """Buffers and the sums of their bytes. The totals of `REPORT` say what each attribute is."""
 
     __slots__ = _fields = ("memory", "buffers", "computation", "shared_count", "fused_count", "of_count")
     report: ClassVar[Report] = REPORT
@@ -97,7 +97,7 @@ class SizeAnswer(FrozenValue, Answer):
 
     @property
     def target(self) -> Target | None:
-        """The device whose sizes are counted."""
+        """The device whose sizes are counted; None where the sizes of the layouts are."""
         return self.memory.target
 
     @property
@@ -107,7 +107,7 @@ class SizeAnswer(FrozenValue, Answer):
 
     @property
     def peak_is_estimate(self) -> bool | None:
-        """Whether the peak was estimated."""
+        """Whether the peak was estimated; None where there is no peak."""
         return self.memory.peak_is_estimate
 
     @property
@@ -136,12 +136,14 @@ class SizeAnswer(FrozenValue, Answer):
         return self.padding_bytes / self.bytes if self.bytes else 0.0
 
     def selected(self, rows: Sequence[Buffer]) -> SizeAnswer:
-        """The answer about these buffers alone: sums are theirs. The peak is that of the whole module."""
+        """The answer about these buffers alone: the sums are over them, but the peak is that of the whole module."""
         counts = (self.computation, self.shared_count, self.fused_count, self.of_count)
         return SizeAnswer(self.memory, tuple(rows), *counts)
 
     def headline(self) -> str:
-        """The sum over the buffers; for a module also its peak, the number of buffers, and what the sum leaves out."""
+        """The sum over the buffers; of a module also its peak, the number of buffers, and what the sum leaves out. Of
+        one computation, there is no peak.
+        """
         padding = f"{byte_text(self.padding_bytes)} ({self.padding_share:.1%}) of padding"
         parts = f": {byte_text(self.element_bytes)} of elements, {padding}" if self.padding_bytes else ""
         if not isinstance(self.memory, ModuleMemory):
@@ -162,7 +164,7 @@ class SizeAnswer(FrozenValue, Answer):
         return "\n".join([first, *facts_lines(facts)])
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
-        """The headline and the first buffers; for an array, the headline alone."""
+        """The headline and the first buffers; for a shape with one buffer, the headline alone."""
         if self.count == 1 and not isinstance(self.memory, ModuleMemory):
             return self.headline()
         return super().to_text(limit, width=width, hint=hint)
@@ -184,11 +186,13 @@ def size(
 ) -> SizeAnswer:
     """How many bytes the buffers of `x` take: a shape, a module, or anything else that `why` takes.
 
-    target: as for `why`; with a target, the tables of tuples count too. computation: only the instructions of this
-    computation of the module; if it is fused or applied to elements, all results count, as if they had memory. order:
-    "padding", "bytes" or "module". frames: as for `why`.
+    target: as for `why`; with a target, the tables of pointers of tuples count too. computation: only the instructions
+    of this computation of the module; if it is fused or applied to elements, all results count, as if they had memory.
+    order: which buffers come first: those with the most padding ("padding"), the largest ("bytes"), or those of the
+    module's first instructions ("module"). frames: as for `why`.
 
-    Errors are those of `why`; NotFoundError for a computation that the module does not have.
+    Errors are those of `why`; NotFoundError for a computation that the module does not have, InvalidArgumentError for
+    another order.
 
     >>> answer = size("HloModule m ENTRY e { p = f32[3,5]{1,0:T(2,2)} parameter(0) ROOT n = f32[3,5] negate(p) }")
     >>> answer.count, answer.bytes, answer.padding_bytes, [(row.name, row.bytes) for row in answer]

@@ -1,4 +1,6 @@
-"""Reports for people: cells with their units, tables that fit a terminal, totals as a list of facts."""
+"""The text of reports for people: cells with their units, tables that fit a terminal, totals as a list of facts,
+listings of rows with long texts, and bars.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from xlashape.tables import Column, Kind
 
 GAP: Final = "   "
 LISTED: Final = 12
-"""Where the text of a listing begins."""
+"""How many characters stand before the texts of `listing_text`."""
 _INDENT: Final = "    "
 _LEAST_WIDTH: Final = 14
 """Text is cut in the middle down to this many characters before a column is left out."""
@@ -25,7 +27,7 @@ _SECONDS: Final = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9), ("ps",
 
 
 def short_bytes(size: float) -> str:
-    """A number of bytes in at most nine characters.
+    """A number of bytes in the largest binary unit of which there is at least one.
 
     >>> [short_bytes(size) for size in (96, 18_432, 597_688_320, 5 << 50, -2048)]
     ['96 B', '18.0 KiB', '570.0 MiB', '5.00 PiB', '-2.00 KiB']
@@ -40,8 +42,8 @@ def short_bytes(size: float) -> str:
 
 
 def cell_text(column: Column, value: Any) -> str:
-    """A value as a person reads it: sizes in binary units, times and counts in decimal ones, fractions in per cent;
-    nothing for None.
+    """A value as a person reads it: bytes in binary units, seconds, FLOPs and rates in decimal ones, fractions in per
+    cent, other integers in full; nothing for None.
 
     >>> bytes_, share = Column("bytes", Kind.INTEGER, "", "bytes"), Column("share", Kind.NUMBER, "", "fraction")
     >>> (
@@ -87,7 +89,7 @@ def not_shown(count: int, hint: str = "") -> str:
 
 
 def facts_text(facts: Iterable[tuple[Column, Any]]) -> str:
-    """Totals, a line each: the heading and the value. Numbers of bytes are exact."""
+    """Totals with their values, a line each. Integers of bytes are exact, and are also given in a larger unit."""
     lines = [
         (column.heading or column.name.replace("_", " ").removesuffix(" bytes"), _fact(column, value))
         for column, value in facts
@@ -101,13 +103,13 @@ def _fact(column: Column, value: Any) -> str:
 
 
 def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int | None = None) -> str:
-    """A table of the columns that have a rank, with a line of headings.
+    """A table of the columns that have a rank, with a line of headings. Rows have a value for each column.
 
-    Where lines are longer than `width`, the longest texts are cut in the middle; where that is not enough, columns of
-    the highest rank are left out, and named below. Before one of rank 1 or 2 is left out, the table is made as narrow
-    as it can be: smaller gaps, headings of several lines, and texts cut further. Columns without any value are left
-    out. A last column `text`, which has sentences, is not cut: where lines would be too long for it, it is wrapped
-    below its row.
+    Where lines are longer than `width` characters, the longest texts are cut in the middle; where that is not enough,
+    columns of the highest rank are left out, and named below. Before one of rank 1 or 2 is left out, the table is made
+    as narrow as it can be: smaller gaps, headings of several lines, and texts cut further. None as `width` cuts and
+    leaves out nothing. Columns without any value are left out, but for the first one. A last column `text`, which has
+    sentences, is not cut: where lines would be too long for it, it is wrapped below its row.
 
     >>> columns = (Column("name", Kind.TEXT, "", rank=1), Column("part_read", Kind.NUMBER, "", "fraction", rank=2))
     >>> print(table_text(columns, [("transpose_copy_fusion.1", 0.375)], 18))
@@ -178,8 +180,9 @@ def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: 
 def alike_together(
     columns: Sequence[Column], rows: Iterable[Sequence[Any]], alike: Sequence[str]
 ) -> list[tuple[Any, ...]]:
-    """Merges rows that are equal in the columns `alike` into the first of them. `times` of a merged row is the sum over
-    its rows, None where the sum is 1.
+    """Merges rows that are equal in the columns named `alike` into the first of them.
+
+    The column `times` of a merged row is the sum over its rows, in which None counts 1; it is None where the sum is 1.
 
     >>> columns = (Column("name", Kind.TEXT, ""), Column("bytes", Kind.INTEGER, ""), Column("times", Kind.INTEGER, ""))
     >>> alike_together(columns, [("a", 4, 1), ("b", 8, 1), ("c", 4, 1)], ["bytes"])
@@ -220,8 +223,8 @@ _BARS: Final = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float], width: int = 60) -> str:
-    """A bar for each value; where there are more than `width`, a bar for the largest value of each part. The largest
-    value is the highest bar, and 0 the lowest.
+    """A bar for each value. More than `width` values are divided into `width` parts in their order, and each part has
+    one bar, for its largest value. The largest value of all is the highest bar, and 0 the lowest.
 
     >>> sparkline([0, 2, 7, 4]), sparkline([1, 9, 3, 4, 5, 6], 3), sparkline([0, 0])
     ('▁▃█▅', '█▄▆', '▁▁')
@@ -233,8 +236,10 @@ def sparkline(values: Sequence[float], width: int = 60) -> str:
 
 
 def listing_text(headings: tuple[str, str], rows: Iterable[tuple[str, str, str]], width: int | None) -> str:
-    """Text for rows of a number, its subject, and a further line below. Nothing is cut: lines longer than `width` are
-    continued in the next line.
+    """Text for rows of three texts: a number, what it is the number of, and a further line below, which may be empty.
+
+    Nothing is cut: what is longer than `width` characters is continued in the next line. None as `width` breaks no
+    line.
 
     >>> print(
     ...     listing_text(
@@ -263,7 +268,7 @@ def _wrapped(start: str, text: str, width: int | None) -> list[str]:
 
 
 def cut_middle(text: str, width: int) -> str:
-    """The text, or its beginning and its end where it is longer than `width`: names differ at their ends.
+    """The text; where it is longer than `width` characters, its beginning and its end, since names often differ there.
 
     >>> cut_middle("transpose_copy_fusion.1", 12)
     'transp…ion.1'

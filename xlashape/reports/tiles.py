@@ -1,5 +1,5 @@
-"""The report `tile`: the tile of each operand that a tile of an instruction's output reads. A row gives it in numbers
-for a tile of given sizes, and as expressions in the sizes of any tile.
+"""The report `tile`: the tile of each operand that a tile of an instruction's output reads. A row gives the operand's
+tile in numbers, for an output tile of given sizes, and as expressions in the sizes of any output tile.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ _INTEGERS: Final = re.compile(r"-?[0-9]+(?:,-?[0-9]+)*")
 
 
 class TileRow(NamedTuple):
-    """What the tile reads of one array of an operand through one map."""
+    """What the output's tile reads of one array of an operand, in one of the ways in which the operand is read. The
+    columns of `REPORT` say what the fields are.
+    """
 
     operand: int
     operand_name: str
@@ -104,13 +106,17 @@ def tiles(
     style: str = "xla",
     computation: str = "",
 ) -> Tiles:
-    """The tile of each operand that is read for one tile of the output. That tile begins at `at` and has `sizes`.
+    """The tile of each operand that is read for one tile of an output of `instruction`.
 
-    x: whatever `HloModule.of` takes.
+    x: whatever `HloModule.of` takes. instruction: its name; without it, the root of the entry computation. computation:
+    where the named instruction is. output: which array of the result, counted depth first. sizes, at, strides: of the
+    output's tile, each numbers or text such as "16,32": how many indices it has along each dimension, where it begins
+    (0 without `at`), and the steps between its indices (1 without `strides`). Without `sizes`, rows have expressions
+    alone. style: the syntax of maps, "xla" or "affine".
 
-    sizes, at, strides: numbers, or text such as "16,32". Errors are those of `HloModule.of` and `operand_tiles`;
-    InvalidArgumentError for `at` or `strides` of another rank or without sizes, InvalidIndexError for text that is no
-    list of numbers.
+    Errors are those of `HloModule.of` and `operand_tiles`; NotFoundError for a name that the module does not have,
+    InvalidArgumentError for another style and for `at` or `strides` of another rank or without sizes, InvalidIndexError
+    for text that is no list of numbers.
 
     >>> text = "HloModule m ENTRY e { p = f32[64,32] parameter(0) ROOT t = f32[32,64] transpose(p), dimensions={1,0} }"
     >>> [(row.operand_name, row.offsets, row.sizes) for row in tiles(text, "t", "4,16", at="8,0")]
@@ -174,7 +180,7 @@ def _text(numbers: Iterable[int]) -> str:
 
 
 def listing(values: Iterable[Sequence[Any]]) -> str:
-    """Rows as lines below their operand: expressions are too long for the columns of a table."""
+    """The text of rows: expressions are too long for the columns of a table, so they are lines below their operand."""
     lines: list[str] = []
     for row in [TileRow(*row) for row in values]:
         lines += [f"  operand {row.operand} ({row.operand_name})", f"    {row.map}"]

@@ -41,7 +41,9 @@ REPORT: Final = Report(
 
 
 class Verification(Answer):
-    """The problems of a module, in the order of its instructions."""
+    """The problems of a module, in the order of its instructions. The name and the number of instructions are None for
+    a module that was refused before it was verified.
+    """
 
     report: ClassVar[Report] = REPORT
 
@@ -66,9 +68,10 @@ def verification(
     allow_unbounded: bool = False,
     allow_mixed_precision: bool | None = None,
 ) -> Verification:
-    """The rules that a module breaks. x: whatever `HloModule.of` takes. The options are those of `xlashape.hlo.verify`.
+    """The rules that a module breaks. x: whatever `HloModule.of` takes. The options are those of `xlashape.hlo.verify`,
+    where `allow_unbounded` is `allow_unbounded_dimensions`.
 
-    Errors are those of `HloModule.of`, except that a module that cannot be viewed has one problem, which says why.
+    Errors are those of `HloModule.of` except InvalidModuleError: its message is then the only problem of the answer.
 
     >>> text = "HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[5] negate(p) }"
     >>> [(problem.instruction, problem.message) for problem in verification(text)]
@@ -89,5 +92,5 @@ def verification(
 
 
 def listing(values: Iterable[Sequence[Any]]) -> str:
-    """A line for each problem: the messages are too long for the columns of a table."""
+    """The text of rows, a line for each problem: messages are too long for the columns of a table."""
     return "\n".join([str(Problem(*row)) for row in values])
