@@ -1,5 +1,5 @@
-"""Who moved the data: every instruction of a program that moves data and computes nothing, why it is there, and the
-edit that removes it.
+"""The report `copies`: the executed instructions of a program that move data and compute nothing, why each is there,
+and the edit that removes it, where one is known.
 
 >>> from xlashape.hlo import HloModule
 >>> text = '''HloModule m, entry_computation_layout={(f32[8,16]{0,1})->f32[8,16]{1,0}}
@@ -10,14 +10,14 @@ edit that removes it.
 
 The files. Each imports only from those above it:
 
-    movers.py        the instructions that only move, and the bytes that they read and write
-    flow.py          where a value comes from and what takes it
+    movers.py        movers: the instructions that only move data, and the bytes that they read and write
+    flow.py          where a value comes from and which instructions use it
     times.py         how often computations are executed
     pass_dumps.py    which pass of the compiler inserted an instruction
     causes.py        what forces a copy, or which two uses of a buffer collide
     edits.py         the edits of a JAX program that remove copies
     answer.py        the rows, and the declaration of their columns
-    find_copies.py   `copies`
+    find_copies.py   the function `copies`
 """
 
 from xlashape.reports.copies.answer import REPORT, Copies, CopiesOfCause, Copy, CopySuggestion

@@ -16,7 +16,7 @@ from xlashape.tables import Column, Kind
 
 
 class Copy(NamedTuple):
-    """An executed instruction that moves data and computes nothing."""
+    """An executed instruction that moves data and computes nothing. `_COPY_COLUMNS` says what the fields are."""
 
     name: str
     opcode: Opcode | UnknownOpcode
@@ -81,7 +81,7 @@ _COPY_COLUMNS: Final = (
 
 
 class CopiesOfCause(NamedTuple):
-    """The copies of one kind of cause."""
+    """The sums over the copies of one kind of cause. `_CAUSE_COLUMNS` says what the fields are."""
 
     cause_kind: str
     copies: int
@@ -100,7 +100,9 @@ _CAUSE_COLUMNS: Final = (
 
 
 class CopySuggestion(NamedTuple):
-    """Edits that belong together, and the copies that they remove."""
+    """Edits of the program that belong together, and the copies that they remove. `_SUGGESTION_COLUMNS` says what the
+    fields are.
+    """
 
     text: str
     kinds: tuple[str, ...]
@@ -109,7 +111,9 @@ class CopySuggestion(NamedTuple):
     removes: tuple[str, ...]
     is_exact: bool
     edits: tuple[str, ...]
-    """For programs: `layout 0 (1, 0)`, `layout {1} (1, 0)`, `order 0 (0, 2, 1)`, `donate 0`, `first {1}`."""
+    """The edits in a short form for programs: `layout 0 (1, 0)`, `layout {1} (1, 0)`, `order 0 (0, 2, 1)`, `donate 0`,
+    `first {1}`.
+    """
 
 
 _SUGGESTION_COLUMNS: Final = (
@@ -147,7 +151,7 @@ REPORT: Final = Report(
 
 
 class Copies(Frozen, Answer):
-    """What moves data in a module. `str()` is the text for people."""
+    """The instructions of a module that only move data. `str()` is the text for people."""
 
     __slots__ = ("has_pass_dumps", "module", "rows", "suggestions")
     report = REPORT
@@ -179,7 +183,7 @@ class Copies(Frozen, Answer):
 
     @property
     def saved_bytes(self) -> int:
-        """The bytes that the exact edits save."""
+        """The bytes that the suggestions whose effect is exact save in one execution of the module."""
         return sum([row.saved_bytes or 0 for row in self.rows if row.is_exact])
 
     @property
@@ -200,6 +204,7 @@ class Copies(Frozen, Answer):
         return "\n".join(self._lines(with_first=True))
 
     def _lines(self, *, with_first: bool) -> list[str]:
+        """The lines of the headline; `with_first` adds the cause of the copy that costs most."""
         if not self.rows:
             return [f"{self.module or 'module'}: no instruction only moves data"]
         lines = [
@@ -222,8 +227,9 @@ class Copies(Frozen, Answer):
         return lines
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
-        """The headline, and the copies that cost most, each with its cause and what removes it. Copies that are alike
-        are one row."""
+        """The headline, and the copies that cost most, each with its cause and what removes it. Copies with the same
+        opcode, cause, bytes, shape, layouts and number of executions are one row.
+        """
         groups: dict[object, list[Copy]] = {}
         for row in self.rows:
             key = row.opcode, row.cause_kind, row.total_bytes, str(row.shape), row.times, row.from_layout, row.to_layout
@@ -246,7 +252,8 @@ class Copies(Frozen, Answer):
 
 def _listed(alike: Sequence[Copy]) -> tuple[str, str, str]:
     """A row of the text for copies that are alike: their bytes, the cause of the first copy, and further facts about
-    it."""
+    that copy.
+    """
     first = alike[0]
     name = first.name if len(alike) == 1 else f"{first.name} and {len(alike) - 1:,} alike"
     size = None if first.total_bytes is None else sum([row.total_bytes or 0 for row in alike])

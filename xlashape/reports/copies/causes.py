@@ -1,10 +1,12 @@
-"""Why a copy is there: what wants the data in another layout, or which two uses of a buffer collide.
+"""Why an instruction that only moves data is there: what wants the data in another layout, which two uses of a buffer
+collide, or which operation of the program asks for it. `Mover` in `movers.py` is such an instruction.
 
-XLA gives each array a layout (layout assignment) and inserts a copy where the layouts of two neighbours differ. Some
-instructions do not accept every layout: the module's own parameters and outputs, library calls, dots and convolutions,
-loops, collectives, reshapes that are to be bitcasts. Later XLA inserts copies where a buffer would be overwritten that
-is still needed (copy insertion). Neither pass records its reason. The causes here are inferred from the module: from
-the instruction that makes the data and those that take it.
+XLA gives each array a layout (layout assignment) and inserts a copy where an instruction wants an operand in another
+layout than the one in which the operand is made. Some instructions do not accept every layout: the module's own
+parameters and outputs, library calls, dots and convolutions, loops, collectives, reshapes that are to be bitcasts.
+Later XLA inserts copies where a buffer would be overwritten that is still needed (copy insertion). Neither pass records
+its reason. The causes here are inferred from the module: from the instruction that makes the data and those that use
+it.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ RELAYOUT: Final = "relayout"
 COPY_INSERTION: Final = "copy-insertion"
 MEMORY_SPACE: Final = "memory-space"
 SHARDING: Final = "sharding"
-"""The kinds of causes that the compiler has. All other kinds are opcodes: the program or the partitioner asks for
-them."""
+"""These four kinds of causes are reasons of the compiler. All other kinds are opcodes, such as `transpose` and `slice`,
+of instructions that the program or the partitioner asks for.
+"""
 
 _COLLECTIVES: Final = frozenset(
     [
@@ -60,25 +63,29 @@ _INSIDE: Final = (
     "triangular-solve",
     "topk",
 )
+"""Where a fusion holds instructions of several of these opcodes, the first one gives it its name."""
 _SPACES: Final = {0: "main memory", 1: "on-chip memory", 5: "the host's memory"}
+"""The memory spaces of layouts, in words."""
 _ASKED: Final = {
     "slice": "takes a part of an array",
     "pad": "pads an array",
     "concatenate": "puts arrays into one",
     "reverse": "reverses an array",
 }
+"""What the program or the partitioner does with an instruction of such an opcode, in words."""
 _MOST_INNER: Final = 2_000
+"""The most instructions of a fusion that are looked at."""
 
 
 class Ends(NamedTuple):
     """Where the data of a mover comes from and where it goes."""
 
     source: Value
-    """The value that is moved, before bitcasts and tuples."""
+    """The value that is moved, followed back through bitcasts and tuples to the instruction that makes it."""
     from_bitcasts: tuple[HloInstruction, ...]
-    """The bitcasts between source and mover, the last one first."""
+    """The bitcasts between the source and the mover, the one next to the mover first."""
     uses: list[Use]
-    """The uses of the result."""
+    """The uses of the mover's result."""
 
 
 class Cause(NamedTuple):
@@ -86,16 +93,17 @@ class Cause(NamedTuple):
 
     kind: str
     forced_by: str | None
-    """What fixes the layout, or the use that would overwrite the buffer."""
+    """What fixes the layout, or the use that would overwrite the buffer; None where neither is known."""
     text: str
-    """A sentence."""
+    """The cause in a sentence."""
     inferred_pass: str | None
     """The pass of XLA that inserts such an instruction; None where the program may have it itself."""
 
 
 def ends_of(flow: Flow, mover: Mover) -> Ends:
-    """Where the array that a mover moves comes from and goes to. Of several operands, the array is the one that the
-    deciding instruction moves."""
+    """Where the array that a mover moves comes from and goes to. Of a mover with several operands, it is the array that
+    `mover.inner` moves.
+    """
     operand = _moved_operand(mover)
     source, bitcasts = flow.source(operand)
     index = (0,) if mover.row.opcode == Opcode.COPY_START else ()
@@ -103,7 +111,7 @@ def ends_of(flow: Flow, mover: Mover) -> Ends:
 
 
 def _moved_operand(mover: Mover) -> HloInstruction:
-    """The operand of the row from which the deciding instruction takes its data."""
+    """The operand of `mover.row` from which `mover.inner` has its data."""
     if not mover.is_fusion:
         return mover.row.operands[0]
     inner = mover.inner
@@ -137,7 +145,7 @@ def output_text(index: tuple[int, ...]) -> str:
 
 
 def is_entry_parameter(instruction: HloInstruction) -> bool:
-    """Whether it is an argument of the module."""
+    """Whether an instruction is an argument of the module: a parameter of its entry computation."""
     return instruction.opcode == Opcode.PARAMETER and instruction.computation is instruction.computation.module.entry
 
 
@@ -154,8 +162,9 @@ def user_text(instruction: HloInstruction) -> str:
 
 
 def library_operation(instruction: HloInstruction) -> HloInstruction | None:
-    """The dot, convolution, sort or call that an instruction is or that a fusion holds, which does not take every
-    layout."""
+    """The dot, convolution or library call that an instruction is, or that a fusion holds. Such an operation does not
+    accept every layout. None for other instructions.
+    """
     opcode = str(instruction.opcode)
     if opcode in ("dot", "convolution") or opcode in _LIBRARY:
         return instruction
@@ -168,7 +177,7 @@ def library_operation(instruction: HloInstruction) -> HloInstruction | None:
 
 
 def _fixed(instruction: HloInstruction) -> str | None:
-    """What fixes layouts at an instruction; None where it takes any."""
+    """What about an instruction fixes the layouts of its operands and result; None where it accepts every layout."""
     if library_operation(instruction) is not None:
         return user_text(instruction)
     opcode = str(instruction.opcode)
@@ -181,7 +190,7 @@ def _fixed(instruction: HloInstruction) -> str | None:
     return None
 
 
-# -- relayouts ------------------------------------------------------------------------------
+# -- causes ---------------------------------------------------------------------------------
 
 
 def cause_of(flow: Flow, mover: Mover, ends: Ends) -> Cause:
@@ -223,8 +232,9 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> Cause:
 
 
 def _sharding(mover: Mover, ends: Ends) -> str | None:
-    """The purpose of a slice or pad that the partitioner inserted: to cut shards, or a collective that exchanges
-    them."""
+    """The purpose of a slice or pad that the partitioner inserted: the collective that exchanges shards, or `sharding`,
+    which cuts them. None where the partitioner did not insert it.
+    """
     for use in ends.uses:
         if use.role is Role.OPERAND and str(use.user.opcode) in _COLLECTIVES:
             return _fixed(use.user)
@@ -252,6 +262,7 @@ def _relayout(mover: Mover, ends: Ends, before: Layout, after: Layout, inferred:
 
 
 def _and_who(text: str, mover: Mover, ends: Ends) -> str:
+    """The sentence that begins with `text` and says where the data comes from and goes to."""
     maker, taker = source_text(ends), taker_text(ends)
     parts = [text]
     if maker:
@@ -278,7 +289,7 @@ def _padding(mover: Mover) -> str:
 
 
 def source_text(ends: Ends) -> str:
-    """Where the data comes from."""
+    """Where the data comes from, in words."""
     source = ends.source
     if is_entry_parameter(source.instruction):
         return parameter_text(source.instruction) + (f"{ShapeIndex(source.at)}" if source.at else "")
@@ -289,7 +300,7 @@ def source_text(ends: Ends) -> str:
 
 
 def taker_text(ends: Ends) -> str:
-    """Where the data goes: the use that fixes layouts, else the nearest use."""
+    """Where the data goes, in words: to the use that fixes layouts, else to the nearest use. Empty without uses."""
     if not ends.uses:
         return ""
     use = next((use for use in ends.uses if _use_fixes(use)), ends.uses[0])
@@ -322,7 +333,7 @@ def is_default(shape: Shape) -> bool:
 
 
 def output_shape(module_root: HloInstruction, index: tuple[int, ...]) -> Shape | None:
-    """The array at an index of a result."""
+    """The array at an index of an instruction's result; None where there is none."""
     shape = module_root.shape
     for number in index:
         if not shape.is_tuple or not 0 <= number < len(shape.tuple_shapes):
@@ -332,7 +343,11 @@ def output_shape(module_root: HloInstruction, index: tuple[int, ...]) -> Shape |
 
 
 def _who(mover: Mover, ends: Ends) -> str | None:
-    """Who forces a layout. An entry layout that somebody chose comes first: without it nobody would copy."""
+    """What forces a layout, in words; None where it is not known.
+
+    An entry layout other than the default one, which the user must have chosen, comes first: without it there would be
+    no copy.
+    """
     source = ends.source.instruction
     if is_entry_parameter(source):
         shape = output_shape(source, ends.source.at)
@@ -366,7 +381,9 @@ def _is_default_at(ends: Ends) -> bool:
 
 
 def _reshape_after(mover: Mover, ends: Ends) -> str | None:
-    """The reshape that is a bitcast of the mover's result, and would not be one of its operand."""
+    """The reshape that is a bitcast of the mover's result and would be none of the mover's operand, in words; None
+    where there is none.
+    """
     source = mover.source_shape
     candidates = [bitcast for use in ends.uses for bitcast in use.bitcasts[:1]]
     candidates += [user for user in mover.inner.users if user.opcode == Opcode.BITCAST] if mover.is_fusion else []
@@ -447,14 +464,18 @@ def _copied_parameter(flow: Flow, ends: Ends, writer: Use | None, outputs: list[
 
 
 def _element_of_state(flow: Flow, source: Value) -> Value | None:
-    """The element of the operand of a loop's body, or of a branch, that a value is or is a copy of."""
+    """The part of a parameter that a value is, or is a copy of; None for other values. In the body of a loop, it is an
+    element of the loop's state.
+    """
     if source.instruction.opcode == Opcode.COPY and source.instruction.operands:
         source = flow.source(source.instruction.operands[0])[0]
     return source if source.instruction.opcode == Opcode.PARAMETER else None
 
 
 def _still_read(flow: Flow, ends: Ends) -> tuple[str, str]:
-    """Who reads the old value of an element of a loop's state, and who writes the new one."""
+    """What forces the copy of an element of a loop's state, and a sentence: which instruction reads the old value when
+    which other one writes the new value.
+    """
     computation, at = ends.source.instruction.computation, ends.source.at
     where = source_text(ends)
     loop = flow.caller(computation)
@@ -469,7 +490,9 @@ def _still_read(flow: Flow, ends: Ends) -> tuple[str, str]:
 
 
 def _state(source: Value, carry: Use, others: list[Use]) -> tuple[str, str]:
-    """The cause for a loop's body that returns an element of its state, at the same or another index."""
+    """What forces a copy, and a sentence, where a loop's body returns an element of its state, at the same or another
+    index, or a branch returns its operand.
+    """
     before, after = ShapeIndex(source.at), ShapeIndex(carry.at)
     by = use_text(carry)
     if carry.role is Role.BRANCH:

@@ -4,16 +4,16 @@
     output-layout    another Format of a result: it lies in memory as it is computed
     input-order      an argument is handed over transposed, in the order of dimensions that its users transpose it to:
                      other letters in an einsum
-    output-order     a result is returned without the transposition
+    output-order     a result is returned in the order of dimensions in which it is computed
     donate           an argument is donated, so that it may be overwritten
     output-first     a result is returned before the others of its type and sizes, since JAX gives it the memory of the
                      first donated argument
 
-A copy may need several edits at once: a layout, and a donation, because without the copy the argument itself would be
-overwritten. JAX gives the memory of the first donated argument to the first output of equal type and sizes, the second
-to the second: a donation may need that of another argument before it. A suggestion is a set of edits with all copies
-that it removes. `is_exact` says that the copies and bytes are those that recompiling saves; otherwise other
-instructions share the buffer that changes, and the compiler may move the data elsewhere.
+A copy may need several edits at once, such as a layout and a donation, because without the copy the argument itself
+would be overwritten. JAX gives the memory of the first donated argument to the first output of equal type and sizes,
+the second to the second: so the donation of an argument may need that of an argument before it. A suggestion is a set
+of edits with all copies that it removes. `is_exact` says that recompiling saves exactly these copies and their bytes;
+otherwise other instructions share the buffer that changes, and the compiler may move the data elsewhere.
 """
 
 from __future__ import annotations
@@ -39,11 +39,13 @@ from xlashape.shape import Layout, Shape, ShapeIndex
 from xlashape.shape.xla_util import shape_util
 
 _MOST_STEPS = 200
+"""The most instructions that a search looks at."""
 _MOST_OTHERS = 32
 """The most other users of an argument that are examined. With more users, no removal counts as exact."""
 _MOST_TOGETHER = 8
-"""The most arguments that are donated so that one argument gets its output. Beyond it, all arguments of the same type
-and sizes are donated."""
+"""The most arguments that a suggestion donates so that one argument gets its output. Where that takes more, it donates
+all arguments of the same type and sizes that JAX pairs as wanted.
+"""
 
 
 class Edit(NamedTuple):
@@ -52,17 +54,19 @@ class Edit(NamedTuple):
     kind: str
     """`input-layout`, `output-layout`, `input-order`, `output-order`, `donate` or `output-first`."""
     parameter: int | None
-    """The number of the module's parameter."""
+    """The number of the module's parameter; None for an edit of an output alone."""
     output: tuple[int, ...] | None
-    """The index of the output in the module's result."""
+    """The index of the output in the module's result; None for an edit of an argument alone."""
     order: tuple[int, ...] | None
-    """What `jax.experimental.layout.Layout` takes, major to minor, or `jnp.transpose`; None for a donation."""
+    """The dimensions, major to minor: what `jax.experimental.layout.Layout` takes, or `jnp.transpose`. None for
+    `donate` and `output-first`.
+    """
     text: str
-    """In JAX's words."""
+    """The edit in JAX's words."""
 
     @property
     def short(self) -> str:
-        """For programs: `layout 0 (1, 0)`, `order {1} (0, 2, 1)`, `donate 0`, `first {1}`."""
+        """The edit in a short form for programs: `layout 0 (1, 0)`, `order {1} (0, 2, 1)`, `donate 0`, `first {1}`."""
         what = self.kind.rpartition("-")[2]
         where = str(ShapeIndex(self.output or ())) if self.parameter is None else str(self.parameter)
         return f"{what} {where}" + ("" if self.order is None else f" {self.order}")
@@ -76,21 +80,22 @@ class Removal(NamedTuple):
 
 
 def removal_of(flow: Flow, mover: Mover, ends: Ends) -> Removal | None:
-    """The edits that remove a copy; None where none is known."""
+    """The edits that remove a mover; None where none are known. `ends` is `ends_of(flow, mover)`."""
     chain = _Chain.of(mover)
     if chain is None or mover.row.computation is not flow.module.entry:
         return None
     found = [each for each in (_by_input(flow, mover, ends, chain), _by_output(flow, ends, chain)) if each is not None]
     if not found:
         found = [each for each in (_by_donation(flow, mover, ends, chain),) if each is not None]
-    # An exact removal comes first, then the one of fewer edits, then the one that changes an entry layout that somebody
-    # chose.
+    # Best is an exact removal, then one of fewer edits, then one that changes an entry layout other than the default,
+    # which the user must have chosen.
     return min(
         found, key=lambda each: (not each.is_exact, len(each.edits), not _undoes_choice(flow, each)), default=None
     )
 
 
 def _undoes_choice(flow: Flow, removal: Removal) -> bool:
+    """Whether the first edit of a layout replaces an entry layout other than the default one."""
     for edit in removal.edits:
         if edit.kind == "input-layout" and edit.parameter is not None:
             shape = flow.module.entry.parameters[edit.parameter].shape
@@ -105,13 +110,15 @@ class _Chain(NamedTuple):
     """The steps from the operand of a mover to its result, each of which only moves."""
 
     steps: tuple[HloInstruction, ...]
-    """Copies, transposes, reshapes and bitcasts, in order. For a fusion, those in its computation."""
+    """Copies, transposes, reshapes and bitcasts, in the order of execution: those in a fusion, or `mover.row` alone."""
     operand: HloInstruction
-    """The operand of the row."""
+    """The operand of `mover.row` that is moved."""
 
     @staticmethod
     def of(mover: Mover) -> _Chain | None:
-        """None where elements are added, left out or put together."""
+        """The steps of a mover; None where it also adds elements, leaves some out or puts arrays together, or has more
+        than _MOST_STEPS steps.
+        """
         row = mover.row
         if not mover.is_fusion:
             alone = row.opcode in (Opcode.COPY, Opcode.TRANSPOSE, Opcode.RESHAPE)
@@ -172,6 +179,7 @@ def forward(steps: Sequence[HloInstruction], source: Shape) -> tuple[int, ...] |
 
 
 def _before(step: HloInstruction, order: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The order of a step's operand in memory with which the step is a bitcast, if its result has `order`; or None."""
     operand, result = array_or_none(step.operands[0].shape), array_or_none(step.shape)
     if order is None or operand is None or result is None:
         return None
@@ -184,6 +192,7 @@ def _before(step: HloInstruction, order: tuple[int, ...] | None) -> tuple[int, .
 
 
 def _after(step: HloInstruction, order: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The order of a step's result in memory with which the step is a bitcast, if its operand has `order`; or None."""
     operand, result = array_or_none(step.operands[0].shape), array_or_none(step.shape)
     if order is None or operand is None or result is None:
         return None
@@ -196,7 +205,9 @@ def _after(step: HloInstruction, order: tuple[int, ...] | None) -> tuple[int, ..
 
 
 def _is_reshape(step: HloInstruction, operand: Shape, result: Shape) -> bool:
-    """Whether a bitcast keeps the row-major order of the elements; others are transposes or change the type."""
+    """Whether a step is a reshape, or a bitcast that keeps the row-major order of the elements as a reshape does. Other
+    bitcasts are transposes or change the type.
+    """
     try:
         return step.opcode == Opcode.RESHAPE or shape_util.reshape_is_bitcast(operand, result)
     except XlashapeError:
@@ -204,7 +215,7 @@ def _is_reshape(step: HloInstruction, operand: Shape, result: Shape) -> bool:
 
 
 def _reshaped(given: Shape, order: tuple[int, ...], wanted: Shape) -> tuple[int, ...] | None:
-    """The order in memory with which `wanted` is a bitcast of `given` in an order, as a reshape."""
+    """The order in memory with which `wanted` is a reshape, and a bitcast, of `given` in `order`; or None."""
     try:
         aligned = shape_util.align_layouts(given.replace(layout=Layout(order)), wanted)
     except XlashapeError:
@@ -216,7 +227,7 @@ def _reshaped(given: Shape, order: tuple[int, ...], wanted: Shape) -> tuple[int,
 
 
 def _by_input(flow: Flow, mover: Mover, ends: Ends, chain: _Chain) -> Removal | None:
-    """Another layout of the argument, or another order of its dimensions."""
+    """The removal of a copy by another layout of the argument that is copied, or another order of its dimensions."""
     parameter = ends.source.instruction
     if not is_entry_parameter(parameter) or ends.source.at or not parameter.shape.is_array or chain.keeps_layout:
         return None
@@ -233,6 +244,7 @@ def _by_input(flow: Flow, mover: Mover, ends: Ends, chain: _Chain) -> Removal | 
 
 
 def _wanted_of_source(mover: Mover, ends: Ends, chain: _Chain) -> tuple[int, ...] | None:
+    """The order of the argument in memory, minor to major, with which the mover would move nothing."""
     result = array_or_none(mover.row.shape)
     if result is None:
         return None
@@ -241,7 +253,7 @@ def _wanted_of_source(mover: Mover, ends: Ends, chain: _Chain) -> tuple[int, ...
 
 
 def _also_wants(use: Use, parameter: HloInstruction, order: tuple[int, ...]) -> bool:
-    """Whether another user of a parameter is a copy of it to the same layout."""
+    """Whether a use of a parameter only moves it, and would move nothing if the parameter had `order` in memory."""
     if use.role is not Role.OPERAND:
         return False
     inner = (use.user,)
@@ -257,7 +269,7 @@ def _also_wants(use: Use, parameter: HloInstruction, order: tuple[int, ...]) -> 
 
 
 def _by_output(flow: Flow, ends: Ends, chain: _Chain) -> Removal | None:
-    """Another layout of the result."""
+    """The removal of a copy by another layout of the output that it makes, or another order of its dimensions."""
     outputs = [use for use in ends.uses if use.role is Role.OUTPUT]
     if len(outputs) != 1 or chain.keeps_layout:
         return None
@@ -270,7 +282,8 @@ def _by_output(flow: Flow, ends: Ends, chain: _Chain) -> Removal | None:
     if order is None or order == layout_of(shape).minor_to_major:
         return None
     made = ends.source
-    # Without the copy, the output is the buffer itself that the copy reads.
+    # Without the copy, the output is the buffer that the copy reads. That must not be the buffer of an argument or a
+    # constant, or one that another instruction writes.
     needs_memory = made.instruction.opcode in (Opcode.PARAMETER, Opcode.CONSTANT) or any(
         each.role is not Role.OPERAND or flow.written_in_place(each) is not None for each in flow.uses(*made)
     )
@@ -329,6 +342,7 @@ def _letters(axes: tuple[int, ...]) -> str:
 
 
 def _by_donation(flow: Flow, mover: Mover, ends: Ends, chain: _Chain) -> Removal | None:
+    """The removal of a copy of an argument in its own layout, by a donation."""
     if not chain.keeps_layout or not is_entry_parameter(ends.source.instruction):
         return None
     # XLA inserts copies after fusion, so a copy in a fusion has another reason: a donation may not remove it.
@@ -336,8 +350,9 @@ def _by_donation(flow: Flow, mover: Mover, ends: Ends, chain: _Chain) -> Removal
 
 
 def _and_donation(flow: Flow, mover: Mover, ends: Ends, edits: tuple[Edit, ...], is_exact: bool) -> Removal | None:
-    """The edits, and a donation of the argument where it would be overwritten, or be an output, without the copy. None
-    where a donation is of no use."""
+    """The removal by `edits`, with a donation of the argument if it would be overwritten, or be an output, without the
+    copy. None where a donation is needed, but would not remove the copy.
+    """
     parameter = ends.source.instruction
     lands = [use for use in ends.uses if use.role is not Role.OPERAND or flow.written_in_place(use) is not None]
     if not lands:
@@ -352,7 +367,7 @@ def _and_donation(flow: Flow, mover: Mover, ends: Ends, edits: tuple[Edit, ...],
     if output is None or shape is None or not _same_array(shape, parameter.shape) or output in flow.taken:
         return None
     if any(edit.kind == "input-order" for edit in edits):
-        return None  # another array than the output
+        return None  # the argument would be another array than the output that is to take its memory
     order = edits[0].order if edits else tuple(reversed(layout_of(parameter.shape).minor_to_major))
     if tuple(reversed(layout_of(shape).minor_to_major)) != order:
         is_exact = False
@@ -360,7 +375,7 @@ def _and_donation(flow: Flow, mover: Mover, ends: Ends, edits: tuple[Edit, ...],
     if len(others) > _MOST_OTHERS or not all(
         _is_copied_out(flow, use) or _comes_before(use.user, lands[0].user) for use in others
     ):
-        return None  # XLA copies the argument twice: neither use reads before the other writes
+        return None  # another use may read the argument after it is overwritten: XLA copies it nevertheless
     return Removal((*edits, _donation(parameter, output)), is_exact and len(ends.uses) == 1)
 
 
@@ -392,7 +407,7 @@ class _Group(NamedTuple):
     edits: tuple[Edit, ...]
     """Their donations, in the order of the arguments."""
     place: dict[int, int]
-    """The position of each argument in `edits`."""
+    """The number of each argument → its position in `edits`."""
     first: tuple[int, ...] | None
     """The first free output of the type and sizes."""
     right: int
@@ -402,7 +417,8 @@ class _Group(NamedTuple):
 
 def matched_by_jax(flow: Flow, removals: Sequence[Removal | None]) -> list[Removal | None]:
     """The removals, with the further donations that JAX needs so that each output takes the memory of the argument that
-    it is computed in."""
+    it is computed in. A removal becomes None if its argument is to be donated for another output.
+    """
     wanted: dict[int, Edit] = {}
     for removal in removals:
         for edit in () if removal is None else removal.edits:
@@ -446,7 +462,7 @@ def _matched(
     if donation is None or donation.parameter is None:
         return removal
     if wanted[donation.parameter] != donation:
-        return None  # an argument has one memory, and another copy of the argument is the one that is removed
+        return None  # one output only can take the memory of an argument, and it is another one
     group = groups[donation.parameter]
     if group.first == donation.output:
         return removal
@@ -466,7 +482,9 @@ def _same_array(left: Shape, right: Shape) -> bool:
 
 
 def _output_of(flow: Flow, lands: Iterable[Use]) -> tuple[int, ...] | None:
-    """The output that has the memory of a value: the value itself, or what is computed in its place, and so on."""
+    """The index of the output that has the memory of a value: the output is the value, or is computed in its place,
+    maybe in several steps. `lands` are the uses of the value to follow. None where there is none.
+    """
     pending = list(lands)
     for _ in range(_MOST_STEPS):
         if not pending:
@@ -505,11 +523,11 @@ def removal_text(edits: Sequence[Edit]) -> str:
     return "; and ".join([*[edit.text for edit in edits if edit.kind != "donate"], more])
 
 
-# -- what an argument's owner can do ---------------------------------------------------------
+# -- advice ---------------------------------------------------------------------------------
 
 
 def advice_of(ends: Ends, kind: str) -> str:
-    """Advice about a copy for which no edit is known."""
+    """Advice about a copy for which no edit is known; empty where there is none. kind: that of the copy's cause."""
     users = [use.user for use in ends.uses if use.role is Role.OPERAND]
     has_dot = any((inner := library_operation(user)) is not None and inner.opcode == Opcode.DOT for user in users)
     if kind in ("relayout", "transpose"):

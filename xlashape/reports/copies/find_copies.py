@@ -1,4 +1,4 @@
-"""`copies`: finds what only moves data in a module, and explains each."""
+"""`copies`: finds the movers of a module, which are the instructions that only move data, and explains each."""
 
 from __future__ import annotations
 
@@ -22,8 +22,13 @@ from xlashape.reports.copies.pass_dumps import Dump, Inserted, dumps_beside, ins
 from xlashape.reports.copies.times import Times, executions, moved_by
 
 _LONGEST_PATH = 4096
+"""Text of as many characters or more is no path."""
 _SHARED_FROM = 8
+"""Tuples of more edits than this are compared by identity, which is quicker: `matched_by_jax` gives the rows with such
+edits one tuple.
+"""
 _MOST_REPORT_BYTES = 1 << 24
+"""As much is read of a file that may be a report about memory that has run out."""
 _LABEL = re.compile(
     r"XLA label: %?(?P<name>[\w.\-]+) = (?P<shape>\S+) (?P<opcode>copy|transpose|reshape)"
     r"\((?P<operand>\S+) %?(?P<from>[\w.\-]+)\)(?P<rest>[^\n]*)"
@@ -33,19 +38,20 @@ _LABEL = re.compile(
 def copies(
     x: Any, *args: Any, passes: str | os.PathLike[str] | None = None, frames: str | None = None, **kwargs: Any
 ) -> Copies:
-    """Every instruction of a compiled program that moves data and computes nothing: its bytes, why it is there, and
-    what removes it.
+    """The executed instructions of a compiled program that move data and compute nothing: the bytes of each, why it is
+    there, and what removes it.
 
     x: what `HloModule.of` takes: a module, a file, a directory of dumps with one module, text, bytes, a Compiled of
-    JAX. A Lowered, and a jitted function with the arguments to lower it with, is compiled first. For a report about
-    memory that has run out, as text or in a file, the rows are the copies that its labels show.
-    passes: a directory, or one of the files, of dumps after passes (`--xla_dump_hlo_pass_re=.*`); None is the directory
-    of the file `x`. With them the pass that inserted each instruction is exact.
+    JAX. A Lowered, or a jitted function with the arguments to lower it with (`args`, `kwargs`), is compiled first. `x`
+    may also be a compiler's report about memory that has run out, as text or in a file: then the rows are the copies in
+    its lines `XLA label: …`, and what makes and uses their data is not known.
+    passes: a directory, or one of the files, of dumps after passes (`--xla_dump_hlo_pass_re=.*`), from which
+    `pass_name` says which pass inserted an instruction. None is the directory of the file `x`.
     frames: with "all", `source` names every frame that called an operation, and not the line of the user's own code
     alone.
 
-    Sizes are in bytes, with the padding of tiles. Raises as `HloModule.of` does, and NotFoundError if `passes` has no
-    dumps of the module.
+    Sizes are in bytes, with the padding of tiles. Raises as `HloModule.of` does; NotFoundError if `passes` has no
+    dumps of the module, InvalidArgumentError if it is no path.
 
     >>> text = '''HloModule m
     ... ENTRY e { x = s32[4096,8,4]{0,2,1:T(4,128)} parameter(0) ROOT c = s32[4096,8,4]{2,1,0:T(8,128)} copy(x) }'''
@@ -82,7 +88,7 @@ def _copies_of(module: HloModule, path: Path | None = None, passes: str | os.Pat
 
 
 def _report_text(x: Any, path: Path | None) -> str | None:
-    """The text of a report about memory that has run out, which shows instructions of a module that is not there."""
+    """The text of a compiler's report about memory that has run out, if `x` is one or `path` has one; else None."""
     text = x if isinstance(x, str) else ""
     if path is not None and path.is_file():
         with path.open("rb") as file:
@@ -91,7 +97,7 @@ def _report_text(x: Any, path: Path | None) -> str | None:
 
 
 def _copies_of_labels(text: str) -> Copies:
-    """The copies among the instructions of a report. What makes and takes their data is not known."""
+    """The copies that a report about memory that has run out shows. It does not show what makes and uses their data."""
     labels = {match["name"]: match for match in _LABEL.finditer(text)}
     lines: list[str] = []
     for number, (name, match) in enumerate(labels.items()):
@@ -122,7 +128,7 @@ def _copies_of_labels(text: str) -> Copies:
 
 
 def _path_of(x: Any) -> Path | None:
-    """The file or the directory that `x` names."""
+    """The file or the directory that `x` names; None where `x` is something else."""
     if isinstance(x, os.PathLike):
         return Path(cast("os.PathLike[str]", x))
     if isinstance(x, str) and 0 < len(x) < _LONGEST_PATH and not any(mark in x for mark in "\n{\0"):
@@ -132,6 +138,7 @@ def _path_of(x: Any) -> Path | None:
 
 
 def _dumps(path: Path | None, passes: str | os.PathLike[str] | None, module: str) -> list[Dump]:
+    """The dumps after passes of the module named `module`. path: the module's file, if it came from one."""
     if passes is None:
         return [] if path is None else dumps_beside(path)
     try:
@@ -160,6 +167,7 @@ def _one_of_module(directory: Path, module: str) -> Path:
 
 
 def _inserted(movers: Sequence[Mover], dumps: Sequence[Dump]) -> dict[str, Inserted]:
+    """Name of `Mover.inner` → the pass that inserted it, where the dumps show it."""
     if not dumps or not movers:
         return {}
     inner = {mover.inner.name: mover.inner for mover in movers}
@@ -216,7 +224,9 @@ def _row(
 
 
 def _origin(mover: Mover, ends: Ends) -> tuple[str | None, str | None]:
-    """The line and the operation of the program: its own, or those of the nearest instruction that has some."""
+    """The line and the operation of the program that a mover comes from: those in its own metadata, else those of its
+    users, else those of the instruction that makes its data.
+    """
     line = name = None
     for each in (mover.inner, mover.row, *[use.user for use in ends.uses], ends.source.instruction):
         if each.has_metadata:
@@ -231,7 +241,7 @@ def _suggestions(found: Sequence[tuple[Copy, Removal | None]]) -> tuple[CopySugg
     """A suggestion for each set of edits, with the copies that the whole set or a part of it removes."""
     groups: dict[int | frozenset[Edit], tuple[Edit, ...]] = {}
     for _, removal in found:
-        if removal is not None:  # long tuples are shared by their rows
+        if removal is not None:
             key = id(removal.edits) if len(removal.edits) > _SHARED_FROM else frozenset(removal.edits)
             groups.setdefault(key, removal.edits)
     by_edit: dict[Edit, list[tuple[Copy, Removal]]] = {}
@@ -262,7 +272,7 @@ def _suggestions(found: Sequence[tuple[Copy, Removal | None]]) -> tuple[CopySugg
 
 
 def _without_neighbours(cause: str) -> str:
-    """A cause without the names of the data's source and users, which the text of a report does not show."""
+    """A cause without the names of what makes and uses the data, which a report about memory does not show."""
     before, comes, rest = cause.partition(", it comes from parameter")
     after = rest.partition(", it goes to output {")[2].partition("}")
     return before + after[2] if comes and after[1] else cause

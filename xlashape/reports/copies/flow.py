@@ -1,7 +1,8 @@
-"""Where a value comes from and what takes it, through everything that leaves it where it is in memory: tuples and their
-elements, bitcasts, barriers, the computations of calls and branches, and the ends of asynchronous operations.
+"""Where a value comes from and what uses it. `Flow.source` and `Flow.uses` follow the value through everything that
+leaves it where it is in memory: tuples and their elements, bitcasts, barriers, and the computations of calls, branches
+and asynchronous operations.
 
-Both walks stop after a number of steps that no real program needs, so that their time is bounded.
+Both stop after _MOST_STEPS steps, and `uses` also at _MOST_USES uses, so that their time is bounded.
 """
 
 from __future__ import annotations
@@ -21,18 +22,19 @@ _MOST_USES: Final = 64
 _PASSES: Final = frozenset(
     [Opcode.BITCAST, Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ADD_DEPENDENCY, Opcode.ALL_REDUCE_DONE]
 )
-"""The result of these opcodes is their first operand, element by element."""
+"""The result of these opcodes is their first operand, unchanged and in the same memory."""
 _DONES: Final = {Opcode.COPY_DONE: 0, Opcode.ASYNC_DONE: 1}
-"""The result of each of these opcodes is this element of the result of its start."""
+"""End of an asynchronous operation → which element of the result of its start is the result of the end."""
 
 Index = tuple[int, ...]
 
 
 class Value(NamedTuple):
-    """An array: what makes it, and where it is in the result."""
+    """An array: the instruction that makes it, and where the array is in the result of that."""
 
     instruction: HloInstruction
     at: Index
+    """The index in a nested tuple; empty where the result is the array itself."""
 
 
 class Role(Enum):
@@ -48,33 +50,34 @@ class Role(Enum):
 
 
 class Use(NamedTuple):
-    """A use of a value, by an instruction or as a result."""
+    """A use of a value: as an operand of an instruction, or as a part of the result of a computation."""
 
     user: HloInstruction
-    """What takes it; for an output the root, for a carry the loop, for a branch the conditional."""
+    """The instruction that uses it; for an output the root, for a carry the loop, for a branch the conditional."""
     role: Role
     operand: int
     """The number of the operand; 0 for other roles."""
     at: Index
-    """Where in the operand, the output, the state or the branch's result."""
+    """Where the value is in the operand, the module's result, the loop's state or the branch's result."""
     bitcasts: tuple[HloInstruction, ...]
-    """The bitcasts on the way, in order."""
+    """The bitcasts between the value and the use, the one next to the value first."""
 
 
 class Flow:
-    """The walks through a module, with the callers of its computations."""
+    """Follows values through a module."""
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
         self.executed = executed_computations(module)
         aliases = module.head.input_output_alias.entries
         self.donated = {alias.parameter_number: tuple(alias.output_shape_index) for alias in aliases}
-        """The outputs that take over the memory of parameters, by the number of the parameter."""
+        """Number of a donated parameter → the index of the output that takes over its memory."""
         self.taken = set(self.donated.values())
         """The indices of the outputs that take over the memory of parameters."""
         self._uses: dict[tuple[HloInstruction, Index], list[Use]] = {}
         self._positions: dict[HloInstruction, dict[HloInstruction, list[int]]] = {}
         self.callers: dict[HloComputation, list[HloInstruction]] = {each: [] for each in self.executed}
+        """Executed computation → the instructions that call it, each once."""
         for computation in self.executed:
             for instruction in computation.instructions:
                 spend(1)
@@ -85,12 +88,13 @@ class Flow:
                         self.callers[called].append(instruction)
 
     def caller(self, computation: HloComputation) -> HloInstruction | None:
-        """What calls a computation, where that is a single instruction."""
+        """The instruction that calls a computation; None where several do, or none."""
         callers = self.callers.get(computation, [])
         return callers[0] if len(callers) == 1 else None
 
     def source(self, instruction: HloInstruction, index: Index = ()) -> tuple[Value, tuple[HloInstruction, ...]]:
-        """What makes the array at `index` of an instruction's result, and the bitcasts on the way, the last one first.
+        """Where the array at `index` of an instruction's result is made, and the bitcasts on the way from there, the
+        last one first.
 
         >>> text = '''HloModule m ENTRY e { p = f32[8] parameter(0) b = f32[2,4] bitcast(p) t = (f32[2,4]) tuple(b)
         ... ROOT g = f32[2,4] get-tuple-element(t), index=0 }'''
@@ -119,6 +123,9 @@ class Flow:
         return Value(instruction, index), tuple(bitcasts)
 
     def _argument(self, parameter: HloInstruction) -> HloInstruction | None:
+        """The operand of the caller that a parameter of a computation stands for; None in a loop's computations, or
+        where there is not one caller.
+        """
         caller = self.caller(parameter.computation)
         if caller is None:
             return None
@@ -133,7 +140,7 @@ class Flow:
         return caller.operands[number] if 0 <= number < len(caller.operands) else None
 
     def uses(self, instruction: HloInstruction, index: Index = ()) -> list[Use]:
-        """The uses of the array at `index` of a result, nearest first; at most 64.
+        """The uses of the array at `index` of an instruction's result, the nearest ones first; at most 64.
 
         >>> text = '''HloModule m ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p)
         ... ROOT t = (f32[8], f32[8]) tuple(n, p) }'''
@@ -185,8 +192,9 @@ class Flow:
         return found
 
     def _operand_numbers(self, user: HloInstruction, operand: HloInstruction) -> list[int]:
-        """Which operands of `user` are the instruction `operand`, at most 64. A table has them, since a tuple may have
-        thousands of operands."""
+        """Which operands of `user` are the instruction `operand`, at most 64. They are looked up in a table, since a
+        tuple may have thousands of operands.
+        """
         found = self._positions.get(user)
         if found is None:
             found = self._positions[user] = {}
@@ -202,8 +210,10 @@ class Flow:
         found: list[Use],
         go: Callable[[HloInstruction, Index, tuple[HloInstruction, ...]], None],
     ) -> None:
-        """Adds the uses of a computation's result to `found`: as an output of the module, by a loop or conditional that
-        calls the computation, and the uses of the results of its other callers."""
+        """Follows a value out of a computation whose result has it at `at`. It is then an output of the module, or the
+        result of a loop or conditional that calls the computation: both are added to `found`. As the result of another
+        caller it is followed further, by `go`.
+        """
         computation = root.computation
         if computation is computation.module.entry:
             found.append(Use(root, Role.OUTPUT, 0, at, bitcasts))
@@ -219,8 +229,8 @@ class Flow:
                 go(caller, at, bitcasts)
 
     def written_in_place(self, use: Use) -> Index | None:
-        """The index in the user's result of the value that the user updates in the memory of its operand; None where
-        the user updates nothing in place.
+        """Where in the user's result the updated value is, if the user updates the used value in its memory; None if it
+        does not.
 
         Loops work in the memory of their initial state. dynamic-update-slice, scatter, custom calls that declare it,
         and fusions whose result is such an update work in the memory of an operand.

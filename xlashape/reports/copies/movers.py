@@ -1,10 +1,11 @@
-"""Which executed instructions of a module move data and compute nothing, and how many bytes each reads and writes.
+"""Movers: the executed instructions of a module that move data and compute nothing, and how many bytes each reads and
+writes.
 
-These opcodes move: copy, transpose, reshape, slice, dynamic-slice, pad, concatenate, reverse, and the starts of
+These opcodes move data: copy, transpose, reshape, slice, dynamic-slice, pad, concatenate, reverse, and the starts of
 asynchronous copies. A transpose or a reshape whose result lies in memory as its operand does is a bitcast, and moves
-nothing. A fusion moves if all its instructions do, but for bitcasts, tuples, constants and the arithmetic of scalars
-that index a slice. Instructions that write a part of a buffer in place (dynamic-update-slice, scatter) and those that
-look elements up (gather) are not listed: the program itself asks for them.
+nothing. A fusion is a mover if all its instructions move data, but for bitcasts, tuples, constants and the arithmetic
+of scalars that index a slice. Instructions that write a part of a buffer in place (dynamic-update-slice, scatter) and
+those that look elements up (gather) are no movers: the program itself asks for them.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ RANK: Final = {
     Opcode.REVERSE: 7,
     Opcode.COPY: 8,
 }
-"""The opcodes that move. Of several movers in a fusion, the one of the lowest rank gives the row its cause; a copy to
-another layout comes first."""
+"""The opcodes that move data, with their ranks. Of several such instructions in a fusion, the one of the lowest rank
+says why the fusion moves data; a copy to another layout has rank 0.
+"""
 
 
 class Mover(NamedTuple):
@@ -54,12 +56,13 @@ class Mover(NamedTuple):
     row: HloInstruction
     """The instruction that is executed."""
     inner: HloInstruction
-    """The instruction that decides why data is moved: `row` itself, or one of the fusion's."""
+    """The instruction that says why data is moved: `row` itself or, if that is a fusion, an instruction in it."""
     all_inner: tuple[HloInstruction, ...]
-    """Every instruction of a fusion that moves data; `row` alone where it is no fusion."""
+    """All instructions of a fusion that move data; `row` alone where it is no fusion."""
     shown: HloInstruction
-    """The instruction that a row of the report names: the start of an asynchronous operation that wraps `row` alone,
-    else `row`."""
+    """The instruction that a row of the report names: `row`, or the start of the asynchronous operation whose
+    computation has no instruction but `row`.
+    """
 
     @property
     def is_fusion(self) -> bool:
@@ -68,13 +71,13 @@ class Mover(NamedTuple):
 
     @property
     def source_shape(self) -> Shape | None:
-        """The array that the deciding instruction moves; None where its operand is no array."""
+        """The array that `inner` moves; None where its operand is no array."""
         operands = self.inner.operands
         return array_or_none(operands[0].shape) if operands else None
 
     @property
     def result_shape(self) -> Shape | None:
-        """The array that the deciding instruction makes."""
+        """The array that `inner` makes; None where it makes none."""
         return moved_shape(self.inner)
 
 
@@ -84,7 +87,9 @@ def array_or_none(shape: Shape) -> Shape | None:
 
 
 def moved_shape(instruction: HloInstruction) -> Shape | None:
-    """The array that an instruction makes; of a start, the array that its end will give."""
+    """The array that an instruction makes: of the start of an asynchronous operation, the array that its end will give.
+    None where there is none.
+    """
     shape = instruction.shape
     if shape.is_tuple:
         number = 0 if instruction.opcode == Opcode.COPY_START else 1
@@ -98,7 +103,9 @@ def layout_of(shape: Shape) -> Layout:
 
 
 def moves(instruction: HloInstruction) -> bool:
-    """Whether the opcode moves data, and the result does not lie in memory as the operand does."""
+    """Whether an instruction moves data: its opcode does, and it is no transpose or reshape that is a bitcast, and no
+    copy of a tuple.
+    """
     opcode = instruction.opcode
     if opcode not in RANK or not instruction.operands:
         return False
@@ -110,6 +117,7 @@ def moves(instruction: HloInstruction) -> bool:
 
 
 def _is_bitcast(instruction: HloInstruction) -> bool:
+    """Whether a transpose or a reshape leaves each element where it is in memory."""
     source, result = array_or_none(instruction.operands[0].shape), array_or_none(instruction.shape)
     if source is None or result is None or layout_of(source).tiles != layout_of(result).tiles:
         return False
@@ -156,7 +164,7 @@ def _rank(instruction: HloInstruction) -> int:
 
 
 def relayouts(instruction: HloInstruction) -> bool:
-    """Whether a copy gives its array another layout, memory spaces left aside."""
+    """Whether a copy gives its array another layout. The memory space does not count."""
     source, result = array_or_none(instruction.operands[0].shape), moved_shape(instruction)
     if source is None or result is None:
         return False
@@ -165,8 +173,9 @@ def relayouts(instruction: HloInstruction) -> bool:
 
 
 def _fused_movers(computation: HloComputation) -> tuple[HloInstruction, ...]:
-    """The movers of a fused computation; empty if the computation moves nothing, or computes anything but scalar
-    indices of slices."""
+    """The instructions of a fused computation that move data; empty if there are none, or if the computation computes
+    anything but scalar indices of slices.
+    """
     found: list[HloInstruction] = []
     steps: list[HloInstruction] = []
     moved: set[HloInstruction] = set()
@@ -191,7 +200,7 @@ def _fused_movers(computation: HloComputation) -> tuple[HloInstruction, ...]:
     if computation.root in computed:
         return ()
     if not found and steps:
-        return tuple(steps[-1:])  # all are bitcasts, and the fusion writes a buffer nevertheless
+        return tuple(steps[-1:])  # all are bitcasts by themselves, but the fusion writes a buffer of its own
     return tuple(found)
 
 
@@ -209,14 +218,15 @@ def bytes_of(shape: Shape) -> int | None:
 
 
 def bytes_written(mover: Mover) -> int | None:
-    """The bytes of the buffers that a mover writes, padding included."""
+    """The bytes of the buffers that a mover writes, padding included; None where a size is not known."""
     shape = moved_shape(mover.row) if not mover.is_fusion else mover.row.shape
     return None if shape is None else bytes_of(shape)
 
 
 def bytes_read(mover: Mover) -> int | None:
-    """The bytes that a mover reads, padding included: whole operands, and of an operand that is only sliced, the
-    slices."""
+    """The bytes that a mover reads, padding included: whole operands, or the slices of an operand that is only sliced.
+    None where a size is not known.
+    """
     row = mover.row
     if mover.is_fusion:
         called = row.called_computations[0]
@@ -232,6 +242,7 @@ def bytes_read(mover: Mover) -> int | None:
 
 
 def _read_of(operand: HloInstruction, parameter: HloInstruction) -> int | None:
+    """The bytes that a fusion reads of an operand. `parameter` stands for the operand in the fusion."""
     if not parameter.users:
         return 0
     slices: list[HloInstruction] = []
@@ -252,7 +263,7 @@ def _read_of(operand: HloInstruction, parameter: HloInstruction) -> int | None:
 
 
 def _slice_bytes(operand: HloInstruction, slices: Iterable[HloInstruction]) -> int | None:
-    """The bytes of the elements that slices read: no more than the whole operand has."""
+    """The bytes that slices of an operand read, at most those of the operand; None where a size is not known."""
     whole = bytes_of(operand.shape)
     sizes = [None if (shape := moved_shape(each)) is None else bytes_of(shape) for each in slices]
     known = [size for size in sizes if size is not None]

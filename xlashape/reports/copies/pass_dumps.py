@@ -3,9 +3,10 @@
 
 A dump is named `module_NNNN.NAME.SSSS.PIPELINE.after_P.before_Q.txt`, with `.hlo.pb` for protos and `.gz` where it is
 compressed; the stages of copy insertion have no `before_Q`. An instruction is followed back from the last dump to the
-first, and to `before_optimizations`. In an older dump the same instruction has the same name and opcode. Passes may
-rename it (a fusion clones its instructions): then it has the same opcode and shape, and a name that the newer dump
-lacks. Where the older dump has no such instruction, the pass between the two dumps inserted it.
+first, and to the module in the file `before_optimizations`. In an older dump the same instruction has the same name,
+opcode and sizes. Passes may rename it (a fusion clones its instructions): then it has the same opcode and shape, and a
+name that the newer dump lacks. Where the older dump has no such instruction, the pass between the two dumps inserted
+it.
 
 The pass is exact if the older dump is the module right before the pass: its name says so (`before_P`), or XLA dumped
 all passes, of which it leaves out those that changed nothing. Whether it dumped all is in `*.debug_options` beside the
@@ -39,18 +40,21 @@ _LINE: Final = re.compile(
 )
 _EXPRESSION: Final = re.compile(rb'xla_dump_hlo_pass_re: "((?:[^"\\]|\\.)*)"')
 PROGRAM: Final = "program"
-"""What is named in place of a pass where the instruction was in the module before all passes."""
+"""Named in place of a pass where an instruction was in the module before all passes."""
 _COPY_INSERTION: Final = "copy-insertion"
 
 
 class Dump(NamedTuple):
-    """The module after a pass, in a file."""
+    """The module after a pass, in a file. The last four fields are those in the file's name."""
 
     path: Path
     number: int
+    """The number of the dump; -1 for the module before all passes, whose pipeline and passes are empty."""
     pipeline: str
     after: str
+    """The pass that has just run, the stage of copy insertion, or `pipeline-start`."""
     before: str
+    """The pass that runs next; empty where the name of the file does not say it."""
 
 
 class Inserted(NamedTuple):
@@ -59,14 +63,16 @@ class Inserted(NamedTuple):
     pass_name: str
     """`program` where the program has the instruction before all passes."""
     stage: str
-    """The pipeline and, of copy insertion, its stage."""
+    """The pipeline of the pass; for a stage of copy insertion also the stage. Empty for `program`."""
     is_exact: bool
+    """Whether it is certain that this pass, and no other one, inserted the instruction."""
 
 
 class _Instruction(NamedTuple):
     name: str
     opcode: str
     shape: str
+    """The text of its shape, without spaces and comments."""
 
 
 def one_of(directory: Path) -> Path:
@@ -92,8 +98,9 @@ def one_of(directory: Path) -> Path:
 
 
 def dumps_beside(path: Path) -> list[Dump]:
-    """The dumps after passes of the module in a file, in the order of the passes. If the file is such a dump itself,
-    the list ends with it."""
+    """The dumps, in the folder of a file, of the module in that file: in the order of the passes, after the module
+    before all passes. If the file is such a dump itself, the list ends with it. Empty where there are no dumps.
+    """
     given = _NAME.match(path.name)
     optimized = _OPTIMIZED.match(path.name)
     if given is not None:
@@ -119,10 +126,10 @@ def dumps_beside(path: Path) -> list[Dump]:
 
 
 def inserted_by(dumps: Sequence[Dump], names: Iterable[tuple[str, str, Shape]]) -> dict[str, Inserted]:
-    """The pass that inserted each instruction, given as (name, opcode, shape), by its name. Dumps that cannot be read
-    are left out.
+    """Name of an instruction → the pass that inserted it. `names` has (name, opcode, shape) of the instructions.
 
-    The last dump may be of the module itself or of one before it.
+    The last dump may be of the module that has these instructions, or of an earlier state of it: an instruction that
+    was inserted later is left out of the result. Dumps that cannot be read are skipped.
     """
     pending = {name: _Instruction(name, opcode, _plain(str(shape))) for name, opcode, shape in names}
     found: dict[str, Inserted] = {}
@@ -171,7 +178,7 @@ def inserted_by(dumps: Sequence[Dump], names: Iterable[tuple[str, str, Shape]]) 
 
 
 def _is_next(older: Dump, newer: Dump, is_whole: bool) -> bool:
-    """Whether nothing but the pass that the newer dump names is between two dumps."""
+    """Whether only one pass ran between two dumps: the one after which the newer dump was written."""
     if newer.after == "pipeline-start" or older.number < 0:
         return False
     if newer.pipeline == _COPY_INSERTION:
@@ -182,6 +189,7 @@ def _is_next(older: Dump, newer: Dump, is_whole: bool) -> bool:
 
 
 def _insertion(newer: Dump, is_exact: bool) -> Inserted:
+    """The pass after which a dump was written, as the one that inserted an instruction."""
     if newer.pipeline == _COPY_INSERTION:
         return Inserted(_COPY_INSERTION, f"{newer.pipeline}: {newer.after.replace('_', ' ')}", is_exact)
     return Inserted(newer.after, newer.pipeline, is_exact)

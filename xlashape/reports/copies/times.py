@@ -1,5 +1,6 @@
 """How often each computation of a module is executed in one execution of the module, and how many bytes its movers
-then move."""
+(`movers.py`: the instructions that only move data) then move.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ class Times(NamedTuple):
 
     number: int
     is_lower_bound: bool = False
-    """A loop whose number of iterations is not known counts once."""
+    """Whether the number may be too small: a loop whose number of iterations is not known counts as one iteration."""
     is_upper_bound: bool = False
-    """A branch counts as often as its conditional."""
+    """Whether the number may be too large: a branch counts as often as its conditional, as if it were always taken."""
 
     @property
     def bound(self) -> str:
@@ -36,12 +37,12 @@ class Moved(NamedTuple):
     """The bytes that a mover moves; None where a size is not known."""
 
     read: int | None
-    """In one execution."""
+    """The bytes that one execution of the mover reads."""
     written: int | None
     size: int | None
-    """Read and written, in one execution."""
+    """The bytes that one execution of the mover reads and writes."""
     total: int | None
-    """In one execution of the module."""
+    """The bytes that the mover reads and writes in one execution of the module."""
 
 
 def moved_by(mover: Mover, times: Times) -> Moved:
@@ -66,7 +67,7 @@ def copied_bytes(module: HloModule) -> Iterator[tuple[HloInstruction, int]]:
 
 
 def executions(flow: Flow) -> dict[HloComputation, Times]:
-    """How often each executed computation is executed.
+    """How often the entry computation and those that it executes run in one execution of the module.
 
     >>> from xlashape.hlo import HloModule
     >>> module = HloModule.parse('''HloModule m
@@ -95,6 +96,9 @@ def executions(flow: Flow) -> dict[HloComputation, Times]:
 
 
 def _parts(caller: HloInstruction, computation: HloComputation, times: dict[HloComputation, Times]) -> Iterator[Times]:
+    """How often `caller` executes a computation that it calls: one number, or two to be added if the computation is
+    both the body and the condition of a loop.
+    """
     outer = times[caller.computation]
     called = caller.called_computations
     if caller.opcode == Opcode.WHILE and len(called) == 2:
