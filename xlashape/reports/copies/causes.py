@@ -232,8 +232,8 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> Cause:
 
 
 def _sharding(mover: Mover, ends: Ends) -> str | None:
-    """The purpose of a slice or pad that the partitioner inserted: the collective that exchanges shards, or `sharding`,
-    which cuts them. None where the partitioner did not insert it.
+    """What a slice or pad that the partitioner inserted is for, in words: a collective, which exchanges shards, or
+    `sharding`, where it only cuts them. None where the partitioner did not insert it.
     """
     for use in ends.uses:
         if use.role is Role.OPERAND and str(use.user.opcode) in _COLLECTIVES:

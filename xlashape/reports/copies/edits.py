@@ -351,7 +351,7 @@ def _by_donation(flow: Flow, mover: Mover, ends: Ends, chain: _Chain) -> Removal
 
 def _and_donation(flow: Flow, mover: Mover, ends: Ends, edits: tuple[Edit, ...], is_exact: bool) -> Removal | None:
     """The removal by `edits`, with a donation of the argument if it would be overwritten, or be an output, without the
-    copy. None where a donation is needed, but would not remove the copy.
+    copy. None where there is nothing to edit, or where the donation would not remove the copy.
     """
     parameter = ends.source.instruction
     lands = [use for use in ends.uses if use.role is not Role.OPERAND or flow.written_in_place(use) is not None]

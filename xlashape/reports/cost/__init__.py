@@ -1,12 +1,12 @@
-"""How much a program calculates and moves: FLOPs, transcendental functions and bytes of each instruction, and the least
-time on a chip.
+"""The report `cost`: how much a program calculates and moves. It gives FLOPs, transcendental functions and bytes of
+each instruction, and the least time that it takes on a chip.
 
 xla_traffic  bytes as XLA's HloCostAnalysis counts them
 arithmetic   FLOPs and transcendentals of an instruction
 traffic      bytes read and written, each once, with padding and by memory space
 targets      chips: peaks and bandwidths as published
 program      every executed instruction, how often it runs, and the sums
-report       the declaration, `Cost`, `cost`
+report       the declaration of the report, its answer `Cost`, and the function `cost`
 """
 
 from xlashape.reports.cost.report import REPORT, Cost, InstructionCost, cost

@@ -1,5 +1,5 @@
-"""The arithmetic of an instruction: floating-point operations (FLOPs) and transcendental functions. Matches XLA's
-HloCostAnalysis.
+"""The arithmetic of an instruction: floating-point operations (FLOPs) and transcendental functions, counted as XLA's
+HloCostAnalysis counts them.
 
 An operation of one element counts 1, whatever its type: integers, booleans and complex numbers too. What XLA counts as
 FLOPs:
@@ -14,21 +14,22 @@ FLOPs:
     cholesky                                      elements · rows / 3
     all-reduce                                    an operation for each element
     fusion, call, async-start                     those of the called computation
-    while, conditional                            those of an iteration, and of the most costly branch
+    while, conditional                            none here: `program.py` adds those of the computations that they call
     everything else                               none
 
 exp, log, sin, tanh, sqrt, power and their like are transcendentals and no FLOPs; so is each random number.
 
-`Arithmetic(…, as_xla=True)` follows HloCostAnalysis of jaxlib 0.12.0.1 in every case. Without it, these differ:
+`arithmetic_of(…, as_xla=True)` follows HloCostAnalysis of jaxlib 0.12.0.1. Without `as_xla`, these counts differ:
 
     reduce of an empty array, where XLA's count is negative     0
     ragged-dot, which XLA counts as elementwise                 2 for each product that is added up
     scan, which XLA counts once for each element                the body, once for each step
     reduce-scatter, which XLA does not count                    an operation for each element, as for all-reduce
-    custom-call, which XLA counts as -1                         products of matrices, and convolutions, of GPU libraries
+    custom-call, which XLA counts as -1                         products of matrices and convolutions of GPU libraries;
+                                                                others are not known
     a fusion of kind kCustom with a gather or scatter, which XLA counts as that alone       all that it holds
-    batch-norm-*, which XLA does not count                      None: not known
-    an opcode that this version does not know                   None: not known
+    batch-norm-*, which XLA does not count                      not known
+    an opcode that this version does not know                   not known
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Arithmetic(NamedTuple):
     flops: int = 0
     transcendentals: int = 0
     is_complete: bool = True
-    """Whether everything in it is known; what is not known counts 0."""
+    """Whether all of it is known. What is not known counts 0 in the numbers."""
 
     def plus(self, other: Arithmetic) -> Arithmetic:
         """The sum of both."""
@@ -91,7 +92,7 @@ class Arithmetic(NamedTuple):
         return Arithmetic(self.flops * count, self.transcendentals * count, self.is_complete)
 
     def largest(self, other: Arithmetic) -> Arithmetic:
-        """The larger of each number."""
+        """The larger one of the FLOPs of both, and the larger one of their transcendentals."""
         return Arithmetic(
             max(self.flops, other.flops),
             max(self.transcendentals, other.transcendentals),
@@ -106,10 +107,11 @@ _UNKNOWN: Final = Arithmetic(is_complete=False)
 def arithmetic_of(
     instruction: HloInstruction, inner: Callable[[HloComputation], Arithmetic], *, as_xla: bool
 ) -> Arithmetic:
-    """What one execution of an instruction calculates; for a loop, a branch and a called computation nothing of its
-    own.
+    """What one execution of an instruction calculates: of a fusion and a call what the called computation does, of a
+    loop and a conditional nothing.
 
-    `inner` gives the sum over the instructions of a called computation. Raises InvalidModuleError for an invalid shape.
+    `inner` gives the sum over the instructions of a called computation. `as_xla` counts exactly as XLA does. Raises
+    InvalidModuleError for an invalid shape.
     """
     opcode = instruction.opcode
     if opcode in _ELEMENTWISE:
@@ -135,8 +137,8 @@ def arithmetic_of(
 
 
 def elements(shape: Shape) -> int:
-    """The elements of an array, or of all arrays of a tuple; a bound counts for a dynamic dimension, 0 for a dimension
-    without one.
+    """The number of elements of an array, or of all arrays of a tuple. A dynamic dimension counts with its bound, or
+    with 0 if it has none.
     """
     return sum([_array_elements(leaf) for leaf in shape.leaves() if leaf.is_array])
 
@@ -146,7 +148,7 @@ def _array_elements(array: Shape) -> int:
 
 
 class _Asked(NamedTuple):
-    """An instruction whose arithmetic is computed, and how to compute it."""
+    """The arguments of `arithmetic_of`, for the functions of single opcodes."""
 
     instruction: HloInstruction
     inner: Callable[[HloComputation], Arithmetic]
@@ -154,7 +156,7 @@ class _Asked(NamedTuple):
 
 
 def _applied(asked: _Asked) -> Arithmetic:
-    """One application of the computation that an instruction applies to elements."""
+    """What one application of the computation calculates that an instruction applies to elements."""
     called = asked.instruction.called_computations
     return asked.inner(called[0]) if called else NOTHING
 
@@ -174,8 +176,8 @@ def _dot_flops(left: Shape, contracting: Iterable[int], result: Shape) -> int:
 
 
 def _ragged_dot(asked: _Asked) -> Arithmetic:
-    """Each row of the ragged operand is multiplied with one group: with a ragged contracting dimension the groups share
-    its products.
+    """The count of a dot with this result, divided by the number of groups if the ragged dimension is a contracting or
+    a batch dimension: with a contracting one each group has a result of its own, of a part of the products.
     """
     if asked.as_xla:
         return Arithmetic(elements(asked.instruction.shape))
@@ -196,7 +198,7 @@ def _convolution(asked: _Asked) -> Arithmetic:
 
 
 def _convolution_flops(proto: xla.HloInstructionProto, image: Shape, kernel: Shape, result: Shape) -> int:
-    """Twice the products of an element of the image, not of its padding, with an element of the kernel."""
+    """Twice the number of products of an element of the image and an element of the kernel; padding has no products."""
     numbers = proto.convolution_dimension_numbers
     pairs = 1
     for dimension, window in enumerate(proto.window.dimensions):
@@ -211,11 +213,11 @@ def _convolution_flops(proto: xla.HloInstructionProto, image: Shape, kernel: Sha
 
 def valid_positions(size: int, outputs: int, window: xla.WindowDimension) -> int:
     """How many pairs of an output position and a position in the window, along one dimension, read an element and no
-    padding.
+    padding. `size` elements are in the image, and `outputs` positions in the output.
 
-    `window` is a WindowDimension. Position w of the window of output o reads o * stride + w * window_dilation -
-    padding_low of the image, in which base_dilation - 1 holes follow each element but the last. Raises
-    LimitExceededError where both output and window have more than 4,194,304 positions.
+    Position w of the window of output o reads position o * stride + w * window_dilation - padding_low of the image, in
+    which base_dilation - 1 holes follow each element but the last. Raises LimitExceededError where both output and
+    window have more than 4,194,304 positions.
 
     >>> from xlashape.proto import xla
     >>> valid_positions(
@@ -352,14 +354,14 @@ _COUNTS: Final[dict[Any, Callable[[_Asked], Arithmetic]]] = {
 }
 
 COUNTED: Final = frozenset((*_ELEMENTWISE, *_TRANSCENDENTAL, *_INLINED, *_UNKNOWN_OPERATIONS, *_COUNTS))
-"""The opcodes that calculate something, or may."""
+"""The opcodes of instructions that may calculate something."""
 
 
 # -- calls of libraries ---------------------------------------------------------------------
 
 
 def _custom_call(instruction: HloInstruction) -> Arithmetic:
-    """Matrix products and convolutions that XLA hands to libraries of GPUs. Other custom calls are not known."""
+    """The FLOPs of a matrix product or convolution that XLA hands to a GPU library; not known of other custom calls."""
     target = instruction.details.custom_call_target
     results = [leaf for leaf in instruction.shape.leaves() if leaf.is_array]
     operands = [operand.shape for operand in instruction.operands]
@@ -397,7 +399,9 @@ def _json(config: bytes) -> Any:
 
 
 def _found(value: Any, name: str) -> Any:
-    """The value of a key of an object, or of an object that it holds; None where there is none."""
+    """The value of the key `name` in a JSON object, or in one of the objects that are its values; None where there is
+    none.
+    """
     if not isinstance(value, dict):
         return None
     members = cast("dict[str, Any]", value)

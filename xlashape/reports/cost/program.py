@@ -4,13 +4,14 @@ Instructions of the entry computation and of what it executes instruction by ins
 asynchronous computations) are executed. What a fusion or a reducer holds is counted with the instruction that applies
 it.
 
-- A loop runs as often as XLA states or as its counter says. Where neither is known, body and condition count once, and
-  `is_exact` is false.
+- A loop runs as often as XLA states (`known_trip_count`) or as its counter says. Where neither is known, body and
+  condition count once, and `is_exact` is false.
 - Of a conditional's branches one runs. The one with the most FLOPs counts, of equal FLOPs the one that moves the most
-  bytes: instructions of the others run 0 times. `is_exact` is false. Two sums follow other branches: transcendentals
-  the one with the most of them, as with XLA, and the least time the quickest, since no run may be quicker.
-- With `as_xla` every loop counts one iteration, and of each sum the largest branch counts, as XLA's HloCostAnalysis has
-  it.
+  bytes: instructions of the others run 0 times. `is_exact` is false. Two sums take another branch. The sum of
+  transcendentals takes the branch with the most of them, as XLA does; the least time takes the quickest, so that no run
+  is quicker.
+- With `as_xla` every loop counts one iteration. Each sum takes the branch of which it is largest, as in XLA's
+  HloCostAnalysis.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _BESIDE: Final = frozenset(
         Opcode.COPY_START,
     )
 )
-"""Operations that run beside those after them, until their `-done`."""
+"""Operations that run beside the instructions after them, until their `-done`: no sum of times includes theirs."""
 
 
 class Sums(NamedTuple):
@@ -64,7 +65,7 @@ class Sums(NamedTuple):
         return Sums(*sums, seconds=self.seconds + count * other.seconds)
 
     def either(self, other: Sums) -> Sums:
-        """The larger of each number."""
+        """The larger one of each number of both, but for the seconds, which are 0."""
         return Sums(*[max(mine, its) for mine, its in zip(self[:6], other[:6], strict=True)])
 
 
@@ -79,10 +80,13 @@ class Executed(NamedTuple):
     traffic: Traffic
     xla_bytes: int
     seconds: float | None
-    """The least time of one execution; None without a target."""
+    """The least time of one execution: that of the arithmetic or that of the bytes, whichever is longer. None without a
+    peak and a bandwidth.
+    """
     compute_seconds: float | None
+    """The least time of the arithmetic alone."""
     is_beside: bool
-    """Whether it runs beside other instructions."""
+    """Whether it runs beside the instructions after it (`_BESIDE`)."""
 
 
 class Program(NamedTuple):
@@ -93,7 +97,7 @@ class Program(NamedTuple):
     unknown_loops: int
     conditionals: int
     unknown_instructions: int
-    """Executed instructions of which it is not known what they calculate."""
+    """How many executed instructions there are whose FLOPs are not known."""
     called: dict[HloInstruction, Sums]
     """For each executed loop, conditional and call, what one execution of it costs with all that it executes."""
 
@@ -102,10 +106,10 @@ class Flops(NamedTuple):
     """The FLOPs of each instruction by itself, those in fusions included."""
 
     times: dict[HloComputation, int]
-    """How often computations run: those that are executed, and those of fusions."""
+    """Computation that is executed or fused → how often it runs in one run of the program."""
     known: dict[HloComputation, list[int | None]]
-    """For these, the FLOPs of each instruction in one run of the program; None where they are not known. They are 0 for
-    an instruction that calls such a computation: the FLOPs are those of the instructions within.
+    """Each of these computations → the FLOPs of its instructions in one run of the program; None where they are not
+    known. A fusion, a call, a loop and a conditional have 0: the instructions in the called computation have the FLOPs.
     """
 
 
@@ -121,7 +125,9 @@ def flops_of(module: HloModule) -> Flops:
 
 
 def runs_of(module: HloModule) -> dict[HloComputation, int]:
-    """How often each computation runs in one run of the program, those of fusions included, where that is known."""
+    """Computation that is executed or fused → how often it runs in one run of the program. Those of which that is not
+    known are left out.
+    """
     times, exact = _Walk(module, Roof(None, None, None), as_xla=False).times(fused=True)
     return {computation: times[computation] for computation in exact}
 
@@ -134,7 +140,9 @@ def program_of(module: HloModule, roof: Roof, *, as_xla: bool) -> Program:
 
 
 class _Walk:
-    """The walk through a module's computations: before their callers for sums, after them for how often they run."""
+    """Computes the sums and the numbers of executions of a module's computations. Sums are computed from called
+    computations to their callers, numbers of executions from callers to the called ones.
+    """
 
     def __init__(self, module: HloModule, roof: Roof, *, as_xla: bool) -> None:
         self._module = module
@@ -145,9 +153,9 @@ class _Walk:
         self._seconds: dict[HloComputation, tuple[float, float]] = {}
         self._trips: dict[HloInstruction, int | None] = {}
         self._branches: dict[HloInstruction, int] = {}
-        """The branch of each executed conditional that counts, once it is known."""
+        """Executed conditional → the number of the branch that counts. Filled by `_called`."""
         self._same: tuple[dict[Arithmetic, Arithmetic], dict[Traffic, Traffic]] = {}, {}
-        """Each value once, which equal instructions share: large programs repeat their layers."""
+        """Each value → itself, so that equal instructions share one object: large programs repeat their layers."""
 
     def program(self) -> Program:
         for computation in self._order:
@@ -218,7 +226,9 @@ class _Walk:
         )
 
     def _called(self, instruction: HloInstruction, sums: dict[HloComputation, Sums]) -> Sums | None:
-        """What the computations cost that an instruction executes; None for an instruction that executes none."""
+        """The cost of the computations that an instruction executes; None for an instruction that executes none. `sums`
+        has the costs of computations.
+        """
         opcode, called = instruction.opcode, instruction.called_computations
         if opcode == Opcode.WHILE and len(called) == 2:
             trips, tests = self._trips_of(instruction)
@@ -239,7 +249,7 @@ class _Walk:
         return None
 
     def _trips_of(self, loop: HloInstruction) -> tuple[int, int]:
-        """How often the body and the condition of a loop run; both once where it is not known."""
+        """How often the body and the condition of a loop run; once each where that is not known."""
         if self._as_xla:
             return 1, 1
         if loop not in self._trips:
@@ -248,8 +258,8 @@ class _Walk:
         return (1, 1) if trips is None else (trips, trips + 1)
 
     def times(self, *, fused: bool = False) -> tuple[dict[HloComputation, int], set[HloComputation]]:
-        """How often each executed computation, with `fused` also each fused one, runs, and those of which that is
-        known.
+        """How often each executed computation runs, and the computations for which this is certain. With `fused`, fused
+        computations are counted too.
         """
         entry = self._module.entry
         times = {entry: 1}
@@ -268,8 +278,8 @@ class _Walk:
         return times, set(times) - inexact
 
     def _runs(self, instruction: HloInstruction) -> Sequence[tuple[HloComputation, int, bool]]:
-        """The computations that an instruction executes instruction by instruction, how often, and whether that is
-        known.
+        """The computations that an instruction executes instruction by instruction, each with how often, and with
+        whether that is known.
         """
         opcode, called = instruction.opcode, instruction.called_computations
         if opcode == Opcode.WHILE and len(called) == 2:
@@ -330,6 +340,7 @@ class _Walk:
         return (seconds, 0.0) if is_matrix else (0.0, seconds)
 
     def _fused_seconds(self, computation: HloComputation) -> tuple[float, float]:
+        """As `_compute_seconds`, for all instructions of a fused computation together."""
         for each in _called_first(computation) if computation not in self._seconds else ():
             if each in self._seconds:
                 continue
@@ -346,7 +357,7 @@ class _Walk:
 
 
 def _called_first(entry: HloComputation) -> list[HloComputation]:
-    """The entry and all computations that it calls, each after those that it calls itself."""
+    """The entry and all computations that it calls, directly or not. Each comes after those that it calls itself."""
     ordered: list[HloComputation] = []
     seen = {entry}
     waiting = [(entry, iter(_calls(entry)))]
@@ -368,8 +379,8 @@ def _calls(computation: HloComputation) -> list[HloComputation]:
 
 
 def _checked(instruction: HloInstruction, compute: Callable[[HloInstruction], _R]) -> _R:
-    """What is computed for an instruction; an attribute that names a dimension or an operand that is not there is an
-    InvalidModuleError.
+    """`compute(instruction)`. Raises InvalidModuleError where an attribute names a dimension or an operand that does
+    not exist.
     """
     try:
         return compute(instruction)

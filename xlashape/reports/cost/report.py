@@ -1,4 +1,4 @@
-"""The declaration of the report `cost`, and its answer."""
+"""The declaration of the report `cost`, its answer `Cost`, and the function that makes it, `cost`."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ REPORT: Final = Report(
 
 
 class InstructionCost(NamedTuple):
-    """An instruction and the cost of one execution. A run of the program costs `times` times as much."""
+    """An instruction and the cost of one execution of it. In a run of the program, it is executed `times` times. The
+    columns of `REPORT` say what the fields are.
+    """
 
     name: str
     opcode: str
@@ -116,7 +118,7 @@ class InstructionCost(NamedTuple):
 
 
 class SpaceCost(NamedTuple):
-    """The traffic of a run of the program with one memory space."""
+    """The bytes that a run of the program reads from and writes to one memory space."""
 
     space: int
     bytes_read: int
@@ -125,7 +127,7 @@ class SpaceCost(NamedTuple):
 
 
 class GroupCost(NamedTuple):
-    """Instructions with something in common, and the sums over all their executions."""
+    """Instructions with something in common, and the sums over all their executions in a run of the program."""
 
     key: str
     instructions: int
@@ -138,8 +140,10 @@ class GroupCost(NamedTuple):
 
 
 class Cost(Answer, Frozen):
-    """How much a program calculates and moves. `rows` has the instructions that calculate or move anything, the most
-    costly first.
+    """How much a program calculates and moves.
+
+    `rows` has the instructions that calculate or move anything, and custom calls. Those come first whose executions
+    take the most time at least or, where no times are known, move the most bytes.
     """
 
     __slots__ = ("as_xla", "module", "program", "roof", "rows")
@@ -189,7 +193,7 @@ class Cost(Answer, Frozen):
 
     @property
     def bytes_read(self) -> int | None:
-        """Bytes that one run reads. None with `as_xla`, which does not tell them apart."""
+        """Bytes that one run reads. None with `as_xla`, since XLA counts bytes read and written together."""
         return None if self.as_xla else checked_int64(self.program.sums.bytes_read, "the number of bytes")
 
     @property
@@ -215,7 +219,7 @@ class Cost(Answer, Frozen):
     @property
     def least_time(self) -> float | None:
         """Seconds that one run takes at least, if its instructions run one after the other and nothing stays in caches;
-        of a conditional the quickest branch counts. None without a target.
+        of a conditional the quickest branch counts. None with `as_xla`, and where no peak and bandwidth are given.
         """
         return self.program.sums.seconds if self.roof.is_known and not self.as_xla else None
 
@@ -242,7 +246,7 @@ class Cost(Answer, Frozen):
 
     @property
     def spaces(self) -> tuple[SpaceCost, ...]:
-        """The traffic with each memory space."""
+        """The bytes read and written in each memory space; empty with `as_xla`."""
         sums: dict[int, list[int]] = {}
         for row in self.program.executed:
             for each in row.traffic.spaces:
@@ -315,8 +319,10 @@ def cost(
     x: whatever `HloModule.of` takes. as_xla: count as XLA's HloCostAnalysis does; docs/cost.md lists the differences.
     target: a name in `CHIPS`, whose peaks give least times; peak and bandwidth, in FLOP/s and bytes/s, replace those of
     the target. frames: with "all", `source` names every frame that called an operation, and not the line of the user's
-    own code alone. Raises what `HloModule.of` raises, NotFoundError for an unknown target, InvalidArgumentError for a
-    peak without bandwidth.
+    own code alone.
+
+    Raises what `HloModule.of` raises, NotFoundError for an unknown target, InvalidArgumentError for a peak or bandwidth
+    that is not positive and finite or, without a target, if one of the two is given alone.
 
     >>> text = '''HloModule m
     ... ENTRY e { a = f32[4,6] parameter(0) b = f32[6,5] parameter(1)

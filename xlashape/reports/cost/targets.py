@@ -1,8 +1,9 @@
 """Chips: their peak FLOP/s by element type, and the bandwidth of their memory, as their makers publish them.
 
-A peak is that of one device as JAX and XLA see it, dense, without structured sparsity. Matrix products and convolutions
-run at the peak of their element type, all other arithmetic at the peak of the vector units for f32 (`vector`) where the
-maker publishes one. Real programs stay below these numbers, so a time that follows from them is a lower bound.
+A peak is that of one device as JAX and XLA see it, unless `source` says otherwise, for dense arrays, without structured
+sparsity. Matrix products and convolutions are taken to run at the peak of their element type, all other arithmetic at
+the peak of the vector units for f32 (`vector`) where the maker publishes one. Real programs stay below these numbers,
+so a time that follows from them is a lower bound.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ class Chip(NamedTuple):
 
     name: str
     matrix: dict[str, float]
-    """FLOP/s of matrix products by the kind of element: "f64", "f32", "bf16", "f8", "f4", "s8", "s4". A kind that is
-    missing runs at the next wider one.
+    """FLOP/s of matrix products by the kind of element (`kind_of`): "f64", "f32", "bf16", "f8", "f4", "s8", "s4". Where
+    a kind is missing, the first of its kinds in `_WIDER` that is there counts; without any, the largest peak.
     """
     vector: float | None
-    """FLOP/s of f32 outside matrix units; None where it is not published: then the largest matrix peak of f32 or bf16
-    counts, which is no less.
+    """FLOP/s of f32 outside matrix units. None where it is not published: then `matrix` counts there too, whose peaks
+    are no less.
     """
     bandwidth: float
     """Bytes/s of the main memory."""
     source: str
-    """Who publishes the numbers."""
+    """Who publishes the numbers, and what they are of."""
 
     def peak(self, kind: str, *, is_matrix: bool) -> float:
-        """FLOP/s for an element type, in matrix units or outside."""
+        """FLOP/s for a kind of element (`kind_of`), in matrix units or outside of them."""
         if not is_matrix and self.vector is not None:
             return self.vector
         for wider in _WIDER[kind]:
@@ -53,6 +54,7 @@ _WIDER: Final = {
     "s8": ("s8", "f8", "bf16", "f32"),
     "s4": ("s4", "s8", "f8", "bf16", "f32"),
 }
+"""Kind of element → the kinds whose peak counts for it, the best first: itself, then others if the chip lacks it."""
 
 _H100: Final = {"f64": 67 * _T, "f32": 494.7 * _T, "bf16": 989.4 * _T, "f8": 1978.9 * _T, "s8": 1978.9 * _T}
 _MI300X: Final = {
@@ -101,11 +103,15 @@ CHIPS["tpu-v7"] = CHIPS["tpu-7x"]
 
 
 class Roof(NamedTuple):
-    """The peaks from which least times are computed."""
+    """The peak and the bandwidth from which least times are computed: those of a chip, or numbers of the caller, which
+    replace them.
+    """
 
     chip: Chip | None
     own_peak: float | None
+    """FLOP/s for all element types."""
     own_bandwidth: float | None
+    """Bytes/s of the main memory."""
 
     @property
     def is_known(self) -> bool:
@@ -114,18 +120,19 @@ class Roof(NamedTuple):
 
     @property
     def bandwidth(self) -> float | None:
-        """Bytes/s of the main memory."""
+        """Bytes/s of the main memory; None where neither a bandwidth nor a chip is given."""
         return self.own_bandwidth if self.own_bandwidth is not None else self.chip.bandwidth if self.chip else None
 
     def peak(self, kind: PrimitiveType, *, is_matrix: bool) -> float | None:
-        """FLOP/s for an element type; a peak that was given counts for all types."""
+        """FLOP/s for an element type; None where neither a peak nor a chip is given."""
         if self.own_peak is not None:
             return self.own_peak
         return None if self.chip is None else self.chip.peak(kind_of(kind), is_matrix=is_matrix)
 
 
 def kind_of(element_type: PrimitiveType) -> str:
-    """Which peak counts for an element type: complex numbers are calculated as floats, booleans as bytes.
+    """The kind of element in `Chip.matrix` whose peak counts for an element type. Complex numbers count as floats of
+    half the bits, booleans as bytes, integers of 9 to 32 bits as f32, larger ones as f64, and f16 as bf16.
 
     >>> (
     ...     kind_of(PrimitiveType.F8E4M3FN),
@@ -149,7 +156,8 @@ def kind_of(element_type: PrimitiveType) -> str:
 
 
 def roof_of(target: str | None = None, peak: float | None = None, bandwidth: float | None = None) -> Roof:
-    """The peaks of a chip by its name, or the given ones, in FLOP/s and bytes/s.
+    """The peaks of the chip named `target`; `peak` (FLOP/s) and `bandwidth` (bytes/s) replace them where they are
+    given.
 
     Raises NotFoundError for a name that is not in `CHIPS`, InvalidArgumentError for a number that is not positive or is
     infinite.

@@ -1,19 +1,23 @@
-"""The bytes that an instruction reads and writes, each array once: logical bytes, and bytes with padding, by memory
-space.
+"""The bytes that an instruction reads and writes, by memory space. There are two counts: logical bytes, of the elements
+alone, and padded bytes, of the buffers.
 
-An operand counts once, however often it is an operand. What an operation does not touch does not count:
+Most instructions read each operand once, even if it is their operand several times, and write their result. What an
+operation does not touch does not count:
 
-    slice, dynamic-slice, gather              as many bytes of the operand as the result has, or as the operand has if
-                                              these are fewer; the indices
+    slice, dynamic-slice, gather              as many elements of the operand as the result has, or as the operand has
+                                              if these are fewer; the indices
     dynamic-update-slice                      the update, read and written; the indices. The rest stays where it is
-    scatter                                   the indices, the updates; as many bytes of the operand, read and written
+    scatter                                   the indices, the updates; as many elements of the operand as the updates
+                                              have, read and written
+    send, outfeed                             the data, read
+    recv                                      the data, written
     copy-start, all-reduce-start, …           as the operation itself; nothing at the `-done`
-    async-start, while, call, conditional     nothing: the instructions that they call have rows of their own
+    async-start, while, call, conditional     nothing: the instructions of the computations that they call count
     parameter, constant, tuple, bitcast, …    nothing: no memory is read or written
     fusion                                    the docstring of `_fusion` has the rules
 
-Padded bytes are those of the buffers: tiles, padding and the bytes behind a dynamic array count. For a part of an array
-they are in proportion.
+Padded bytes include the padding of tiles and, of an array with dynamic dimensions, the bytes that hold its sizes. For a
+part of an array they are in proportion.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ _PARTIAL: Final = frozenset((Opcode.SLICE, Opcode.DYNAMIC_SLICE, Opcode.GATHER))
 
 
 class Space(NamedTuple):
-    """The traffic of one execution with one memory space."""
+    """The bytes that one execution of an instruction reads and writes in one memory space."""
 
     space: int
     """As in the layout, `S(n)`: 0 is the device's main memory; on TPUs 1 is VMEM; 5 is the host's memory."""
@@ -60,7 +64,7 @@ class Space(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """What one execution of an instruction reads and writes."""
+    """The bytes that one execution of an instruction reads and writes. `padded_bytes` are both, with padding."""
 
     bytes_read: int = 0
     bytes_written: int = 0
@@ -70,12 +74,12 @@ class Traffic(NamedTuple):
 
     @property
     def main_bytes(self) -> int:
-        """The bytes of the device's main memory, with padding."""
+        """The bytes read and written in the device's main memory, with padding."""
         return sum([each.padded_bytes for each in self.spaces if each.space == 0])
 
 
 class _Access(NamedTuple):
-    """Some elements of an array, read or written."""
+    """A number of elements of an array that are read or written."""
 
     shape: Shape
     elements: int
@@ -86,7 +90,7 @@ NO_TRAFFIC: Final = Traffic()
 
 
 def traffic_of(instruction: HloInstruction) -> Traffic:
-    """What one execution of an instruction reads and writes."""
+    """The bytes that one execution of an instruction reads and writes."""
     accesses = list(_accesses(instruction))
     if not accesses:
         return NO_TRAFFIC
@@ -174,12 +178,13 @@ def _scatter(shapes: list[Shape], results: list[Shape]) -> list[_Access]:
 
 
 def _fusion(fusion: HloInstruction) -> list[_Access]:
-    """Each operand as far as the fusion needs it, each output once.
+    """What a fusion reads and writes: as many elements of each operand as it needs, and each output once.
 
-    The readers of a value in the fusion decide how many of its elements are needed. A slice needs as many elements of
-    its operand as are needed of the slice; so do elementwise operations, transposes, reshapes and bitcasts. Every other
-    reader needs the whole operand. An operand is never read more than once. An output that updates an operand in place,
-    also behind bitcasts, touches the updated elements alone. Constants are part of the code.
+    The readers of a value in the fusion decide how many of its elements are needed. Slices, gathers, elementwise
+    operations, copies, transposes, reshapes and bitcasts need as many elements of their operand as are needed of their
+    result. All other readers need the whole operand. The needs of several readers add up, but to no more than the whole
+    operand. An output that updates an operand in place, also behind bitcasts, touches the updated elements alone.
+    Constants are part of the code.
     """
     if not fusion.called_computations:
         return [*_whole([operand.shape for operand in fusion.operands]), *_written([fusion.shape])]
@@ -209,8 +214,8 @@ def _fusion(fusion: HloInstruction) -> list[_Access]:
 
 
 def _update_in_place(output: HloInstruction) -> HloInstruction | None:
-    """The dynamic-update-slice or scatter that an output is, whose operand is a parameter of the fusion, bitcasts
-    aside.
+    """The dynamic-update-slice or scatter that makes an output of a fusion in the memory of a parameter, maybe with
+    bitcasts before and behind it; None where another instruction makes the output.
     """
     update = _behind_bitcasts(output)
     is_scatter = update.opcode == Opcode.SCATTER and update.shape.is_array
@@ -233,7 +238,11 @@ def _behind_bitcasts(value: HloInstruction) -> HloInstruction:
 
 
 def _needed_of_parameters(fusion: HloInstruction, needed: Counter[HloInstruction], in_place: set[int]) -> list[int]:
-    """How many elements of each parameter of a fusion are needed. `needed` has the numbers for the outputs."""
+    """How many elements of each parameter of a fusion are needed.
+
+    `needed` has the numbers for the outputs, and gets those for all values. `in_place` has the ids (`id()`) of the
+    updates in place.
+    """
     computation = fusion.called_computations[0]
     # Users come after their operands, so that everything needed of a value is known when it is looked at.
     for value in reversed(_operands_first(computation.instructions)):
@@ -244,7 +253,7 @@ def _needed_of_parameters(fusion: HloInstruction, needed: Counter[HloInstruction
         opcode = value.opcode
         operands = value.operands
         if id(value) in in_place:
-            # A scatter combines its updates with what is there.
+            # A scatter combines its updates with the elements that are there, so it reads these.
             needed[operands[0]] += _updated(value) if opcode == Opcode.SCATTER else 0
             for operand in operands[1:]:
                 needed[operand] += elements(operand.shape)
@@ -278,7 +287,7 @@ _GATHERS_ALL: Final = frozenset(
 
 
 def _operands_first(instructions: tuple[HloInstruction, ...]) -> list[HloInstruction]:
-    """The instructions in an order in which each comes after its operands; that of the module unless it is not."""
+    """The instructions, each after its operands: in the given order, if that has this property already."""
     position = {instruction: index for index, instruction in enumerate(instructions)}
     if all(position[operand] < index for index, each in enumerate(instructions) for operand in each.operands):
         return list(instructions)

@@ -1,9 +1,9 @@
 """The bytes that XLA's HloCostAnalysis, of jaxlib 0.12.0.1, counts as accessed by an instruction. The rules were found
 by running the analysis on single instructions.
 
-The size of an array is that of its buffer: tiles and padding count, and 4 bytes for each dimension of an array with a
-dynamic one. The size of a tuple is its table, of 4 bytes an element; a tuple that is the result of an instruction
-counts as its arrays, without tables.
+The size of an array is that of its buffer: tiles and padding count, and 4 bytes for each dimension of an array of which
+a dimension is dynamic. The size of a tuple is that of its table of pointers, 4 bytes for each element; a tuple that is
+the result of an instruction counts as its arrays, without tables.
 
     most instructions                       each operand, as often as it occurs, and the result
     parameter, constant, bitcast, get-tuple-element, after-all, domain, add-dependency      nothing
@@ -13,10 +13,11 @@ counts as its arrays, without tables.
     dynamic-update-slice                    twice the update, and the first index
     transpose that moves nothing in memory  nothing
     scatter                                 three times the updates, and the indices
-    triangular-solve, cholesky              half of the matrix, the second operand, the result; half of it, twice
+    triangular-solve                        half of the matrix, the second operand, the result
+    cholesky                                half of the matrix, read and written
     outfeed, infeed                         the data
     custom-call                             -1; an AllocateBuffer nothing
-    while, call, map, conditional           body and condition, once; the called computation; the most costly branch
+    while, call, conditional, async-start   nothing here: `program.py` adds the bytes of the computations that they call
     fusion                                  the docstring of `_fusion` has the rules
 """
 
@@ -30,7 +31,7 @@ from xlashape.limits import spend
 from xlashape.shape import Shape, shape_util, tiling
 
 ALLOCATION: Final = "AllocateBuffer"
-"""The custom call that gives a loop of a TPU a buffer to fill. It calculates and moves nothing."""
+"""The target of the custom call that gives a loop of a TPU a buffer to fill. It calculates and moves nothing."""
 _POINTER: Final = 4
 _NONE: Final = frozenset(
     (
@@ -47,9 +48,7 @@ _OF_CALLED: Final = frozenset((Opcode.WHILE, Opcode.CALL, Opcode.CONDITIONAL, Op
 
 
 def xla_bytes(instruction: HloInstruction) -> int:
-    """The bytes of one instruction. What a loop, a branch or a call executes is counted with the computation that it
-    calls.
-    """
+    """The bytes of one instruction, without those of the computations that a loop, a conditional or a call executes."""
     opcode = instruction.opcode
     if opcode in _NONE or opcode in _OF_CALLED:
         return 0
@@ -104,7 +103,8 @@ def arrays_of(shape: Shape) -> int:
 
 
 def _fusion(fusion: HloInstruction) -> int:
-    """Each operand as its readers in the fusion need it, constants of more than one element, and the result.
+    """The bytes of a fusion: each operand as its readers in the fusion need it, constants of more than one element, and
+    the result.
 
     A reader that is a slice or a dynamic-slice counts its own result, and a reader that updates the operand in place
     counts nothing. Each broadcast or reshape counts the whole operand; all other readers together count it once. An
@@ -131,7 +131,7 @@ def _fusion(fusion: HloInstruction) -> int:
 
 
 def stands_for(fusion: HloInstruction) -> HloInstruction | None:
-    """The gather or scatter as which XLA counts a fusion of kind kCustom that holds one; None for other fusions."""
+    """The first gather or scatter in a fusion of kind kCustom: XLA counts the fusion as that. Otherwise None."""
     if fusion.details.fusion_kind != "kCustom" or not fusion.called_computations:
         return None
     inner = fusion.called_computations[0].instructions
@@ -143,7 +143,7 @@ def _elements(shape: Shape) -> int:
 
 
 def _parameter(parameter: HloInstruction) -> int:
-    """What the readers of a fusion's parameter need of it; of a tuple, of each of its elements."""
+    """The bytes that the readers of a fusion's parameter need of it. The elements of a tuple are added up."""
     if not parameter.shape.is_tuple:
         return _read(parameter)
     by_element = {each.fields.tuple_index: each for each in parameter.users if each.opcode == Opcode.GET_TUPLE_ELEMENT}
@@ -152,10 +152,10 @@ def _parameter(parameter: HloInstruction) -> int:
 
 
 def _read(value: HloInstruction) -> int:
+    """The bytes that the readers of a value in a fusion need of it, those in inner fusions included."""
     total = 0
+    # How often the value is passed to each parameter of an inner fusion; then to the fusions in that, level by level.
     level = Counter([value])
-    # A fusion in the fusion has parameters of its own, with readers of their own. Equal parameters of a level are
-    # counted together.
     while level:
         below: Counter[HloInstruction] = Counter()
         for parameter, count in level.items():
@@ -169,7 +169,9 @@ def _read(value: HloInstruction) -> int:
 
 
 def _read_here(parameter: HloInstruction) -> tuple[int, list[HloInstruction]]:
-    """The bytes that readers of a parameter need of it, and the parameters of inner fusions that it is passed to."""
+    """The bytes that readers of a parameter need of it, without inner fusions, and the parameters of inner fusions that
+    it is passed to.
+    """
     total = 0
     passed: list[HloInstruction] = []
     whole = size_of(parameter.shape)
