@@ -1,15 +1,15 @@
-"""What changed from one module to another: `xs.diff(a, b)`.
+"""The report `diff`: what changed from one module to another. It is called as `xs.diff(a, b)`.
 
 measures    what an instruction costs, in numbers that add up
-graph       a module in the form in which it is matched
+graph       a module as lists of hashes, operands and users, which are compared
 matching    which instructions of the two modules correspond
-aspects     in what two instructions differ
+aspects     in which respects two instructions differ, such as layout or element type
 units       changes as sets of instructions
 rows        changes as rows, grouped and ranked
-text        text for people: the verdict, the rows, two instructions or computations beside each other
-compare     `diff`, its answer and its declaration
+text        text for people: a line that sums up, the rows, two instructions or computations beside each other
+compare     the function `diff`, its answer and its declaration
 gate        limits for changes, such as `copies.bytes > 1MiB`
-summary     what a test stores of a module, and limits for what it may become
+summary     the facts about a module that a test stores, and limits for how they may change
 markdown    a diff as a document: a comment of a pull request, a page of HTML
 """
 

@@ -1,8 +1,8 @@
-"""The aspects in which two instructions differ: a word for each, and the two values.
+"""The aspects in which two instructions differ: each is a word, such as `layout`, with the values before and after.
 
-The words are opcode, shape, element type, layout, tile, memory space, value, sharding, replica groups, aliasing,
-donation, operands, control dependencies, `backend_config.KEY`, frontend_attributes, and the names that all other
-attributes have in HLO text.
+The words here are opcode, shape, element type, dynamic dimensions, layout, tile, memory space, value, parameter number,
+replica groups, aliasing, `backend_config.KEY`, and for other attributes their names in HLO text. `units.py` adds
+further words.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _OTHER_FIELDS: Final = (
     "unknown_fields",
 )
 _MOST: Final = 60
-"""Characters of a value in a description."""
+"""The most characters of a value in the text of an aspect."""
 
 
 class Aspect(NamedTuple):
-    """One thing in which two instructions differ."""
+    """One respect in which two instructions, or two modules, differ."""
 
     word: str
     before: str
@@ -47,7 +47,9 @@ def _short(text: str) -> str:
 
 
 def aspects(one: Mapping[str, str], other: Mapping[str, str], shape: Shape, changed: Shape) -> Iterator[Aspect]:
-    """In what two instructions differ, by their canonical parts and their shapes."""
+    """The aspects in which two instructions differ. one, other: the canonical parts of each, text by name. shape,
+    changed: the shapes of their results.
+    """
     for name in dict.fromkeys((*one, *other)):
         before, after = one.get(name, ""), other.get(name, "")
         if before == after:
@@ -61,7 +63,7 @@ def aspects(one: Mapping[str, str], other: Mapping[str, str], shape: Shape, chan
 
 
 def shape_aspects(one: Shape, other: Shape) -> Iterator[Aspect]:
-    """In what two shapes differ.
+    """The aspects in which two shapes differ. Of tuples, each word is given once, for the first array that has it.
 
     >>> a, b = Shape.parse("f32[8]{0:T(8)}"), Shape.parse("bf16[8]{0:T(4)S(1)}")
     >>> [str(aspect) for aspect in shape_aspects(a, b)]
@@ -125,7 +127,9 @@ def _config_aspects(before: str, after: str) -> Iterator[Aspect]:
 
 
 def _different(path: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """(path of keys, old value, new value) of the keys whose values differ."""
+    """The keys whose values differ in two JSON objects, as (path of keys, old value, new value) with values as JSON
+    text, empty where a key is missing. `path` is the beginning of all paths.
+    """
     pending: list[tuple[str, Any, Any]] = [(path, one, other)]
     while pending:
         at, left, right = pending.pop()

@@ -1,4 +1,6 @@
-"""`diff`: what changed from one module to another."""
+"""The function `diff`, its answer `Diff`, which says what changed from one module to another, and the declaration of
+the report. Changes are in `rows.py`; a measure is a number of both modules, such as `copies.bytes`.
+"""
 
 from __future__ import annotations
 
@@ -114,11 +116,11 @@ WORDS: Final = (
     "fusion split", "fusion merged", "fusion grown", "fusion shrunk", "fusion boundary", "fused", "unfused", "outlined",
     "inlined", "parameter number",
 )  # fmt: skip
-"""What `ignore` may name, beside attributes of HLO text."""
+"""What the option `ignore` may name, beside the names of attributes in HLO text."""
 
 
 class Measure(NamedTuple):
-    """A number of both modules."""
+    """One number of both modules, such as their copies or their peaks of memory."""
 
     name: str
     unit: str
@@ -129,13 +131,14 @@ class Measure(NamedTuple):
 
     @property
     def delta(self) -> int | None:
-        """How much more the second module has."""
+        """How much more the second module has; None where a number is not known."""
         return None if self.a is None or self.b is None else self.b - self.a
 
 
 class Diff(Answer, Frozen):
-    """What changed from module `a` to module `b`. The rows of `changes` sum up to the totals, but for the peak of
-    memory and for rows that are ignored."""
+    """What changed from module a to module b. The numbers of `changes` add up to the totals, but for the peak of
+    memory, for numbers that are not known, and for rows that are ignored.
+    """
 
     __slots__ = ("_by_name", "changes", "fingerprint_a", "fingerprint_b", "ignored", "modules", "sums")
 
@@ -148,7 +151,7 @@ class Diff(Answer, Frozen):
     ignored: int
     modules: tuple[HloModule, HloModule]
     sums: tuple[Measure, ...]
-    """The measures that took no longer than the comparison."""
+    """The measures that the comparison has computed: all but the peak of memory, unless it compared schedules by that."""
     _by_name: dict[str, Measure]
 
     def __init__(
@@ -163,8 +166,9 @@ class Diff(Answer, Frozen):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """The numbers of both modules. The peak of memory is estimated when this is asked for first, which takes as
-        long as the comparison."""
+        """The numbers of both modules. The first access computes the peak of memory, which takes as long as the
+        comparison.
+        """
         return tuple(self._measured().values())
 
     def _measured(self) -> dict[str, Measure]:
@@ -177,7 +181,7 @@ class Diff(Answer, Frozen):
 
     @property
     def same(self) -> bool:
-        """Whether there is no change, but for what is ignored."""
+        """Whether there is no change beside those that are ignored."""
         return not self.changes
 
     def __getattr__(self, name: str) -> Any:
@@ -187,7 +191,7 @@ class Diff(Answer, Frozen):
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def measure(self, name: str) -> Measure:
-        """A number of both modules by its name, such as `copies.bytes`. Raises InvalidArgumentError."""
+        """A number of both modules by its name, such as `copies.bytes`. Raises InvalidArgumentError for another name."""
         return measure_of(self, name)
 
     def headline(self) -> str:
@@ -202,7 +206,9 @@ class Diff(Answer, Frozen):
         return answer_text(self, self.changes, limit, width=width, hint=hint)
 
     def side_by_side(self, row: int, *, width: int = 160) -> str:
-        """The text of the instructions of a row of `changes`, those of the first module above those of the second."""
+        """The text of the instructions of a row of `changes`, a line each: an instruction of the first module with `-`,
+        below it the one of the second with `+`. Lines are cut at `width` characters.
+        """
         lines: list[str] = []
         for member in self.changes[row].nodes:
             for sign, node, module in zip("-+", member, self.modules, strict=True):
@@ -241,7 +247,7 @@ _MEASURE_OF: Final[dict[str, str]] = {
     "flops": "flops",
     "peak_bytes": "peak_bytes",
 }
-"""The names of measures, by those of columns."""
+"""Name of a number in `Measures`, and of a column without `delta_` → name of the measure."""
 
 
 def diff(a: Any, b: Any, *, ignore: Iterable[str] = (), schedule: bool = False, frames: str | None = None) -> Diff:
@@ -252,7 +258,7 @@ def diff(a: Any, b: Any, *, ignore: Iterable[str] = (), schedule: bool = False, 
     (`xlashape.hlo.canonical`) is no change. `ignore` names further differences that do not count, by words of the
     columns `what` and `kind`. Another schedule is a change if the peak of memory differs, and always with `schedule`.
     With `frames="all"`, `source` names every frame that called an operation, and not the line of the user's own code
-    alone. Raises what `HloModule.of` raises, and InvalidArgumentError for names to ignore.
+    alone. Raises what `HloModule.of` raises, and InvalidArgumentError for a word in `ignore` that does not exist.
 
     >>> one = "HloModule m ENTRY e { p = f32[256] parameter(0) ROOT n = f32[256] negate(p) }"
     >>> two = "HloModule m ENTRY f { q = f32[256] parameter(0) c = f32[256] copy(q) ROOT r = f32[256] negate(c) }"
@@ -295,7 +301,7 @@ def _other_schedules(one: HloModule, other: HloModule) -> bool:
 def _with_schedule(
     rows: tuple[Change, ...], one: Side, other: Side, rescheduled: Sequence[tuple[Member, int, int]], peak: Measure
 ) -> tuple[Change, ...]:
-    """The rows, with a row for a schedule that changes the peak of memory, behind the rows that cost bytes."""
+    """The rows, with one more for the other schedule, behind the rows that cost bytes. rescheduled: as in `Units`."""
     (first, second), moved, count = max(rescheduled, key=lambda each: each[1])
     assert first is not None and second is not None
     a, b = one.computations[first[0]], other.computations[second[0]]
@@ -311,16 +317,18 @@ def _with_schedule(
 
 
 def _other_order(modules: tuple[HloModule, HloModule]) -> Change:
-    """The change of modules whose instructions are all equal: the numbering of parameters, or which channels are
-    shared."""
+    """The row for modules that differ although all their instructions are equal: in the order of parameters or
+    computations, or in which instructions share a channel.
+    """
     names = (modules[0].name, modules[1].name)
     details = "the order of parameters or of computations, or which instructions share a channel"
     return Change("changed", ("order",), "module", *names, 1, details, names=(names,))
 
 
 def _ignored(ignore: Iterable[str]) -> frozenset[str]:
-    """What is ignored, spelled as in the rows. Attributes of HLO text are known by their names, configurations also by
-    their keys."""
+    """The words of `ignore`, spelled as in the rows. Raises InvalidArgumentError for a word that is neither in WORDS
+    nor the name of an attribute of HLO text; behind a dot, a word may have any keys, as in `backend_config.KEY`.
+    """
     known = {*WORDS, *[use.attribute.name for opcode in Opcode for use in operation_of(opcode).attributes]}
     words: list[str] = []
     for name in [ignore] if isinstance(ignore, str) else ignore:
@@ -335,6 +343,7 @@ def _ignored(ignore: Iterable[str]) -> frozenset[str]:
 
 
 def _is_ignored(row: Change, words: frozenset[str]) -> bool:
+    """Whether a row is of an ignored kind, or all words of its `what` are ignored."""
     if not words:
         return False
     if row.kind in words:
@@ -343,6 +352,7 @@ def _is_ignored(row: Change, words: frozenset[str]) -> bool:
 
 
 def _measures(one: ModuleMeasures, other: ModuleMeasures) -> list[Measure]:
+    """All measures but the peak of memory."""
     units = {name: unit for name, _, unit in _DELTAS}
     before, after = one.total()._asdict(), other.total()._asdict()
     made = [Measure(_MEASURE_OF[name], units[name], before[name], after[name]) for name in before if name != "flops"]
@@ -354,7 +364,9 @@ def _measures(one: ModuleMeasures, other: ModuleMeasures) -> list[Measure]:
 
 
 def measure_of(found: Any, name: str) -> Measure:
-    """A number of a Diff, or of the answer of a server, by its name. Raises InvalidArgumentError."""
+    """A number of a Diff, or of the answer of a server (`found`), by its name. Raises InvalidArgumentError for a name
+    that does not exist.
+    """
     if isinstance(found, Diff) and (quick := next((each for each in found.sums if each.name == name), None)):
         return quick
     by_name = {each.name: each for each in found.measures}
@@ -378,8 +390,9 @@ def measures_of(module: HloModule) -> dict[str, int | None]:
 
 
 def peak_of(one: HloModule, other: HloModule) -> Measure:
-    """The peaks of memory: by XLA's assignments of buffers where both modules have one, else both estimated, so that
-    like is compared with like."""
+    """The peaks of memory of both modules: by XLA's assignments of buffers where both modules have one, else both
+    estimated, so that the two can be compared.
+    """
     first = _memory(one)
     if one is other:
         second = first

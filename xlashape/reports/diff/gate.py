@@ -1,10 +1,10 @@
-"""Limits for changes: `copies.bytes > 1MiB`, `peak_bytes > 2%`. A gate in continuous integration fails where one of
-them is exceeded.
+"""Limits for changes, as conditions such as `copies.bytes > 1MiB` and `peak_bytes > 2%`. A gate in continuous
+integration (`xlashape diff --fail-if CONDITION`) fails where one of its conditions holds.
 
     condition := measure sign amount
     measure   := a name of the table `measures` of diff: copies, copies.bytes, peak_bytes, …; or `changes`, the number
               of changes
-    sign      := '>' | '>=' | '<' | '<=' | '=' | '!='
+    sign      := '>' | '>=' | '<' | '<=' | '=' | '==' | '!='
     amount    := a number, with KiB, MiB, GiB, TiB, k, M, G or T behind it; or per cent of what the first module has
 
 The value that is compared is the number of the second module less that of the first.
@@ -36,18 +36,20 @@ _COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
 
 
 class Condition(NamedTuple):
-    """A limit for a measure."""
+    """A condition for how a measure changes."""
 
     text: str
+    """The condition as it was written."""
     measure: str
     sign: str
     amount: float
+    """How much larger the number of the second module is; a fraction where `is_share`."""
     is_share: bool
     """Whether the amount is a fraction of the number of the first module."""
 
     @classmethod
     def parse(cls, text: str) -> Condition:
-        """The condition written `text`. Raises InvalidArgumentError.
+        """The condition that is written as `text`. Raises InvalidArgumentError for text that is no condition.
 
         >>> Condition.parse("peak_bytes > 2%").amount
         0.02
@@ -61,8 +63,8 @@ class Condition(NamedTuple):
         return cls(text.strip(), match[1], match[2], amount_of(amount, "--fail-if"), amount.endswith("%"))
 
     def reason(self, found: Any) -> str | None:
-        """Why the condition holds for a Diff, or for the answer of a server, in a sentence; None where it does not, or
-        the measure is not known.
+        """Why the condition holds for a Diff, or for the answer of a server (`found`), in a sentence; None where it
+        does not hold, or the measure is not known.
 
         Raises InvalidArgumentError for a measure that does not exist.
         """
@@ -74,7 +76,7 @@ class Condition(NamedTuple):
         return self.measure == "changes" or measure_of(found, self.measure).delta is not None
 
     def reason_of(self, measure: Measure) -> str | None:
-        """Why the condition holds for a measure, in a sentence; None where it does not, or the measure is not known."""
+        """As `reason`, for the measure that the condition is about."""
         if measure.a is None or measure.b is None:
             return None
         delta = measure.b - measure.a
@@ -87,6 +89,7 @@ class Condition(NamedTuple):
 
 
 def _changes(found: Any) -> Measure:
+    """The number of changes, as a measure that is 0 for the first module."""
     return Measure("changes", "", 0, sum([change.times for change in found.changes]))
 
 
@@ -103,5 +106,5 @@ def _told(measure: Measure, delta: int) -> str:
 
 
 def reasons(found: Any, conditions: Iterable[Condition]) -> list[str]:
-    """Sentences that say why conditions hold, in the order of the conditions."""
+    """For each condition that holds for a Diff or the answer of a server (`found`), a sentence that says why."""
     return [reason for condition in conditions if (reason := condition.reason(found)) is not None]

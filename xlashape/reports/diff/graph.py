@@ -1,5 +1,7 @@
-"""A module in the form that `diff` compares: for each computation parallel lists of hashes, operands and users, derived
-from the canonical form."""
+"""A module in the form that `diff` compares: each computation as lists of hashes, operands and users, with an element
+for each instruction. They are derived from the canonical form (`xlashape.hlo.canonical`), in which nothing depends on
+names and ids.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ from xlashape.reports.diff.measures import ModuleMeasures
 
 
 def digest(*parts: bytes) -> bytes:
-    """A hash of bytes."""
+    """A hash of several byte strings."""
     return blake2b(b"|".join(parts), digest_size=12).digest()
 
 
 class Computation:
-    """A computation in the form in which it is matched. Lists are in the order of its instructions."""
+    """A computation as lists, each with an element for each instruction, in the order of the module."""
 
     __slots__ = ("_op_names", "_use", "_users", "base", "canonical", "index", "is_entry", "rich", "side")
 
@@ -90,7 +92,7 @@ class Computation:
         return self.canonical.printed.templates[i].opcode
 
     def parts(self, i: int) -> dict[str, str]:
-        """The canonical parts of an instruction."""
+        """The canonical parts of an instruction: the texts of its opcode, shape and attributes, by name."""
         return self.canonical.locals[i].parts
 
     def name(self, i: int) -> str:
@@ -103,7 +105,7 @@ class Computation:
 
 
 class Side:
-    """One of the two modules."""
+    """One of the two modules that are compared."""
 
     __slots__ = ("_bases", "_op_names", "callers", "canonical", "computations", "entry", "measures", "module")
 
@@ -116,14 +118,16 @@ class Side:
         self.computations = [Computation(self, i, each) for i, each in enumerate(self.canonical.computations)]
         self.entry = self.computations[module.entry.index]
         self.callers: list[list[tuple[int, int]]] = [[] for _ in self.computations]
-        """The instructions that call each computation, each by the index of its computation and its index in that."""
+        """For each computation the instructions that call it, by the index of their computation and their index in that
+        computation.
+        """
         for computation in self.computations:
             for i, targets in computation.canonical.called.items():
                 for target in targets:
                     self.callers[target].append((computation.index, i))
 
     def base_of(self, local: Any) -> bytes:
-        """The hash of the canonical parts of an instruction, without the number of a parameter."""
+        """The hash of an instruction in `Computation.base`. `local` has its canonical parts."""
         known = self._bases.get(id(local))
         if known is None:
             known = local.digest
@@ -134,7 +138,7 @@ class Side:
         return known
 
     def op_name(self, metadata: bytes) -> str:
-        """The op_name in serialized metadata, which may be missing."""
+        """The op_name in serialized metadata; "" where there is none."""
         name = self._op_names.get(metadata)
         if name is None:
             name = ""

@@ -1,7 +1,7 @@
-"""A diff as a document: Markdown for the comment of a pull request, with the summary first, details folded, of at most
-65,536 characters; HTML in one file.
+"""A diff as a document: as Markdown for the comment of a pull request, with the summary first and the rows behind the
+first ten folded, in at most 65,536 characters; or as HTML in one file.
 
-Both take a Diff, or the answer of a server with its section `measures`.
+Both functions take a Diff, or the answer of a server with its section `measures`, as `found`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from xlashape.reports.text import short_bytes
 MAX_CHARACTERS: Final = 65_536
 """GitHub refuses longer comments."""
 _SHOWN: Final = 10
-"""The rows that are not folded."""
+"""How many rows are not folded."""
 _CELL: Final = 160
+"""The most characters of a cell."""
 _ESCAPED: Final = str.maketrans(
     {each: f"&#{ord(each)};" for each in "<>|@&"} | {each: f"\\{each}" for each in "\\`*_[]#~"}
 )
@@ -52,7 +53,7 @@ _HEAD: Final = (
 
 
 def _folded(changes: Sequence[Any], room: int) -> str:
-    """The remaining rows in a part that is folded, as many as there is room for."""
+    """The remaining rows in a part that is folded, as many as fit into `room` characters."""
     head = f"<details><summary>{len(changes):,} more rows</summary>\n\n" + "\n".join(_HEAD) + "\n"
     tail = "\n</details>\n"
     left_out = "\n{:,} further rows are left out.\n"
@@ -106,7 +107,7 @@ def _code(name: str | None) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text as a cell of a table. Markup in names of the module is escaped."""
+    """Text as a cell of a table, in which nothing is markup: names in a module may have such characters."""
     text = " ".join(text.split())
     text = text if len(text) <= _CELL else f"{text[: _CELL - 1]}…"
     return text.translate(_ESCAPED)
@@ -132,7 +133,9 @@ small{color:#a3a8b3}.more,.failed{color:#ff8a95}.less{color:#7ddb95}}"""
 
 
 def html_page(found: Any, title: str, reasons: Sequence[str] = ()) -> str:
-    """The diff as one HTML file without scripts: why a gate fails, the verdict, the numbers, every row."""
+    """The diff as one HTML file without scripts: why a gate fails (`reasons`), what changed in a line, the numbers that
+    differ, and all rows. `title` says what was compared.
+    """
     told = found.headline() if found.same else verdict(found.changes, found.measures)
     parts = [f'<p class="failed">{html.escape(reason)}</p>' for reason in reasons]
     parts.append(f'<p class="verdict">{html.escape(told)}</p>')

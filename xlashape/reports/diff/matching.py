@@ -1,19 +1,25 @@
 """Which instructions of two modules correspond: by structure, data flow and op_name.
 
-Computations are matched with their callers, the two entries first. Within two matched computations:
+Computations are matched with their callers, the two entry computations first. Two instructions are alike if they are
+equal but for their operands: in opcode, shape and attributes, first with the computations that they call, then without
+(`rich` and `base` in `graph.py`). Neighbours of an instruction are its operands and its users. Within two matched
+computations, these are matched:
 
 1. instructions that are alike in all they depend on and in all that depends on them;
-2. instructions alike in all that depends on them, then in all they depend on, where only one on each side is;
-3. instructions alike in themselves whose neighbours are matched to each other, and so on from neighbour to neighbour;
-4. instructions alike in themselves and in op_name, where only one on each side is, each time with 3 after it;
-5. changed instructions: pairs next to matched ones, the best by score first. Equal opcode, op_name, sizes, element
-   type, number of operands, and the share of operands and users that are matched to each other count.
+2. instructions alike in all that depends on them, then instructions alike in all they depend on, where each computation
+   has only one such instruction;
+3. instructions that are alike and whose neighbours are matched to each other, and so on from neighbour to neighbour;
+4. instructions that are alike and have the same op_name: first where each computation has only one, with step 3 before
+   and after; then parameters of the same number; then also where there are several, in order;
+5. instructions that have changed: neighbours of matched ones, in pairs, those with the highest score first. The score
+   counts equal opcode, op_name, sizes, element type and number of operands, and the share of operands and users that
+   are matched to each other;
 6. the remaining instructions of the same opcode, sizes and op_name, in order.
 
 At last, the remaining instructions are matched across computations: they have moved.
 
-Names and ids are never looked at. Each step is linear in instructions and operands, or has a bound for the candidates
-of an instruction.
+The names and ids of instructions and computations play no part. Each step is linear in instructions and operands, or
+has a bound for the candidates of an instruction.
 """
 
 from __future__ import annotations
@@ -31,7 +37,9 @@ from xlashape.reports.diff.graph import Computation, Side
 _MAX_NEIGHBOURS: Final = 8
 """Up to this number of unmatched neighbours on each side, all pairs of them are candidates."""
 _LEAST_SCORE: Final = 5.5
+"""Pairs with a lower score are not matched."""
 _ROUNDS: Final = 8
+"""The most rounds of `_Pair._rounds`."""
 _FIXED: Final = frozenset(
     (
         Opcode.PARAMETER,
@@ -44,9 +52,9 @@ _FIXED: Final = frozenset(
         Opcode.COPY,
     )
 )
-"""Opcodes whose instructions are matched to instructions of the same opcode only."""
+"""Opcodes whose changed instructions are matched to instructions of the same opcode only."""
 _TRIVIAL: Final = frozenset((Opcode.PARAMETER, Opcode.CONSTANT, Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.BITCAST))
-"""Opcodes whose instructions are never matched across computations: an equal one elsewhere has not moved there."""
+"""Opcodes whose instructions are not matched across computations: an equal one elsewhere has not moved there."""
 
 NodeId = tuple[int, int]
 """The index of a computation, and of an instruction in it."""
@@ -60,10 +68,10 @@ class Matching:
     def __init__(self, a: Side, b: Side) -> None:
         self.a, self.b = a, b
         self.computation_of_a: dict[int, int] = {}
-        """Computation of a → computation of b."""
+        """Index of a computation of a → index of the computation of b that it is matched to."""
         self.computation_of_b: dict[int, int] = {}
         self.of_a: list[list[NodeId | None]] = [[None] * each.size for each in a.computations]
-        """For each instruction of a, that of b."""
+        """For each computation and each instruction of a: the instruction of b; None where it is not matched."""
         self.of_b: list[list[NodeId | None]] = [[None] * each.size for each in b.computations]
 
     def put(self, one: NodeId, other: NodeId) -> None:
@@ -78,7 +86,7 @@ class Matching:
 
 
 def match(a: Side, b: Side) -> Matching:
-    """Matches two modules."""
+    """Matches the computations and instructions of two modules."""
     matching = Matching(a, b)
     matching.put_computations(a.entry.index, b.entry.index)
     pending = [(a.entry.index, b.entry.index)]
@@ -86,7 +94,7 @@ def match(a: Side, b: Side) -> Matching:
         while pending:
             one, other = pending.pop()
             pending += _match_computations(matching, a.computations[one], b.computations[other])
-        # Computations without matched callers: equal ones, the callers of others first.
+        # Computations whose callers are not matched to each other.
         pairs = _equal_computations(matching) or _uncalled_computations(matching)
         if not pairs:
             break
@@ -98,6 +106,7 @@ def match(a: Side, b: Side) -> Matching:
 
 
 def _equal_computations(matching: Matching) -> list[tuple[int, int]]:
+    """Pairs of equal computations that are not matched, callers first. Those that they call are left out."""
     free: dict[bytes, list[int]] = defaultdict(list)
     for each in matching.b.computations:
         if each.index not in matching.computation_of_b:
@@ -121,7 +130,7 @@ def _equal_computations(matching: Matching) -> list[tuple[int, int]]:
 
 
 def _uncalled_computations(matching: Matching) -> list[tuple[int, int]]:
-    """Pairs of the computations that nothing calls, by the shapes of their parameters and results."""
+    """Pairs of computations that nothing calls and that are not matched, with equal shapes of parameters and result."""
     free: dict[Hashable, list[int]] = defaultdict(list)
     for each in matching.b.computations:
         if each.index not in matching.computation_of_b and not matching.b.callers[each.index]:
@@ -162,7 +171,11 @@ def _match_computations(matching: Matching, a: Computation, b: Computation) -> l
 
 
 class _Pair:
-    """Two computations that are being matched."""
+    """Two computations whose instructions are being matched.
+
+    `of_a` has for each instruction of a that of b, or -1, and `of_b` the reverse. `new` has the pairs that `_spread`
+    has not yet looked at.
+    """
 
     def __init__(self, a: Computation, b: Computation) -> None:
         self.a, self.b = a, b
@@ -178,7 +191,7 @@ class _Pair:
         self.new.append((i, j))
 
     def free(self) -> tuple[list[int], list[int]]:
-        """The instructions that are not matched, in order."""
+        """The instructions of each computation that are not matched, in order."""
         of_a, of_b = self.of_a, self.of_b
         return [i for i in range(self.a.size) if of_a[i] < 0], [j for j in range(self.b.size) if of_b[j] < 0]
 
@@ -225,8 +238,10 @@ class _Pair:
         several: bool = False,
         skipped: str = "",
     ) -> bool:
-        """Matches unmatched instructions of the same key: where one on each side has the key, or with `several`, also
-        where more have it, in order."""
+        """Matches unmatched instructions with the same key: where one instruction of each computation has the key or,
+        with `several`, also where more have it, in order. An instruction with the key None, or of the opcode `skipped`,
+        is left out. Returns whether there were any.
+        """
         free_a, free_b = self.free()
         if not free_a or not free_b:
             return False
@@ -253,7 +268,10 @@ class _Pair:
         return len(self.new) > before
 
     def _spread(self) -> None:
-        """Matches the neighbours of newly matched instructions that are alike in themselves."""
+        """Matches neighbours of newly matched instructions to each other where they are alike, and then their
+        neighbours: operands at the same position, and users that have the instruction at the same position and are
+        unique in that.
+        """
         a, b, of_a, of_b = self.a, self.b, self.of_a, self.of_b
         operands_a, operands_b, users_a, users_b = a.operands, b.operands, a.users, b.users
         for lists_a, lists_b in ((a.rich, b.rich), (a.base, b.base)):
@@ -279,8 +297,9 @@ class _Pair:
         self.new = []
 
     def _rounds(self, lists_a: list[bytes], lists_b: list[bytes]) -> None:
-        """Matches instructions whose neighbours are matched to each other: all neighbours, then the operands alone,
-        then the users alone."""
+        """Matches instructions that are alike (equal hashes in `lists_a` and `lists_b`) and whose neighbours are
+        matched to each other: all neighbours, then the operands alone, then the users alone.
+        """
         for _ in range(_ROUNDS):
             moved = False
             for operands, users in ((True, True), (True, False), (False, True)):
@@ -295,7 +314,10 @@ class _Pair:
     def _surroundings(
         self, side: Computation, lists: list[bytes], i: int, is_a: bool, operands: bool, users: bool
     ) -> Hashable | None:
-        """A key of an instruction, made of its matched neighbours; None where no neighbour is matched."""
+        """A key of an instruction, made of its hash and its neighbours: their numbers in b where they are matched,
+        their hashes where they are not. None where no neighbour is matched. `is_a`: `i` is in a. `operands`, `users`:
+        which neighbours count.
+        """
 
         def name(neighbour: int) -> tuple[int, bytes]:
             partner = self.of_a[neighbour] if is_a else neighbour if self.of_b[neighbour] >= 0 else -1
@@ -319,7 +341,7 @@ class _Pair:
     # -- changed instructions -------------------------------------------------------------------
 
     def _match_changed(self) -> None:
-        """Matches instructions that differ in themselves, beside matched ones, the best pairs first."""
+        """Matches instructions that have changed, next to matched ones, the pairs with the highest score first."""
         a, b, of_a, of_b = self.a, self.b, self.of_a, self.of_b
         if not self._is_open():
             return
@@ -370,7 +392,7 @@ class _Pair:
         return found
 
     def _score(self, i: int, j: int) -> float:
-        """How alike two instructions are; 0 for those that cannot be the same."""
+        """How similar two instructions are; 0 for those that are not to be matched."""
         a, b = self.a, self.b
         one, other = a.opcode(i), b.opcode(j)
         score = 4.0
@@ -406,12 +428,13 @@ class _Pair:
         return score if score >= _LEAST_SCORE else 0.0
 
     def _alike(self, i: int, j: int) -> float:
-        """The share of instructions that the bodies of two fusions have in common."""
+        """The share of instructions that the bodies of two fusions have in common, from 0 to 1."""
         one, other = self._body(0, self.a, i), self._body(1, self.b, j)
         both = sum((one & other).values())
         return 2 * both / max(1, sum(one.values()) + sum(other.values()))
 
     def _body(self, side: int, computation: Computation, i: int) -> Counter[bytes]:
+        """The hashes of the instructions in a fusion's body, without its parameters. `side` is 0 for a, 1 for b."""
         known = self.bodies.get((side, i))
         if known is None:
             known = Counter[bytes]()
@@ -423,7 +446,9 @@ class _Pair:
 
 
 def _unique(found: list[tuple[bytes, int, int]]) -> dict[tuple[bytes, int], int]:
-    """(hash of a user, which operand) → the user; -1 where several users are alike."""
+    """(hash of a user, position of the operand) → the number of the user; -1 where several users are alike. `found` has
+    (hash, position, user).
+    """
     users: dict[tuple[bytes, int], int] = {}
     for key, position, user in found:
         users[key, position] = -1 if users.get((key, position), user) != user else user
@@ -431,18 +456,18 @@ def _unique(found: list[tuple[bytes, int, int]]) -> dict[tuple[bytes, int], int]
 
 
 def _names(computation: Computation, lists: list[bytes]) -> Callable[[int], Hashable | None]:
-    """A function that gives the key of an instruction, its hash and its op_name; None for one without op_name."""
+    """A function from an instruction to its key, which is its hash in `lists` and its op_name; None without op_name."""
     names = computation.op_names
     return lambda i: (lists[i], names[i]) if names[i] else None
 
 
 def _number(computation: Computation, i: int) -> Hashable | None:
-    """The key of a parameter: its number."""
+    """The key of a parameter, which is its number; None for other instructions."""
     return computation.parts(i).get("parameter") if computation.opcode(i) == Opcode.PARAMETER else None
 
 
 def _kin(computation: Computation, i: int) -> Hashable | None:
-    """The key of an instruction: its opcode, op_name and sizes."""
+    """The key of an instruction: its opcode, op_name and sizes. None without op_name, and for opcodes of _TRIVIAL."""
     name = computation.op_names[i]
     if not name or computation.opcode(i) in _TRIVIAL:
         return None
@@ -450,9 +475,11 @@ def _kin(computation: Computation, i: int) -> Hashable | None:
 
 
 def _match_moved(matching: Matching) -> None:
-    """Matches the remaining instructions across computations, by hash: with the op_name, with its end, and without it.
+    """Matches the remaining instructions across computations: those that are alike and have the same op_name, then
+    those with the same end of the op_name, then those without regard to it.
 
-    The end of an op_name stays where a call is inlined: `…/while/body/closed_call/mul` and `…/while/body/mul`.
+    Where a call is inlined, the end of an op_name stays as it is: `…/while/body/closed_call/mul` becomes
+    `…/while/body/mul`.
     """
     for name_of in (str, _end_of_name, None):
         free: dict[Hashable, list[NodeId]] = defaultdict(list)
@@ -463,7 +490,7 @@ def _match_moved(matching: Matching) -> None:
         counts = Counter([key for key, _ in _left(matching.a, matching.of_a, name_of)])
         for key, node in list(_left(matching.a, matching.of_a, name_of)):
             others = free.get(key)
-            # Without op_names, only instructions that each side has once.
+            # Without regard to op_names, only instructions that each module has once.
             if others and (name_of is not None or counts[key] == len(others) == 1):
                 matching.put(node, others.pop())
 
@@ -475,6 +502,7 @@ def _end_of_name(name: str) -> str:
 def _left(
     side: Side, matched: list[list[NodeId | None]], name_of: Callable[[str], str] | None
 ) -> Iterable[tuple[Hashable, NodeId]]:
+    """The instructions of a module that are not matched, each with its key: the hash, and `name_of` its op_name."""
     for computation in side.computations:
         rows = matched[computation.index]
         for i in computation.canonical.order:

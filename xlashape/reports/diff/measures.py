@@ -1,10 +1,9 @@
 """The costs of an instruction, in numbers that add up: those of a module are the sums over its instructions.
 
 An instruction inside a fusion has no buffer, and reads and writes no memory; its fusion does. Bytes are those in
-memory, tile padding included; results whose size is not known count nothing. Operands are counted as read in full and
-results as written in full, once for each time that the instruction is in the module, and not for each iteration of a
-loop. Copies are the rows of the report `copies` with their bytes, FLOPs those of the report `cost`: both count each
-iteration of a loop.
+memory, tile padding included; results whose size is not known count nothing. An instruction counts as if it read its
+operands and wrote its result in full, and once, however often a loop runs it. Copies are the rows of the report
+`copies` with their bytes, FLOPs those of the report `cost`: both count each iteration of a loop.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ class Measures(NamedTuple):
     """FLOPs in one run of the module; those that are not known count 0."""
 
     def plus(self, other: Measures) -> Measures:
-        """The sum."""
+        """The sums of the numbers of both."""
         return Measures(*[a + b for a, b in zip(self, other, strict=True)])
 
     def minus(self, other: Measures) -> Measures:
-        """The difference."""
+        """The numbers of this one less those of the other."""
         return Measures(*[a - b for a, b in zip(self, other, strict=True)])
 
 
@@ -102,13 +101,15 @@ class ModuleMeasures:
         self.executed = frozenset([computation.index for computation in executed_computations(module)])
         """The indices of the computations that are executed instruction by instruction."""
         self.of: list[list[Measures]] = []
+        """For each computation, the measures of each instruction."""
         self.times: dict[int, int] = {}
-        """How often computations run, by their indices."""
+        """Index of a computation that is executed or fused → how often it runs in one run of the module."""
         flops = self._flops(module)
         unknown: set[tuple[int, int]] = set()
         self.unknown = None if flops is None else unknown
-        """The instructions whose FLOPs are not known, each by the index of its computation and its index in that; None
-        where no FLOPs are known."""
+        """The instructions whose FLOPs are not known, each by the index of its computation and its index in that
+        computation; None where no FLOPs are known.
+        """
         copied = {(each.computation.index, each.index): size for each, size in copied_bytes(module)}
         for computation in module.computations:
             spend(1 + len(computation.instructions))
@@ -122,7 +123,7 @@ class ModuleMeasures:
                     rows[number] = rows[number]._replace(flops=min(count, INT64_MAX))
             self.of.append(rows)
         for each in donated_buffers(module):
-            # How much larger an output is than the parameter whose memory it takes over.
+            # An output in the memory of a parameter has no bytes of its own, except those by which it is larger.
             places = ((each.instruction, each.shape_index), (each.parameter, each.parameter_index))
             own, taken = [self._sizes.of(_part(maker.shape, index))[0] for maker, index in places]
             if own > taken:
@@ -133,16 +134,19 @@ class ModuleMeasures:
             self.of[index][number] = self.of[index][number]._replace(copies=1, copy_bytes=size)
 
     def _flops(self, module: HloModule) -> dict[int, list[int | None]] | None:
+        """Index of a computation → the FLOPs of its instructions, as in `Flops.known`; None where a shape or an
+        attribute is invalid. Fills `times`.
+        """
         try:
             found = flops_of(module)
-        except InvalidModuleError:  # attributes and shapes that contradict each other
+        except InvalidModuleError:
             return None
         self.times = {computation.index: count for computation, count in found.times.items()}
         return {computation.index: rows for computation, rows in found.known.items()}
 
     @property
     def has_all_flops(self) -> bool:
-        """Whether the FLOPs of all instructions are known, and how often these run."""
+        """Whether it is known of all instructions how many FLOPs they have and how often they run."""
         return self.unknown == set()
 
     def total(self) -> Measures:
@@ -184,7 +188,7 @@ class ModuleMeasures:
 
 
 def _part(shape: Shape, index: Iterable[int]) -> Shape:
-    """The part of a shape at an index. The walk stops where the shape has no such part."""
+    """The part of a shape at an index, or the last part on the way there that exists."""
     for number in index:
         if not (shape.is_tuple and 0 <= number < len(shape.tuple_shapes)):
             break

@@ -1,4 +1,6 @@
-"""Changes as rows: named, grouped where they are alike, ranked by what they cost."""
+"""Changes as rows of the report `diff`: each has names and numbers, alike ones are one row, and the costliest are
+first. They are made from the units of `units.py`, which are sets of instructions of the two modules a and b.
+"""
 
 from __future__ import annotations
 
@@ -31,27 +33,28 @@ _FUSION_WORDS: Final = (
 )
 _MOST_DETAILS: Final = 6
 _MOST_SEGMENTS: Final = 40
-"""How many rows, those that cost most, have their reads compared."""
+"""For so many rows, those that cost most, `delta_segments` is computed."""
 _MOST_READERS: Final = 8
-"""How many instructions of a row, and users of each, have their reads compared."""
+"""At most so many instructions of a row count in `delta_segments`. The users of one with more users do not count."""
 
 
 class Change(NamedTuple):
-    """A change, or several that are alike."""
+    """A change, or several that are alike. The numbers `delta_…` say how much more the second module has."""
 
     kind: str
     """`added`, `removed`, `changed` or `moved`."""
     what: tuple[str, ...]
     """In what respect: `copy`, `layout`, `element type`, `donation`, …"""
     opcode: Opcode | UnknownOpcode | str
+    """The opcode in the second module, or else in the first one; `module` or `computation` for a change of these."""
     a: str | None
-    """The name of the instruction in the first module."""
+    """The name of the instruction in the first module; None where it is not there."""
     b: str | None
-    """The name of the instruction in the second module."""
+    """The name of the instruction in the second module; None where it is not there."""
     times: int
     """How many changes the row stands for. Its numbers are their sums."""
     details: str
-    """The values before and after."""
+    """The values before and after, such as `layout {1,0} → {0,1}`."""
     delta_bytes: int = 0
     delta_padding_bytes: int = 0
     delta_bytes_read: int = 0
@@ -65,8 +68,9 @@ class Change(NamedTuple):
     delta_flops: int | None = 0
     """None where the FLOPs of an instruction are not known."""
     delta_segments: float | None = None
-    """How many more segments of memory one read of a warp touches, over the instructions that both modules have and
-    whose reads changed."""
+    """How many more segments of memory (the pieces in which a GPU fetches it) one read of a warp touches, summed over
+    the operands of instructions that both modules have. None where that is 0 or not known.
+    """
     runs: int = 1
     """How often the instruction runs in one run of its module, in the module in which it runs more often."""
     shape: Shape | None = None
@@ -79,13 +83,13 @@ class Change(NamedTuple):
     source_b: str | None = None
     op_name_b: str | None = None
     names: tuple[tuple[str | None, str | None], ...] = ()
-    """The names of all instructions that the row is about, those of the first module with those of the second."""
+    """The names of all instructions that the row is about, in pairs: of the first and of the second module."""
     nodes: tuple[Member, ...] = ()
-    """The instructions of `names`, each by the index of its computation and its index in that."""
+    """The instructions of `names`, each by the index of its computation and its index in that computation."""
 
     @property
     def delta(self) -> Measures:
-        """The numbers that add up."""
+        """The numbers `delta_…` that add up: all but `delta_segments`. FLOPs that are not known are 0."""
         return Measures(
             self.delta_instructions,
             self.delta_fusions,
@@ -102,14 +106,15 @@ class Change(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """The number by which changes are ranked: by how many bytes the buffers, and the bytes read, written and
-        exchanged in all runs, differ."""
+        """The number of bytes by which changes are ranked: by how much the bytes of buffers differ, plus by how much
+        those do that are read, written and exchanged in all runs (or those that copies move, if that is more).
+        """
         moved = abs(self.delta_bytes_read) + abs(self.delta_bytes_written) + abs(self.delta_collective_bytes)
         return abs(self.delta_bytes) + max(moved * max(1, self.runs), abs(self.delta_copy_bytes))
 
 
 class _Group:
-    """Changes that are alike."""
+    """Changes that are alike, and the sums of their numbers."""
 
     def __init__(self, order: int, change: Change) -> None:
         self.order = order
@@ -139,12 +144,12 @@ def _with_delta(change: Change, delta: Measures, *, has_flops: bool) -> Change:
 
 
 def changes(a: Side, b: Side, units: Iterable[Unit], module_aspects: Iterable[Aspect]) -> tuple[Change, ...]:
-    """The rows."""
+    """The rows for `units`, the costliest first, then one for each aspect in which the modules themselves differ."""
     groups: dict[object, _Group] = {}
     computed_twice = {up for each in b.computations for up in _repeated(each.canonical.up)}
     for unit in units:
         change = _change(a, b, unit, computed_twice)
-        # Alike: the same in everything but names and lines.
+        # Changes are alike if they are equal in everything but names and lines of source.
         key = (
             change.kind,
             change.what,
@@ -180,8 +185,7 @@ class _Segments:
         self._known: dict[tuple[int, NodeId], dict[int, float] | None] = {}
 
     def delta(self, row: Change) -> float | None:
-        """How many more segments one read of a warp touches, summed over operands; None where that is 0 or not
-        known."""
+        """`Change.delta_segments` of a row."""
         pairs = [(one, other) for one, other in row.nodes[: len(row.nodes) // row.times] if one and other]
         total = 0.0
         for one, other in pairs[:_MOST_READERS]:
@@ -207,7 +211,9 @@ class _Segments:
         return round(total, 3) or None
 
     def _reads(self, number: int, node: NodeId) -> dict[int, float] | None:
-        """The segments of each operand of an instruction; empty for an instruction that reads no memory."""
+        """Number of an operand → the segments that a read of it touches. Empty for an instruction that reads no memory;
+        None where they are not known. `number` is 0 for module a, 1 for b.
+        """
         if (number, node) not in self._known:
             view = self._sides[number].computations[node[0]].view(node[1])
             row = operation_of(view.fields.opcode)
@@ -234,6 +240,7 @@ class _Segments:
 
 
 def _repeated(ups: list[bytes]) -> set[bytes]:
+    """The hashes that are in a list more than once: of values that a computation computes several times."""
     seen: set[bytes] = set()
     return {up for up in ups if up in seen or seen.add(up)}
 
@@ -248,6 +255,7 @@ def _module_change(a: Side, b: Side, aspect: Aspect) -> Change:
 
 
 def _change(a: Side, b: Side, unit: Unit, computed_twice: set[bytes]) -> Change:
+    """The row for one unit. `computed_twice` has the hashes of the values that b computes several times."""
     one, other = unit.leading or _costliest(a, b, unit.members)
     left, right = _view(a, one), _view(b, other)
     known = right or left
@@ -269,7 +277,7 @@ def _change(a: Side, b: Side, unit: Unit, computed_twice: set[bytes]) -> Change:
         kind = unit.kind
         words = [word for word in words if word != "operands"]
     elif words == ["moved"] and (left is None or right is None):
-        # A call that was made around instructions, or taken away.
+        # The instructions have moved into a call that is new, or out of a call that is gone.
         kind, words = ("added", ["outlined"]) if left is None else ("removed", ["inlined"])
     elif words == ["moved"]:
         kind, words = "moved", []
@@ -322,7 +330,7 @@ def _runs(side: Side, node: NodeId | None) -> int:
 
 
 def _members_text(a: Side, b: Side, members: Iterable[Member]) -> str:
-    """`fusion.1 → fusion.1, fusion.2`: the fusions of a change."""
+    """The fusions of a change, before and after, such as `fusion.1 → fusion.1, fusion.2`."""
     sides: list[str] = []
     for side, nodes in ((a, [x for x, _ in members]), (b, [y for _, y in members])):
         names = [
@@ -335,7 +343,7 @@ def _members_text(a: Side, b: Side, members: Iterable[Member]) -> str:
 
 
 def _nature(side: Side, node: NodeId | None, view: HloInstruction, computed_twice: set[bytes]) -> list[str]:
-    """Words for the nature of an added or removed instruction."""
+    """Words of the column `what` for an added or removed instruction: `copy`, `collective`, `recomputed`."""
     row = operation_of(view.fields.opcode)
     words: list[str] = []
     if view.opcode in (Opcode.COPY, Opcode.COPY_START) or (node and side.measures.of[node[0]][node[1]].copies):

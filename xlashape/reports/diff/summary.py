@@ -1,6 +1,7 @@
-"""Summaries of modules: what a test stores of a program, and limits for what the program may become.
+"""Summaries of modules: the facts about a program that a test stores, and limits for how they may change.
 
-A file of summaries is JSON, a summary for each test, sorted, a number a line, so that versions of it can be merged:
+A file of summaries is a JSON object with a summary for each test. It is sorted by tests and has each number in a line
+of its own, unlike this excerpt, so that versions of it can be merged:
 
     {
       "test_step": {
@@ -10,9 +11,9 @@ A file of summaries is JSON, a summary for each test, sorted, a number a line, s
       }
     }
 
-Limits have the names of measures (`xlashape.reports.diff.measures`), with `_` for dots: `new_copies=0` allows no more
-copies than before, `copy_bytes="+1MiB"` and `peak_bytes="+2%"` so many bytes more. `peak` is `peak_bytes`. `same=True`
-allows no change at all.
+Limits have the names of measures (`Diff.measures`), with `_` for dots, and may begin with `new_`. They say by how much
+a measure may grow: `new_copies=0` allows no more copies than before, `copy_bytes="+1MiB"` and `peak_bytes="+2%"` so
+many bytes more. `peak` is another name of `peak_bytes`. `same=True` allows no change at all.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Summary(NamedTuple):
 
     fingerprint: str
     measures: Mapping[str, int | None]
+    """Name of a measure → the number of the module; None where it is not known."""
     opcodes: Mapping[str, int]
     """The number of instructions of each opcode, in all computations."""
 
@@ -62,7 +64,9 @@ class Summary(NamedTuple):
 
     @classmethod
     def of_dict(cls, value: Any, where: str) -> Summary:
-        """A summary as a file has it. Raises InvalidArgumentError."""
+        """The summary in `value`, an object of a file. Raises InvalidArgumentError for another value; `where` is in its
+        text.
+        """
         try:
             fields = cast("dict[str, Any]", value)
             return cls(str(fields["fingerprint"]), dict(fields["measures"]), dict(fields["opcodes"]))
@@ -72,8 +76,9 @@ class Summary(NamedTuple):
             ) from None
 
     def broken(self, now: Summary, limits: Mapping[str, Any]) -> list[str]:
-        """Which limits a later summary exceeds, each in a sentence. Raises InvalidArgumentError for limits that do not
-        exist."""
+        """A sentence for each limit that a later summary, `now`, exceeds. limits: value by name. Raises
+        InvalidArgumentError for a name or a value that is no limit.
+        """
         found: list[str] = []
         for name, limit in limits.items():
             if name == "same":
@@ -92,7 +97,7 @@ class Summary(NamedTuple):
         return found
 
     def _changes(self, now: Summary) -> str:
-        """What differs in the later summary."""
+        """The numbers that differ in a later summary, as text."""
         names = sorted(
             {*self.opcodes, *now.opcodes}, key=lambda name: -abs(now.opcodes.get(name, 0) - self.opcodes.get(name, 0))
         )
@@ -111,7 +116,7 @@ class Summary(NamedTuple):
 
 
 def _condition(name: str, limit: Any, measures: Mapping[str, Any]) -> Condition:
-    """The condition that must not hold, from a limit such as `new_copies=0` and `peak="+2%"`."""
+    """The condition that holds where a limit, such as `new_copies=0` or `peak="+2%"`, is exceeded."""
     wanted = name.removeprefix("new_")
     by_name = {each.replace(".", "_"): each for each in measures} | _OTHER_NAMES
     measure = by_name.get(wanted)
@@ -127,8 +132,9 @@ def _condition(name: str, limit: Any, measures: Mapping[str, Any]) -> Condition:
 
 
 def read_summaries(path: Path) -> dict[str, Summary]:
-    """The summaries of a file by the names of tests; none where there is no file. Raises InvalidArgumentError for other
-    content."""
+    """The summaries of a file by the names of tests; none where there is no file. Raises InvalidArgumentError for a
+    file of other content.
+    """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -141,7 +147,7 @@ def read_summaries(path: Path) -> dict[str, Summary]:
 
 
 def write_summaries(path: Path, summaries: Mapping[str, Summary]) -> None:
-    """Replaces a file of summaries."""
+    """Writes a file of summaries, in the place of an earlier one. summaries: by the names of tests."""
     document = {name: summary._asdict() for name, summary in sorted(summaries.items())}
     data = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
 

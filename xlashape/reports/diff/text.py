@@ -1,8 +1,8 @@
-"""A diff as text for people: a verdict of one line, the totals that differ, the changes as rows, and two instructions
-or computations side by side.
+"""A diff as text for people: a line that sums it up (the verdict), the totals that differ, the changes as rows, and two
+instructions or computations side by side.
 
-Verdict and rows are made of the columns that the report declares. So the text of an answer that a server has sent is
-the same as that of one computed here.
+Verdict and rows are made from the columns that the report declares. So an answer that a server has sent has the same
+text as an answer that is computed here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _VERDICT: Final = (
     ("buffer_bytes", "buffers {}"),
     ("flops", "FLOPs {}"),
 )
-"""The numbers of the verdict, what matters most first."""
+"""The measures that a verdict may name, the most important first, and how it does."""
 _MOST_NUMBERS: Final = 3
 
 
@@ -98,7 +98,7 @@ def title_of(change: Any) -> str:
     text = f"{change.kind} {text}"
     if change.times > 1:
         text += f", {change.times:,} times"
-    # For most changes the details are shown. Split or merged fusions, copies and collectives are described by words.
+    # Words that the opcode or the details say already, such as `layout`, are left out.
     parts = change.details.split(", ")
     words = [word for word in change.what if word != opcode and not any(part.startswith(f"{word} ") for part in parts)]
     rest = ": ".join([each for each in (", ".join(words), change.details) if each])
@@ -106,7 +106,7 @@ def title_of(change: Any) -> str:
 
 
 def costs_of(change: Any) -> str:
-    """What a change costs beside bytes of buffers."""
+    """What a change costs beside bytes of buffers, such as `reads +1.00 MiB, runs 12 times`."""
     is_copy = change.delta_copy_bytes == change.runs * (change.delta_bytes_read + change.delta_bytes_written)
     parts = (
         ("padding", change.delta_padding_bytes, "bytes"),
@@ -129,10 +129,11 @@ def costs_of(change: Any) -> str:
 
 
 def beside(matching: Matching, name: str, width: int) -> str:
-    """The instruction or computation of this name beside the one of the other module that it is matched to.
+    """The instruction or computation named `name` beside the one of the other module that it is matched to, in lines of
+    `width` characters.
 
-    Marks between them as of `diff -y`: `|` where they differ, `<` and `>` for what one module has alone. Raises
-    NotFoundError.
+    Between the two are the marks of `diff -y`: `|` where they differ, `<` and `>` for what one module has alone. Raises
+    NotFoundError for a name that neither module has.
     """
     room = max(width, _LEAST_WIDTH)
     lines = [*_columns("A", " ", "B", room)]
@@ -155,6 +156,7 @@ def beside(matching: Matching, name: str, width: int) -> str:
 
 
 def _computations_named(matching: Matching, name: str) -> tuple[int | None, int | None]:
+    """The indices, in a and in b, of the computation of this name and of the one that it is matched to."""
     wanted = name.removeprefix("%")
     for each in matching.a.module.computations:
         if each.name == wanted:
@@ -166,6 +168,7 @@ def _computations_named(matching: Matching, name: str) -> tuple[int | None, int 
 
 
 def _instructions_named(matching: Matching, name: str) -> tuple[NodeId | None, NodeId | None]:
+    """The instruction of this name, of b if both modules have one, with the one that it is matched to: (of a, of b)."""
     wanted = name.removeprefix("%")
     known: list[str] = []
     for side, matched, is_a in ((matching.b, matching.of_b, False), (matching.a, matching.of_a, True)):
@@ -208,6 +211,10 @@ def _is_alike(matching: Matching, one: NodeId, other: NodeId) -> bool:
 
 
 def _computation_lines(matching: Matching, one: int | None, other: int | None, width: int) -> Iterator[str]:
+    """Two computations beside each other. Matched instructions that keep their order divide the lines into parts. A
+    part has the other instructions of a, then those of b that are not matched to this computation of a, each beside its
+    partner if it has one.
+    """
     a = None if one is None else matching.a.computations[one]
     b = None if other is None else matching.b.computations[other]
     heads = ["" if each is None else f"{each.canonical.printed.name} {{" for each in (a, b)]

@@ -1,9 +1,10 @@
-"""Changes before they are rows: each is a set of instructions of both modules that differ together.
+"""Changes from module a to module b before they are rows. A `Unit` is one change: a set of instructions of both modules
+that differ together.
 
-Every instruction that is not matched, and every matched one that differs, is in one unit. So the sum over all units of
-what their instructions of b cost, less what those of a cost, is the difference of the two modules. Units are united
-where they are one change: the body of an added or removed fusion with the fusion; two fusions that were one; parameters
-of a fusion with the fusion; get-tuple-element with its operand.
+An instruction that is not matched to one of the other module, and a matched pair that differs, is in exactly one unit.
+So the sum over all units of what their instructions of b cost, less what those of a cost, is the difference in cost of
+the two modules. Units are united where they are one change: the body of an added or removed fusion with the fusion; two
+fusions that were one; parameters of a fusion with the fusion; get-tuple-element with its operand.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from xlashape.reports.diff.matching import Matching, NodeId
 from xlashape.reports.diff.measures import NOTHING, Measures
 
 _PLUMBING: Final = frozenset((Opcode.GET_TUPLE_ELEMENT, Opcode.TUPLE, Opcode.BITCAST))
+"""Opcodes that move no data: their instructions change because an operand does."""
 
 Member = tuple["NodeId | None", "NodeId | None"]
-"""An instruction of a and the one of b that it is matched to."""
+"""An instruction of a and the one of b that it is matched to; None for the one that is not there."""
 
 DonationKey = tuple[Member, Member, tuple[int, ...], tuple[int, ...], str]
-"""An output, the parameter whose memory it takes over, the indices of both, and the kind of the aliasing."""
+"""A donation: the instruction that makes the output, the parameter whose memory it takes over, the indices of the
+arrays in both, and the kind of the aliasing.
+"""
 
 
 class Unit:
@@ -44,9 +48,9 @@ class Unit:
         """`added` or `removed`, where only the leading member was added or removed."""
         self.delta = delta
         self.words: dict[str, None] = dict.fromkeys(words)
-        """What has changed."""
+        """In what respect it is a change, as in the column `what`: a set that keeps its order."""
         self.aspects: dict[Member, list[Aspect]] = {}
-        """By pair of instructions, the aspects in which the two differ."""
+        """Pair of instructions → the aspects in which the two differ."""
 
 
 class Units:
@@ -57,7 +61,11 @@ class Units:
         self.a, self.b = matching.a, matching.b
         self._units: list[Unit] = []
         self._parents: list[int] = []
+        """The number of the unit into which each unit was united; its own number for a unit that was not. Such chains
+        are followed by `_find`.
+        """
         self._of_a: dict[NodeId, int] = {}
+        """Instruction of a → the number of the unit that was made with it."""
         self._of_b: dict[NodeId, int] = {}
         self.module_aspects: list[Aspect] = []
         """The aspects of the modules themselves, not of their instructions, that differ."""
@@ -69,11 +77,14 @@ class Units:
         self._costs()
         self._heads()
         self.rescheduled = list(self._rescheduled())
-        """For each computation whose schedule changed: the first instruction that runs at another place, how many such
-        instructions there are, and how many instructions in all."""
+        """For each computation whose schedule changed: the first instruction that runs at another place, how many
+        instructions do, and how many instructions of both schedules were compared.
+        """
 
     def units(self) -> list[Unit]:
-        """The changes, those of the entry computation of b first, in the order of their first instructions."""
+        """The changes, in the order in which their first instructions were found: those of a in the order of its
+        computations, then those that b alone has, then those that have changed only through others.
+        """
         found: dict[int, Unit] = {}
         for number, unit in enumerate(self._units):
             root = self._find(number)
@@ -84,6 +95,7 @@ class Units:
     # -- sets ---------------------------------------------------------------------------------
 
     def _find(self, number: int) -> int:
+        """The number of the unit that a unit is united into."""
         parents = self._parents
         while parents[number] != number:
             parents[number] = parents[parents[number]]
@@ -91,7 +103,7 @@ class Units:
         return number
 
     def _unite(self, number: int, other: int) -> int:
-        """Unites two units; the first one leads."""
+        """Unites the second unit into the first one, and returns the number of that."""
         first, second = self._find(number), self._find(other)
         if first != second:
             kept, gone = self._units[first], self._units[second]
@@ -106,6 +118,7 @@ class Units:
         return first
 
     def _add(self, one: NodeId | None, other: NodeId | None, words: Iterable[str] = ()) -> int:
+        """Makes a unit of an instruction of a, one of b, or a matched pair, and returns its number."""
         before = NOTHING if one is None else self.a.measures.of[one[0]][one[1]]
         after = NOTHING if other is None else self.b.measures.of[other[0]][other[1]]
         number = len(self._units)
@@ -118,7 +131,7 @@ class Units:
         return number
 
     def _unit_of(self, one: NodeId | None, other: NodeId | None) -> int:
-        """The unit of an instruction of a, or of b, which is made if there is none."""
+        """The number of the unit of an instruction of a, or of b. The unit is made if there is none."""
         number = self._of_a.get(one) if one is not None else None
         if number is None and other is not None:
             number = self._of_b.get(other)
@@ -133,6 +146,7 @@ class Units:
     # -- single instructions ------------------------------------------------------------------
 
     def _pairs(self) -> None:
+        """Makes a unit of each instruction that is not matched, and of each matched pair that differs."""
         matching, a, b = self.matching, self.a, self.b
         for computation in a.computations:
             rows = matching.of_a[computation.index]
@@ -177,18 +191,19 @@ class Units:
         is_entry = computation is self.a.entry
         for aspect in aspects(one, two, shape, changed):
             if aspect.word == "parameter number" and not is_entry:
-                continue  # its caller's operands have another order
+                continue  # no change: the operands of the calling instruction are in another order too
             if aspect.word == "value" and "{...}" in (aspect.before, aspect.after):
                 continue  # an elided constant: its values are not known
             yield aspect
 
     def _is_rewired(self, computation: Computation, i: int, other: Computation, j: int) -> bool:
-        """Whether an operand is another instruction that both modules have. Added and removed operands are changes of
-        their own."""
+        """Whether an operand of a matched pair is another one than before, though both modules have both operands. An
+        operand that was added, removed or moved is a change by itself.
+        """
         operands, others = computation.operands[i], other.operands[j]
         order = self._parameter_order(computation, i, other, j) if computation.opcode(i) == Opcode.FUSION else None
         if order is not None:
-            # Operands are compared by the matched parameters of the body, whose order does not matter.
+            # The matched parameters of the two bodies say which operands are compared. Their order does not matter.
             pairs = [(operands[p], others[q]) for p, q in order.items() if p < len(operands) and q < len(others)]
         elif len(operands) != len(others):
             return True
@@ -204,7 +219,9 @@ class Units:
         return False
 
     def _parameter_order(self, computation: Computation, i: int, other: Computation, j: int) -> dict[int, int] | None:
-        """The numbers of matched parameters of two fused computations; None unless these are matched."""
+        """Number of a parameter of a fusion in a → the number of the parameter that it is matched to in b; None unless
+        the computations of the two fusions are matched.
+        """
         called, others = computation.canonical.called.get(i), other.canonical.called.get(j)
         if not called or not others or self.matching.computation_of_a.get(called[0]) != others[0]:
             return None
@@ -217,6 +234,7 @@ class Units:
         return order
 
     def _is_reordered(self, computation: Computation, i: int, other: Computation, j: int) -> bool:
+        """Whether the control predecessors of a matched pair are not matched to each other."""
         before, after = computation.canonical.predecessors.get(i, ()), other.canonical.predecessors.get(j, ())
         if not before and not after:
             return False
@@ -226,7 +244,7 @@ class Units:
     # -- what belongs together ----------------------------------------------------------------
 
     def _fusions(self) -> None:
-        """Unites instructions that moved into, out of or between fusions with these fusions."""
+        """Unites instructions that moved into a fusion, out of one, or from one to another, with these fusions."""
         for node, number in list(self._of_a.items()):
             partner = self.matching.of_a[node[0]][node[1]]
             if (
@@ -260,7 +278,7 @@ class Units:
             unit.leading = leading if leading != (None, None) else unit.leading
 
     def _bodies(self) -> None:
-        """Unites instructions of a computation with the instruction that calls it, where that has changed."""
+        """Unites changed instructions of a computation with the instruction that calls it, if that has changed."""
         for side, units, matched in (
             (self.a, self._of_a, self.matching.computation_of_a),
             (self.b, self._of_b, self.matching.computation_of_b),
@@ -280,7 +298,7 @@ class Units:
                     for node in nodes[1:]:
                         self._unite(units[nodes[0]], units[node])
                 elif changed is not None:
-                    # A loop that carries another tuple: its parameters and its root change with it.
+                    # A loop that carries another tuple: the parameter and the root of its body change with it.
                     for node in nodes:
                         computation = side.computations[index]
                         if computation.opcode(node[1]) == Opcode.PARAMETER or node[1] == computation.root:
@@ -305,7 +323,7 @@ class Units:
                     self._unite(units[operand], number)
 
     def _donations(self) -> None:
-        """Outputs that take over a parameter in one of the modules only."""
+        """Adds changes for outputs that take over the memory of a parameter in one of the modules only."""
         one = {self._donation(self.a, each): each for each in donated_buffers(self.a.module)}
         other = {self._donation(self.b, each): each for each in donated_buffers(self.b.module)}
         lost, gained = [key for key in one if key not in other], [key for key in other if key not in one]
@@ -319,8 +337,8 @@ class Units:
                 (pair for pair in pairs if pair[0][0] in self._of_a), None
             )
             if heir is not None and lead is not None:
-                # Another instruction makes the output, which takes over the same memory: one change with what made it
-                # so.
+                # Another instruction makes the output, in the same memory as before. The donation is then no change by
+                # itself: the two instructions are one change.
                 leading, rest, is_alone = lead
                 number = self._unite(self._unit_of(*leading), self._unit_of(*rest))
                 self._units[number].leading = leading
@@ -333,6 +351,7 @@ class Units:
             self._donation_changed(key[0], "", "donated")
 
     def _donation(self, side: Side, each: DonatedBuffer) -> DonationKey:
+        """A donation of one module in the form in which it is equal to the same donation of the other."""
         nodes: list[Member] = []
         for view in (each.instruction, each.parameter):
             node = (view.computation.index, view.index)
@@ -353,7 +372,9 @@ class Units:
             found.append(aspect)
 
     def _costs(self) -> None:
-        """Adds the differences in cost of matched and equal instructions to the change that is their reason."""
+        """Adds the difference in cost of each matched pair that is in no unit to the change that is the reason for it;
+        to a new change where there is none.
+        """
         matching = self.matching
         for computation in self.a.computations:
             rows = matching.of_a[computation.index]
@@ -377,7 +398,9 @@ class Units:
                     unit.delta = unit.delta.plus(delta)
 
     def _reason(self, node: NodeId, partner: NodeId) -> int | None:
-        """The change, within a fusion or of an operand, because of which an instruction costs more or less."""
+        """The number of the change because of which an instruction costs more or less: one in a computation that it
+        calls, or one of an operand. None where there is none.
+        """
         bodies = self.a.computations[node[0]].canonical.called.get(node[1], ())
         for body in bodies:
             for i in range(self.a.computations[body].size):
@@ -398,7 +421,9 @@ class Units:
         return None
 
     def _loop(self, node: NodeId, partner: NodeId) -> int | None:
-        """The loop that runs an instruction more or less often than before."""
+        """The number of the unit of the loop that runs an instruction more or less often than before; None where it is
+        no loop. The change of the loop is called `iterations`.
+        """
         one, other = node[0], partner[0]
         before, after = self.a.measures.times, self.b.measures.times
         while before.get(one) != after.get(other):
@@ -423,7 +448,7 @@ class Units:
         return None
 
     def _heads(self) -> None:
-        """The aspects in which the modules themselves differ, such as their headers."""
+        """Finds the aspects in which the modules themselves differ, such as the layout of the entry computation."""
         one = self.a.canonical.head(self.a.entry.canonical)
         other = self.b.canonical.head(self.b.entry.canonical)
         donation = any("donation" in unit.words for unit in self.units())
@@ -435,13 +460,14 @@ class Units:
             if before == after or (name == "input_output_alias" and donation):
                 continue
             if name == "entry_computation_layout" and shapes:
-                continue  # the changes of the parameters and the root say it
+                continue  # the changes of the parameters and of the root show it already
             word = {"entry_computation_layout": "entry layout", "frontend_attributes": "frontend_attributes"}.get(
                 name, "donation"
             )
             self.module_aspects.append(Aspect(word, before, after))
 
     def _rescheduled(self) -> Iterator[tuple[Member, int, int]]:
+        """The elements of `rescheduled`. Empty unless both modules have a schedule."""
         sides = [
             {number: sequence.instruction_ids for number, sequence in side.module.head.schedule.sequences.items()}
             for side in (self.a, self.b)
@@ -474,7 +500,7 @@ class Units:
 
 
 def longest_rise(numbers: Sequence[int]) -> list[int]:
-    """The positions of a longest increasing subsequence of numbers.
+    """The positions of the numbers of a longest subsequence that increases strictly.
 
     >>> longest_rise([0, 3, 1, 2, 4])
     [0, 2, 3, 4]
@@ -499,13 +525,14 @@ def longest_rise(numbers: Sequence[int]) -> list[int]:
 
 
 def _runs_as_one(opcode: str) -> bool:
-    """Whether the computation that an instruction calls is a kernel, or applied to elements, and not executed by
-    itself."""
+    """Whether the computation that an instruction calls is one kernel, or is applied to elements, and is not executed
+    instruction by instruction.
+    """
     return not operation_of(opcode).runs_called_instructions
 
 
 def _fusion_of(side: Side, index: int) -> NodeId | None:
-    """The fusion that calls a computation."""
+    """The fusion that calls a computation; None where no fusion does."""
     for caller in side.callers[index]:
         if side.computations[caller[0]].opcode(caller[1]) == Opcode.FUSION:
             return caller
