@@ -25,7 +25,7 @@ why         why buffers are as large as they are, and what would make them small
 
 A report is a folder here, or a file. It computes its answer, declares its columns and totals, and has a line in
 `REPORTS`. The command line, notebooks, JSON and its schema, tables, the service and the documentation are made from the
-declarations: a new report needs no code there.
+declarations, so that a report needs little code of its own there.
 """
 
 from xlashape.reports.report import REPORTS, Answer, Option, Report, Section, report_of

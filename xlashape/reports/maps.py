@@ -67,7 +67,9 @@ REPORT: Final = Report(
 
 
 class MapRow(NamedTuple):
-    """One way in which an instruction reads an operand, or the error of an instruction without maps."""
+    """One way in which an instruction reads an operand, or the error of an instruction without maps. The columns of
+    `REPORT` say what the fields are.
+    """
 
     instruction: str
     computation: str
@@ -84,8 +86,8 @@ class MapRow(NamedTuple):
 
 
 class Maps(Answer):
-    """The maps of one instruction, or of each instruction of a module. An instruction whose maps raise an error has one
-    row, with the error.
+    """The maps of one instruction, or of all instructions of a module or computation. An instruction whose maps raise
+    an error has one row, with the error.
     """
 
     report: ClassVar[Report] = REPORT

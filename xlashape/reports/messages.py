@@ -58,7 +58,7 @@ def response_of(
 
 
 def _add(messages: Any, columns: Sequence[Column], rows: Iterable[Any]) -> None:
-    """Adds rows to a repeated field, until they have more than _MOST_BYTES."""
+    """Adds rows to a repeated field, until their size exceeds _MOST_BYTES."""
     size = 0
     for row in rows:
         spend(len(columns))
@@ -70,7 +70,7 @@ def _add(messages: Any, columns: Sequence[Column], rows: Iterable[Any]) -> None:
 
 
 def _fill(message: Any, columns: Sequence[Column], values: Sequence[Any]) -> None:
-    """Sets the fields of a message. A field stays unset for None, and for an integer that has more than 64 bits."""
+    """Sets the fields of a message. A field stays unset for None, and for an integer that is no int64."""
     for column, value in zip(columns, values, strict=True):
         if column.kind is Kind.TEXTS:
             getattr(message, column.name).extend(value or ())

@@ -120,10 +120,12 @@ class Report(NamedTuple):
     asks_directories: bool = False
     """Whether a directory is one subject, such as a profile, and not its files one by one."""
     inputs: tuple[str, ...] = ("module",)
-    """The fields of a request to a server of which one has the subject; `("a", "b")` are two, which are compared."""
+    """The fields of a request to a server that may have the subject. A request sets one of them; of `("a", "b")` both,
+    which are compared.
+    """
 
     def run(self, *x: Any, **options: Any) -> Answer:
-        """The answer about `x`, one subject for most reports. Errors are those of the report's function."""
+        """The answer about the subject `x`; `diff` takes two. Errors are those of the report's function."""
         return _named(self.compute)(*x, **options)
 
     def rows_text(self, values: Sequence[Sequence[Any]], width: int | None = None) -> str:
@@ -148,7 +150,9 @@ class Report(NamedTuple):
         return self.section(section).columns if section else self.columns
 
     def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the document that `--json` prints, which `Answer.to_dict` makes."""
+        """The JSON Schema of the document that `--json` prints: what `Answer.to_dict` returns, or one section, and what
+        was asked about.
+        """
         properties: dict[str, Any] = {
             "schema": {"const": f"xlashape.{self.name}.v1"},
             "x": {"type": "string", "description": "what was asked about"},

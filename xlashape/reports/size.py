@@ -132,7 +132,7 @@ class SizeAnswer(FrozenValue, Answer):
 
     @property
     def padding_share(self) -> float:
-        """Padding ÷ buffers."""
+        """The share of padding in the bytes of the buffers, from 0 to 1."""
         return self.padding_bytes / self.bytes if self.bytes else 0.0
 
     def selected(self, rows: Sequence[Buffer]) -> SizeAnswer:

@@ -228,7 +228,7 @@ class Copies(Frozen, Answer):
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
         """The headline, and the copies that cost most, each with its cause and what removes it. Copies with the same
-        opcode, cause, bytes, shape, layouts and number of executions are one row.
+        opcode, kind of cause, bytes, shape, layouts and number of executions are one row.
         """
         groups: dict[object, list[Copy]] = {}
         for row in self.rows:

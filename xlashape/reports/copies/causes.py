@@ -92,6 +92,7 @@ class Cause(NamedTuple):
     """Why a mover is there."""
 
     kind: str
+    """RELAYOUT, COPY_INSERTION, MEMORY_SPACE, SHARDING, or an opcode."""
     forced_by: str | None
     """What fixes the layout, or the use that would overwrite the buffer; None where neither is known."""
     text: str
@@ -150,7 +151,7 @@ def is_entry_parameter(instruction: HloInstruction) -> bool:
 
 
 def user_text(instruction: HloInstruction) -> str:
-    """The name of an instruction by what it does: a fusion has the name of the dot, convolution or call in it."""
+    """An instruction in words: its opcode and its name. A fusion has the opcode of the library operation in it."""
     opcode = str(instruction.opcode)
     if opcode == "custom-call":
         return f"custom call {instruction.details.custom_call_target} ({instruction.name})"
@@ -177,7 +178,7 @@ def library_operation(instruction: HloInstruction) -> HloInstruction | None:
 
 
 def _fixed(instruction: HloInstruction) -> str | None:
-    """What about an instruction fixes the layouts of its operands and result; None where it accepts every layout."""
+    """An instruction in words, if it fixes the layouts of operands and result; None where it accepts every layout."""
     if library_operation(instruction) is not None:
         return user_text(instruction)
     opcode = str(instruction.opcode)
@@ -273,7 +274,7 @@ def _and_who(text: str, mover: Mover, ends: Ends) -> str:
 
 
 def _padding(mover: Mover) -> str:
-    """A remark on the padding of tiles, where the result is much larger than the operand."""
+    """A remark on the padding of tiles, if it makes one of operand and result twice as large as the other; else empty."""
     source, result = mover.source_shape, mover.result_shape
     try:
         if source is None or result is None:
@@ -319,6 +320,7 @@ def use_text(use: Use) -> str:
 
 
 def _use_fixes(use: Use) -> str | None:
+    """What fixes the layout of a value that is used so, in words; None where the use accepts every layout."""
     if use.role is Role.OUTPUT:
         return f"entry layout of {output_text(use.at)}"
     if use.role is Role.CARRY:
@@ -327,7 +329,7 @@ def _use_fixes(use: Use) -> str | None:
 
 
 def is_default(shape: Shape) -> bool:
-    """Whether the last dimension varies fastest in memory; dimensions of size 1 do not count."""
+    """Whether an array is in row-major order in memory, the default. Dimensions of size 1 do not count."""
     order = [dimension for dimension in layout_of(shape).minor_to_major if shape.dimensions[dimension] != 1]
     return order == sorted(order, reverse=True)
 
@@ -376,13 +378,14 @@ def _who(mover: Mover, ends: Ends) -> str | None:
 
 
 def _is_default_at(ends: Ends) -> bool:
+    """Whether the value that is moved has the default layout."""
     shape = output_shape(ends.source.instruction, ends.source.at)
     return shape is None or is_default(shape)
 
 
 def _reshape_after(mover: Mover, ends: Ends) -> str | None:
-    """The reshape that is a bitcast of the mover's result and would be none of the mover's operand, in words; None
-    where there is none.
+    """The reshape, in words, that is a bitcast of the mover's result, but would be no bitcast of the mover's operand;
+    None where there is none.
     """
     source = mover.source_shape
     candidates = [bitcast for use in ends.uses for bitcast in use.bitcasts[:1]]
@@ -409,7 +412,7 @@ def _memory_space(before: int, after: int, ends: Ends) -> Cause:
 
 
 def _collision(flow: Flow, mover: Mover, ends: Ends) -> Cause:
-    """Which two uses of a buffer collide, so that a copy of equal layout is there."""
+    """The cause of a copy that keeps the layout: two uses of a buffer that collide."""
     source, where = ends.source, source_text(ends)
     writer = next((use for use in ends.uses if flow.written_in_place(use) is not None), None)
     outputs = [use for use in ends.uses if use.role is Role.OUTPUT]
@@ -442,7 +445,9 @@ def _collision(flow: Flow, mover: Mover, ends: Ends) -> Cause:
 
 
 def _copied_parameter(flow: Flow, ends: Ends, writer: Use | None, outputs: list[Use], other: str | None) -> Cause:
-    """Why an argument of the module is copied."""
+    """The cause of a copy of an argument of the module that keeps its layout. writer: the use that would overwrite the
+    argument; outputs: its uses as outputs; other: another use, in words.
+    """
     where = source_text(ends)
     number = ends.source.instruction.fields.parameter_number
     taker = output_text(flow.donated[number]) if number in flow.donated else None

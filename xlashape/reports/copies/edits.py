@@ -1,4 +1,4 @@
-"""The edits of a JAX program that remove copies, and the bytes that each saves.
+"""The edits of a JAX program that remove copies. There are six kinds:
 
     input-layout     another Format of an argument: it lies in memory as its users want it
     output-layout    another Format of a result: it lies in memory as it is computed
@@ -6,8 +6,8 @@
                      other letters in an einsum
     output-order     a result is returned in the order of dimensions in which it is computed
     donate           an argument is donated, so that it may be overwritten
-    output-first     a result is returned before the others of its type and sizes, since JAX gives it the memory of the
-                     first donated argument
+    output-first     a result is returned before the others of its type and sizes, so that JAX gives it the memory of
+                     the first donated argument
 
 A copy may need several edits at once, such as a layout and a donation, because without the copy the argument itself
 would be overwritten. JAX gives the memory of the first donated argument to the first output of equal type and sizes,
@@ -41,7 +41,9 @@ from xlashape.shape.xla_util import shape_util
 _MOST_STEPS = 200
 """The most instructions that a search looks at."""
 _MOST_OTHERS = 32
-"""The most other users of an argument that are examined. With more users, no removal counts as exact."""
+"""The most other uses of an argument that are examined. Of an argument with more uses, another layout does not count as
+exact, and no donation is suggested.
+"""
 _MOST_TOGETHER = 8
 """The most arguments that a suggestion donates so that one argument gets its output. Where that takes more, it donates
 all arguments of the same type and sizes that JAX pairs as wanted.

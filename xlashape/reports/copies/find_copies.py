@@ -24,8 +24,8 @@ from xlashape.reports.copies.times import Times, executions, moved_by
 _LONGEST_PATH = 4096
 """Text of as many characters or more is no path."""
 _SHARED_FROM = 8
-"""Tuples of more edits than this are compared by identity, which is quicker: `matched_by_jax` gives the rows with such
-edits one tuple.
+"""Tuples of more edits than this are compared by identity, which is quicker: the rows with the same long list of
+donations share one tuple, which `matched_by_jax` gives them.
 """
 _MOST_REPORT_BYTES = 1 << 24
 """As much is read of a file that may be a report about memory that has run out."""

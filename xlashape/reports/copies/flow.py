@@ -1,6 +1,7 @@
 """Where a value comes from and what uses it. `Flow.source` and `Flow.uses` follow the value through everything that
-leaves it where it is in memory: tuples and their elements, bitcasts, barriers, and the computations of calls, branches
-and asynchronous operations.
+leaves it where it is in memory: tuples and their elements, bitcasts, barriers and calls. They also follow it out of
+other computations: `source` from a parameter of a branch or of an asynchronous operation to the operand, `uses` from
+the result of an asynchronous operation to its users.
 
 Both stop after _MOST_STEPS steps, and `uses` also at _MOST_USES uses, so that their time is bounded.
 """
@@ -22,7 +23,7 @@ _MOST_USES: Final = 64
 _PASSES: Final = frozenset(
     [Opcode.BITCAST, Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ADD_DEPENDENCY, Opcode.ALL_REDUCE_DONE]
 )
-"""The result of these opcodes is their first operand, unchanged and in the same memory."""
+"""The result of these opcodes has the elements of their first operand, in the same memory."""
 _DONES: Final = {Opcode.COPY_DONE: 0, Opcode.ASYNC_DONE: 1}
 """End of an asynchronous operation → which element of the result of its start is the result of the end."""
 

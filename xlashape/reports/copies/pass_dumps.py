@@ -10,7 +10,7 @@ it.
 
 The pass is exact if the older dump is the module right before the pass: its name says so (`before_P`), or XLA dumped
 all passes, of which it leaves out those that changed nothing. Whether it dumped all is in `*.debug_options` beside the
-dumps; without that file, dumps that begin three pipelines or more are taken as all.
+dumps; without that file, the dumps are taken as all if they show the beginnings of at least three pipelines.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ FLOPs:
     elementwise, conversions, comparisons         an operation for each element of the result
     dot, convolution                              2 for each product that is added up, but for products with padding
     reduce, reduce-window, select-and-scatter     the operations of the reducer, for each time that it is applied
-    scatter, map                                  the operations of the computation, for each update, for each element
+    scatter, map                                  the operations of the computation, for each update; for each element
     sort                                          n · ⌈log2 n⌉, where n is the number of elements of the first operand
     fft                                           8 · n · the product of ⌊log2 length⌋ over all lengths
     triangular-solve                              2 · elements of the result · rows of the matrix

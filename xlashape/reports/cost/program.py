@@ -6,7 +6,7 @@ it.
 
 - A loop runs as often as XLA states (`known_trip_count`) or as its counter says. Where neither is known, body and
   condition count once, and `is_exact` is false.
-- Of a conditional's branches one runs. The one with the most FLOPs counts, of equal FLOPs the one that moves the most
+- Of a conditional's branches, one runs. The one with the most FLOPs counts, of equal FLOPs the one that moves the most
   bytes: instructions of the others run 0 times. `is_exact` is false. Two sums take another branch. The sum of
   transcendentals takes the branch with the most of them, as XLA does; the least time takes the quickest, so that no run
   is quicker.

@@ -244,7 +244,7 @@ def _needed_of_parameters(fusion: HloInstruction, needed: Counter[HloInstruction
     updates in place.
     """
     computation = fusion.called_computations[0]
-    # Users come after their operands, so that everything needed of a value is known when it is looked at.
+    # In this order users come before their operands, so that all needs of a value are known when it is looked at.
     for value in reversed(_operands_first(computation.instructions)):
         spend()
         if value not in needed:

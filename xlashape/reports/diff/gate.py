@@ -76,7 +76,7 @@ class Condition(NamedTuple):
         return self.measure == "changes" or measure_of(found, self.measure).delta is not None
 
     def reason_of(self, measure: Measure) -> str | None:
-        """As `reason`, for the measure that the condition is about."""
+        """As `reason`, given the measure that the condition is about."""
         if measure.a is None or measure.b is None:
             return None
         delta = measure.b - measure.a

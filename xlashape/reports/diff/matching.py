@@ -35,7 +35,7 @@ from xlashape.limits import spend
 from xlashape.reports.diff.graph import Computation, Side
 
 _MAX_NEIGHBOURS: Final = 8
-"""Up to this number of unmatched neighbours on each side, all pairs of them are candidates."""
+"""Up to this number of unmatched neighbours in each module, all pairs of them are candidates."""
 _LEAST_SCORE: Final = 5.5
 """Pairs with a lower score are not matched."""
 _ROUNDS: Final = 8
@@ -152,7 +152,9 @@ def _signature(computation: Computation) -> Hashable:
 
 
 def _match_computations(matching: Matching, a: Computation, b: Computation) -> list[tuple[int, int]]:
-    """Matches the instructions of two computations. The result is the pairs of computations that they call."""
+    """Matches the instructions of two computations, and the computations that matched instructions call. Returns the
+    pairs of these computations, whose instructions are still to be matched.
+    """
     pair = _Pair(a, b)
     pair.run()
     pending: list[tuple[int, int]] = []

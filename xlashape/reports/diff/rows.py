@@ -69,7 +69,7 @@ class Change(NamedTuple):
     """None where the FLOPs of an instruction are not known."""
     delta_segments: float | None = None
     """How many more segments of memory (the pieces in which a GPU fetches it) one read of a warp touches, summed over
-    the operands of instructions that both modules have. None where that is 0 or not known.
+    the operands of instructions that both modules have, and over the users of these. None where that is 0 or not known.
     """
     runs: int = 1
     """How often the instruction runs in one run of its module, in the module in which it runs more often."""

@@ -76,8 +76,8 @@ class Summary(NamedTuple):
             ) from None
 
     def broken(self, now: Summary, limits: Mapping[str, Any]) -> list[str]:
-        """A sentence for each limit that a later summary, `now`, exceeds. limits: value by name. Raises
-        InvalidArgumentError for a name or a value that is no limit.
+        """A sentence for each limit that a later summary, `now`, exceeds, or whose measure is not known. limits: value
+        by name. Raises InvalidArgumentError for a name or a value that is no limit.
         """
         found: list[str] = []
         for name, limit in limits.items():

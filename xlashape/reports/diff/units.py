@@ -24,7 +24,7 @@ from xlashape.reports.diff.matching import Matching, NodeId
 from xlashape.reports.diff.measures import NOTHING, Measures
 
 _PLUMBING: Final = frozenset((Opcode.GET_TUPLE_ELEMENT, Opcode.TUPLE, Opcode.BITCAST))
-"""Opcodes that move no data: their instructions change because an operand does."""
+"""Opcodes that move no data. Their instructions mostly change because an operand does."""
 
 Member = tuple["NodeId | None", "NodeId | None"]
 """An instruction of a and the one of b that it is matched to; None for the one that is not there."""
@@ -421,8 +421,8 @@ class Units:
         return None
 
     def _loop(self, node: NodeId, partner: NodeId) -> int | None:
-        """The number of the unit of the loop that runs an instruction more or less often than before; None where it is
-        no loop. The change of the loop is called `iterations`.
+        """The number of the unit of the loop that runs an instruction more or less often than before; None where no
+        loop does. The unit gets the word `iterations`.
         """
         one, other = node[0], partner[0]
         before, after = self.a.measures.times, self.b.measures.times
