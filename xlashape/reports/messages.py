@@ -115,7 +115,7 @@ class Received(Answer):
 
     def __init__(self, report: Report, tables: Mapping[str, Sequence[Any]]) -> None:
         """`tables`: the name of a section, or "" for the main table → its responses, in the order of their rows."""
-        self.report = report  # pyright: ignore[reportAttributeAccessIssue] - other classes have one report for all answers
+        self.report = report  # pyright: ignore[reportAttributeAccessIssue] - other classes have one report
         first = next(iter(tables.values()))[0]
         self._headline = first.headline
         self._totals = _read(report.totals, first.totals)
@@ -135,7 +135,7 @@ class Received(Answer):
             return self.objects_of("" if name == self.report.rows else name)
         raise AttributeError(f"the answer of {self.report.name} has no {name!r}")
 
-    def objects_of(self, section: str = "", argument: Any = None) -> Sequence[Any]:  # noqa: ARG002 - the server had the argument
+    def objects_of(self, section: str = "", argument: Any = None) -> Sequence[Any]:  # noqa: ARG002 - the server used it
         """The rows of a table. Raises NotFoundError for a table that was not asked for."""
         rows = self._tables.get(section)
         if rows is None:

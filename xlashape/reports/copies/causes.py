@@ -274,7 +274,7 @@ def _and_who(text: str, mover: Mover, ends: Ends) -> str:
 
 
 def _padding(mover: Mover) -> str:
-    """A remark on the padding of tiles, if it makes one of operand and result twice as large as the other; else empty."""
+    """A remark on the padding of tiles, if it makes operand or result twice as large as the other; else empty."""
     source, result = mover.source_shape, mover.result_shape
     try:
         if source is None or result is None:

@@ -151,7 +151,7 @@ class Diff(Answer, Frozen):
     ignored: int
     modules: tuple[HloModule, HloModule]
     sums: tuple[Measure, ...]
-    """The measures that the comparison has computed: all but the peak of memory, unless it compared schedules by that."""
+    """The measures that the comparison has computed: all but, unless schedules differ, the peak of memory."""
     _by_name: dict[str, Measure]
 
     def __init__(
@@ -191,7 +191,7 @@ class Diff(Answer, Frozen):
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def measure(self, name: str) -> Measure:
-        """A number of both modules by its name, such as `copies.bytes`. Raises InvalidArgumentError for another name."""
+        """A number of both modules by its name, such as `copies.bytes`. Raises InvalidArgumentError for other names."""
         return measure_of(self, name)
 
     def headline(self) -> str:
