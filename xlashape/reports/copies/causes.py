@@ -255,6 +255,7 @@ def _last_name(instruction: HloInstruction) -> str:
 
 
 def _relayout(mover: Mover, ends: Ends, before: Layout, after: Layout, inferred: str | None) -> Cause:
+    """The cause of a mover that changes the layout. inferred: the pass that inserts such a mover, if one does."""
     who = _who(mover, ends)
     text = f"The data is in {before.replace(memory_space=0)} and is wanted in {after.replace(memory_space=0)}"
     if mover.is_fusion and mover.row.shape == _moved_operand(mover).shape:
@@ -511,4 +512,5 @@ def _state(source: Value, carry: Use, others: list[Use]) -> tuple[str, str]:
 
 
 def _inserted(by: str | None, text: str) -> Cause:
+    """The cause of a copy that copy insertion inserts. by: what forces it; text: the sentence."""
     return Cause(COPY_INSERTION, by, text[:1].upper() + text[1:], "copy-insertion")

@@ -159,8 +159,9 @@ def _dumps(path: Path | None, passes: str | os.PathLike[str] | None, module: str
 
 
 def _one_of_module(directory: Path, module: str) -> Path:
-    """A dump of the module named `module`, if the directory has exactly one of this name; else the directory's
-    optimized module."""
+    """The last dump of the module named `module`, if the directory has dumps of exactly one module of this name; else
+    the file of its optimized module.
+    """
     named = sorted([each for each in directory.glob("module_*.after_*") if f".{module}." in each.name])
     numbers = {each.name.partition(".")[0] for each in named}
     return named[-1] if len(numbers) == 1 else one_of(directory)

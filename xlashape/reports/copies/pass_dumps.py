@@ -76,8 +76,9 @@ class _Instruction(NamedTuple):
 
 
 def one_of(directory: Path) -> Path:
-    """The optimized module of a directory of dumps. Raises InvalidArgumentError if there are several modules,
-    NotFoundError if there is none."""
+    """The file of the optimized module in a directory of dumps. Raises InvalidArgumentError if there are several
+    modules, NotFoundError if there is none.
+    """
     found: dict[str, Path] = {}
     for path in module_files(directory):
         match = _OPTIMIZED.match(path.name)

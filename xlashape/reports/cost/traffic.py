@@ -123,6 +123,7 @@ def bytes_of(array: Shape, count: int) -> tuple[int, int]:
 
 
 def _accesses(instruction: HloInstruction) -> Iterable[_Access]:
+    """What one execution of an instruction reads and writes, by the rules in the module's docstring."""
     opcode = instruction.opcode
     if opcode in _NOTHING or joins_parts(instruction):
         return []

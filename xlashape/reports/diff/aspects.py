@@ -118,6 +118,7 @@ def _tiles(layout: Any) -> str:
 
 
 def _config_aspects(before: str, after: str) -> Iterator[Aspect]:
+    """An aspect for each key in which two backend configurations differ; one for all if either is no JSON object."""
     one, other = parsed_config(before or "{}"), parsed_config(after or "{}")
     if one is None or other is None:
         yield Aspect("backend_config", before, after)

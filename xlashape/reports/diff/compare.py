@@ -247,7 +247,7 @@ _MEASURE_OF: Final[dict[str, str]] = {
     "flops": "flops",
     "peak_bytes": "peak_bytes",
 }
-"""Name of a number in `Measures`, and of a column without `delta_` → name of the measure."""
+"""Name of a total without `delta_` → name of the measure. All of them but `peak_bytes` are fields of `Measures`."""
 
 
 def diff(a: Any, b: Any, *, ignore: Iterable[str] = (), schedule: bool = False, frames: str | None = None) -> Diff:

@@ -94,6 +94,7 @@ def _changes(found: Any) -> Measure:
 
 
 def _told(measure: Measure, delta: int) -> str:
+    """The numbers of a measure as text, such as `copies 2 → 3 (+1, +50.0%)`."""
     assert measure.a is not None and measure.b is not None
     if measure.name == "changes":
         return counted(delta, "change")

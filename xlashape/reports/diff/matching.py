@@ -145,6 +145,7 @@ def _uncalled_computations(matching: Matching) -> list[tuple[int, int]]:
 
 
 def _signature(computation: Computation) -> Hashable:
+    """The shapes of a computation's parameters, sorted, and of its result."""
     shapes = [
         computation.parts(i)["shape"] for i in range(computation.size) if computation.opcode(i) == Opcode.PARAMETER
     ]
@@ -198,6 +199,7 @@ class _Pair:
         return [i for i in range(self.a.size) if of_a[i] < 0], [j for j in range(self.b.size) if of_b[j] < 0]
 
     def run(self) -> None:
+        """Matches the instructions in the steps that the module's docstring lists."""
         a, b = self.a, self.b
         self._by_key(a.canonical.down.__getitem__, b.canonical.down.__getitem__, several=True)
         if a.canonical.digest == b.canonical.digest:

@@ -158,6 +158,7 @@ class ModuleMeasures:
         return [self._sizes.of(operand.shape)[0] for operand in instruction.operands]
 
     def _measured(self, instruction: HloInstruction, is_executed: bool) -> Measures:
+        """The measures of an instruction, without copies and FLOPs. is_executed: its computation is executed."""
         row = operation_of(instruction.fields.opcode)
         opcode = row.opcode
         fusions = int(opcode == Opcode.FUSION)

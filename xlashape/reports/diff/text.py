@@ -183,6 +183,7 @@ def _instructions_named(matching: Matching, name: str) -> tuple[NodeId | None, N
 
 
 def _columns(left: str, mark: str, right: str, width: int) -> Iterator[str]:
+    """Two texts beside each other, each wrapped in its column, with a mark between them."""
     half = (width - 3) // 2
     rows = [textwrap.wrap(text, half, subsequent_indent="  ", break_on_hyphens=False) or [""] for text in (left, right)]
     for number in range(max(map(len, rows))):
@@ -196,6 +197,7 @@ def _text(computation: Computation, i: int) -> str:
 
 
 def _pair_lines(matching: Matching, one: NodeId | None, other: NodeId | None, width: int) -> Iterator[str]:
+    """An instruction of a and one of b beside each other; None for one that is not there."""
     left = "" if one is None else _text(matching.a.computations[one[0]], one[1])
     right = "" if other is None else _text(matching.b.computations[other[0]], other[1])
     mark = ">" if one is None else "<" if other is None else " " if _is_alike(matching, one, other) else "|"
@@ -203,6 +205,7 @@ def _pair_lines(matching: Matching, one: NodeId | None, other: NodeId | None, wi
 
 
 def _is_alike(matching: Matching, one: NodeId, other: NodeId) -> bool:
+    """Whether two instructions are equal, and their operands are matched to each other."""
     a, b = matching.a.computations[one[0]], matching.b.computations[other[0]]
     if a.canonical.locals[one[1]].digest != b.canonical.locals[other[1]].digest:
         return False

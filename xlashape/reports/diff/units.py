@@ -363,6 +363,9 @@ class Units:
         return nodes[0], nodes[1], tuple(each.shape_index), tuple(each.parameter_index), each.kind
 
     def _donation_changed(self, member: Member, before: str, after: str) -> None:
+        """Adds the aspect `donation` to the unit of an instruction whose output was, or is, in the memory of a
+        parameter.
+        """
         number = self._find(self._unit_of(*member))
         unit = self._units[number]
         unit.words["donation"] = None
