@@ -8,9 +8,10 @@ opcode and sizes. Passes may rename it (a fusion clones its instructions): then 
 name that the newer dump lacks. Where the older dump has no such instruction, the pass between the two dumps inserted
 it.
 
-The pass is exact if the older dump is the module right before the pass: its name says so (`before_P`), or XLA dumped
-all passes, of which it leaves out those that changed nothing. Whether it dumped all is in `*.debug_options` beside the
-dumps; without that file, the dumps are taken as all if they show the beginnings of at least three pipelines.
+It is certain which pass inserted an instruction (`is_exact`) if the older dump is the module right before the pass.
+That is so if its name says it (`before_P`), or if XLA dumped the module after every pass that changed it. Whether XLA
+did so is in `*.debug_options` beside the dumps; without that file, it is assumed where the dumps show the beginnings of
+at least three pipelines.
 """
 
 from __future__ import annotations
