@@ -1,18 +1,19 @@
-"""The memory of a program: its peak, what lives then, from which line it comes.
+"""The report on the memory of a program: the most bytes that live at once (the peak), which values they belong to, and
+the source lines that those come from.
 
 The files. Each imports only from those above it:
 
-    declaration.py  the columns and totals
+    declaration.py  the columns and totals of the report
     plan.py         which values live when: the form into which all sources are converted
     assignment.py   the plan in XLA's assignment of buffers
     schedule.py     the order of instructions
     values.py       which results are one value, and from when to when it lives
     liveness.py     the estimated plan of a module without an assignment
-    untraced.py     the temporaries of an assignment whose heap traces are gone
-    texts.py        the texts that XLA writes beside modules
+    untraced.py     the temporaries of an assignment that has no heap traces
+    texts.py        assignments in the texts that XLA writes beside modules
     suggestions.py  what would make the peak smaller
-    answer.py       ProgramMemory
-    inputs.py       memory
+    answer.py       ProgramMemory, the answer
+    inputs.py       memory, the function that makes the answer of every kind of input
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """What `memory` answers: totals by XLA's formulas, what lives at the peak, and how the bytes that live change along the
 program.
 
-peak_bytes               the most bytes that live at once (CompiledMemoryStats.peak_memory_in_bytes)
+peak_bytes               the most bytes that live at once, in all memory spaces together
+                         (CompiledMemoryStats.peak_memory_in_bytes)
 argument_bytes           allocations of parameters             output_bytes    those that may hold a part of the result
 alias_bytes              allocations that are both             constant_bytes  allocations of constants
 temp_bytes               all other allocations that are not thread-local
-host_…_bytes             the same of allocations in the host's memory, which the others do not count
+host_…_bytes             arguments, outputs, aliases and temporaries in the host's memory; the five totals above leave
+                         the host's memory out
 total_allocation_bytes   all allocations of memory space 0
-indefinite_bytes         those of them that live throughout, or in each call
+indefinite_bytes         those of memory space 0 that live throughout the program, or in each call of a computation
 unpadded_peak_bytes      the peak if values took the bytes of their elements alone
 fragmentation_bytes      the bytes of temporary allocations beyond the most that ever live in them at once
 """
@@ -56,20 +58,23 @@ _NUMBERED: Final = re.compile(r"[^\W\d]*\d\w*(?:\[\d+\])?")
 
 
 class LiveBuffer(NamedTuple):
-    """A value that takes memory."""
+    """A value that takes memory. What follows from its instruction is None where the module is not known."""
 
     name: str
-    """The instruction that makes it."""
+    """The name of the instruction that makes the value; `allocation 3` where only the allocation is known."""
     shape_index: str | None
-    """Where in the instruction's result it is, such as `{1}`; None where it is the whole result."""
+    """Where the value is in the instruction's result, such as `{1}`; None where it is the whole result."""
     opcode: Opcode | UnknownOpcode | None
     shape: Shape | None
     bytes: int
     padding_bytes: int | None
-    """The part of `bytes` that holds no element."""
+    """The part of `bytes` that holds no element; None where the shape is not known."""
     allocation: int | None
+    """XLA's index of the allocation that the value is in; None where it is in none."""
     offset: int | None
+    """The bytes from the start of the allocation to the value; None where that is not known."""
     space: int
+    """XLA's number of the memory space."""
     kind: str
     """`parameter`, `temporary`, `output` or `constant`."""
     begin: int
@@ -83,13 +88,14 @@ class LiveBuffer(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A row of the timeline."""
+    """A row of the timeline: the bytes that live in one step of the program."""
 
     step: int
     name: str
-    """The instruction that runs; "" before the first."""
+    """The instruction that runs; "" before the first, and where it is not known."""
     computation: str | None
     bytes: int
+    """All bytes that live in the step. The next four fields divide them by kind."""
     parameter_bytes: int
     temporary_bytes: int
     output_bytes: int
@@ -97,14 +103,17 @@ class Step(NamedTuple):
     spaces: tuple[str, ...]
     """The bytes in each memory space but 0, such as `1: 4096`."""
     is_peak: bool
+    """Whether it is the first step with the most bytes."""
 
 
 class Space(NamedTuple):
-    """A memory space, by itself."""
+    """The totals of one memory space."""
 
     space: int
     name: str | None
+    """`device`, `fast memory` or `host`; None for a space that XLA's compilers use differently."""
     peak_bytes: int
+    """The most bytes that live at once in this space."""
     argument_bytes: int
     output_bytes: int
     alias_bytes: int
@@ -139,8 +148,8 @@ class ProgramMemory(Frozen, Answer):
     """Remarks on where the numbers come from."""
 
     frames: str | None
-    """What `source` names: "own" for the line of the user's own code, "all" for every frame; None for what
-    `showing_frames` says."""
+    """What `source` names: "own" for the line of the user's own code, "all" for every frame of the call stack; None for
+    the choice of the enclosing context `showing_frames`."""
 
     def __init__(
         self, plan: Plan, *, said_peak: int | None = None, notes: Sequence[str] = (), frames: str | None = None
@@ -157,7 +166,7 @@ class ProgramMemory(Frozen, Answer):
         return ProgramMemory(in_space(self.plan, space), notes=self.notes[len(self.plan.notes) :], frames=self.frames)
 
     def showing(self, frames: str) -> ProgramMemory:
-        """The answer with what `source` names: "own" or "all"."""
+        """The same answer with another value of `frames`: "own" or "all"."""
         notes = self.notes[len(self.plan.notes) :]
         return ProgramMemory(self.plan, said_peak=self.said_peak, notes=notes, frames=frames)
 
@@ -165,12 +174,12 @@ class ProgramMemory(Frozen, Answer):
 
     @property
     def is_estimate(self) -> bool:
-        """Whether the peak follows from rules of thumb, and not from XLA's own assignment of buffers."""
+        """Whether the peak is estimated, because XLA's own assignment of buffers or its heap traces are not known."""
         return self.plan.bounds is not None
 
     @property
     def target(self) -> Target | None:
-        """The device whose sizes are counted; None where those of the layouts, or of the compiler, are."""
+        """The device whose sizes are counted; None where the sizes are those of the layouts, or of the compiler."""
         return self.plan.target
 
     @property
@@ -190,7 +199,8 @@ class ProgramMemory(Frozen, Answer):
 
     @property
     def unpadded_peak_bytes(self) -> int | None:
-        """The peak if values took the bytes of their elements alone, without tiles; None where shapes are not known."""
+        """The peak if values took the bytes of their elements alone, without tiles; None where shapes or heap traces
+        are not known."""
         return self.plan.unpadded_peak
 
     @cached_property
@@ -200,7 +210,8 @@ class ProgramMemory(Frozen, Answer):
 
     @property
     def peak_instruction(self) -> str | None:
-        """The instruction that runs at the peak; None before the first."""
+        """The instruction that runs at the peak; None where the peak is before the first instruction, or where the
+        instruction is not known."""
         return self.name_of_step(self.peak_step) or None
 
     def _sum(self, is_in: Callable[[Allocation], bool], *, host: bool = False) -> int:
@@ -215,8 +226,8 @@ class ProgramMemory(Frozen, Answer):
 
     @cached_property
     def _is_host(self) -> list[bool]:
-        """Whether each allocation is in the host's memory: by the layout of its first value, or by its space where it
-        has none."""
+        """Whether each allocation is in the host's memory: by the layout of its first value, or by its space if it has
+        no values. An allocation whose first value is a tuple, or has no known shape, is not."""
         found: list[bool] = []
         for each in self.plan.allocations:
             shape = self.plan.values.place(each.values[0]).shape if each.values and self.module is not None else None
@@ -289,8 +300,7 @@ class ProgramMemory(Frozen, Answer):
 
     @cached_property
     def fragmentation_bytes(self) -> int | None:
-        """The bytes of temporary allocations beyond the most that ever live in them at once; None for an estimate,
-        which has no places in memory."""
+        """The bytes of temporary allocations beyond the most that ever live in them at once; None for an estimate."""
         if self.is_estimate:
             return None
         plan = self.plan
@@ -305,21 +315,21 @@ class ProgramMemory(Frozen, Answer):
 
     @property
     def fragmentation(self) -> float | None:
-        """`fragmentation_bytes` as a part of `temp_bytes`."""
+        """`fragmentation_bytes` ÷ `temp_bytes`; None for an estimate."""
         if self.fragmentation_bytes is None:
             return None
         return self.fragmentation_bytes / self.temp_bytes if self.temp_bytes else 0.0
 
     @property
     def missing_bytes(self) -> int | None:
-        """How many bytes the compiler's own peak lacks; None where the compiler gave no peak."""
+        """How many bytes the compiler's own peak is below `peak_bytes`; None where the compiler gave no peak."""
         return None if self.said_peak is None else self.peak_bytes - self.said_peak
 
     # -- what lives when ----------------------------------------------------------------------
 
     @cached_property
     def peak_buffers(self) -> tuple[LiveBuffer, ...]:
-        """What lives at the peak, the largest first. Their bytes add up to `peak_bytes`."""
+        """The values that live at the peak, the largest first. Their bytes add up to `peak_bytes`."""
         return self._live(self.peak_step)
 
     def _live(self, step: int) -> tuple[LiveBuffer, ...]:
@@ -359,14 +369,14 @@ class ProgramMemory(Frozen, Answer):
         )
 
     def buffers(self) -> Iterator[LiveBuffer]:
-        """Everything that ever takes memory, in the order in which it begins. A value that lives twice comes twice."""
+        """Every value that ever takes memory, in no certain order. A value that lives twice comes twice."""
         for life in range(len(self.plan.lives.values)):
             yield self._buffer(life, self.plan.lives.begins[life])
 
     @cached_property
     def timeline(self) -> tuple[Step, ...]:
-        """The bytes that live along the program. Step 0 is before the first instruction; the largest `bytes` are
-        `peak_bytes`."""
+        """The bytes that live in each step of the program. Step 0 is before the first instruction; the largest `bytes`
+        are `peak_bytes`."""
         plan = self.plan
         nothing = [0] * len(plan.steps.totals)
         by_kind = plan.totals_by(plan.values.kinds)
@@ -402,12 +412,14 @@ class ProgramMemory(Frozen, Answer):
         return None if value < 0 else self.plan.values.place(value)
 
     def name_of_step(self, step: int) -> str:
+        """The name of the instruction that runs in a step; "" before the first, and where it is not known."""
         place = self._place_of_step(step)
         return "" if place is None else place.name
 
     @cached_property
     def spaces(self) -> tuple[Space, ...]:
-        """Each memory space by itself. The totals above add them up, as XLA does."""
+        """The totals of each memory space. Each has its own peak, whereas `peak_bytes` adds up all spaces in one step,
+        as XLA does."""
         plan = self.plan
         peaks = {space: max(totals) for space, totals in plan.totals_by(plan.values.spaces).items()}
         found: list[Space] = []
@@ -427,11 +439,11 @@ class ProgramMemory(Frozen, Answer):
         return tuple(found)
 
     def at(self, instruction: str | HloInstruction | int) -> tuple[LiveBuffer, ...]:
-        """What lives while an instruction runs, the largest first. A number is a step of the timeline.
+        """The values that live while an instruction runs, the largest first. A number is a step of the timeline.
 
-        For an instruction that takes no memory of its own, the answer is what lives at the last instruction before it
-        that takes some, without values that are no longer used. Raises NotFoundError for an instruction that the
-        program does not have or that does not run by itself.
+        Where XLA assigned the buffers, only instructions that take memory have a step. For another the answer is
+        what lives at the last instruction before it that takes some. Raises NotFoundError for an instruction that the
+        program does not have or that does not run by itself, such as a fused one, and for a step that does not exist.
         """
         if isinstance(instruction, int):
             if not 0 <= instruction < len(self.plan.steps.totals):
@@ -471,8 +483,8 @@ class ProgramMemory(Frozen, Answer):
         )
 
     def by(self, key: str) -> tuple[Group, ...]:
-        """What lives at the peak by group, the largest first: by `source`, `op_name`, `opcode`, `computation`, `shape`,
-        `kind` or `space`.
+        """The values that live at the peak, summed up in groups, the largest first. `key` is what the values of a group
+        have in common: `source`, `op_name`, `opcode`, `computation`, `shape`, `kind` or `space`.
 
         With `op_name`, groups are named by the part that names a layer: `transformer/layer_3` for
         `jit(step)/jvp(transformer)/layer_3/attention/dot_general`.
@@ -520,7 +532,8 @@ class ProgramMemory(Frozen, Answer):
     # -- text ---------------------------------------------------------------------------------
 
     def headline(self) -> str:
-        """Five lines of totals, the timeline as a line of bars, and remarks on the numbers."""
+        """Five lines of totals; where they say more, the timeline as a line of bars and the peaks of memory spaces; and
+        remarks on the numbers."""
         where = f" on {self.target}" if self.target is not None else ""
         if self.peak_instruction:
             where += f", while {self.peak_instruction} runs"
@@ -587,7 +600,7 @@ def _is_any(_: Allocation) -> bool:
 
 
 def padding_of(shape: Shape, size: int) -> int:
-    """The bytes of a value of `size` bytes that hold no element.
+    """The bytes of a value of `size` bytes that hold no element; 0 for a tuple, a token and an array of unknown size.
 
     >>> padding_of(Shape.parse("f32[3,5]{1,0:T(8,128)}"), 4096)
     4036
@@ -601,7 +614,8 @@ def layer_of(op_name: str) -> str:
     """The part of an op_name that names what a person would call a layer: scopes up to the first that has a number, or
     all of them.
 
-    The names of jitted functions, transformations and control flow are left out, and so is the primitive at the end.
+    The names of jitted functions, transformations and control flow are left out, and so is the primitive at the end,
+    unless nothing else is left.
 
     >>> layer_of("jit(step)/transpose(jvp(transformer))/layer_3/attention/dot_general")
     'transformer/layer_3'

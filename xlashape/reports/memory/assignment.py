@@ -1,7 +1,8 @@
 """The memory plan in a BufferAssignmentProto, by XLA's formulas (ComputePeakMemorySizes, HeapSimulator).
 
 How the peak is found: allocations of parameters, constants and outputs live throughout, each with the size of the
-largest value in it. Then the traces of the heap simulator are replayed in their order, with one running total:
+largest value in it. The heap traces of the proto list when XLA's simulation of the heap gives memory to every other
+value and when it takes it away. They are replayed in their order, with one running total:
 
     ALLOC a         adds a user to a; the first user adds a's size
     SHARE_WITH a b  a takes the memory of b, or of the value whose memory b takes, and adds a user to that value; the
@@ -12,7 +13,7 @@ A value that is freed and allocated again lives twice. All memory spaces are add
 
 One case counts less than XLA's formula does. A pass before the heap simulator may choose places in memory, as on TPUs;
 then no event says that a value takes the memory of a living one. Living values of equal size at one such place count
-once.
+once here, and several times in XLA's formula.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ from xlashape.shape.xla_util.shape_util import byte_size_of
 _ALLOC, _FREE, _SHARE_WITH = 0, 1, 2
 _KNOWN: Final = frozenset([_ALLOC, _FREE, _SHARE_WITH])
 _MOST_WALKED: Final = 50_000_000
-"""The most steps along a chain of values that share memory. XLA's chains are short."""
+"""The most steps along chains of values that share memory, over a whole replay. XLA's chains are short."""
 
 
 def plan_of_assignment(
     proto: xla.BufferAssignmentProto, module: HloModule | None, shapes: Mapping[int, Shape] | None = None
 ) -> Plan:
-    """The plan of a buffer assignment. `module` is its module, where it is known; `shapes` are those of logical buffers
-    by their ids, where it is not.
+    """The plan of a buffer assignment. `module` is the assigned module; without one, `shapes` may give the shapes of
+    logical buffers by their ids.
 
     Raises InvalidModuleError for an assignment that contradicts itself or its module.
     """
@@ -58,7 +59,7 @@ def plan_of_assignment(
 
 
 class _Instructions:
-    """The instructions of a module by the ids and names that assignments have."""
+    """Finds instructions of a module by the ids or names with which an assignment names them."""
 
     def __init__(self, module: HloModule) -> None:
         self._module = module
@@ -141,8 +142,8 @@ class _Reader:
         return found
 
     def _unpadded_sizes(self) -> list[int] | None:
-        """For each value the bytes of its elements without tiles, as XLA computes them: of the value's part of a nested
-        tuple it takes the part of the outermost tuple that the last number of its index names."""
+        """The bytes of each value's elements without tiles, by XLA's formula; None without a module. For a value inside
+        nested tuples, XLA takes the last number of its index as if that were an index into the outermost tuple."""
         if self._instructions is None:
             return None
         known: dict[tuple[int, str, int], int] = {}
@@ -211,12 +212,12 @@ class _Reader:
         return tuple(found)
 
     def _largest(self, allocation: Allocation) -> int | None:
-        """The largest value in an allocation, the first of equals."""
+        """The largest value in an allocation, the first of equals; None if no value is in it."""
         return max(allocation.values, key=self._sizes.__getitem__, default=None)
 
     def _shown(self, allocation: Allocation, largest: int) -> int:
-        """The most informative of the largest values of an allocation: a parameter itself, else a value that does not
-        merge others."""
+        """The most informative of the largest values of an allocation: the parameter if the allocation is one's, else a
+        value that does not merge others."""
         if self._instructions is None:
             return largest
         wanted = allocation.kind == PARAMETER

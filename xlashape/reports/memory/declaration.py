@@ -105,7 +105,7 @@ TOTALS: Final = (
 
 
 def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
-    """Whether the peak is within the limit, and which changes bring it there."""
+    """A text: whether the peak is within the limit, and how many of the first suggestions bring it there."""
     least, most = short_bytes(int(limit)), short_bytes(answer.peak_bytes)
     if answer.peak_bytes <= int(limit):
         about = ", by an estimate" if answer.is_estimate else ""

@@ -1,11 +1,11 @@
-"""The inputs that `memory` takes, and where the plan comes from for each.
+"""The function `memory`: the inputs that it takes, and from where it gets the memory plan of each.
 
-a dump NAME.hlo.pb with a buffer assignment, a profile          the assignment
+a dump NAME.hlo.pb with a buffer assignment, a profile          the assignment in it
 jax.stages.Compiled, jaxlib's executables                       the assignment in their CompiledMemoryStats
-a CompiledMemoryStats, a BufferAssignmentProto                  the same, without a module
+a CompiledMemoryStats, a BufferAssignmentProto                  its assignment, without a module
 NAME-buffer-assignment.txt, NAME-memory-usage-report.txt, …     the module NAME.hlo.pb or NAME.txt beside it; the
-                                                                text where that has no assignment
-everything else that HloModule.of takes                         an estimate
+                                                                text where that module has no assignment
+everything else that HloModule.of takes                         an estimate of its module
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def memory(
     counts the bytes that arrays and tables of tuples take there; an assignment has the compiler's own sizes, whatever
     the target is. With `frames="all"`, `source` names every frame that called an operation, and not the line of the
     user's own code alone. Raises InvalidModuleError for an assignment that contradicts itself or its module,
-    InvalidArgumentError for a target that does not exist, and what `HloModule.of` raises.
+    InvalidArgumentError for a target that does not exist, NotFoundError for a memory space in which nothing is, and
+    what `HloModule.of` raises.
 
     >>> text = '''HloModule m, is_scheduled=true
     ... ENTRY e { p = f32[256] parameter(0) n = f32[256] negate(p) r = f32[256] reverse(n), dimensions={0}
@@ -127,14 +128,15 @@ def _has_assignment(module: HloModule) -> bool:
 
 
 class _Stats(NamedTuple):
-    """What a CompiledMemoryStats says."""
+    """What a CompiledMemoryStats says: the BufferAssignmentProto as bytes, and the peak in bytes."""
 
     assignment: bytes
     peak: int | None
 
 
 def _stats_of(value: Any) -> _Stats | None:
-    """The stats of a Compiled, of an executable of jaxlib, or the stats themselves; None of anything else."""
+    """The stats of a Compiled or of an executable of jaxlib, or of an object that is the stats; None of anything
+    else."""
     if hasattr(value, "serialized_buffer_assignment_proto"):
         return _stats(value)
     executable: Any = value
@@ -186,7 +188,8 @@ def _of_stats(value: Any, stats: _Stats) -> ProgramMemory:
 
 
 def _of_path(path: str, target: Target | None) -> ProgramMemory | None:
-    """The memory that a text or report of XLA says; None for another file, and for text that is a module itself."""
+    """The memory by a text or report that XLA wrote, in a file or as `path` itself; None for another file, and for the
+    text of a module."""
     if "\n" in path or len(path) > 4096:
         data = path.encode("utf-8", "surrogatepass")
         return _of_text(read_text(path, "the text"), None, "the text") if is_assignment_text(data) else None

@@ -1,11 +1,12 @@
 """A memory plan for a module that has no assignment of buffers, estimated from when each value lives in the schedule.
 Values share memory by the rules of XLA's BufferAssigner.
 
-Buffers are assigned from the largest to the smallest. Parameters, constants and outputs have allocations that live
-throughout. Another buffer is put into an allocation of an output, or of a parameter that holds an output, where it fits
-and no value there lives at the same time. What is left is temporary, and takes memory while its values live. A value
-takes over the memory of an operand that ends where it begins, if the shapes are equal and each element of it is
-computed from the same element of the operand.
+A buffer is the memory of values that must share it. Buffers are assigned from the largest to the smallest. Parameters,
+constants and outputs have allocations that live throughout. Another buffer is put into an allocation of an output, or
+of a parameter that holds an output, where it fits and no value there lives at the same time. What is left is temporary,
+and takes memory while its values live. A value takes over the memory of an operand that ends where it begins, if the
+shapes are equal and its instruction can compute in place: each element from the same element of the operand, or by an
+operation that XLA runs in place.
 
 For the lower bound of the peak, a value may take the memory of any value that ends where it begins, and the memory of
 an output until that output is computed. For the upper bound, only values that must share memory share it.
@@ -58,7 +59,7 @@ def plan_of_module(module: HloModule, target: Target | None = None) -> Plan:
 
 
 class _Estimate:
-    """Assigns the buffers of a module."""
+    """Assigns the buffers of a module. Times are positions in the schedule."""
 
     def __init__(self, module: HloModule, schedule: FlatSchedule, ranges: ValueRanges, target: Target | None) -> None:
         self._target = target
@@ -81,6 +82,7 @@ class _Estimate:
         self._elementwise: dict[tuple[HloInstruction, int], bool] = {}
 
     def _group(self) -> None:
+        """Makes the buffers out of the values."""
         ranges, entry = self._ranges, self._module.entry
         begins, ends, sizes = ranges.begins, ranges.ends, [leaf.bytes for leaf in ranges.leaves]
         results = {ranges.buffers[value] for value in ranges.results}
@@ -138,7 +140,7 @@ class _Estimate:
         return known
 
     def _interferes(self, a: int, b: int) -> bool:
-        """Whether values of two buffers live at the same time."""
+        """Whether values of two buffers live at the same time, and one does not take over the memory of the other."""
         begins, ends, those = self._ranges.begins, self._ranges.ends, self._values[b]
         if len(those) > 1 and not _overlap(self._spans[a], self._spans[b]):
             return False
@@ -153,8 +155,8 @@ class _Estimate:
         return False
 
     def _neighbours(self) -> tuple[list[int], list[int]]:
-        """The buffers of the operands and the result of each instruction, one list in the order of time, and where in
-        the list those of each time begin."""
+        """One list of the buffers of each instruction's result and operands, in the order of the instructions; and
+        where in that list the buffers of each time begin."""
         of, buffer_of = self._ranges.of, self._buffer_of
         near: list[int] = []
         starts = [0]
@@ -169,7 +171,7 @@ class _Estimate:
 
     def _in_order(self) -> list[int]:
         """The buffers in the order in which XLA assigns them: the largest first, and of the same size those that hold a
-        part of the result. After that by computation, in the order in which they were made, and by instruction."""
+        part of the result. After that by computation, the one with the highest id first, and by instruction."""
         ids = sorted([computation.fields.id for computation in self._schedule.spans], reverse=True)
         count = max([len(computation.instructions) for computation in self._schedule.spans])
         rank = {number: position * count for position, number in enumerate(ids)}
@@ -189,6 +191,7 @@ class _Estimate:
     # -- the plan -----------------------------------------------------------------------------
 
     def plan(self) -> Plan:
+        """The plan, in which every buffer is in an allocation."""
         spans_of, kinds = self._spans, self._kinds
         slots = _Slots(len(self._schedule.instructions), len(spans_of))
         slots_of_space: dict[int, int] = {}
@@ -217,7 +220,7 @@ class _Estimate:
                             near.setdefault(slot, []).append(other)
                             left |= 1 << slot
             while left:
-                # The allocation of the smallest buffer comes first.
+                # The last slot is tried first: it was made for the smallest buffer.
                 slot = left.bit_length() - 1
                 left ^= 1 << slot
                 inside = near.get(slot, ())
@@ -234,6 +237,8 @@ class _Estimate:
         return self._made(temporary)
 
     def _made(self, temporary: Sequence[int]) -> Plan:
+        """The plan, given the buffers that are in no slot. All of them are in one temporary allocation, which is as
+        large as they need at once."""
         ranges = self._ranges
         end = len(self._schedule.instructions)
         lasting = [number for number, kind in enumerate(self._kinds) if kind != TEMPORARY]
@@ -331,6 +336,7 @@ class _Estimate:
         ends: Sequence[int],
         totals: Sequence[int],
     ) -> int:
+        """The peak if values with tiled layouts took the bytes of their elements alone."""
         tiled = {
             value: leaf.flat_bytes for value, leaf in enumerate(self._ranges.leaves) if leaf.flat_bytes is not None
         }
@@ -370,7 +376,7 @@ class _Estimate:
     @cached_property
     def _tables(self) -> list[tuple[HloInstruction, tuple[int, ...], int, int]]:
         """What has memory throughout besides the buffers: the tables of pointers of tuples among the parameters and the
-        result, and constants of applied computations. Each with instruction, index, bytes, kind."""
+        result, and constants of applied computations. Each is (instruction, index in its result, bytes, kind)."""
         entry = self._module.entry
         found: list[tuple[HloInstruction, tuple[int, ...], int, int]] = []
         for instruction, kind in (*[(each, PARAMETER) for each in entry.parameters], (entry.root, OUTPUT)):
@@ -385,8 +391,8 @@ class _Estimate:
         ]
 
     def _applied_constants(self) -> list[HloInstruction]:
-        """The constants of computations that are applied to elements, which have memory too, though nothing else there
-        does."""
+        """The constants of computations that are applied to elements. Nothing else in these computations has
+        memory."""
         found: list[HloInstruction] = []
         others = [each.fields for each in self._module.computations if each not in self._schedule.spans]
         if not any(each.opcode == Opcode.CONSTANT for computation in others for each in computation.instructions):
@@ -407,7 +413,8 @@ class _Estimate:
         return found
 
     def _shared(self, temporary: Sequence[int]) -> set[tuple[int, int]]:
-        """The temporary buffers whose memory is taken over where one of their spans ends: buffer and time."""
+        """The temporary buffers whose memory another one takes over where a span ends, as (buffer, time). It may do so
+        by `_takes_over`, or if its instruction joins parts that lie side by side."""
         begins, ends = self._ranges.begins, self._ranges.ends
         dying: dict[int, list[int]] = {}
         for number in temporary:
@@ -434,7 +441,8 @@ class _Estimate:
         return found
 
     def _bounds(self, static: int) -> tuple[int, int]:
-        """The least and the most that the peak can be in this order of the instructions."""
+        """The least and the most that the peak can be in this order of the instructions. `static` are the bytes that
+        live throughout."""
         begins, sure_ends, end = self._ranges.begins, self._ranges.sure_ends, len(self._schedule.instructions)
         lasting = sum([size for _, _, size, _ in self._tables])
         most = [0] * (end + 3)
@@ -471,8 +479,8 @@ class _Slots:
     def __init__(self, times: int, buffers: int) -> None:
         leaves = [0] * (times + 1)
         self._levels = [(leaves, leaves)]
-        """For each node, the slots that are taken at some time at or below it; and the slots that are taken at all
-        times below it, by spans that contain the whole node."""
+        """Two lists for each level, the leaves first. For each node, the first has the slots that are taken at some
+        time below it, the second those that are taken at all times below it by a span that contains the whole node."""
         while times >= 32:
             times >>= 5
             self._levels.append(([0] * (times + 1), [0] * (times + 1)))
@@ -482,7 +490,7 @@ class _Slots:
         buffer."""
 
     def add(self, number: int, spans: Sequence[tuple[int, int]]) -> int:
-        """Makes a slot that has a buffer in it, and returns it."""
+        """Makes a slot that has a buffer in it, and returns the number of the slot."""
         self._count += 1
         self.put(self._count - 1, number, spans)
         return self._count - 1
@@ -529,6 +537,7 @@ class _Slots:
 
 
 def _union(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The times of all spans as spans in order and apart from each other."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(spans):
         if found and first <= found[-1][1] + 1:
@@ -556,6 +565,7 @@ def _without(spans: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]
 
 
 def _overlap(a: Sequence[tuple[int, int]], b: Sequence[tuple[int, int]]) -> bool:
+    """Whether two lists of spans, each in order, have a time in common."""
     x = y = 0
     while x < len(a) and y < len(b):
         if a[x][0] <= b[y][1] and b[y][0] <= a[x][1]:
@@ -570,6 +580,8 @@ def _overlap(a: Sequence[tuple[int, int]], b: Sequence[tuple[int, int]]) -> bool
 def _totals(
     sizes: Sequence[int], lives: Sequence[int], begins: Sequence[int], ends: Sequence[int], steps: int
 ) -> list[int]:
+    """The bytes that live in each of `steps` steps. `sizes` are those of values; `lives`, `begins` and `ends` have the
+    value, the first and the last step of each life."""
     change = [0] * (steps + 1)
     for value, begin, last in zip(lives, begins, ends, strict=True):
         change[begin] += sizes[value]
@@ -578,8 +590,9 @@ def _totals(
 
 
 def keeps_positions(instruction: HloInstruction, operands: Sequence[int]) -> bool:
-    """Whether each element of the result needs, of these operands, only the element at its own position, or is a copy
-    of it."""
+    """Whether an instruction can compute its result in the memory of these operands. It can if each element of the
+    result needs, of these operands, only the element at its own position, and in the operations that XLA runs in place:
+    dynamic-update-slice, scatter, sort, triangular-solve."""
     opcode = instruction.opcode
     if opcode in _ELEMENTWISE:
         return True

@@ -2,8 +2,9 @@
 a plan.
 
 An assignment of XLA (`assignment.py`) gives a plan whose steps are those of XLA's own simulation of the heap; a module
-without one (`liveness.py`) gives one whose steps are the instructions of its schedule. Values, lives and steps are
-lists of numbers: a plan of a million values takes no object for each.
+without one (`liveness.py`) gives a plan whose steps are the instructions of the module's schedule. Values, lives (the
+spans of steps in which a value takes memory) and steps are lists of numbers: a plan of a million values takes no object
+for each.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ KINDS: Final = ("parameter", "temporary", "output", "constant")
 counts as a parameter."""
 
 MERGES: Final = frozenset([Opcode.PARAMETER, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL])
-"""Opcodes of values that merge others, such as the state of a loop. Another value of the same memory is more
-informative."""
+"""Opcodes of instructions whose results may merge other values, as the state of a loop does. Another value of the same
+memory is more informative."""
 
 HOST: Final = 5
 """The memory space of a layout that is the host's memory."""
@@ -40,7 +41,7 @@ class Allocation(NamedTuple):
     """A range of memory that values share, at different times or at different offsets. XLA's BufferAllocation."""
 
     number: int
-    """XLA's index of it."""
+    """XLA's index of the allocation."""
     size: int
     space: int
     kind: int
@@ -49,15 +50,16 @@ class Allocation(NamedTuple):
     """Whether each call of a computation, such as a reduction's function, has its own. The program's peak does not
     count it."""
     is_live_out: bool = False
-    """Whether it holds a part of the result."""
+    """Whether it may hold a part of the result."""
     is_parameter: bool = False
     is_aliased: bool = False
     """Whether it is a parameter's, and holds a part of the result."""
     is_constant: bool = False
     parameter_number: int = 0
     parameter_index: tuple[int, ...] = ()
+    """Where in the parameter's shape the array is that the allocation holds."""
     values: tuple[int, ...] = ()
-    """The numbers that the values in it have in the plan."""
+    """The numbers of the values in it, in `Plan.values`."""
 
     @property
     def lives_throughout(self) -> bool:
@@ -84,27 +86,32 @@ class Place(NamedTuple):
 
 
 class Values(NamedTuple):
-    """The values of a plan, a number each."""
+    """The values of a plan. The number of a value is its position in these lists."""
 
     sizes: Sequence[int]
     spaces: Sequence[int]
     kinds: Sequence[int]
     """Numbers of `KINDS`."""
     allocations: Sequence[int]
-    """The position in `Plan.allocations`; -1 where there is none."""
+    """The position of the value's allocation in `Plan.allocations`; -1 where there is none."""
     offsets: Sequence[int]
-    """Bytes from the allocation's start; -1 where it is not known."""
+    """Bytes from the allocation's start; -1 where the offset is not known."""
     place: Callable[[int], Place]
+    """Gives where the value of a number is made."""
 
 
 class Lives(NamedTuple):
-    """The first and the last step of each span in which a value takes memory. A value may live several times."""
+    """The lives of values: spans of steps in which a value takes memory. A value may live several times. The number of
+    a life is its position in these lists."""
 
     values: Sequence[int]
+    """The number of the value that lives."""
     begins: Sequence[int]
+    """The first step of the life."""
     ends: Sequence[int]
+    """The last step of the life."""
     heirs: Mapping[int, Sequence[tuple[int, int]]] = {}
-    """Life → the values that take over its memory: the step from which they do, and the number of the value."""
+    """Number of a life → the values that take over its memory, each as the step from which it does and its number."""
 
     def at(self, step: int) -> Iterator[int]:
         """The numbers of the lives that include a step."""
@@ -118,11 +125,12 @@ class Steps(NamedTuple):
     """The steps of the program."""
 
     values: Sequence[int]
-    """A value that begins in the step; -1 where none does, as before the first instruction."""
+    """A value that begins in each step; -1 where none does, as in step 0, before the first instruction, or where
+    `instructions` says what runs."""
     totals: Sequence[int]
-    """The bytes of all values that live then."""
+    """The bytes of all values that live in each step."""
     instructions: Sequence[HloInstruction] | None = None
-    """The instruction of each step, where steps are instructions."""
+    """The instructions that run in steps 1, 2, …; None where steps are not instructions."""
 
     @property
     def peak(self) -> int:
@@ -140,15 +148,16 @@ class Plan(NamedTuple):
     steps: Steps
     unpadded_peak: int | None
     """The peak of the same plan if each value took the bytes of its elements alone, without tiles and padding; None
-    where shapes are not known."""
+    where shapes or heap traces are not known."""
     notes: tuple[str, ...] = ()
     """Remarks for readers on where the plan comes from."""
     bounds: tuple[int, int | None] | None = None
-    """The least and the most that the peak can be, where that is known; None for a plan that is exact."""
+    """The least and the most that the peak of an estimated plan can be, the most None where it is not known. None for a
+    plan that is exact."""
     space: int | None = None
     """The memory space that the plan is of; None for all of them together."""
     target: Target | None = None
-    """The device whose sizes the values have; None for those of the layouts, or of the compiler."""
+    """The device whose sizes the values have; None where the sizes are those of the layouts, or of the compiler."""
 
     def totals_by(self, groups: Sequence[int]) -> dict[int, list[int]]:
         """The bytes that live in each step, for each group of values that has bytes. `groups` has the group of each
@@ -213,8 +222,8 @@ def _unpadded_peak(plan: Plan) -> int:
 
 
 def holder_of(plan: Plan, life: int, step: int) -> Place:
-    """Where the value is made that occupies the memory of a life in a step: the last value that took the memory over
-    and whose origin is known."""
+    """Where the value is made that has the memory of a life in a step: the last value that took the memory over by then
+    and is as informative and as large, else the value of the life itself."""
     values, lives = plan.values, plan.lives
     number = lives.values[life]
     for begin, heir in reversed(lives.heirs.get(life, ())):
@@ -230,7 +239,7 @@ def origin_of(instruction: HloInstruction) -> HloInstruction:
     metadata.
 
     For a fusion, that is the last fused instruction with metadata; for another instruction, such as a copy that the
-    compiler inserted, its first operand.
+    compiler inserted, its first operand, or what that comes from by the same rule.
     """
     found = instruction
     for _ in range(_MOST_STEPS_TO_ORIGIN):

@@ -2,8 +2,8 @@
 
 A scheduled module gives the order of each computation; the instructions of a called computation come before the
 instruction that calls it, the condition of a loop before its body, as in XLA's HloLiveRange. For a module without a
-schedule the order is computed here: the next instruction is the one that frees most memory less the memory that it
-takes, among those whose operands are ready, as in XLA's ListScheduler.
+schedule the order is computed here: among the instructions whose operands are ready, the next one is that which takes
+the least memory less the memory that it frees, as in XLA's ListScheduler.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from xlashape.shape.tiling import physical_bytes
 from xlashape.shape.xla_util.shape_util import byte_size_of
 
 RUNS_CALLED: Final = frozenset([opcode for opcode in Opcode if operation_of(opcode).runs_called_instructions])
-"""Opcodes of instructions that run what they call, one instruction after the other."""
+"""Opcodes such as while and call, which run the instructions of the computations that they call one after the other."""
 
 
 class FlatSchedule(NamedTuple):
-    """All instructions that run by themselves, in order."""
+    """The instructions of a program in the order in which they run, without those of fused computations and of
+    computations that are applied to elements."""
 
     instructions: tuple[HloInstruction, ...]
     times: Mapping[HloInstruction, int]
-    """When each runs: its position."""
+    """The time of each instruction: its position in `instructions`."""
     spans: Mapping[HloComputation, tuple[int, int]]
     """The first and the last time of each computation that runs."""
     is_given: bool
-    """Whether the module gives the order; else it is computed here."""
+    """Whether the module gives the order. If not, `flat_schedule` computed it."""
 
 
 def flat_schedule(module: HloModule) -> FlatSchedule:
@@ -51,8 +52,8 @@ def flat_schedule(module: HloModule) -> FlatSchedule:
         spans[computation] = (len(order), len(order))
         return iter(_list_schedule(computation) if ids is None else computation.resolve(ids))
 
-    # Each entry: a computation, what is left of it, the instruction that waits for what it calls, and what is left of
-    # that.
+    # Each entry: a computation, its instructions that are left, the instruction that waits for the computations that it
+    # calls, and those of them that are left.
     stack: list[tuple[HloComputation, Iterator[HloInstruction], HloInstruction | None, Iterator[HloComputation]]] = []
     stack.append((module.entry, sequence(module.entry), None, iter(())))
     while stack:
@@ -92,16 +93,16 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
     """For each instruction, how many of its users have not run."""
     waits: list[int] = []
     """For each instruction, how many others it waits for; -1 once it has run."""
-    # A use is a number. Those of one instruction follow each other, and each names the one before it of the same
-    # operand: two lists of lists would take twice the time of all the rest, most of it in the collector of garbage.
+    # A use of an operand by an instruction has a number. The uses by one instruction have successive numbers, and
+    # `before` chains the uses of one operand. Lists of lists would be much slower, most of it in the garbage collector.
     used: list[int] = []
     """The operand of each use."""
     users: list[int] = []
-    """The instruction of each use."""
+    """The instruction that uses it."""
     before: list[int] = []
     """For each use, the use of the same operand before it; -1 for the first."""
     first_use = [0]
-    """The first use of each instruction; its uses end where those of the next instruction begin."""
+    """The first use by each instruction; its uses end where those of the next instruction begin."""
     last_use = [-1] * count
     """The last use of each operand."""
     controlled: dict[int, list[int]] = {}
@@ -152,7 +153,7 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
         for operand in used[first_use[index] : first_use[index + 1]]:
             left[operand] -= 1
             if left[operand] == 1:
-                # The last user of a value frees it, and comes earlier from now on.
+                # The one user that is left frees the value, and so may run earlier than its key said before.
                 use = last_use[operand]
                 while use >= 0:
                     if not waits[users[use]]:
@@ -177,8 +178,8 @@ def _is_free(opcode: Opcode | UnknownOpcode) -> bool:
 
 
 def leaf_bytes(shape: Shape, target: Target | None = None) -> int:
-    """The bytes of all arrays of a shape, padding of tiles included, by the layout or on a target. Tokens, opaques and
-    arrays of unknown size count as nothing.
+    """The bytes of all arrays of a shape, padding of tiles included: by their layouts, or on a target by the layouts
+    that they have there. Tokens, opaques and arrays of unknown size count as nothing.
 
     >>> leaf_bytes(Shape.parse("(f32[3,5]{1,0:T(8,128)}, s32[], token[])"))
     4100
@@ -187,7 +188,8 @@ def leaf_bytes(shape: Shape, target: Target | None = None) -> int:
 
 
 def array_bytes(shape: Shape, target: Target | None = None) -> int:
-    """The bytes of an array's buffer by its layout, or on a target with the layout that it has there."""
+    """The bytes of an array's buffer by its layout, or on a target by the layout that it has there; 0 for another
+    shape, and for an array of unknown size."""
     if not (shape.is_array or shape.is_buffer) or shape.is_unbounded_dynamic:
         return 0
     if target is not None:

@@ -1,11 +1,12 @@
-"""Changes that a person can write in JAX to make a program's peak smaller, each with the new peak or its bounds.
+"""Changes that a person can write in JAX to make the peak of a program's memory smaller, each with the new peak and its
+bounds.
 
     donate       arguments whose memory outputs of the same shape can take
     recompute    what a function keeps for the backward pass, or what lives across the peak without being used there
                  (jax.checkpoint)
     precision    f32 temporaries as bf16
     padding      another layout where tiles pad what lives at the peak
-    copy         copies at the peak that an edit of the program removes, by the report on copies
+    copy         copies at the peak that an edit of the program removes, as the report `copies` finds them
     smaller      a dimension of the arguments, such as the batch, at half its size, or at the largest that is within
                  the limit
 
@@ -43,9 +44,9 @@ _LEAST_SHARE: Final = 0.01
 """Changes that save a smaller part of the peak are not listed."""
 _MOST_OF_A_KIND: Final = 5
 _MOST_DONORS: Final = 40
+# Each donation needs a plan of the whole module. The first number is the most instructions that are planned in all, the
+# second how many plans may be made in any case.
 _MOST_PLANNED: Final = 100_000
-"""The most instructions whose lives are computed again for the sake of donations, and the least number of times that
-this is done."""
 _LEAST_PLANNED: Final = 3
 _SLACK: Final = 0.1
 """The largest deviation that is assumed of the predicted temporaries of a program with another size, as a fraction of
@@ -93,17 +94,17 @@ class Suggestion(NamedTuple):
     fits: bool | None
     """Whether the new peak is within the limit for certain; None without a limit."""
     flops: int | None
-    """Floating-point operations that the change adds."""
+    """Floating-point operations that the change adds; None where that is not counted."""
     name: str | None
-    """The instruction that it is about."""
+    """The instruction that the change is about, or the largest of several; None where it names none."""
     together_bytes: int | None = None
     """For a change in the list that is certain to bring the peak within the limit: the upper bound of the peak with
     this change and those before it."""
 
 
 def suggestions(plan: Plan, limit: int | None) -> tuple[Suggestion, ...]:
-    """The changes for a plan: first the list that brings the peak within the limit, then the others, the one with the
-    lowest peak first."""
+    """The changes for a plan: first the list that is certain to bring the peak within the limit, a number of bytes,
+    then the others, the one with the lowest peak first. Empty for a plan without a module."""
     if plan.module is None or not plan.module.computations:
         return ()
     return _Suggestions(plan, plan.module, limit).all()
@@ -115,13 +116,15 @@ class _Residual(NamedTuple):
     life: int
     instruction: HloInstruction
     origin: HloInstruction
+    """The instruction whose metadata says where the value comes from."""
     size: int
     begin: int
     end: int
+    """The first and the last step without the value in memory if it is computed again."""
 
 
 class _Smaller(NamedTuple):
-    """The peak with another size of a dimension."""
+    """The peak with another size of a dimension, and its bounds, in bytes."""
 
     peak: int
     lower: int
@@ -129,6 +132,8 @@ class _Smaller(NamedTuple):
 
 
 class _Suggestions:
+    """Simulates changes on one plan."""
+
     def __init__(self, plan: Plan, module: HloModule, limit: int | None) -> None:
         self._plan = plan
         self._module = module
@@ -141,6 +146,7 @@ class _Suggestions:
         self._may_plan = max(_LEAST_PLANNED, _MOST_PLANNED // max(1, count))
 
     def all(self) -> tuple[Suggestion, ...]:
+        """The changes in the order in which they are listed."""
         donations = self._donations()
         found: list[Suggestion] = []
         for each in (
@@ -393,8 +399,7 @@ class _Suggestions:
         return {holder_of(self._plan, life, self._peak_step).instruction for life in self._at_peak}
 
     def _floor(self) -> int:
-        """The least peak of a program with the same arguments, outputs and constants: their bytes, and the result of
-        one instruction."""
+        """The least peak of a program with the same arguments, outputs and constants: their bytes."""
         plan = self._plan
         values = [plan.lives.values[life] for life in self._at_peak]
         return sum([plan.values.sizes[value] for value in values if plan.values.kinds[value] != TEMPORARY])
@@ -435,6 +440,7 @@ class _Suggestions:
             yield self._made("precision", text, new_peak, bounds=(min(new_peak, self._floor()), self._peak + both // 2))
 
     def _padding(self) -> Iterator[Suggestion]:
+        """Other layouts of values that tiles pad at the peak."""
         plan = self._plan
         for life in self._at_peak:
             value = plan.lives.values[life]
@@ -453,7 +459,7 @@ class _Suggestions:
         lives = {name: life for life in self._at_peak if (name := self._copied(life)) is not None}
         if not lives:
             return
-        from xlashape.reports.copies import copies  # deferred: it needs maps, and few ask for suggestions
+        from xlashape.reports.copies import copies  # deferred: it imports indexing maps, and few ask for suggestions
 
         try:
             report = copies(self._module)
@@ -471,7 +477,7 @@ class _Suggestions:
                 yield self._made("copy", text, new_peak, bounds=(new_peak, self._peak), name=name)
 
     def _copied(self, life: int) -> str | None:
-        """The name of a copy, or of a fusion, whose memory is not a parameter's."""
+        """The name of the copy, transpose or fusion that makes the value of a life outside parameters; else None."""
         value = self._plan.lives.values[life]
         instruction = self._plan.values.place(value).instruction
         if instruction is None or self._plan.values.kinds[value] == PARAMETER:
@@ -481,8 +487,8 @@ class _Suggestions:
     # -- a smaller program --------------------------------------------------------------------
 
     def _smaller(self) -> Iterator[Suggestion]:
-        """Another size of the batch, and of the sequence: with a limit the largest that is within it for certain, else
-        half.
+        """Another size of the batch, and of the sequence: the largest that brings the peak within the limit for
+        certain; half where there is no limit, no such size, or no need.
         """
         for dimensions in self._dimensions():
             sized: list[tuple[int, int]] = []
@@ -496,8 +502,8 @@ class _Suggestions:
                 yield min(made, key=lambda each: (each.new_peak_bytes, each.text))
 
     def _smallest_change(self, aliases: _Aliases, limit: int) -> tuple[int, int] | None:
-        """The dimension that has to shrink least for the peak to be certainly within the limit, and its new size. The
-        batch is tried before the sequence."""
+        """The dimension that has to shrink least for the peak to be certainly within the limit, and its new size; None
+        where no size is enough. The batch is tried before the sequence."""
         for dimensions in self._dimensions():
             found = [size for each in dimensions if (size := self._largest_size(aliases, each, limit)) is not None]
             if found:
@@ -542,8 +548,8 @@ class _Suggestions:
     def _with_size(self, aliases: _Aliases, dimension: int, size: int) -> _Smaller:
         """The peak if each dimension of size `dimension` had the size `size`.
 
-        Temporaries may be a fraction larger or smaller, and arrays inside fusions that a library runs may get memory,
-        since XLA chooses fusions by sizes.
+        XLA chooses fusions by sizes. So in the upper bound temporaries are a fraction larger, and arrays inside a
+        fusion that a library runs have memory; in the lower bound there are no temporaries.
         """
         plan = self._plan_with(aliases) if aliases else self._plan
         offset = self._peak - max(self._plan_with(()).steps.totals) if aliases else 0
@@ -589,6 +595,7 @@ class _Suggestions:
         return found
 
     def _smaller_of(self, dimension: int, size: int) -> Suggestion:
+        """The suggestion to give dimensions of size `dimension` the size `size`."""
         found = self._with_size((), dimension, size)
         at_peak = [self._plan.values.place(self._plan.lives.values[life]).shape for life in self._at_peak]
         is_line = all(shape is None or not shape.is_array or shape.dimensions.count(dimension) < 2 for shape in at_peak)
@@ -620,8 +627,8 @@ def _scale(shape: Shape, dimension: int, size: int) -> float:
 
 
 def _function(origin: HloInstruction) -> tuple[str, str]:
-    """The function to wrap so that an instruction's value is not kept, and the text that distinguishes it from others
-    of this name."""
+    """The function to wrap in jax.checkpoint so that an instruction's value is not kept, and a text that distinguishes
+    the function from others of its name."""
     metadata = origin.metadata
     if _LOOP.search(metadata.op_name):
         return (
@@ -677,8 +684,8 @@ def _needs_no_copy(parameter: HloInstruction, made: HloInstruction) -> bool:
 
 
 def _flops(instruction: HloInstruction) -> int:
-    """The operations that computing an instruction again takes: two for each product of a dot, else one for each
-    element, fused instructions included."""
+    """About how many floating-point operations computing an instruction again takes: two for each product of a dot,
+    else one for each element, fused instructions included."""
     parts: Iterable[HloInstruction] = (instruction,)
     if instruction.opcode == Opcode.FUSION and instruction.called_computations:
         parts = instruction.called_computations[0].instructions

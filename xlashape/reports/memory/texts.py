@@ -47,12 +47,14 @@ class TextAssignment(NamedTuple):
     shapes: dict[int, Shape]
     """The shapes of values by the ids of their logical buffers."""
     is_rounded: bool
+    """Whether the text has sizes rounded to units such as MiB."""
     is_moment: bool = False
     """Whether the text has the values of one moment alone, without allocations."""
 
 
 def read_text(text: str, name: str) -> TextAssignment:
-    """The assignment in a text that XLA wrote. Raises ParseError for a text without allocations and live ranges."""
+    """The assignment in a text that XLA wrote. `name` is what errors call the text. Raises ParseError for a text with
+    neither allocations nor live ranges."""
     proto = xla.BufferAssignmentProto()
     shapes: dict[int, Shape] = {}
     allocation: xla.BufferAllocationProto | None = None
@@ -67,7 +69,7 @@ def read_text(text: str, name: str) -> TextAssignment:
         match = _ALLOCATION.match(line, start) if start >= 0 else None
         if match is not None:
             number = _int64(match[1], line)
-            # The report lists each allocation again, with its values.
+            # A usage report lists each allocation again, with its values.
             allocation = None
             if number not in indices:
                 indices.add(number)
@@ -83,7 +85,7 @@ def read_text(text: str, name: str) -> TextAssignment:
             space = _int64(match[1], line)
         match = None if indices else _TOTAL.match(line)
         if match is not None:
-            # Newer reports have a table for each allocation, without its number.
+            # Newer usage reports have a table for each allocation, without its number.
             proto.buffer_allocations.add(index=len(proto.buffer_allocations), size=_int64(match[1], line), color=space)
         if _PEAK.match(line):
             at_peak = True
@@ -155,7 +157,8 @@ def _add_value(
 
 
 def _add_live(proto: xla.BufferAssignmentProto, live: list[tuple[str, str, int]]) -> None:
-    """What lives at the peak, as one allocation each: the text does not say which allocations there are."""
+    """Adds each value that lives at the peak, in an allocation of its own: the text does not say which allocations
+    there are."""
     for number, (name, index, size) in enumerate(live):
         logical = proto.logical_buffers.add(id=number, size=size)
         logical.defined_at.instruction_name = name
@@ -166,7 +169,7 @@ def _add_live(proto: xla.BufferAssignmentProto, live: list[tuple[str, str, int]]
 
 def read_usage_report(data: bytes, name: str) -> TextAssignment:
     """The allocations of a MemoryUsageReportProto, each with the name of its first value. The report does not say what
-    an allocation is for. Raises DecodeError."""
+    an allocation is for. Raises DecodeError for data that is no such report, or has no allocations."""
     try:
         report = xla.MemoryUsageReportProto.FromString(data)
     except ProtobufDecodeError as error:

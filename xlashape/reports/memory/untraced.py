@@ -1,8 +1,10 @@
-"""Temporaries of an assignment that has no heap traces.
+"""Temporaries of an assignment that has no heap traces, which say when XLA's simulation of the heap gives memory to a
+value and takes it away.
 
 jaxlib 0.7.2 and newer drop the traces of an executable on CPU, so that their peak lacks all temporaries; texts of
 assignments never had traces. The rest of the assignment says which values are in which allocation, at which offset, and
-in the newest versions which of them live at the peak. The schedule of the module says when each value lives.
+in the newest versions which of them live at the peak. The schedule of the module, where it is known, says when each
+value lives.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _WHOLE = "When the temporaries live is not known: their allocations count as a w
 
 
 class _Span(NamedTuple):
-    """A span of time in which memory of a temporary allocation is taken."""
+    """A span of times of the schedule in which a value takes memory of a temporary allocation."""
 
     value: int
     begin: int
@@ -39,7 +41,8 @@ def is_untraced(plan: Plan, proto: xla.BufferAssignmentProto) -> bool:
 
 
 def with_temporaries(plan: Plan, proto: xla.BufferAssignmentProto) -> Plan:
-    """The plan of an untraced assignment with its temporaries."""
+    """The plan with the temporaries of an untraced assignment `proto` added. Its peak has bounds, unless the assignment
+    itself confirms it."""
     temporary = {position for position, each in enumerate(plan.allocations) if _is_temporary(each)}
     whole = sum([plan.allocations[position].size for position in temporary])
     static = plan.steps.totals[0]
@@ -144,7 +147,7 @@ def _spans(plan: Plan, module: HloModule, temporary: set[int]) -> tuple[list[_Sp
 
 
 def _least(plan: Plan, spans: Sequence[_Span]) -> int:
-    """The most bytes that the spans need between two instructions."""
+    """The most bytes that the values of the spans need between two instructions, when no instruction runs."""
     change = [0] * (max([span.end for span in spans], default=0) + 2)
     for span in spans:
         change[span.begin] += plan.values.sizes[span.value]
@@ -153,7 +156,8 @@ def _least(plan: Plan, spans: Sequence[_Span]) -> int:
 
 
 def _with_lives(plan: Plan, spans: Sequence[_Span], instructions: Sequence[HloInstruction] | None) -> Plan:
-    """The plan with temporaries that live during these spans; without instructions there is one step."""
+    """The plan with temporaries that live during these spans. A time of a span is one less than its step; without
+    instructions, step 1 is the only one after step 0."""
     steps = 2 if instructions is None else len(instructions) + 1
     known = len(plan.lives.values)
     lives = Lives(

@@ -2,12 +2,12 @@
 to when each lives.
 
 The rules are those of XLA's HloDataflowAnalysis, HloAliasAnalysis and HloLiveRange. A value is an array that some
-instruction makes.
-Tuples, their elements, bitcasts, barriers, parameters of called computations and the ends of asynchronous operations
-pass values on. Where several values can arrive (the state of a loop, the result of a conditional), a further value
-merges them and shares their memory. Results that are computed in place of an operand share its memory too: those of
-dynamic-update-slice and scatter, of fusions that end with one, of instructions whose output is declared to alias an
-operand, and outputs of the program in donated parameters.
+instruction makes. Tuples, their elements, bitcasts, barriers, parameters of called computations and the ends of
+asynchronous operations pass values on. Where several values can arrive (the state of a loop, the result of a
+conditional), a further value merges them, and shares their memory where that may be overwritten. Results that are
+computed in place of an operand share its memory too: those of dynamic-update-slice and scatter, of fusions that end
+with one, of instructions whose output is declared to alias an operand, and outputs of the program in donated
+parameters.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _PASSES: Final = frozenset(
         Opcode.ASYNC_UPDATE,
     ]
 )
+"""Opcodes whose result has the values of the first operand, where both have as many arrays."""
 _ELEMENT_OF_START: Final[dict[str, int]] = {
     Opcode.COPY_DONE: 0,
     Opcode.ALL_GATHER_DONE: 1,
@@ -42,33 +43,38 @@ _ELEMENT_OF_START: Final[dict[str, int]] = {
     Opcode.ASYNC_DONE: 1,
     Opcode.RECV_DONE: 0,
 }
-"""The result of each of these opcodes is, or begins with, this element of the result of its start."""
+"""The result of each of these opcodes is, or begins with, this element of its operand, the result of the instruction
+that starts the operation."""
 _REPEATED: Final[dict[str, int]] = {
     row.opcode: row.repeated_operand for row in OPERATIONS.values() if row.repeated_operand is not None
 }
-"""The element of a start's result that is its operand again."""
+"""For opcodes that start an asynchronous operation: the element of the result that is the operand again."""
 _GIVES_ON: Final = _PASSES.union(
     _ELEMENT_OF_START,
     [Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.PARAMETER, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL],
 )
 """Opcodes whose result may consist of values that other instructions made, or may merge such values."""
 _WRITES: Final = frozenset([Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SCATTER])
+"""Opcodes that replace a part of an operand and leave the rest."""
 _IN_PLACE: Final = _WRITES.union([Opcode.FUSION])
 """Opcodes whose result may be computed in the memory of an operand although nothing declares it."""
-# Sets of one opcode are read faster than members of an enum, and every instruction is tested.
+# Sets of one opcode: membership in a set is faster than comparison with a member of an enum, and every instruction is
+# tested.
 _LOOPS: Final = frozenset([Opcode.WHILE])
 _CALLS: Final = frozenset([Opcode.CALL])
 _USES_NOTHING: Final = frozenset([Opcode.GET_TUPLE_ELEMENT])
 
 
 class Leaf(NamedTuple):
-    """An array of a shape. Instructions of equal shapes share the object."""
+    """An array of a shape, or another part that is no tuple, such as a token. Instructions of equal shapes share the
+    object."""
 
     shape_index: tuple[int, ...]
     """The index of the array in the shape."""
     shape: Shape
     """The shape of the array alone."""
     bytes: int
+    """The bytes of its buffer, padding of tiles included; 0 where it has no known size."""
     flat_bytes: int | None
     """The bytes of its elements without tiles; None where it has no tiles."""
     space: int
@@ -76,7 +82,8 @@ class Leaf(NamedTuple):
 
 
 class ValueRanges(NamedTuple):
-    """The values of a module, arrays that instructions make. All lists have an entry for each value."""
+    """The values of a module, arrays that instructions make. A value is a number: its position in `instructions`,
+    `leaves`, `begins`, `ends`, `sure_ends` and `buffers`."""
 
     instructions: Sequence[HloInstruction]
     """The instruction that makes each value."""
@@ -89,10 +96,10 @@ class ValueRanges(NamedTuple):
     ends: Sequence[int]
     """When each value is used for the last time."""
     sure_ends: Sequence[int]
-    """When each value is certainly used for the last time: `ends` without the use by a call itself of the operands that
-    its computation takes, which XLA does not always keep until the call ends."""
+    """When each value is certainly used for the last time. By `ends` a call uses its operands until it ends, but XLA
+    does not always keep them as long: here, only the instructions of the called computation use them."""
     buffers: Sequence[int]
-    """Values of the same number must share memory: the number of the first of them."""
+    """For each value the first of the values that must share memory with it: the value itself if none comes before."""
     results: Sequence[int]
     """The values of the program's result, in the order of its arrays."""
     of: dict[HloInstruction, tuple[int, ...]]
@@ -102,7 +109,8 @@ class ValueRanges(NamedTuple):
 
 
 def value_ranges(module: HloModule, schedule: FlatSchedule, target: Target | None = None) -> ValueRanges:
-    """The values of a module in an order of its instructions, with sizes and layouts of the target, if one is given."""
+    """The values of a module whose instructions run in the order of `schedule`. Their sizes and layouts are those of
+    the target, if one is given."""
     return _Values(module, schedule, target).ranges()
 
 
@@ -159,7 +167,7 @@ class _Values:
         return found
 
     def _new(self, instruction: HloInstruction, leaves: Sequence[Leaf], time: int) -> tuple[int, ...]:
-        """New values, at arrays of the instruction's result."""
+        """New values that begin at a time: one for each of these arrays of the instruction's result."""
         count, known, times = len(leaves), len(self._above), [time] * len(leaves)
         self._instructions += [instruction] * count
         self._made_leaves += leaves
@@ -171,12 +179,13 @@ class _Values:
         return found
 
     def _merging(self, instruction: HloInstruction, number: int, time: int) -> int:
-        """A value that merges others, at an array of the instruction's result."""
+        """A new value that merges others: the array of this number in the instruction's result."""
         (value,) = self._new(instruction, self.leaves(instruction.shape)[number : number + 1], time)
         self._merged.add(value)
         return value
 
     def _buffer(self, value: int) -> int:
+        """The first of the values that must share memory with a value."""
         above = self._above
         while above[value] != value:
             above[value] = above[above[value]]
@@ -184,6 +193,7 @@ class _Values:
         return value
 
     def _unite(self, a: int, b: int) -> None:
+        """Notes that two values must share memory."""
         a, b = self._buffer(a), self._buffer(b)
         if a != b:
             self._above[max(a, b)] = min(a, b)
@@ -191,7 +201,7 @@ class _Values:
     # -- results of instructions --------------------------------------------------------------
 
     def ranges(self) -> ValueRanges:
-        """The values, their lives and their sharing."""
+        """The values, when each lives, and which share memory."""
         ends, sure, of, spans = self._ends, self._sure_ends, self._of, self._schedule.spans
         end_of = {computation.root: last for computation, (_, last) in spans.items()}
         end_of[self._module.entry.root] = len(self._schedule.instructions)
@@ -279,7 +289,8 @@ class _Values:
         return self._made(instruction, time)
 
     def _element(self, operand: HloInstruction, number: int, count: int | None) -> tuple[int, ...]:
-        """The values of an element of a tuple."""
+        """The values of an element of a tuple. If the operand is no tuple that has the element, its own first `count`
+        values."""
         shape, values = operand.shape, self._of[operand]
         if not shape.is_tuple or not 0 <= number < len(shape.tuple_shapes):
             return values if count is None else values[:count]
@@ -287,8 +298,8 @@ class _Values:
         return values[first : first + len(self.leaves(shape.tuple_shapes[number]))]
 
     def _updated(self, update: HloInstruction, time: int) -> tuple[int, ...]:
-        """The values of the state that an async-update returns. It adds operands, or elements of the result; only the
-        latter are new values."""
+        """The values of the state that an async-update returns. To its first operand, the state so far, it may add its
+        other operands, or new values as further elements."""
         state = update.operands[0]
         brought = [value for operand in update.operands[1:] for value in self._of[operand]]
         known = {
@@ -344,8 +355,8 @@ class _Values:
         return tuple(found)
 
     def _may_be_overwritten(self, value: int, time: int) -> bool:
-        """Whether the memory of a value may hold another value afterwards. XLA copies values for which this is false; a
-        module before optimization has no such copies."""
+        """Whether the memory of a value may hold another value after a time. XLA copies values for which this is false;
+        a module before optimization does not have these copies yet."""
         made = self._instructions[value]
         if made.opcode == Opcode.CONSTANT:
             return False
@@ -363,7 +374,8 @@ class _Values:
         }
 
     def _in_place(self, instruction: HloInstruction) -> list[tuple[int, int, int]]:
-        """Which arrays of the result are computed in the memory of which array of which operand."""
+        """The arrays of the result that are computed in the memory of an operand's array, as (number of the array in
+        the result, number of the operand, number of the array in the operand)."""
         opcode = instruction.opcode
         if opcode == Opcode.DYNAMIC_UPDATE_SLICE:
             return [(0, 0, 0)]
@@ -399,7 +411,7 @@ class _Values:
     # -- called computations ------------------------------------------------------------------
 
     def _unchanged(self, loop: HloInstruction) -> frozenset[int]:
-        """The arrays of a loop's state that its body returns unchanged."""
+        """The numbers of the arrays of a loop's state that its body returns unchanged."""
         root = loop.called_computations[0].root
         found: list[int] = []
         for leaf in range(len(self.leaves(loop.shape))):
@@ -431,8 +443,8 @@ class _Values:
         return frozenset(found)
 
     def _argument(self, parameter: HloInstruction, time: int) -> tuple[int, ...]:
-        """The values of a parameter of a called computation: those of its caller's operand, or values that merge them
-        where it is a loop's."""
+        """The values of a parameter of a called computation: those of the caller's operand. For a loop, values that
+        merge the initial state and what the body returns, except where the body returns an array unchanged."""
         caller = self._callers.get(parameter.computation)
         number = parameter.fields.parameter_number
         if caller is not None and caller.opcode == Opcode.CONDITIONAL:
@@ -462,8 +474,8 @@ class _Values:
         return self._schedule.times.get(instruction, len(self._schedule.instructions))
 
     def _loop(self, loop: HloInstruction, time: int) -> tuple[int, ...]:
-        """The values of a while loop's result. Each stands for the initial value and for what the body returns, which
-        share one buffer.
+        """The values of a while loop's result: of an array that the body returns unchanged the initial value, else a
+        value that merges it with what the body returns.
         """
         body = loop.called_computations[0]
         given = self._of.get(body.root, ())
@@ -491,7 +503,8 @@ class _Values:
         return first <= self._begins[value] <= last
 
     def _branches(self, conditional: HloInstruction, time: int) -> tuple[int, ...]:
-        """The result of a conditional: values that merge those of its branches, in their memory."""
+        """The values of a conditional's result: each merges a value of every branch, and shares the memory of those
+        that are made in their branch."""
         found: list[int] = []
         for leaf in range(len(self.leaves(conditional.shape))):
             merged = self._merging(conditional, leaf, time)
@@ -503,7 +516,7 @@ class _Values:
         return tuple(found)
 
     def _donate(self) -> None:
-        """Outputs of the program that the module places in parameters."""
+        """Lets the outputs of the program that the module places in parameters share the memory of those."""
         root, parameters = self._module.entry.root, self._module.entry.parameters
         for alias in self._module.head.input_output_alias.entries:
             if not 0 <= alias.parameter_number < len(parameters):
@@ -517,7 +530,7 @@ class _Values:
 
 
 def _written_parameter(instruction: HloInstruction) -> int | None:
-    """The number of the fused computation's parameter that an instruction writes in place; None where it writes
+    """The number of the parameter of its fused computation that an instruction updates in place; None if it updates
     none."""
     while instruction.opcode == Opcode.BITCAST and instruction.operands:
         instruction = instruction.operands[0]
@@ -530,6 +543,7 @@ def _written_parameter(instruction: HloInstruction) -> int | None:
 
 
 def _leaf(shape: Shape, target: Target | None) -> Leaf:
+    """A shape that is no tuple as its only leaf."""
     if (shape.is_array or shape.is_buffer) and not shape.is_unbounded_dynamic:
         shape = on_target(shape, target)
     layout = shape.layout

@@ -1,14 +1,14 @@
 """Where the time goes: profiles of XLA's profiler summed up by instruction, and joined with the instructions' bytes and
 FLOPs.
 
-events      sums of events by operation and step; the time of events without those within them
-spans       parts of a file in protobuf's wire format
-xplane      `*.xplane.pb`
-trace_json  `*.trace.json.gz`
-sources     files and directories
-joined      operations of a profile with the instructions of modules
-changes     two profiles beside each other
-report      the declaration, `Profile`, `profile`
+events.py      sums events by operation and by step, without the time of events within them
+spans.py       reads parts of a file in protobuf's wire format
+xplane.py      reads `*.xplane.pb`
+trace_json.py  reads `*.trace.json.gz`
+sources.py     finds and reads the files of a profile
+joined.py      joins the operations of a profile with the instructions of modules
+changes.py     compares two profiles
+report.py      the declaration of the report, its answer `Profile`, and the function `profile`
 """
 
 from xlashape.reports.profile.changes import TimeChange

@@ -39,17 +39,20 @@ CHANGES: Final = (
 
 
 class TimeChange(NamedTuple):
-    """The times of an instruction in two profiles, in seconds for each period that `per` names. The values of a profile
-    that does not have the instruction are None."""
+    """The times of an instruction in two profiles, in seconds for each period that `per` names. `a_…` belongs to the
+    first profile, `b_…` to the second; the values of a profile that does not have the instruction are None."""
 
     name: str
+    """The name of the instruction, in the second profile where both have it."""
     module: str
     opcode: str
     a_time: float | None
     b_time: float | None
     delta_time: float
+    """How much slower the instruction is in the second profile; below 0 where it is quicker."""
     a_count: int | None
     b_count: int | None
+    """How many events the instruction has in the whole profile."""
     source: str
     a_name: str | None = None
     """The name of the instruction in the first profile, where the names differ."""
@@ -58,7 +61,7 @@ class TimeChange(NamedTuple):
     details: str = ""
     """The values before and after."""
     per: str = "step"
-    """`step`, `run` or `profile`: the period of which both times are."""
+    """The period to which both times belong: a `step`, a `run` of the program, or the whole `profile`."""
 
     def __str__(self) -> str:
         before, after = ("absent" if each is None else _text(each) for each in (self.a_time, self.b_time))
@@ -72,10 +75,11 @@ def _text(seconds: float) -> str:
 
 
 def changes_of(a: Sequence[Joined], b: Sequence[Joined], steps: tuple[int, int]) -> tuple[TimeChange, ...]:
-    """What became slower or quicker from the instructions `a` to `b`, the largest change first.
+    """What became slower or quicker from the instructions `a` of a profile to `b` of another, the largest change first.
 
-    steps: how many marked steps each profile has. Where a profile has none, the times of a program are divided by its
-    runs. Where the runs of some program are not known, times are those of the whole profiles.
+    steps: how many marked steps each profile has. Times are divided by these. Where a profile has none, the times of a
+    program are divided by its runs. Where the runs of some program are not known, times are those of the whole
+    profiles.
     """
     before, after = _by_module(a), _by_module(b)
     runs = _runs(a), _runs(b)
@@ -91,7 +95,7 @@ def changes_of(a: Sequence[Joined], b: Sequence[Joined], steps: tuple[int, int])
 
 
 def _runs(rows: Sequence[Joined]) -> dict[str, int]:
-    """The runs of each module; 0 where they are not known of one of its programs."""
+    """How often each module ran; 0 where that is not known of one of its programs."""
     programs = {(each.module, each.program_id): each.runs for each in rows}
     found: dict[str, list[int]] = {}
     for (module, _), runs in programs.items():
@@ -100,6 +104,7 @@ def _runs(rows: Sequence[Joined]) -> dict[str, int]:
 
 
 def _by_module(rows: Iterable[Joined]) -> dict[str, dict[str, list[Joined]]]:
+    """The rows by the name of their module and, within that, by their own name."""
     found: dict[str, dict[str, list[Joined]]] = {}
     for row in rows:
         found.setdefault(row.module, {}).setdefault(row.name, []).append(row)

@@ -1,4 +1,4 @@
-"""Sums of the events of a profile, for readers of every format of profiles.
+"""Sums of the events of a profile, for the readers of both formats, `xplane.py` and `trace_json.py`.
 
 A reader makes a `Line` for each timeline of a device and adds its events in the order of their beginnings. The `Line`
 sums them in a `Tally`, by operation and by step.
@@ -18,21 +18,28 @@ _LEAST_SWEPT: Final = 64
 
 
 class Operation(NamedTuple):
-    """The instruction that an event ran, or the several that one kernel ran."""
+    """The instruction that an event ran, or the several that one kernel ran, with what the profile itself says of it:
+    None or empty where it says nothing."""
 
     names: tuple[str, ...]
+    """The names of the instructions."""
     module: str
+    """The name of the module."""
     program_id: int | None
     opcode: str = ""
-    """The opcode that the profile itself names; empty where it names none."""
+    """The opcode, or the category that a TPU's profile names."""
     flops: int | None = None
+    """FLOPs of one execution."""
     bytes: int | None = None
+    """Bytes that one execution reads and writes."""
     source: str = ""
+    """The line of the user's program."""
     op_name: str = ""
+    """The operation of the user's program."""
 
 
 class Times:
-    """The sum of the events of an operation, in picoseconds."""
+    """The sums of the events of an operation or of a step, in picoseconds."""
 
     __slots__ = ("begin", "count", "longest", "own", "shortest", "total")
 
@@ -42,6 +49,7 @@ class Times:
         self.count = 0
         self.total = 0
         self.own = 0
+        """The part of `total` in which no event within these events ran."""
         self.shortest = 0
         self.longest = 0
 
@@ -75,22 +83,24 @@ class Tally:
         self.operations: dict[Operation, Times] = {}
         self.steps: dict[str, Times] = {}
         self.marked: set[str] = set()
-        """The steps that the program or the device has marked. Each other step is an execution of a program."""
+        """The names of the steps that the program or the device has marked. Each other step is an execution of a
+        program."""
         self.lost = Times()
-        """Kernels whose operation is not known."""
+        """The kernels whose operation is not known."""
         self.lost_in_graphs = Times()
-        """Those of these kernels that ran in a command buffer."""
+        """The kernels among them that ran in a command buffer."""
         self.runs: dict[tuple[str, int | None], set[tuple[str, str]]] = {}
         """The executions of each program, by module and program id: the device and the id of each, where the profile
         has one.
         """
         self.planes: set[str] = set()
-        """The devices with operations."""
+        """The devices with operations, the host's CPU included."""
         self.teraflops = 0.0
         self.gigabytes = 0.0
+        """The peaks that the profile states, in teraFLOP/s and gigabytes/s; 0 where it states none."""
 
     def times_of(self, operation: Operation) -> Times:
-        """The sum of an operation, made if there is none."""
+        """The sums of an operation, made if there are none."""
         times = self.operations.get(operation)
         if times is None:
             check("operations of a profile", len(self.operations) + 1, _MOST_OPERATIONS)
@@ -98,7 +108,7 @@ class Tally:
         return times
 
     def step(self, name: str) -> Times:
-        """The sum of a step."""
+        """The sums of a step, made if there are none."""
         times = self.steps.get(name)
         if times is None:
             check("steps of a profile", len(self.steps) + 1, _MOST_STEPS)
@@ -106,13 +116,13 @@ class Tally:
         return times
 
     def run(self, operation: Operation, device: str, name: str) -> None:
-        """Notes an execution of an operation's program."""
+        """Notes an execution of an operation's program on a device. `name` is the id of the execution."""
         runs = self.runs.setdefault((operation.module, operation.program_id), set())
         runs.add((device, name))
         check("executions in a profile", len(runs), _MOST_STEPS)
 
     def take(self, other: Tally) -> None:
-        """Adds the sums of another tally."""
+        """Adds the sums of another tally, but not its devices and peaks."""
         for operation, times in other.operations.items():
             self.times_of(operation).take(times)
         for name, times in other.steps.items():
@@ -129,10 +139,11 @@ class OutOfOrder(Exception):
 
 
 class Line:
-    """One timeline of a device. The time of an event within another one is not counted for the outer event.
+    """One timeline of a device, which counts its events in a tally. The time of an event within another one is not part
+    of the own time of the outer event.
 
-    Events are added in the order of their beginnings; of those that begin together the longest is first. Raises
-    `OutOfOrder` otherwise.
+    Events are added in the order of their beginnings; of those that begin together the longest is first. `step_of`
+    gives the name of the marked step at a time in picoseconds.
     """
 
     def __init__(self, tally: Tally, device: str, step_of: Callable[[int], str | None] | None = None) -> None:
@@ -145,7 +156,9 @@ class Line:
         self._run: tuple[str, int | None, str] | None = None  # the execution of the last event
 
     def add(self, start: int, duration: int, operation: Operation, occurrences: int = 1, run: str = "") -> None:
-        """Counts an event, in picoseconds. `run` names the execution that it belongs to."""
+        """Counts an event, with times in picoseconds. `run` names the execution of a program that the event belongs to.
+
+        Raises `OutOfOrder` for an event that begins before the one that was added last."""
         if start < self._last:
             raise OutOfOrder
         self._last = start
@@ -169,7 +182,7 @@ class Line:
         self._open.append(_Open(start + duration, duration, times, step))
 
     def finish(self) -> None:
-        """Closes all events."""
+        """Closes all events, after the last one was added."""
         self._close(None)
 
     def _close(self, before: int | None) -> None:
@@ -210,8 +223,8 @@ class _Open:
 def in_order(
     events: Iterable[tuple[int, int, Operation, int, str]], most: int
 ) -> list[tuple[int, int, Operation, int, str]]:
-    """Events in the order of their beginnings, an event before those within it. Raises LimitExceededError above
-    `most`."""
+    """Events (begin, duration, operation, occurrences, run) in the order of their beginnings, an event before those
+    within it. Raises LimitExceededError for more than `most` events."""
     kept: list[tuple[int, int, Operation, int, str]] = []
     for event in events:
         kept.append(event)

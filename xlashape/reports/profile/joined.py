@@ -31,13 +31,17 @@ _COPIES = frozenset((Opcode.COPY, Opcode.COPY_DONE, Opcode.COPY_START, Opcode.TR
 
 
 class Static(NamedTuple):
-    """What one execution of an instruction costs."""
+    """What one execution of an instruction costs; None where that is not known."""
 
     flops: int | None
     bytes: int | None
+    """The bytes of the elements that are read and written."""
     padded_bytes: int | None
+    """The same with the padding of tiles."""
     main_bytes: int | None
+    """The part of `padded_bytes` that is in main memory."""
     compute_seconds: float | None
+    """The least time of the arithmetic on the device."""
     wasted_bytes: int | None = None
     """The bytes that are moved beside the elements: padding, and bytes that reads fetch in vain."""
 
@@ -53,10 +57,14 @@ class Joined:
     module: str
     program_id: int | None
     instruction: HloInstruction | None
+    """The instruction of the module; None where the module is not known or does not have it."""
     operation: Operation
+    """What the profile itself says of the instruction."""
     static: Static
     count: int
+    """How many events the instruction has."""
     executions: int
+    """How often it ran; its events where that is not known."""
     total: float
     own: float
     shortest: float
@@ -69,32 +77,32 @@ class Joined:
 
     @property
     def opcode(self) -> str:
-        """The opcode of the instruction, or where no module is known the one that the profile names."""
+        """The opcode of the instruction, or where the module does not tell the one that the profile names."""
         return str(self.instruction.opcode) if self.instruction is not None else self.operation.opcode
 
     @property
     def source(self) -> str:
-        """The line of the program."""
+        """The line of the user's program; empty where it is not known."""
         return (source_of(self.instruction)[0] if self.instruction is not None else "") or self.operation.source
 
     @property
     def op_name(self) -> str:
-        """The operation of the program."""
+        """The operation of the user's program; empty where it is not known."""
         return (source_of(self.instruction)[1] if self.instruction is not None else "") or self.operation.op_name
 
 
 class Join(NamedTuple):
-    """All instructions of a profile."""
+    """All instructions of a profile, and what could not be joined."""
 
     rows: tuple[Joined, ...]
     shared: int
-    """Kernels that ran several instructions."""
+    """How many kernels ran several instructions."""
     without_module: tuple[str, ...]
     """Programs whose module is not known, or is one of several of its name."""
     without_instruction: tuple[str, ...]
-    """Operations that their module does not have."""
+    """Names of instructions that their module does not have."""
     same_names: tuple[str, ...]
-    """Names that several modules have."""
+    """Names that modules of several programs have."""
 
 
 class Modules:
@@ -107,9 +115,11 @@ class Modules:
         self._read: dict[int, HloModule | None] = {}
         self._costs: dict[HloModule, Costs] = {}
         self.broken: list[str] = []
+        """The modules in the profile that cannot be read, each with the error."""
 
     def of(self, name: str, program_id: int | None, operations: Sequence[str]) -> HloModule | None:
-        """The module of a program; None where none fits, or several do."""
+        """The module of a program with instructions of the names `operations`; None where no module fits, or several
+        do."""
         if program_id is not None:
             same = [index for index, each in enumerate(self._held) if each.program_id == program_id]
             same = [index for index in same if not name or self._held[index].name in ("", name)] or same
@@ -151,6 +161,7 @@ class Costs:
             if instruction.name not in self.names or instruction.computation is module.entry:
                 self.names[instruction.name] = instruction
         self.error: XlashapeError | None = None
+        """Why costs are not known; None where they are."""
         self._executed: dict[HloInstruction, Executed] = {}
         self._called: dict[HloInstruction, Static] = {}
         self._wasted: dict[HloInstruction, int] = {}
@@ -167,7 +178,7 @@ class Costs:
             self._called[instruction] = Static(sums.flops, moved, sums.padded_bytes, sums.padded_bytes, None, padding)
 
     def measure(self, timed: set[str], target: str | None) -> None:
-        """Finds what the reads of these instructions waste on a device: `cpu`, `gpu` or `tpu`."""
+        """Finds how many bytes the reads of instructions with these names waste on a device: `cpu`, `gpu` or `tpu`."""
         chosen = [self.names[name] for name in sorted(timed) if name in self.names and name not in self._measured]
         self._measured |= timed
         self._wasted |= wasted_by(self.module, chosen, target)
@@ -179,8 +190,8 @@ class Costs:
 
     def of(self, instruction: HloInstruction, timed: set[str]) -> Static | None:
         """The cost of one execution; None where it is not known. For a loop or a call, it is the sum over the
-        instructions that it runs, unless the profile has times of these too: then the loop or call has no cost of its
-        own.
+        instructions that it runs, unless these have times too: then the loop or call has no cost of its own. `timed`
+        has the names of the instructions with times.
         """
         if instruction in self._called:
             inner = [each.name in timed for called in instruction.called_computations for each in called.instructions]
@@ -206,7 +217,7 @@ def _has_all(module: HloModule, operations: Sequence[str]) -> bool:
 
 
 def join(tally: Tally, modules: Modules) -> Join:
-    """The instructions of a profile. A name of a program that has no module is said once."""
+    """Joins the operations of a tally with the instructions of their modules."""
     programs: dict[tuple[str, int | None], list[Operation]] = {}
     for operation in tally.operations:
         programs.setdefault((operation.module, operation.program_id), []).append(operation)
@@ -296,7 +307,8 @@ def _add(sums: dict[str, list[float]], name: str, times: Times, part: float) -> 
 
 
 def _is_copy(instruction: HloInstruction | None, operation: Operation) -> bool:
-    """Whether it moves data only: a copy, a transpose, or a fusion of nothing but these."""
+    """Whether an instruction moves data only: a copy, a transpose, or a fusion of nothing but these, bitcasts and
+    reshapes. Without a module, its name and the profile's opcode decide."""
     if instruction is None:
         return operation.names[0].startswith(("copy", "transpose")) or operation.opcode in ("copy", "data formatting")
     if instruction.opcode in _COPIES:

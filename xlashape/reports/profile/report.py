@@ -1,4 +1,4 @@
-"""The declaration of the report `profile`, and its answer."""
+"""The declaration of the report `profile`, its answer `Profile`, and the function `profile`, which makes the answer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _UNITS: Final = {
 
 
 def _against_headline(_found: Profile, rows: Sequence[TimeChange], earlier: Any) -> str:
-    """The times of both, and how many instructions became slower."""
+    """A text: the times of both profiles, and how many instructions became slower and quicker."""
     before, after = (
         sum([value or 0.0 for value in times])
         for times in zip(*[(row.a_time, row.b_time) for row in rows], strict=True)
@@ -127,8 +127,8 @@ REPORT: Final = Report(
 
 @dataclass(frozen=True, slots=True)
 class InstructionTime:
-    """An instruction and the times of its events, in seconds. `bytes`, `flops` and `least_time` are those of one
-    execution.
+    """An instruction and the times of its events, in seconds. Bytes, FLOPs and `least_time` are those of one execution.
+    Each field is the column of its name in `REPORT`, and None where it is not known.
     """
 
     name: str
@@ -160,7 +160,8 @@ class InstructionTime:
 
 @dataclass(frozen=True, slots=True)
 class GroupTime:
-    """Instructions with something in common."""
+    """The sums over instructions with something in common. Each field is the column of its name in the section `by`,
+    and None where it is not known."""
 
     key: str
     time: float
@@ -180,8 +181,11 @@ class Profile(Answer, Frozen):
     report: ClassVar[Report] = REPORT
     rows: tuple[InstructionTime, ...]
     tally: Tally
+    """The sums of the events."""
     join: Join
+    """The operations of the events, joined with the instructions of modules."""
     roof: Roof
+    """The peaks of the device, from which least times follow."""
     notes: tuple[str, ...]
     """What the profile lacks, in sentences."""
 
@@ -202,7 +206,7 @@ class Profile(Answer, Frozen):
 
     @property
     def events(self) -> int:
-        """Events of instructions."""
+        """How many events instructions have."""
         return sum([times.count for times in self.tally.operations.values()])
 
     @property
@@ -212,12 +216,12 @@ class Profile(Answer, Frozen):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The modules with instructions: `jit_f(12)`."""
+        """The modules with instructions, such as `jit_f(12)`: each with its program id, where that is known."""
         return tuple(dict.fromkeys([_module_of(row) for row in self.rows]))
 
     @property
     def steps(self) -> int:
-        """Steps that the program or the device has marked; without any, executions of programs."""
+        """How many steps the program or the device has marked; if none, how many executions of programs there are."""
         return len(self.tally.marked or self.tally.steps)
 
     @property
@@ -244,41 +248,41 @@ class Profile(Answer, Frozen):
 
     @property
     def lost_time(self) -> float:
-        """Seconds of kernels that the profile gives no instruction for."""
+        """Seconds of the kernels that the profile gives no instruction for."""
         return self.tally.lost.total * _PS
 
     @property
     def lost_kernels(self) -> int:
-        """Kernels that the profile gives no instruction for."""
+        """How many kernels the profile gives no instruction for."""
         return self.tally.lost.count
 
     @property
     def lost_in_graphs(self) -> int:
-        """Kernels without an instruction that ran in command buffers."""
+        """How many of the kernels without an instruction ran in command buffers."""
         return self.tally.lost_in_graphs.count
 
     @property
     def shared_kernels(self) -> int:
-        """Kernels that ran several instructions."""
+        """How many kernels ran several instructions."""
         return self.join.shared
 
     @property
     def without_module(self) -> tuple[str, ...]:
-        """Programs whose module is not known."""
+        """The programs whose module is not known, or is one of several that fit."""
         return self.join.without_module
 
     @property
     def without_instruction(self) -> int:
-        """Instructions of the profile that their module does not have."""
+        """How many instructions of the profile their module does not have."""
         return len(self.join.without_instruction)
 
     def by(self, key: str) -> tuple[GroupTime, ...]:
         """The time by `source`, `opcode`, `module`, `computation`, `step`, or `op_name`; the most first, steps in their
         order.
 
-        `op_name` groups by the first parts of the path, `jit(step)/transpose(jvp(layer))`; `op_name:3` by the first
-        three. Raises InvalidArgumentError for another key. Instructions without one are together: `(no source known)`.
-        Runs, where no steps are marked, are numbered: `step 0 (run 17)`.
+        `op_name` groups by the first two parts of the path, `jit(step)/transpose(jvp(layer))`; `op_name:3` by the first
+        three. Instructions without a value of the key are in one group: `(no source known)`. Where no steps are marked,
+        the runs of programs stand for them, numbered: `step 0 (run 17)`. Raises InvalidArgumentError for another key.
         """
         name, _, depth = key.partition(":")
         if name not in _KEYS or (depth and not (name == "op_name" and depth.isdecimal() and 0 < len(depth) < 4)):
@@ -301,11 +305,11 @@ class Profile(Answer, Frozen):
     def diff(self, other: Profile) -> tuple[TimeChange, ...]:
         """What became slower or quicker from this profile to another; the largest change of time first.
 
-        Instructions are joined as `xlashape.diff` matches their modules, and each row has the changes that it found.
-        Where a module is not known, they are joined by name. Times are those of one step where both profiles have marks
-        of steps, so that profiles of different length compare; else those of one run of each program; where runs are
-        not known either, those of the whole profiles. `per` of each row says which. Raises InvalidArgumentError for a
-        profile without instructions.
+        Instructions are joined as `xlashape.diff` matches their modules, and each row has the changes that `diff`
+        finds. Where a module is not known, instructions are joined by name. Times are those of one step where both
+        profiles have marks of steps, so that profiles of different length compare; else those of one run of each
+        program; where runs are not known either, those of the whole profiles. `per` of each row says which. Raises
+        InvalidArgumentError for a profile without instructions.
         """
         for each in (self, other):
             if not each.rows:
@@ -366,10 +370,13 @@ def profile(
 
     x: a path to `*.xplane.pb` or `*.trace.json.gz`, a directory that `jax.profiler.trace` wrote (its newest run
     counts), bytes, an open file.
-    modules: what `HloModule.all_of` takes, for a profile that holds no modules. target, peak, bandwidth: as for `cost`;
-    without them the peaks that the profile of a TPU states. frames: as for `cost`. Raises NotFoundError for a path
-    without a profile, DecodeError for bytes that are no profile, LimitExceededError for a profile with too many
-    operations.
+    modules: what `HloModule.all_of` takes, for a profile that holds no modules.
+    target, peak, bandwidth: the chip, or its peaks in FLOP/s and bytes/s, as for `cost`; without them the peaks that
+    the profile of a TPU states.
+    frames: "own" or "all", as for `cost`.
+
+    Raises NotFoundError for a path without a profile, DecodeError for bytes that are no profile, LimitExceededError for
+    a profile with too many operations, InvalidArgumentError for another x, target or frames.
     """
     given = () if modules is None else HloModule.all_of(modules)
     roof = roof_of(target, peak, bandwidth)

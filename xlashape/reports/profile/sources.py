@@ -1,4 +1,5 @@
-"""Which files hold a profile: a file, or the newest run in a directory that JAX's profiler wrote.
+"""Finds and reads the files of a profile: one file, or those of the newest run in a directory that JAX's profiler
+wrote.
 
 DIR/plugins/profile/2026_11_23_04_47_27/HOST.xplane.pb         a file for each host of a run
 DIR/plugins/profile/2026_11_23_04_47_27/HOST.trace.json.gz     the same, shortened, for trace viewers
@@ -48,7 +49,7 @@ class Sources:
             file.close()
 
     def read(self, file: BinaryIO, name: str) -> None:
-        """Reads a file of either format, with or without gzip. It is closed with the others."""
+        """Adds the events and modules of a file of either format, with or without gzip. `close` closes the file."""
         self._files.append(file)
         start = file.read(2)
         file.seek(0)
@@ -95,8 +96,10 @@ def _unpacked(file: BinaryIO, name: str) -> BinaryIO:
 
 @contextmanager
 def opened(x: Any) -> Generator[Sources]:
-    """The profile in a path, a directory, bytes or an open file. Raises NotFoundError, DecodeError,
-    InvalidArgumentError.
+    """A context with the profile in a path, a directory, bytes or an open file, whose files are open within it.
+
+    Raises NotFoundError for a path without a profile, DecodeError for content that is no profile, InvalidArgumentError
+    for another x.
     """
     sources = Sources()
     try:
@@ -133,7 +136,8 @@ def _read_path(sources: Sources, path: Path) -> None:
 
 
 def files_of(path: str) -> list[Path]:
-    """The file itself. For a directory, the planes of its newest run, or its traces where it has no planes."""
+    """The files of a profile: `path` itself, or for a directory the `*.xplane.pb` of its newest run, or the traces of
+    that run if it has none."""
     place = Path(path)
     try:
         is_directory = place.is_dir()

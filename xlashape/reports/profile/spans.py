@@ -1,5 +1,5 @@
-"""Parts of a file in protobuf's wire format, without the file in memory: fields by their offsets, and the small
-messages of a long list one by one.
+"""Reads parts of a file in protobuf's wire format, without the whole file in memory: fields by their offsets, and the
+small messages of a long list one by one.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ _MOST_MESSAGE: Final = 1 << 24
 
 
 class Span(NamedTuple):
-    """A field of a message: its number, its value if it is a number, and where its content is."""
+    """A field of a message, and where in the file its content is."""
 
     number: int
     wire_type: int
     value: int
+    """The number in a field of type VARINT, the length of the content of type BYTES; else 0."""
     start: int
     end: int
+    """The offsets at which the content begins and ends."""
 
 
 class Spans:
-    """A file that can be read at any offset."""
+    """A file of `size` bytes that can be read at any offset. `name` is what errors call it."""
 
     def __init__(self, file: BinaryIO, size: int, name: str) -> None:
         self._file = file
@@ -81,8 +83,8 @@ class Spans:
             at = stop
 
     def messages(self, start: int, end: int, wanted: int) -> Iterator[tuple[bytes, int, int]]:
-        """The messages of a repeated field: for each a buffer, and where in it the message begins and ends. The file is
-        read once, in chunks of 1 MiB.
+        """The messages of the repeated field with the number `wanted`, in a message between two offsets: for each a
+        buffer, and where in the buffer the message begins and ends. The file is read in chunks of 1 MiB.
         """
         at = start
         tag_byte = wanted << 3 | BYTES
@@ -112,7 +114,7 @@ class Spans:
                     yield buffer, content, stop
                 position = stop
             if position == 0:
-                # A message that no chunk holds.
+                # The next field is larger than a chunk.
                 span = next(self.fields(at, end), None)
                 if span is None:
                     return
@@ -123,7 +125,7 @@ class Spans:
             at += position
 
     def may_have(self, start: int, end: int, pattern: bytes) -> bool:
-        """Whether bytes between two offsets match a pattern of at most 64 bytes."""
+        """Whether bytes between two offsets match a pattern, whose matches have at most 64 bytes."""
         search = re.compile(pattern, re.DOTALL).search
         at = start
         while at < end:

@@ -7,8 +7,8 @@
       "hlo_module": "jit_f"}}]}
 
 Times are in microseconds, with three decimals. These files hold no modules, mostly no program ids, and at most a
-million events of a long profile. Each event is kept as four numbers, because the events of a line are counted in the
-order of their beginnings, and files have them in another order.
+million events of a long profile. The events of a line (a thread or a stream) are counted in the order of their
+beginnings, and files have them in another order. So all events are kept until the end, each as four numbers.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ _WANTED: Final = (
     *("hlo_op", "hlo_module", "program_id", "hlo_category", "flops", "bytes_accessed", "source"),
     *("tf_op", "long_name", *_GRAPHS),
 )
+# Lines that viewers derive from those of a GPU's streams.
 _DERIVED: Final = re.compile(r"Steps|XLA Modules|XLA Ops|Framework|TensorFlow|Source code|Async XLA Ops")
 
 
 class _Events(NamedTuple):
-    """The events of a line: begin and duration in microseconds, the number of the kind, and that of the execution."""
+    """The events of a line: begin and duration in microseconds, the number of the kind (a name with arguments), and the
+    number of the execution of a program."""
 
     begins: array[float]
     durations: array[float]
@@ -49,7 +51,8 @@ class _Events(NamedTuple):
 
 
 def read_trace(file: BinaryIO, name: str, tally: Tally) -> None:
-    """Counts the events of a trace. Raises DecodeError for anything else."""
+    """Counts the events of a trace in `tally`. Raises DecodeError for a file that is no trace; `name` is what the error
+    calls it."""
     processes: dict[Any, str] = {}
     threads: dict[tuple[Any, Any], str] = {}
     lines: dict[tuple[Any, Any], _Events] = {}
@@ -102,6 +105,7 @@ def read_trace(file: BinaryIO, name: str, tally: Tally) -> None:
 def _count(
     tally: Tally, plane: str, thread: str, events: _Events, kinds: list[tuple[str, dict[str, Any]]], runs: list[str]
 ) -> None:
+    """Counts the events of a line: the timeline `thread` of the device `plane`."""
     # Deferred: profiles of the other format do not need NumPy.
     import numpy as np
 
@@ -159,7 +163,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _events(file: BinaryIO, name: str) -> Iterator[dict[str, Any]]:
-    """The objects of the list `traceEvents`, without the rest of the file in memory."""
+    """The objects of the list `traceEvents` one by one, without the whole file in memory."""
     decoder = json.JSONDecoder()
     text = _Text(file, name)
     while (match := _BEGIN.search(text.held)) is None:

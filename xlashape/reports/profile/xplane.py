@@ -20,7 +20,8 @@ An instruction's event is known by its stats, the same for all devices but TPUs:
                    `hlo_proto`
     steps          the line `Steps` of a TPU; events of the host with the stat `step_num`
 
-A plane is read in two passes, because its names come after its lines. Events are read in chunks, and not kept.
+A plane is read in two passes, because its names come after its lines. Events are read in chunks, and not kept, unless a
+line has them out of order.
 """
 
 from __future__ import annotations
@@ -78,14 +79,15 @@ class HeldProgram(NamedTuple):
         return self.spans.content(self.span)
 
     def digest(self) -> bytes:
-        """What tells it from other modules of its name and id."""
+        """A hash of the content, which differs between modules of the same name and id."""
         return blake2b(self.content(), digest_size=16).digest()
 
 
 class _EventKind(NamedTuple):
-    """The metadata of an event."""
+    """The metadata that all events of a kind have in common."""
 
     name: str
+    """The display name, where there is one."""
     stats: dict[str, Any]
 
 
@@ -98,7 +100,8 @@ class _Plane:
         self.lines: list[Span] = []
         self.stat_names: dict[int, str] = {}
         self.kinds: dict[int, _EventKind] = {}
-        self._kind_places = array("q")  # begin and end of each
+        """The metadata of events by its id; empty until `read_kinds`."""
+        self._kind_places = array("q")  # where the metadata of each kind of events begins and ends
         self._stats: list[Span] = []
         self._cache: dict[bytes, tuple[str, Any]] = {}
         for field in spans.fields(whole.start, whole.end):
@@ -224,7 +227,7 @@ class _Plane:
         return name or shown, begins
 
     def has_stat(self, line: Span, marks: list[bytes]) -> bool:
-        """Whether a line may have an event with a short stat whose bytes begin with one of these."""
+        """Whether a line may have an event with a stat whose bytes begin with one of these, as `_mark` gives them."""
         if not marks:
             return False
         return self.spans.may_have(
@@ -273,7 +276,8 @@ class _Plane:
 
 
 def read_xspace(spans: Spans, tally: Tally) -> Iterator[HeldProgram]:
-    """Counts the events of a profile, and gives its modules. Raises DecodeError for bytes that are not a profile."""
+    """Gives the modules of a profile, and counts its events in `tally` by the end of the iteration. Raises DecodeError
+    for bytes that are not a profile."""
     found: list[_Plane | Span] = []
     host_steps: set[tuple[int, int, str]] = set()
     has_name = False
@@ -303,6 +307,7 @@ def read_xspace(spans: Spans, tally: Tally) -> Iterator[HeldProgram]:
 
 
 def _read_plane(plane: _Plane, tally: Tally, host_steps: list[tuple[int, int, str]]) -> None:
+    """Counts the events of a plane. Its steps are those that it marks itself, else those of the host."""
     is_device = plane.name.startswith("/device:")
     if not plane.kinds:
         plane.read_kinds()
@@ -328,7 +333,8 @@ def _read_plane(plane: _Plane, tally: Tally, host_steps: list[tuple[int, int, st
 def _counted(
     events: Callable[[Tally], Iterable[_Event]], device: str, step_of: Callable[[int], str | None] | None
 ) -> Tally:
-    """The sums of a line. Profilers write events in order; where they have not, the line is read again and sorted."""
+    """The sums of a line. `events` reads its events, and counts those without an operation in the tally that it is
+    given. Where they are not in the order of their beginnings, the line is read again and sorted."""
     tally = Tally()
     line = Line(tally, device, step_of)
     try:
@@ -358,7 +364,8 @@ def _kernel_events(plane: _Plane, line: Span, begins: int, tally: Tally) -> Iter
         if key in kernels:
             kernel = kernels[key]
         else:
-            # Most events have the same stats as others. Stats with a number that no other event has are not kept.
+            # Most events have the same stats as others. Stats with a number of their own would fill the cache, so it is
+            # emptied when it is full.
             if len(kernels) >= _MOST_KERNELS:
                 kernels.clear()
             kernel = kernels[key] = _kernel(plane, kind, stats, marks, operations)
@@ -388,7 +395,7 @@ def _kernel(
     marks: list[bytes],
     operations: dict[tuple[Any, Any, Any], Operation],
 ) -> _Kernel | None:
-    """None for an event of the host that has no operation."""
+    """What the stats of an event say; None for an event of the host that has no operation."""
     held = plane.kinds.get(kind)
     found = dict(held.stats) if held is not None else {}
     if (
@@ -423,6 +430,7 @@ def _mark(number: int) -> bytes:
 
 
 def _tpu_events(plane: _Plane, line: Span, begins: int, tally: Tally) -> Iterator[_Event]:
+    """The events of a line of a TPU. An event without an operation is counted as lost."""
     operations: dict[int, Operation | None] = {}
     for kind, offset, duration, occurrences, _ in plane.events(line):
         if kind not in operations:
@@ -454,7 +462,7 @@ def _tpu_operation(kind: _EventKind | None) -> Operation | None:
 
 
 def _steps(plane: _Plane, line: Span, begins: int) -> Iterator[tuple[int, int, str]]:
-    """The steps of a line: where each begins and ends, and its name."""
+    """The steps of a line: the times at which each begins and ends, in picoseconds, and its name."""
     for count, (kind, offset, duration, _, _) in enumerate(plane.events(line)):
         check("steps of a profile", count, _MOST_STEPS)
         held = plane.kinds.get(kind)
