@@ -1,5 +1,5 @@
-"""What instructions read from memory and how well: how a consumer uses the elements, which bytes are fetched for them,
-and which bytes are fetched in vain.
+"""What instructions read from memory and how well: how the consumer, the instruction that reads, uses the elements;
+which bytes are fetched for them; and which bytes are fetched in vain.
 
 >>> report = reads("HloModule m ENTRY e { p = f32[64] parameter(0) ROOT s = f32[2] slice(p), slice={[0:64:32]} }")
 >>> [(row.instruction, row.access, row.segments, row.ideal, row.wasted_bytes) for row in report.worst(1)]
@@ -7,11 +7,11 @@ and which bytes are fetched in vain.
 
 The files. Each imports only from those above it:
 
-    units.py        units of memory that hold at least one element of a set
+    units.py        counts the units of memory that hold at least one element of a set
     consumers.py    what a consumer does with the elements that it reads
     devices.py      the device of a module, and the unit in which its memory is read
-    answer.py       the rows, and the declaration of their columns
-    find_reads.py   `reads`, and `each_read`, which keeps nothing
+    answer.py       `Reads`, the answer: its rows, and the declaration of their columns
+    find_reads.py   `reads`, which makes the answer, and `each_read`, which gives its rows one by one
 """
 
 from xlashape.reports.reads.answer import REPORT, Access, Read, Reads, Write

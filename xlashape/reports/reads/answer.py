@@ -119,8 +119,8 @@ REPORT: Final = Report(
 
 
 class Read(NamedTuple):
-    """How one output of an instruction reads one operand. A number is None where it is not known, or where the target
-    has no such unit.
+    """How one output of an instruction reads one operand. Each field is the column of its name in `REPORT`. A number is
+    None where it is not known, or where the target has no such unit.
     """
 
     instruction: str
@@ -158,16 +158,16 @@ class Read(NamedTuple):
 
     @property
     def touched(self) -> float | None:
-        """`segments`, `tiles` or `lines`: the one that the target has."""
+        """`segments`, `tiles` or `lines`: the one that the target has; None where it is not known."""
         return next((each for each in (self.segments, self.tiles, self.lines) if each is not None), None)
 
     @property
     def efficiency(self) -> float | None:
-        """`ideal` ÷ the segments, tiles or lines that are touched, at most 1."""
+        """`ideal` ÷ the segments, tiles or lines that are touched, at most 1; None where these are not known."""
         return None if self.touched is None or self.ideal is None else self.ideal / self.touched
 
     def __str__(self) -> str:
-        """A sentence.
+        """The row as a sentence.
 
         >>> from xlashape.reports.reads import reads
         >>> text = "HloModule m ENTRY e { p = f32[64] parameter(0) ROOT s = f32[2] slice(p), slice={[0:64:32]} }"
@@ -203,7 +203,8 @@ class Read(NamedTuple):
 
 
 class Access(NamedTuple):
-    """One way in which one output of an instruction reads an array of an operand."""
+    """One way in which one output of an instruction reads an array of an operand. Each field is the column of its name
+    in the section `accesses`, and None where it is not known."""
 
     instruction: str
     computation: str
@@ -226,22 +227,26 @@ class Access(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """The parts of the tiles of a TPU that a way of reading touches. None on other targets."""
+    """How a way of reading uses the tiles of a TPU that it touches. None on other targets."""
 
     lanes: float | None = None
+    """The part of the lanes that is used, 0.0 to 1.0."""
     sublanes: float | None = None
+    """The part of the sublanes that is used, 0.0 to 1.0."""
     relayout: str | None = None
+    """What elements change from operand to output: `lanes`, `sublanes`, `lanes and sublanes` or `none`."""
 
 
 class Way(NamedTuple):
     """One way of reading an operand, and its measurements."""
 
     access: OperandIndexing
-    """The simplified map between indices."""
+    """The simplified map from indices of the output to indices of the operand."""
     physical: OperandIndexing | None
-    """The map between positions."""
+    """The map from positions in the output's buffer to positions in the operand's; None where it is not known."""
     consumer: Consumer
     sample: Sample
+    """The segments, tiles or lines that neighbouring outputs touch."""
     lanes: Lanes
 
 
@@ -254,7 +259,8 @@ class Ways(NamedTuple):
 
 
 class Write(NamedTuple):
-    """The shape that an instruction writes, and its bytes."""
+    """The shape that an instruction writes, and its bytes. Each field is the column of its name in the section
+    `writes`."""
 
     instruction: str
     computation: str
@@ -266,14 +272,15 @@ class Write(NamedTuple):
 
 
 def units_touched(sample: Sample, kind: str) -> dict[str, float | None]:
-    """How many units of memory are touched, under the name that they have on a gpu, a tpu or a cpu."""
+    """How many units of memory are touched, under the name that they have on a device of this kind: gpu, tpu or cpu.
+    The other two names have None."""
     names = {"segments": "gpu", "tiles": "tpu", "lines": "cpu"}
     return {name: sample.segments if of_kind == kind else None for name, of_kind in names.items()}
 
 
 def _order(read: Read) -> tuple[int, int, int]:
-    """The key of the order of rows: the most bytes wasted in a run of the program first, then the most bytes that a
-    stream fetches again, then the largest operand.
+    """The key of the order of rows: the most bytes wasted in a run of the program first, then the most bytes that may
+    be fetched again because the reads of neighbouring outputs are scattered, then the most bytes read.
     """
     spend()
     again = 0
@@ -294,7 +301,7 @@ class Reads(Answer, Frozen):
     device: Device
     reads: tuple[Read, ...]
     ways: tuple[Ways, ...]
-    """How each operand is read, with maps as objects, in the order of the module."""
+    """How each operand is read, with indexing maps as objects, in the order of the module."""
     writes: tuple[Write, ...]
     """What the instructions write, in the order of the module."""
     errors: dict[str, XlashapeError]
@@ -356,12 +363,12 @@ class Reads(Answer, Frozen):
 
     @property
     def instructions(self) -> int:
-        """Instructions that read arrays from memory."""
+        """How many instructions read arrays from memory."""
         return len(self.writes)
 
     @property
     def operands(self) -> int:
-        """Operands that they read."""
+        """How many operands the instructions read, each counted once for every output that reads it."""
         return sum([row.error is None for row in self.reads])
 
     @property
@@ -371,12 +378,12 @@ class Reads(Answer, Frozen):
 
     @property
     def distinct_bytes(self) -> int:
-        """The bytes of the elements that are read, summed where they are known."""
+        """The bytes of the elements that are read in one run of the program, summed where they are known."""
         return sum([(row.distinct_bytes or 0) * (1 if row.runs is None else row.runs) for row in self.reads])
 
     @property
     def wasted_bytes(self) -> int:
-        """The bytes that are fetched in vain, summed where they are known."""
+        """The bytes that are fetched in vain in one run of the program, summed where they are known."""
         return sum([(row.wasted_bytes or 0) * (1 if row.runs is None else row.runs) for row in self.reads])
 
     @property
@@ -405,7 +412,7 @@ class Reads(Answer, Frozen):
         return self.reads[: max(0, count)]
 
     def selected(self, rows: Sequence[Read]) -> Reads:
-        """The answer about these rows alone: sums are theirs."""
+        """The answer about these rows alone, with the sums over them."""
         names = {(row.computation, row.instruction) for row in rows}
         return Reads(
             self.module,

@@ -1,5 +1,5 @@
-"""How a consumer uses the elements that it reads: it streams them, combines them, reads them again, or looks them
-up."""
+"""How a consumer, an instruction that reads arrays, uses their elements: it streams them, combines them, reads them
+again, or looks them up."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ KINDS: Final = {
 """Way of reading → its meaning."""
 
 CACHED: Final = frozenset({"reduced", "reused", "windowed", "sorted"})
-"""Ways of reading whose traffic depends on the tiles that the code generator chooses. Bytes that they fetch more than
-once are not counted as wasted by the layout.
+"""Ways of reading whose traffic depends on the tiles that the code generator chooses. No bytes count as wasted by them.
 """
 UNKNOWN: Final = frozenset({"gathered", "unknown"})
 """Ways of reading for which it is not known how many bytes are fetched."""
@@ -37,7 +36,7 @@ _SORTS: Final = frozenset({Opcode.SORT, Opcode.TOPK})
 
 
 class Consumer(NamedTuple):
-    """How one access is consumed."""
+    """How a consumer uses the elements of one access, one way of reading an operand."""
 
     kind: str
     """A key of `KINDS`."""
@@ -46,7 +45,7 @@ class Consumer(NamedTuple):
 
 
 def opcodes_within(instruction: HloInstruction) -> frozenset[str]:
-    """The opcodes of an instruction and of what it fuses."""
+    """The opcode of an instruction; for a fusion the opcodes of the instructions that it fuses."""
     if instruction.opcode != Opcode.FUSION:
         return frozenset({str(instruction.opcode)})
     return frozenset(_fused(instruction.called_computations[0]))
@@ -61,8 +60,8 @@ def _fused(computation: HloComputation) -> Iterator[str]:
 
 
 def consumer_of(access: OperandIndexing, opcodes: frozenset[str], *, reads_again: bool) -> Consumer:
-    """How an access is consumed by an instruction with these opcodes. `access` is simplified; `reads_again`: whether it
-    reads an element several times.
+    """How an instruction with these opcodes uses the elements of an access. `access` is simplified; `reads_again`:
+    whether it reads some element several times.
     """
     indexing_map = access.map
     if indexing_map.is_known_empty:

@@ -25,6 +25,7 @@ _SEGMENT_BYTES: Final = 128
 _LANE_BYTES: Final = 4
 _LANES: Final = 128
 
+# Signs of a device: the target of a custom call, a backend config, and the name of a dump.
 _CUSTOM_CALLS: Final = (
     (re.compile(r"tpu_custom_call|Mosaic|mosaic_tpu|tpu_"), TPU),
     (
@@ -57,17 +58,17 @@ class Device(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """gpu, tpu or cpu."""
+        """The kind of the device: gpu, tpu or cpu."""
         return "tpu" if self.target.is_tpu else self.target.name
 
     def placed(self, shape: Shape) -> Shape:
-        """The array with the layout that it has on the device: TPUs have tiles."""
+        """The array with the layout that it has on the device. TPUs give tiles to a layout without them."""
         if not self.target.is_tpu or not (shape.is_array or shape.is_buffer) or shape.is_unbounded_dynamic:
             return shape
         return tpu_layout.default_shape(shape, self.target)
 
     def outputs(self, shape: Shape) -> int:
-        """How many neighbouring outputs read together."""
+        """How many neighbouring outputs of this shape read together."""
         if self.warp is not None:
             return self.warp
         if self.target.is_tpu:
@@ -75,7 +76,7 @@ class Device(NamedTuple):
         return _WARP if self.kind == "gpu" else max(1, _VECTOR_BITS // stored_bits(shape))
 
     def unit_bytes(self, shape: Shape) -> int:
-        """The bytes of the unit in which an operand is read."""
+        """The bytes of the unit in which an operand of this shape is read."""
         if self.segment_bytes is not None:
             return self.segment_bytes
         if self.target.is_tpu:
@@ -108,7 +109,8 @@ def device_of(
     module: HloModule, file: str, target: Target | str | None, warp: int | None, segment_bytes: int | None
 ) -> Device:
     """The device of a module: the one that the caller names, else the one that layouts, custom calls, backend configs
-    or the name of the file indicate, else a GPU.
+    or the name of the file indicate, else a GPU. `file` is empty where the module comes from no file; `warp` and
+    `segment_bytes` are None for those of the target.
 
     Raises InvalidArgumentError for a target that does not exist.
     """
@@ -119,6 +121,7 @@ def device_of(
 
 
 def _named(module: HloModule, file: str) -> tuple[Target, str]:
+    """The device that the module or the file indicates, and by what."""
     has_fusions = False
     for instruction in module.instructions():
         each = instruction.details

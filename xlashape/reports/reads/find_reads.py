@@ -34,6 +34,7 @@ from xlashape.symbolic import IndexingMap
 
 _LONGEST_PATH = 4096
 NO_SAMPLE = Sample(None, None, None, None)
+"""The measurements of a way of reading of which nothing is known."""
 _COALESCED = 2.0
 """A warp that touches at most this many times the ideal number of segments reads well: data need not begin at a
 segment.
@@ -56,15 +57,22 @@ def reads(
     in vain.
 
     x: a jitted function, whose arguments follow and which is lowered and compiled for the device that JAX has; a
-    Lowered, which is compiled; or whatever else `HloModule.of` takes. instruction: only this one, which may be a fused
-    one. computation: all instructions of this one; without either, those that read arrays from memory. output: only
-    this array of their results. target: "gpu", "tpu", "cpu", "tpu-v5e", …; by default what the module was compiled for.
-    warp: neighbouring outputs that read together; segment_bytes: bytes that are fetched together. frames: with "all",
-    `source` names every frame that called an operation, and not the line of the user's own code alone.
+    Lowered, which is compiled; or whatever else `HloModule.of` takes.
+    instruction: only this instruction, which may be a fused one.
+    computation: all instructions of this computation. Without either, those that read arrays from memory.
+    output: only this array of the results, by its number.
+    target: "gpu", "tpu", "cpu", "tpu-v5e", …; by default the device for which the module was compiled, as far as it
+    says, else a GPU.
+    warp: how many neighbouring outputs read together.
+    segment_bytes: how many bytes are fetched together.
+    frames: with "all", `source` names every frame that called an operation, and not the line of the user's own code
+    alone.
 
-    Rows come with the most wasted bytes first. An instruction that cannot be analysed has a row with an `error`. Raises
-    what `HloModule.of` raises, NotFoundError for an instruction or computation that does not exist,
-    InvalidArgumentError for a target, errors of JAX as they are, and those of the budget in force.
+    Rows come with the most wasted bytes first. An instruction that cannot be analysed has a row with an `error`; if it
+    is the only one that was asked for, the error is raised. Raises what `HloModule.of` raises, NotFoundError for an
+    instruction or computation that does not exist, InvalidArgumentError for a target or an output that does not exist
+    and for a warp or a segment that is too small or too large, errors of JAX as they are, and those of the budget in
+    force.
 
     >>> report = reads(
     ...     "ENTRY e { p = f32[64,20]{1,0:T(8,128)} parameter(0) ROOT t = f32[64,20]{1,0:T(8,128)} negate(p) }"
@@ -111,8 +119,8 @@ def wasted_by(
 
 
 def each_read(module: HloModule) -> Iterator[Read]:
-    """The rows of `reads` about a module, in the order of its instructions. They are not kept: those of large
-    modules take a kilobyte each.
+    """The rows of `reads` about a module, in the order of its instructions, one by one. None is kept, since each takes
+    about a kilobyte.
 
     >>> text = "HloModule m ENTRY e { p = f32[64] parameter(0) ROOT s = f32[2] slice(p), slice={[0:64:32]} }"
     >>> [row.wasted_bytes for row in each_read(HloModule.parse(text))]
@@ -140,7 +148,8 @@ class _Measured(NamedTuple):
 
 
 class _Finder:
-    """Finds the rows of one call of `reads`."""
+    """Finds the rows of one call of `reads`. `output` is the only one that is wanted, or None. `is_one`: whether one
+    instruction was asked for, so that its error is raised and not put into a row."""
 
     def __init__(self, module: HloModule, device: Device, output: int | None, *, is_one: bool) -> None:
         self._module = module
@@ -212,6 +221,7 @@ class _Finder:
         return str(placed), total, total - elements
 
     def _reads_of(self, instruction: HloInstruction) -> Iterator[tuple[Read, Ways]]:
+        """The row of each output and operand of an instruction, and the ways in which the operand is read."""
         arrays = computed_outputs(instruction)
         if self._output is not None:
             if not self._is_one and self._output not in arrays:
@@ -316,7 +326,7 @@ class _Finder:
             yield Way(access, found, consumer, sampled(fixed, bits, together, self._device.unit_bytes(array)), lanes)
 
     def _least(self, arrays: Sequence[Shape], use: OperandUtilisation, ways: Sequence[Way]) -> int | None:
-        """The bytes of all units that hold an element which is read."""
+        """The bytes of all units that hold an element which is read; None where that is not known."""
         if use.distinct == 0:
             return 0
         if use.distinct is None or any(not leaf.is_array for leaf in arrays):
@@ -346,7 +356,8 @@ class _Finder:
         return max(0, least - distinct) if least > ceil_div(distinct, unit) * unit else 0
 
     def _most(self, arrays: Sequence[Shape], ways: Sequence[Way], least: int | None) -> int | None:
-        """The bytes that are fetched if every group of outputs fetches all that it reads."""
+        """The bytes that are fetched if every group of outputs fetches all that it reads; None where that is not
+        known."""
         total = 0.0
         for way in ways:
             count = point_count_of(way.access.map)
@@ -357,7 +368,7 @@ class _Finder:
 
 
 def _distinct(arrays: Sequence[Shape], use: OperandUtilisation) -> int | None:
-    """The bytes of the elements that are read."""
+    """The bytes of the elements that are read at least once; None where that is not known."""
     if use.distinct is None:
         return None
     try:
@@ -368,6 +379,7 @@ def _distinct(arrays: Sequence[Shape], use: OperandUtilisation) -> int | None:
 
 
 def _badness(sample: Sample) -> float:
+    """How many times as many units are touched as contiguous elements would touch."""
     return (sample.segments or 0.0) / (sample.ideal or 1.0)
 
 
@@ -376,6 +388,7 @@ def _is_coalesced(sample: Sample) -> bool | None:
 
 
 def _failed(instruction: HloInstruction, error: XlashapeError) -> Read:
+    """The row of an instruction whose reads are not known."""
     known: dict[str, Any] = dict.fromkeys(Read._fields)
     known["access"], known["reused_along"], known["error"] = ("unknown",), (), error.message
     known["instruction"], known["computation"] = instruction.name, instruction.computation.name
@@ -387,8 +400,8 @@ def _failed(instruction: HloInstruction, error: XlashapeError) -> Read:
 # Modules repeat their maps, so results are kept.
 @cached(max_bytes=4 << 20, weigh=lambda key, value: 400 + map_bytes(key[0]))
 def _lanes(indexing_map: IndexingMap, bits: int, output_bits: int, outputs: int) -> Lanes:
-    """The parts of lanes and sublanes of the tiles touched that are used, and which of the two change from operand to
-    output.
+    """The parts of the lanes and sublanes of the touched tiles that are used, and which of the two change from operand
+    to output. `bits` are those of an element, `outputs` is how many neighbouring outputs read together.
     """
     import numpy as np
 

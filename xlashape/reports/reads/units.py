@@ -1,4 +1,4 @@
-"""How many units of memory (segments, cache lines, tiles) hold at least one of the elements that an access reads.
+"""Counts the units of memory (segments, cache lines, tiles) that hold at least one of the elements that are read.
 
 A box, an arithmetic progression of indices along each dimension, is counted by its runs of contiguous elements, or by
 its tiles; other sets of elements are enumerated, up to `MOST_POINTS`.
@@ -46,16 +46,18 @@ class Progression(NamedTuple):
 
 
 class _Runs(NamedTuple):
-    """Runs of contiguous bits, one at each sum of multiples of strides."""
+    """Runs of contiguous bits. A run begins at `offset` plus each sum of multiples of the strides."""
 
     offset: int
+    """The first bit of the first run."""
     strides: tuple[tuple[int, int], ...]
-    """(stride in bits, number of runs along it), the largest stride first."""
+    """(stride in bits, number of runs along it), from the most major dimension to the most minor."""
     length: int
+    """The bits of each run."""
 
 
 def units_of_all(shape: Shape, unit_bytes: int) -> int | None:
-    """The units that hold the elements of an array; None where they are too many to enumerate."""
+    """How many units of `unit_bytes` bytes hold the elements of an array; None where they are too many to enumerate."""
     array = geometry(shape)
     bits = stored_bits(shape)
     if 0 in array.dimensions:
@@ -68,7 +70,8 @@ def units_of_all(shape: Shape, unit_bytes: int) -> int | None:
 
 
 def units_of(shape: Shape, maps: Sequence[IndexingMap], physical: Sequence[IndexingMap], unit_bytes: int) -> int | None:
-    """The units that hold at least one element that at least one map names; None where they are too many to enumerate.
+    """How many units of `unit_bytes` bytes hold an element that some map names; None where these are too many to
+    enumerate.
 
     `maps` lead to indices of the array; `physical` are maps of the same accesses to positions in its buffer. No map has
     runtime variables.
@@ -80,6 +83,7 @@ def units_of(shape: Shape, maps: Sequence[IndexingMap], physical: Sequence[Index
 def _kept(
     shape: Shape, maps: tuple[IndexingMap, ...], physical: tuple[IndexingMap, ...], unit_bytes: int
 ) -> tuple[int | None]:
+    """The result of `units_of`, cached, in a tuple: a cache has None where it has no entry."""
     boxes = [box_of(each) for each in dict.fromkeys(maps)]
     if len(boxes) == 1 and boxes[0] is not None:
         return (_units_of_box(shape, boxes[0], unit_bytes),)
@@ -109,7 +113,8 @@ def box_of(indexing_map: IndexingMap) -> list[Progression] | None:
 
 
 def _progression(result: Expr, variables: dict[Variable, Var], used: set[Variable]) -> Progression | None:
-    """The values of a sum of multiples of variables that no other result uses, if they are evenly spaced."""
+    """The values of a sum of multiples of variables, if they are evenly spaced and no other result uses the variables.
+    `used` has the variables of the results before; those of this one are added to it."""
     start = 0
     factors: list[tuple[int, int]] = []
     for term in sum_terms(result):
@@ -143,6 +148,7 @@ def _tile(shape: Shape) -> tuple[int, ...]:
 
 
 def _units_of_box(shape: Shape, box: Sequence[Progression], unit_bytes: int) -> int | None:
+    """How many units hold an element of a box; None where they are too many to enumerate."""
     array = geometry(shape)
     bits, tile = stored_bits(shape), _tile(shape)
     ordered = [box[number] for number in array.major_to_minor]
@@ -157,6 +163,7 @@ def _units_of_box(shape: Shape, box: Sequence[Progression], unit_bytes: int) -> 
 
 
 def _map_of_box(shape: Shape, box: Sequence[Progression]) -> IndexingMap:
+    """A map that names the positions of a box in the array's buffer."""
     whole = IndexingMap(
         [Var(Interval(0, each.size - 1)) for each in box], (), (),
         [dim(number) * each.step + each.start for number, each in enumerate(box)], (),
@@ -165,7 +172,8 @@ def _map_of_box(shape: Shape, box: Sequence[Progression]) -> IndexingMap:
 
 
 def _runs(ordered: Sequence[Progression], sizes: Sequence[int], bits: int) -> _Runs:
-    """The runs of a box of an array without tiles; dimensions from the most major to the most minor."""
+    """The runs of a box of an array without tiles, whose elements have `bits` bits. `ordered` and `sizes` are the box
+    and the array, from the most major dimension to the most minor."""
     stride, offset, length = 1, 0, 1
     outer: list[tuple[int, int]] = []
     is_whole = True
@@ -183,6 +191,7 @@ def _runs(ordered: Sequence[Progression], sizes: Sequence[int], bits: int) -> _R
 
 
 def _units_of_runs(runs: _Runs, unit: int) -> int | None:
+    """How many units of `unit` bits hold a bit of a run; None where there are too many runs."""
     import numpy as np
 
     strides = list(runs.strides)
@@ -213,6 +222,7 @@ def _spanned(first: NDArray[np.int64], last: NDArray[np.int64]) -> int:
 
 
 def _enumerated(shape: Shape, physical: Sequence[IndexingMap], unit_bytes: int) -> int | None:
+    """How many units hold a position that some map names, by enumeration; None for more than `MOST_POINTS` points."""
     import numpy as np
 
     if sum([box_size(each) for each in physical]) > MOST_POINTS:
