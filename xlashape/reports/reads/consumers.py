@@ -26,7 +26,8 @@ KINDS: Final = {
 """Way of reading → its meaning."""
 
 CACHED: Final = frozenset({"reduced", "reused", "windowed", "sorted"})
-"""Ways of reading whose traffic depends on the tiles that the code generator chooses. No bytes count as wasted by them.
+"""Ways of reading whose traffic depends on the tiles that the code generator chooses. Where an operand is read in these
+ways alone, no bytes count as wasted.
 """
 UNKNOWN: Final = frozenset({"gathered", "unknown"})
 """Ways of reading for which it is not known how many bytes are fetched."""

@@ -108,10 +108,10 @@ def tile_elements(shape: Shape) -> int:
 def device_of(
     module: HloModule, file: str, target: Target | str | None, warp: int | None, segment_bytes: int | None
 ) -> Device:
-    """The device of a module: the one that the caller names, else the one that layouts, custom calls, backend configs
-    or the name of the file indicate, else a GPU. `file` is empty where the module comes from no file; `warp` and
-    `segment_bytes` are None for those of the target.
+    """The device of a module: the one that the caller names, else the one that fusions, layouts, custom calls, backend
+    configs or the name of the file indicate, else a GPU.
 
+    `file` is empty where the module comes from no file. `warp` and `segment_bytes` are None for those of the target.
     Raises InvalidArgumentError for a target that does not exist.
     """
     if target is not None:

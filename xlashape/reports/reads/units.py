@@ -83,7 +83,7 @@ def units_of(shape: Shape, maps: Sequence[IndexingMap], physical: Sequence[Index
 def _kept(
     shape: Shape, maps: tuple[IndexingMap, ...], physical: tuple[IndexingMap, ...], unit_bytes: int
 ) -> tuple[int | None]:
-    """The result of `units_of`, cached, in a tuple: a cache has None where it has no entry."""
+    """The result of `units_of`, cached. It is in a tuple, because cached results must not be None."""
     boxes = [box_of(each) for each in dict.fromkeys(maps)]
     if len(boxes) == 1 and boxes[0] is not None:
         return (_units_of_box(shape, boxes[0], unit_bytes),)

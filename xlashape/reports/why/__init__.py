@@ -1,5 +1,5 @@
-"""Why buffers are as large as they are: of arrays, tuples, instructions, modules, and of reports about memory that has
-run out.
+"""Why buffers are as large as they are: those of arrays, tuples, instructions and modules, and those that a compiler
+lists in its report when memory has run out.
 
 >>> print(why("s32[8388608,8,4]{2,1,0:T(8,128)}").causes[0].text)
 tile (8,128) pads dimension 2 from 4 to 128: 32 times as much
@@ -7,13 +7,13 @@ tile (8,128) pads dimension 2 from 4 to 128: 32 times as much
 The files. Each imports only from those above it:
 
     causes.py            Cause: what makes an array's buffer larger than its elements
-    suggestions.py       Suggestion: what would be smaller, and how to write it in JAX
-    declaration.py       REPORT
-    shapes.py            Buffer, the row of all answers; ArrayMemory, TupleMemory, ShapesMemory
-    programs.py          InstructionMemory, ModuleMemory
+    suggestions.py       Suggestion: a change that makes the buffer smaller, and how to write it in JAX
+    declaration.py       REPORT: the columns, totals and options of the report
+    shapes.py            Buffer, the row of all answers; ArrayMemory, TupleMemory, ShapesMemory, answers about shapes
+    programs.py          InstructionMemory, ModuleMemory, answers about programs
     oom_text.py          reads reports about memory that has run out
-    oom.py               ReportMemory: explains such reports
-    explain.py           why
+    oom.py               ReportMemory, the answer about such a report
+    explain.py           why, the function that gives the answer about any input
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The causes that make the buffer of an array larger than its elements.
 
-The parts of a buffer, in this order: the elements; bits that `E(n)` adds to each; padding of each tile and of the tail
-(`tiling.padding_report`); the sizes of dynamic dimensions. Sizes are those of `tiling.physical_bytes` without a target,
-and those of `shape_util.byte_size_of` on a target.
+The parts of a buffer are counted in this order: the elements; bits that the layout's element size, `E(n)`, adds to
+each; padding of each tile and of the tail (`tiling.padding_report`); the actual sizes of dynamic dimensions. Sizes are
+those of `tiling.physical_bytes` without a target, and those of `shape_util.byte_size_of` on a target.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Cause(NamedTuple):
       bytes of elements are counted as they are stored, and `saved_bytes` says what packing saves (below 0: what its
       absence costs)
     - "dynamic sizes", "metadata": the actual sizes of dynamic dimensions, behind or before the elements
-    - "tuple table", "nested scalar": what a tuple adds on the target
+    - "tuple table", "nested scalar", "opaque": what a tuple adds: its table of pointers, the larger buffers that a
+      target gives to scalars in it, pointers of opaques
     """
 
     kind: str
@@ -46,7 +47,7 @@ class Cause(NamedTuple):
     tile: Tile | None = None
     saved_bytes: int = 0
     name: str = ""
-    """The buffer, where an answer has several."""
+    """The name of the buffer, where an answer has several; else empty."""
 
     def __str__(self) -> str:
         return f"{self.text} (+{byte_text(self.bytes)})" if self.bytes else self.text
@@ -58,7 +59,8 @@ def share_of(part: int, whole: int) -> float:
 
 
 def on_target(shape: Shape, target: Target | None) -> Shape:
-    """The array with the layout it has on the target: on a TPU the default one, if the array's layout has no tiles.
+    """The array with the layout that it has on the target: on a TPU the default one, if its own layout has no tiles.
+    Without a target, and on others, the array itself.
 
     A scalar without tiles that is not in main memory stays as it is, and so do semaphores: the compiler chose their
     layouts.
@@ -72,7 +74,7 @@ def on_target(shape: Shape, target: Target | None) -> Shape:
 
 
 def element_bytes_of(shape: Shape) -> int:
-    """The bytes of the elements of an array alone.
+    """The bytes of the elements of an array alone: each in whole bytes, unless the layout packs them.
 
     >>> [
     ...     element_bytes_of(Shape.parse(text))
@@ -85,6 +87,7 @@ def element_bytes_of(shape: Shape) -> int:
 
 
 def _own_bits(array: Shape) -> int:
+    """The bits of an element without those that `E(n)` adds: whole bytes, unless the layout packs elements."""
     whole_bytes = max(8, array.element_type.bit_width)
     return min(whole_bytes, tiling.stored_bits(array))
 
@@ -101,7 +104,7 @@ def array_bytes(shape: Shape, target: Target | None = None) -> int:
 
 
 def array_causes(shape: Shape, target: Target | None = None) -> tuple[Cause, ...]:
-    """What makes an array's buffer larger than its elements, in the order in which it is applied.
+    """What makes an array's buffer larger than its elements, in the order in which the parts of a buffer are counted.
 
     >>> for cause in array_causes(Shape.parse("pred[3,128]{1,0:T(8,128)E(32)}")):
     ...     print(cause)
@@ -159,6 +162,8 @@ def array_causes(shape: Shape, target: Target | None = None) -> tuple[Cause, ...
 
 
 def _packing(array: Shape, count: int, stored: int) -> Cause | None:
+    """What packing saves, or would save, of an array with `count` elements of `stored` bits each; None for elements of
+    8 bits or more."""
     bits = array.element_type.bit_width
     unpacked, packed = count, ceil_div(count * bits, 8)
     if bits >= 8 or not count:

@@ -1,7 +1,7 @@
-"""The declaration of the report `why`: the columns of buffers, totals, causes and suggestions. Lines of facts for
-people.
+"""The declaration of the report `why`: the columns of buffers, totals, causes and suggestions; and `facts_lines`, which
+writes the facts of an answer as lines for people.
 
-`size` declares the same columns of buffers.
+The report `size` has the same columns of buffers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BUFFER_COLUMNS: Final = (
 )  # fmt: skip
 
 ALIKE: Final = ("opcode", "shape", "bytes", "error")
-"""Buffers that are equal in these columns are one row of tables for people."""
+"""Buffers that are equal in these columns share one row in tables for people."""
 
 CAUSE_COLUMNS: Final = (
     Column("name", Kind.TEXT, "the buffer; empty where the answer is about one", rank=2),
@@ -128,8 +128,8 @@ REPORT: Final = Report(
 
 
 def facts_lines(facts: Iterable[tuple[str, str]], indent: int = 2) -> list[str]:
-    """Facts for people, each a heading (empty if the fact before has the same heading) and a text, in lines of at most
-    80 characters where words allow that.
+    """Lines for people, of at most 80 characters where words allow that. A fact is a heading (empty if the fact before
+    has the same heading) and a text.
 
     Lines are not broken at no-break spaces, which become spaces.
 

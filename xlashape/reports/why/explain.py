@@ -30,7 +30,8 @@ _MOST_WORDS_OF_A_SHAPE = 3
 """Text with more words than this and no bracket is not read as a shape."""
 
 _PART_THAT_IS_NO_TEXT = 20
-"""Data is text if at most one in this many characters is invalid UTF-8. Logs may have a few such characters."""
+"""Data counts as text if about one in this many characters of its beginning, or fewer, is invalid UTF-8. Logs may have
+a few such characters."""
 _UNKNOWN = "expected a shape, an instruction, a module, a path, or text with shapes in it"
 
 
@@ -106,7 +107,7 @@ def _object(x: Any, device: Target | None) -> Memory:
 
 
 def _text(text: str, device: Target | None, *, is_content: bool = False) -> Memory:
-    """Explains text. `is_content`: it is the content of a file or of a request, and names no file."""
+    """Explains text. `is_content`: whether the text is the content of a file or of a request, and so names no file."""
     if not is_content and "\n" not in text and len(text) < 4_096 and not _MODULE.match(text):
         if _exists(text.split("#", 1)[0]):
             return _file(Path(text), device)
@@ -174,7 +175,7 @@ def _file(path: Path, device: Target | None) -> Memory:
 
 
 def _content(data: bytes, device: Target | None) -> Memory:
-    """The content of a file."""
+    """Explains the content of a file."""
     text = _as_text(data)
     if text is not None and is_assignment_text(data):
         raise _no_module("this text")
@@ -188,6 +189,7 @@ def _content(data: bytes, device: Target | None) -> Memory:
 
 
 def _no_module(name: str) -> InvalidArgumentError:
+    """The error for a text about a module's memory that has no module beside it."""
     return InvalidArgumentError(
         f"{name} says where a module's values lie, without the module: `memory` reads it; put the module beside it, "
         "NAME.hlo.pb or NAME.txt, or pass that",
@@ -196,6 +198,7 @@ def _no_module(name: str) -> InvalidArgumentError:
 
 
 def _shapes_or(error: XlashapeError, text: str | None, device: Target | None) -> Memory:
+    """Explains the shapes in a text, or the totals of a report; raises the error where it has neither."""
     if text is not None and not _MODULE.match(text):
         arrays = shapes_memory(text, device)
         if arrays.arrays:

@@ -1,5 +1,5 @@
-"""Why the allocations in a report about memory that has run out are as large as they are, with computed sizes beside
-those of the report.
+"""Why the allocations in a compiler's or allocator's report about memory that has run out are as large as they are. The
+sizes that this library computes, "ours", stand beside those of the report.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from xlashape.reports.why.oom_text import (
 from xlashape.reports.why.shapes import ArrayMemory, Buffer, MemoryAnswer, ShapesMemory, array_memory
 from xlashape.shape import Shape, Target, tpu_layout
 
+# Its layouts stand for those of older TPU compilers.
 _OLD_TPU: Final = "tpu-v3"
 _MOST_SHAPES: Final = 100
 _SHOWN_UNREAD: Final = 5
-"""The most lines not understood that text shows."""
+"""The most lines that were not understood which the headline shows."""
 _WIDTH: Final = 80
 _OP_NAME: Final = 60
 _LABEL: Final = re.compile(r"%?([\w.\-]+) = ")
@@ -66,7 +67,7 @@ class AllocationMemory(NamedTuple):
 
     reported: ReportedAllocation
     memory: ArrayMemory | None
-    """The explanation; None if the report states no shape, or if it cannot be explained, and `error` says why."""
+    """The explanation; None if the report states no array's shape, or if `error` says why its size is not known."""
     error: XlashapeError | None = None
 
     @property
@@ -76,7 +77,7 @@ class AllocationMemory(NamedTuple):
 
     @property
     def unpadded(self) -> str:
-        """Our size of the elements, as the report would write it."""
+        """Our size of the elements, as the report would write it; empty if we have none."""
         return "" if self.memory is None else size_text(self.memory.element_bytes, self.reported.size)
 
     @property
@@ -110,7 +111,7 @@ class AllocationMemory(NamedTuple):
 
     @property
     def buffer(self) -> Buffer:
-        """The row of the allocation, with our sizes where there is a shape, else that of the report."""
+        """The row of the allocation, with our sizes where there is an explanation, else with the report's size."""
         theirs = self.reported
         label = _LABEL.match(theirs.label)
         opcode = _LABEL_OPCODE.search(theirs.label, label.end() - 1) if label is not None else None
@@ -131,7 +132,7 @@ class AllocationMemory(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """The line of the program and the end of the operation's name, which tells more than its beginning."""
+        """The line of the user's program, and the end of the operation's name, which tells more than its beginning."""
         name = self.reported.op_name.partition("[")[0]
         name = name if len(name) <= _OP_NAME else f"…{name[-_OP_NAME:]}"
         return ", ".join([text for text in (self.reported.source, name) if text])
@@ -162,13 +163,13 @@ def _sizes_text(size: str, unpadded: str, padding: str, expansion: str) -> str:
 
 
 class ReportMemory(MemoryAnswer):
-    """A report about memory that has run out, explained. Sums are those of the allocations that have a shape."""
+    """A report about memory that has run out, explained. Sums are over the allocations that are explained."""
 
     __slots__ = _fields = ("reported", "allocations", "stated", "unread")
     kind = "report"
 
     reported: ReportedTotals | None
-    """The bytes used and available, as the report states them."""
+    """The bytes used and available, as the report states them; None where it states none."""
     allocations: tuple[AllocationMemory, ...]
     stated: tuple[ReportedAmount, ...]
     """The amounts that the report states beside its allocations."""
@@ -198,12 +199,12 @@ class ReportMemory(MemoryAnswer):
 
     @property
     def element_bytes(self) -> int:
-        """The bytes of the elements of all allocations that have a shape."""
+        """The bytes of the elements of all allocations that are explained."""
         return sum([one.memory.element_bytes for one in self.allocations if one.memory is not None])
 
     @property
     def buffer_bytes(self) -> int:
-        """The bytes of all allocations that have a shape."""
+        """The bytes of all allocations that are explained, as we compute them."""
         return sum([one.memory.buffer_bytes for one in self.allocations if one.memory is not None])
 
     @property
@@ -213,7 +214,7 @@ class ReportMemory(MemoryAnswer):
 
     @property
     def must_go_bytes(self) -> int | None:
-        """How many bytes too many are used; None where the report does not state the capacity."""
+        """How many bytes too many are used, 0 or more; None where that does not follow from the report."""
         amounts = {(each.group, each.name): each.bytes for each in self.stated}
         exceeded = parse_size(self.reported.exceeded) if self.reported is not None else None
         left = next((size for (_, name), size in amounts.items() if name == "Available after request"), None)
@@ -306,7 +307,7 @@ def _folded(line: str) -> list[str]:
 
 
 def _free_saving(memory: ArrayMemory) -> int:
-    """The most bytes that a single change saves that keeps all elements and their type."""
+    """The most bytes that a single suggestion saves without a change of any element's value."""
     return max([one.saved_bytes for one in memory.suggestions if one.is_lossless], default=0)
 
 
@@ -314,7 +315,7 @@ def report_memory(text: str, target: Target | None = None) -> ReportMemory:
     """Explains the allocations of a report: of XLA on TPUs, or of its allocator on GPUs and CPUs.
 
     Reports of older TPU compilers write layouts without tiles. The tiles are then those of the target, or without a
-    target those of the TPU generation for which our size equals the report's.
+    target those of the first of `tpu` and `tpu-v3` for which our size equals the report's.
 
     >>> text = (
     ...     "1. Size: 6.00G Shape: u32[12582912,1]{1,0:T(8,128)} Unpadded size: 48.00M "
@@ -343,6 +344,8 @@ def report_memory(text: str, target: Target | None = None) -> ReportMemory:
 
 
 def _explained(reported: ReportedAllocation, shape: Shape, target: Target | None, is_tpu: bool) -> ArrayMemory:
+    """Explains an allocation of this shape, with the tiles that `report_memory` describes. `is_tpu`: whether the report
+    is one of a TPU."""
     if not is_tpu or (shape.layout is not None and shape.layout.tiles):
         return array_memory(shape, target)
     if target is not None:
@@ -356,7 +359,7 @@ def _explained(reported: ReportedAllocation, shape: Shape, target: Target | None
 
 
 def shapes_memory(text: str, target: Target | None = None) -> ShapesMemory:
-    """Explains the arrays in a text, each once, at most 100; arrays of unknown size are left out.
+    """Explains the first 100 different arrays in a text; arrays of unknown size are left out.
 
     >>> [array.buffer_bytes for array in shapes_memory("fusion(f32[3,5]{1,0:T(2,2)} %x, s8[3])").arrays]
     [96, 3]

@@ -10,12 +10,13 @@ anywhere.
                 "Extra memory due to padding:" SIZE "(" FACTOR "x expansion)"
     SIZE        a number, then nothing, B, K, M, G or T, and perhaps iB: powers of 1,024
 
-    amounts     of headings ("Total hbm usage >= 10.94G:", "Program hbm requirement 4.34G:", "HBM capacity 8.00G:", "BufferAssignment stats:", …) and of the
-                lines below them: NAME [":"] SIZE DETAIL
+    amounts     of headings ("Total hbm usage >= 10.94G:", "Program hbm requirement 4.34G:", "HBM capacity 8.00G:",
+                "BufferAssignment stats:", …) and of the lines below them: NAME [":"] SIZE DETAIL
     sentences   of rematerialization, of allocators, about reservations and outputs; CompiledMemoryStats(NAME=BYTES, …)
 
-White space within the words of a field, within sizes and within shapes is ignored, since lines are broken there. In
-other text, only shapes are found. All other lines are listed (`unread_lines`), and are no error.
+White space within the words of a field, within sizes and within shapes is ignored, since lines are broken there. Lines
+that are none of these are listed (`ReportText.unread`), and are no error. Of text that is no report, `read_shapes`
+finds the shapes.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ _SIZE: Final = re.compile(r"(-?\d+(?:\.\d+)?)(KiB|MiB|GiB|TiB|PiB|[KMGTP]B?|B|by
 
 
 def _key(text: str) -> str:
-    """A pattern that matches these words with white space anywhere in them."""
+    """A pattern that matches these words and a colon, with white space anywhere between the letters."""
     return r"\s*".join([re.escape(letter) for letter in text.replace(" ", "")]) + r"\s*:"
 
 
@@ -120,25 +121,29 @@ class ReportedAllocation(NamedTuple):
     """
 
     number: int | None
+    """The number in the list of the report; None where it states none."""
     size: str
     shape: Shape | None
     unpadded: str
+    """The size of the elements alone."""
     padding: str
     expansion: str
     """The factor by which padding expands the buffer, such as `32.0`."""
     operator: str
     label: str
+    """The instruction, or its opcode."""
     kind: str
+    """The type of the allocation, such as `HLO temp`."""
 
     @property
     def op_name(self) -> str:
-        """The operation of the program, which the operator names."""
+        """The operation of the user's program that the operator names; empty where it names none."""
         match = _OP_NAME.search(self.operator)
         return match[1] if match else ""
 
     @property
     def source(self) -> str:
-        """The line of the program that the operator names, as `train.py:73`."""
+        """The line of the user's program that the operator names, as `train.py:73`; empty where it names none."""
         match = _SOURCE_FILE.search(self.operator)
         return Frame(match[1], "", int(match[2] or 0)).source if match else ""
 
@@ -149,6 +154,7 @@ class ReportedAmount(NamedTuple):
     group: str
     """The part of the report, such as `Program hbm requirement`."""
     name: str
+    """What is measured, such as `HLO temp`."""
     text: str
     """The amount as it is written."""
     bytes: int | None
@@ -158,7 +164,8 @@ class ReportedAmount(NamedTuple):
 
 
 class ReportedTotals(NamedTuple):
-    """The numbers of a report about the whole memory. A number that it does not state is empty."""
+    """The numbers that a report states about the memory as a whole, such as `15.48G`. A number that the report does not
+    state is empty."""
 
     memory_space: str
     used: str
@@ -177,7 +184,8 @@ class ReportText(NamedTuple):
 
 
 def clean(text: str) -> str:
-    r"""The text without colours, quotation marks and log prefixes; `\n` within a quoted text becomes a line end.
+    r"""The text without colours, log prefixes and the marks `>` of quoted lines; `\n` in a quoted string becomes a line
+    end.
 
     >>> clean("\x1b[31m> I0309 12:51:51.376826 140505975940928 run_docker.py:247] Size: 2.63GiB\x1b[0m")
     'Size: 2.63GiB'
@@ -219,7 +227,7 @@ def is_report(text: str) -> bool:
 
 
 def _fields(cleaned: str) -> list[re.Match[str]]:
-    """The beginnings of fields in a cleaned text."""
+    """The beginnings of fields in a cleaned text, in its order."""
     found: list[re.Match[str]] = []
     for match in _FIELD.finditer(cleaned):
         spend()
@@ -248,7 +256,7 @@ def agrees(size: int, text: str) -> bool:
 
 
 def _amount(text: str) -> tuple[Fraction, Fraction] | None:
-    """The bytes of a size, and the bytes of one step of its last digit."""
+    """The bytes of a size, and the bytes of one step of its last digit; None for other text."""
     match = _SIZE.fullmatch("".join(text.split()).replace(",", ""))
     if match is None or len(match[1]) >= 30:
         return None
@@ -343,6 +351,7 @@ def _shape_of(value: str) -> Shape | None:
 
 
 def _size_text(value: str) -> str:
+    """The size at the beginning of a text, without white space; empty for other text."""
     match = _SIZE.match("".join(value[:80].split()))
     return match[0] if match else ""
 
@@ -381,6 +390,7 @@ def read_shapes(text: str, limit: int | None = None) -> list[Shape]:
     return found
 
 
+# A line that is empty, or a ruler.
 _RULE: Final = re.compile(r"[\s=\-_*#.;:`'\"]*")
 _AMOUNT: Final = r"-?\d[\d,]{0,40}(?:\.\d{1,20})?\s?(?:[KMGTP]iB|[KMGTP]B?|B|bytes?)?(?![\w%])"
 _EXACT: Final = re.compile(r"\(\s*(-?[\d,]+) bytes\s*\)")
@@ -408,6 +418,7 @@ _ENTRY: Final = re.compile(
 _BEGINS_HEADING: Final = re.compile(r"(?:Total|Program|\w+ capacity|Heap|Persistent|BufferAssignment|Largest|Peak) ?")
 _BEGINS_SENTENCE: Final = re.compile(r"Output size|Attempting to|Can't reduce|Allocator \(|(?:Ran o|O)ut of memory")
 _EMPTY_ENTRIES: Final = ("overlays",)
+# The group of a sentence's amounts, and its pattern. The names of the pattern's groups are the names of the amounts.
 _SENTENCES: Final = tuple(
     (group, re.compile(pattern.replace(" ", r"\s+").replace("SIZE", _AMOUNT)))
     for group, pattern in (
@@ -426,7 +437,8 @@ _STATS_FIELD: Final = re.compile(r"\b(\w{1,60})\s{0,9}=\s{0,9}(-?\d{1,30})")
 
 
 def _read_amounts(cleaned: str, most: int | None = None) -> tuple[list[ReportedAmount], list[tuple[int, int]]]:
-    """The amounts, and where in the text they are. The search ends behind the first `most` of them."""
+    """The amounts, and where in the text they are. With `most`, the search ends behind the first so many amounts below
+    headings, and may leave out sentences."""
     found: list[ReportedAmount] = []
     spans: list[tuple[int, int]] = []
     group = ""
@@ -480,7 +492,7 @@ def _read_amounts(cleaned: str, most: int | None = None) -> tuple[list[ReportedA
 
 
 def _unread_lines(cleaned: str, spans: list[tuple[int, int]]) -> list[str]:
-    """The lines that none of the spans reaches."""
+    """The lines that none of the spans reaches, except empty lines and rulers. The spans are sorted."""
     found: list[str] = []
     at = number = 0
     reached = -1
@@ -496,7 +508,7 @@ def _unread_lines(cleaned: str, spans: list[tuple[int, int]]) -> list[str]:
     return found
 
 
-# For text without white space.
+# Patterns for a text from which all white space was removed.
 _SPACE: Final = re.compile(r"Ranoutofmemory(?:inmemoryspace|on)(\w+)", re.IGNORECASE)
 _USED: Final = re.compile(r"Used(-?[\d.]+[KMGTP]?)of([\d.]+[KMGTP]?)(\w+)")
 _EXCEEDED: Final = re.compile(r"Exceeded\w{1,40}?capacityby(\d+(?:\.\d+)?[KMGTP]?)")
@@ -505,7 +517,7 @@ _REQUESTED: Final = re.compile(r"Outofmemory(?:whiletryingtoallocate|allocating)
 
 
 def read_totals(cleaned: str) -> ReportedTotals | None:
-    """The numbers of a cleaned text about the whole memory; None if it has none.
+    """The numbers that a cleaned text states about the memory as a whole; None if it states none.
 
     >>> read_totals("Ran out of memory in memory space hbm. Used 17.21G of 15.48G hbm. Exceeded hbm capacity by 1.73G.")
     ReportedTotals(memory_space='hbm', used='17.21G', capacity='15.48G', exceeded='1.73G')

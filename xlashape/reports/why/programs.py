@@ -1,5 +1,5 @@
-"""Why the buffers of programs are as large as they are: of an instruction's result, and of all results in a module that
-are buffers (`xlashape.hlo.analysis.buffers`).
+"""Why the buffers of programs are as large as they are: those of an instruction's result, and those of all results in a
+module that have buffers of their own (`xlashape.hlo.analysis.buffers`).
 
 The sum over all buffers of a module is not its peak: the compiler reuses the memory of buffers that are not live at the
 same time. The peak comes from the report `memory`.
@@ -38,13 +38,15 @@ class Peak(NamedTuple):
     """The most bytes of a program that live at once."""
 
     bytes: int | None
-    """None where it is not known, and `reason` says why."""
+    """None where the peak is not known."""
     is_estimate: bool | None = None
     reason: str = ""
+    """Why the peak is not known, where that is known."""
 
 
 def peak_of(*origins: Any) -> Peak:
-    """The peak of a program, from the report `memory` about the first of these forms of it that the report takes."""
+    """The peak of a program by the report `memory`. `origins` are forms of the program; the first that the report takes
+    counts."""
     reason = "no report about memory is registered"
     if "memory" in REPORTS:
         for origin in origins:
@@ -57,13 +59,14 @@ def peak_of(*origins: Any) -> Peak:
 
 
 def peak_facts(peak: Peak) -> list[tuple[str, str]]:
-    """The line of a headline about the peak; none where it is not known."""
+    """The facts of a headline about the peak: one, or none where the peak is not known."""
     if peak.bytes is None:
         return []
     how = "estimated from the order of instructions" if peak.is_estimate else "by XLA's buffer assignment"
     return [("peak", f"{byte_text(peak.bytes)}, {how}")]
 
 
+# The peak of a module with a target.
 UNKNOWN_PEAK: Final = Peak(None)
 
 
@@ -121,12 +124,12 @@ class InstructionMemory(MemoryAnswer):
 
     @property
     def suggestions(self) -> tuple[Suggestion, ...]:
-        """Changes that would make the result smaller; of a tuple, its arrays."""
+        """Changes that would make the result smaller; for a tuple, the arrays in it."""
         return self.result.suggestions
 
     @property
     def about(self) -> str:
-        """The instruction."""
+        """The name of the instruction."""
         return self.name
 
     @property
@@ -201,18 +204,18 @@ class DonatedMemory(NamedTuple):
     """Which array of the module's result."""
     instruction: str
     """The instruction that computes the output, with the index in its result. The parameter itself where the output is
-    the parameter, or a loop that begins with it.
+    the parameter, or the state of a loop whose initial state is the parameter.
     """
     parameter: str
     """The parameter whose memory the output takes, with the index in the parameter."""
     kind: str
-    """`must-alias`, or `may-alias`: if the caller gives the argument away."""
+    """`must-alias`; or `may-alias`, if that depends on whether the caller gives the argument away."""
     buffer_bytes: int | None
-    """The bytes that are not counted for it; None where the size is not known."""
+    """The bytes that are not counted for the output; None where the size is not known."""
 
     @property
     def bytes(self) -> int | None:
-        """The bytes that are not counted for it."""
+        """`buffer_bytes` under the name of its column."""
         return self.buffer_bytes
 
     def __str__(self) -> str:
@@ -233,7 +236,7 @@ class ModuleMemory(MemoryAnswer):
     target: Target | None
     _buffers: tuple[Buffer, ...]
     shared: dict[str, int]
-    """The number of executed instructions, by opcode, whose result shares buffers of other instructions. They are not
+    """Opcode → the number of executed instructions whose result shares buffers of other instructions. They are not
     counted.
     """
     without_memory: int
@@ -241,11 +244,11 @@ class ModuleMemory(MemoryAnswer):
     donated: tuple[DonatedMemory, ...]
     """The outputs that are computed into the memory of parameters. They are not counted."""
     donors: int
-    """The arrays of parameters that the caller gives away and that no output has taken over yet: the compiler may still
-    choose outputs for them.
+    """The number of arrays of parameters that the caller gives away and that no output has taken over yet: the compiler
+    may still choose outputs for them.
     """
     whole_count: int | None
-    """The number of buffers of the module, where `buffers` were chosen among them."""
+    """The number of buffers of the module, if `buffers` are only some of them; else None."""
     _peak: Peak | Callable[[], Peak]
 
     def __init__(
@@ -260,7 +263,7 @@ class ModuleMemory(MemoryAnswer):
         whole_count: int | None = None,
         peak: Peak | Callable[[], Peak] = UNKNOWN_PEAK,
     ) -> None:
-        """`peak`, or a function that computes it when it is asked for first."""
+        """`peak` may be a function, which computes the peak when it is first asked for."""
         set_field(self, "name", name)
         set_field(self, "target", target)
         set_field(self, "_buffers", buffers)
@@ -350,7 +353,7 @@ class ModuleMemory(MemoryAnswer):
         return lines
 
     def selected(self, rows: Sequence[Buffer]) -> ModuleMemory:
-        """The answer about these buffers alone: sums are theirs. The peak is that of the whole module."""
+        """The answer about these buffers alone, with the sums over them. The peak is that of the whole module."""
         whole = len(self.buffers) if self.whole_count is None else self.whole_count
         kept = (self.shared, self.without_memory, self.donated, self.donors, whole)
         return ModuleMemory(self.name, self.target, tuple(rows), *kept, peak=self._peak)
@@ -375,10 +378,10 @@ class ModuleMemory(MemoryAnswer):
         return "\n".join([first, *facts_lines(facts)])
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
-        """The headline; then the buffers with padding explained, or without padding a table of the largest, at most
-        `limit` (0: all); and errors.
+        """The headline; then explanations of the buffers with padding, or if none has padding a table of the largest,
+        at most `limit` of them (0: all); and the errors of buffers of unknown size.
 
-        Where buffers were chosen, all of them are explained if one has padding.
+        In an answer by `selected`, all buffers are explained if one has padding.
         """
         most = self.report.shown if limit is None else limit
         rows = merged(self.buffers)
@@ -401,13 +404,14 @@ class ModuleMemory(MemoryAnswer):
 
 
 def _explained(one: Buffer) -> str:
+    """The title and the explanation of a buffer."""
     title, text = _title(one), str(one.explain())
     fits = len(title) + len(text.split("\n", 1)[0]) < _LINE
     return f"{title}:{' ' if fits else chr(10)}{text}"
 
 
 def _title(one: Buffer) -> str:
-    """What makes a buffer, and how many equal ones there are."""
+    """The instruction that makes a buffer, where that comes from, and how many equal buffers there are."""
     origin = ", ".join([text for text in (one.opcode, f"in {one.computation}", one.source) if text])
     return f"{one.where} ({origin})" + (f", {one.times:,} times" if one.times > 1 else "")
 
@@ -420,8 +424,8 @@ def _shortened(op_name: str) -> str:
 def module_memory(module: HloModule, target: Target | None = None, origin: Any = None) -> ModuleMemory:
     """The buffers of a module and their sizes. A buffer of unknown size has an error; the others are explained.
 
-    `origin` is the object that the module was read from. It may say more about its memory: a file may have a buffer
-    assignment beside it.
+    `origin` is the object that the module was read from. It may say more about the module's memory, as a file with a
+    buffer assignment beside it does.
 
     >>> text = "HloModule m ENTRY e { p = f32[3,5]{1,0:T(2,2)} parameter(0) ROOT n = f32[3,5] negate(p) }"
     >>> memory = module_memory(HloModule.parse(text))
@@ -461,7 +465,7 @@ def module_memory(module: HloModule, target: Target | None = None, origin: Any =
 
 
 class Sizes(NamedTuple):
-    """The sizes of an array."""
+    """The sizes of an array in bytes; None if there is an error."""
 
     shape: Shape
     """The array with the layout that is counted."""
@@ -478,8 +482,8 @@ def buffer_of(
     known: dict[Shape, Sizes],
     position: int,
 ) -> Buffer:
-    """The row of an array of an instruction's result. `known` keeps the sizes of shapes. `position` is its number in
-    the module.
+    """The row of an array of an instruction's result. `known` keeps the sizes of shapes. `position` is the number of
+    the row in the order of the module.
     """
     sizes = known.get(shape)
     if sizes is None:

@@ -1,5 +1,5 @@
-"""Why the buffers of shapes are as large as they are: of an array, of a tuple, and of all arrays in a text. `Buffer` is
-the row of every answer.
+"""Why the buffers of shapes are as large as they are: that of an array, those of a tuple, and those of all arrays in a
+text. `Buffer` is the row, and `MemoryAnswer` the base class, of every answer of `why`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EXPLAINED: Final = 10
 
 
 class Buffer(NamedTuple):
-    """A buffer: a row of every answer. An attribute that does not apply or is not known is None."""
+    """A buffer, the row of every answer. An attribute that does not apply or is not known is None."""
 
     name: str | None
     """The instruction that makes the buffer, or the name that a report gives it."""
@@ -43,13 +43,19 @@ class Buffer(NamedTuple):
     shape: Shape | None
     """The shape with the layout whose size is counted."""
     element_bytes: int | None
+    """The bytes of the elements alone."""
     bytes: int | None
+    """The bytes of the buffer, padding included."""
     error: XlashapeError | None = None
     """Why the size is not known."""
     source: str | None = None
+    """The line of the user's program."""
     op_name: str | None = None
+    """The operation of the user's program."""
     target: Target | None = None
+    """The device whose sizes are counted; None for sizes by the layout alone."""
     times: int = 1
+    """How many equal buffers the row stands for."""
     position: int = 0
     """The number of the buffer in the order of the module."""
 
@@ -65,28 +71,28 @@ class Buffer(NamedTuple):
 
     @property
     def padding_bytes(self) -> int | None:
-        """The bytes that are not elements."""
+        """The bytes of the buffer that are not elements."""
         return None if self.bytes is None or self.element_bytes is None else self.bytes - self.element_bytes
 
     @property
     def overhead_bytes(self) -> int | None:
-        """The bytes that are not elements."""
+        """Another name of `padding_bytes`."""
         return self.padding_bytes
 
     @property
     def factor(self) -> float | None:
-        """Buffer ÷ elements; None where there are no elements."""
+        """The bytes of the buffer ÷ those of the elements; None where there are no elements."""
         return self.bytes / self.element_bytes if self.bytes is not None and self.element_bytes else None
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it holds one element."""
+        """Whether the buffer holds one element."""
         array = self.shape.buffer_shape if self.shape is not None and self.shape.is_buffer else self.shape
         return array is not None and array.is_array and all(size == 1 for size in array.dimensions)
 
     @property
     def where(self) -> str:
-        """The instruction, and the index in its result."""
+        """The name of the instruction, and the index in its result."""
         return (self.name or "") + (str(self.index) if self.index else "")
 
     def explain(self) -> ArrayMemory:
@@ -98,8 +104,8 @@ class Buffer(NamedTuple):
 
 
 def ranked(buffers: Iterable[Buffer]) -> list[Buffer]:
-    """The buffers with the most padding first, of equal padding the largest; scalars behind all others, and what is not
-    known last.
+    """The buffers with the most padding first, of equal padding the largest; scalars behind all others, and buffers of
+    unknown size last.
     """
     return sorted(
         buffers, key=lambda one: (one.error is not None, one.is_scalar, -(one.padding_bytes or 0), -(one.bytes or 0))
@@ -107,8 +113,8 @@ def ranked(buffers: Iterable[Buffer]) -> list[Buffer]:
 
 
 def merged(buffers: Iterable[Buffer]) -> list[Buffer]:
-    """A row for all buffers with the same shape and opcode, in the order of the first of each. `times` says how many
-    there are.
+    """One row for all buffers with the same opcode, shape, size and error, in the order of the first of each. `times`
+    says how many there are.
 
     >>> shape = Shape.parse("f32[8]")
     >>> rows = [Buffer(name, "add", "main", None, shape, 32, 32) for name in ("add", "add.1", "add.2")]
@@ -127,6 +133,7 @@ class MemoryAnswer(FrozenValue, Answer):
     __slots__ = ()
     report: ClassVar[Report] = REPORT
     kind: ClassVar[str]
+    """The subject of the answer: array, tuple, instruction, module, report or shapes."""
 
     target: Target | None = None
     note: str = ""
@@ -146,12 +153,12 @@ class MemoryAnswer(FrozenValue, Answer):
 
     @property
     def agrees(self) -> bool | None:
-        """Whether the numbers of a report equal the computed ones."""
+        """Whether the numbers of a report equal the computed ones; None for another answer."""
         return None
 
     @property
     def must_go_bytes(self) -> int | None:
-        """By how many bytes the memory in use exceeds the capacity, according to a report."""
+        """By how many bytes the memory in use exceeds the capacity, according to a report; None for another answer."""
         return None
 
     @property
@@ -166,7 +173,7 @@ class MemoryAnswer(FrozenValue, Answer):
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """The buffers."""
+        """The rows of the answer."""
         raise NotImplementedError
 
     @property
@@ -186,7 +193,7 @@ class MemoryAnswer(FrozenValue, Answer):
 
     @property
     def bytes(self) -> int:
-        """The bytes of all buffers of known size."""
+        """Another name of `buffer_bytes`."""
         return self.buffer_bytes
 
     @property
@@ -196,7 +203,7 @@ class MemoryAnswer(FrozenValue, Answer):
 
     @property
     def padding_bytes(self) -> int:
-        """The bytes of the buffers that are not elements."""
+        """Another name of `overhead_bytes`."""
         return self.overhead_bytes
 
     @property
@@ -215,7 +222,7 @@ class MemoryAnswer(FrozenValue, Answer):
         return tuple([each._replace(name=one.where) for one in self.explained() for each in one.explain().suggestions])
 
     def explained(self) -> Sequence[Buffer]:
-        """The first different buffers with padding, whose causes and suggestions the answer has."""
+        """The first ten different buffers with padding, whose causes and suggestions the answer has."""
         padded = [one for one in self.buffers if one.padding_bytes and one.error is None and one.shape is not None]
         return [one for one in merged(padded) if one.shape is not None and one.shape.is_array][:_EXPLAINED]
 
@@ -229,8 +236,8 @@ class MemoryAnswer(FrozenValue, Answer):
 
 
 class ArrayMemory(MemoryAnswer):
-    """The explanation of the size of an array's buffer, with changes that make it smaller. These are computed when they
-    are first asked for.
+    """The explanation of the size of an array's buffer, with changes that make it smaller. The changes are computed
+    when they are first asked for.
     """
 
     __slots__ = ("_buffer_bytes", "_causes", "_element_bytes", "_suggestions", "given", "shape", "target")
@@ -268,12 +275,12 @@ class ArrayMemory(MemoryAnswer):
 
     @property
     def about(self) -> str:
-        """The array."""
+        """The shape of the array."""
         return str(self.shape)
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """The buffer."""
+        """The one buffer of the array."""
         index = ShapeIndex()
         return (Buffer(None, None, None, index, self.shape, self.element_bytes, self.buffer_bytes, target=self.target),)
 
@@ -291,13 +298,13 @@ class ArrayMemory(MemoryAnswer):
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """The causes of overhead, in the order in which they are applied."""
+        """The causes of overhead, in the order in which the parts of a buffer are counted (`causes.py`)."""
         return self._causes
 
     @property
     def suggestions(self) -> tuple[Suggestion, ...]:
-        """Changes that make the buffer smaller: first those that keep all values and can be written in JAX; of each
-        kind the smallest buffer first.
+        """Changes that make the buffer smaller: first those that keep all values and can be written in JAX, the
+        smallest buffer first; those that lose something last.
         """
         found = self._suggestions
         if found is None:
@@ -376,7 +383,8 @@ class TupleMemory(MemoryAnswer):
     shape: Shape
     target: Target | None
     elements: tuple[TupleElement, ...]
-    """A tuple before its elements."""
+    """The buffers of the tuple, its own table first. The table of a tuple within it comes before that tuple's elements.
+    """
 
     def __init__(self, shape: Shape, target: Target | None, elements: tuple[TupleElement, ...]) -> None:
         set_field(self, "shape", shape)
@@ -400,8 +408,8 @@ class TupleMemory(MemoryAnswer):
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """The causes that the tuple adds: its tables of pointers, and overhead of the arrays within it. The causes of
-        the arrays themselves are in `elements`.
+        """The causes of the tuple's overhead: its tables of pointers, what it adds to scalars and opaques within it,
+        and the overhead of its arrays as one cause. The causes of each array are in `elements`.
         """
         causes: list[Cause] = []
         overhead = self.overhead_bytes
@@ -433,12 +441,12 @@ class TupleMemory(MemoryAnswer):
 
     @property
     def about(self) -> str:
-        """The tuple."""
+        """The shape of the tuple."""
         return str(self.shape)
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """Tables and elements. Tables of pointers have no elements."""
+        """The buffers of tables and elements. Those of tables have no bytes of elements."""
         return tuple(
             [
                 Buffer(
@@ -456,7 +464,7 @@ class TupleMemory(MemoryAnswer):
         )
 
     def explained(self) -> list[Buffer]:
-        """The first different arrays with padding, whose suggestions the answer has."""
+        """The first ten different arrays with padding, whose suggestions the answer has."""
         arrays = [one for one, element in zip(self.buffers, self.elements, strict=True) if element.array is not None]
         return merged([one for one in arrays if one.padding_bytes])[:_EXPLAINED]
 

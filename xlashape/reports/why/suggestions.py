@@ -1,8 +1,9 @@
 """Changes that make the buffer of an array smaller, each with the changed array, the exact size of its buffer, and how
 to write it in JAX.
 
-Tiles of a changed array: where the tiles have the form that TPUs give (`tpu_layout.has_tpu_tiles`), those that a TPU
-gives to the changed array; otherwise the same tiles. Changes that do not save memory are left out.
+The changed array has tiles too. If the tiles of the array have the form that TPUs give (`tpu_layout.has_tpu_tiles`),
+the changed array gets the tiles that a TPU gives to it; otherwise it keeps the tiles of the array. Changes that do not
+save memory are left out.
 
 A reshape keeps the row-major number of each element. Dimensions that are adjacent both in the shape and in memory form
 a *run*: within it row-major order is the order of memory, so that merging its dimensions, or splitting it at other
@@ -27,7 +28,7 @@ from xlashape.shape.parts.target import TPU
 from xlashape.shape.tiling.padding import padding_report
 
 _KINDS: Final = ("order", "merge", "split", "reshape", "tiles", "packing", "round", "type")
-"""The kinds of suggestions; of equal sizes, the kind that changes less comes first."""
+"""The kinds of suggestions, those that change less first. Suggestions of equal size come in this order."""
 _LOSSY: Final = ("round", "type")
 _MOST_OF_A_KIND: Final = 3
 _RESHAPES: Final = ("merge", "split", "reshape")
@@ -50,14 +51,14 @@ _NARROWER: Final = {
     "u16": "u8 u4",
     "u8": "u4 u2",
 }
-"""Spelling of a type → the next narrower types of the same kind. For all floats of 8 bits that is f4e2m1fn, which is
-not offered for 16 bits, since too few values would fit it.
+"""Spelling of a type → the next narrower types of the same kind. All floats of 8 bits have f4e2m1fn as the next
+narrower type. It is not offered for 16 bits, since too few values would fit it.
 """
 
 _JAX_TYPES: Final = {"s": "int", "u": "uint", "f": "float", "bf": "bfloat", "c": "complex"}
 
 _SPLITS: Final = 8
-"""The maximum of ways to split a run; those with the least padding come first."""
+"""The most ways to split a run that are tried: those with the least padding."""
 _LARGEST_PRIME: Final = 1 << 10
 """Larger prime factors of a size are not searched."""
 _MOST_DIVISORS: Final = 1_024
@@ -72,25 +73,26 @@ class Suggestion(NamedTuple):
     - "merge", "split", "reshape": other dimensions with the same elements in the same order
     - "tiles": other tiles, those that a TPU would use
     - "packing": elements below 8 bits share bytes, or need no more bits than their type has
-    - "round": a dimension is reduced to a multiple of its tile; the array loses elements
+    - "round": a dimension is reduced, to a multiple of a tile's size or of 2 or 4; the array loses elements
     - "type": a narrower element type; the values must fit it
     """
 
     kind: str
     text: str
     jax: str
-    """What to write in JAX for an array `x`; empty where the compiler alone can do it. The uses of `x` have to be
-    adapted.
+    """What to write in JAX for an array `x`; empty where only the compiler can make the change. The uses of `x` have to
+    be adapted.
     """
     shape: Shape
     """The array with this change."""
     bytes: int
     """The bytes of its buffer, computed as for the array that is explained."""
     saved_bytes: int
+    """How many bytes smaller that buffer is."""
     is_lossless: bool
     """Whether the array keeps all its elements and their values."""
     name: str = ""
-    """The buffer, where an answer has several."""
+    """The name of the buffer, where an answer has several; else empty."""
 
     @property
     def buffer_bytes(self) -> int:
@@ -99,7 +101,7 @@ class Suggestion(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The changed buffer ÷ the buffer."""
+        """The bytes of the changed buffer ÷ those of the buffer as it is."""
         now = self.bytes + self.saved_bytes
         return self.bytes / now if now else 1.0
 
@@ -109,8 +111,8 @@ class Suggestion(NamedTuple):
 
 
 def suggestion_lines(suggestions: Iterable[Suggestion]) -> list[tuple[str, str]]:
-    """Lines of suggestions for people, each with its heading. Suggestions of one size share a line, and only the first
-    line under a heading has it.
+    """Lines of suggestions for people, each as its heading and its text. Suggestions of one size share a line. The
+    heading of a line is empty if the line before has the same.
     """
     groups: dict[tuple[bool, int], list[Suggestion]] = {}
     for one in suggestions:
@@ -129,6 +131,8 @@ def suggestion_lines(suggestions: Iterable[Suggestion]) -> list[tuple[str, str]]
 
 
 class _Change(NamedTuple):
+    """A change to be measured. Its fields are those of `Suggestion`."""
+
     kind: str
     text: str
     jax: str
@@ -138,9 +142,9 @@ class _Change(NamedTuple):
 def suggestions_for(shape: Shape, target: Target | None = None, types: Iterable[str] = ()) -> tuple[Suggestion, ...]:
     """Changes that make the buffer of an array smaller.
 
-    First those that keep all values and can be written in JAX, then those that only the compiler can make, of each the
-    smallest buffer first; then those that lose something, the largest first, since it loses least. Of equal sizes the
-    one that changes less comes first. `types` are further element types to consider, such as f4e2m1fn.
+    First come those that keep all values and can be written in JAX, then those that only the compiler can make, of each
+    the smallest buffer first; then those that lose something, the largest buffer first, since it loses least. Of equal
+    sizes the one that changes less comes first. `types` are further element types to consider, such as f4e2m1fn.
 
     >>> [one.jax for one in suggestions_for(Shape.parse("s32[1024,4]{1,0:T(8,128)}"))[:2]]
     ['x.transpose(1, 0)', 'x.reshape(4096)']
@@ -182,6 +186,7 @@ def suggestions_for(shape: Shape, target: Target | None = None, types: Iterable[
 
 
 def _candidates(array: Shape, target: Target | None, types: Iterable[str]) -> Iterator[_Change]:
+    """All changes to be measured, whether they save memory or not."""
     tiler = _Tiler(array, target)
     if 0 not in array.dimensions:
         if array.rank <= _MOST_RANK and (target is None or target.counts_padding):
@@ -211,8 +216,8 @@ class _Tiler:
         return changed.replace(layout=layout.replace(tiles=tiles))
 
     def tile_sizes(self) -> tuple[int, int]:
-        """The sizes of the first tile over the second most minor and the most minor dimension; 1 where there is
-        none."""
+        """The sizes of the first tile over the second most minor and the most minor dimension, 1 where there is none;
+        8 and 128 for tiles of a TPU."""
         sizes = self.layout.tiles[0].dimensions if self.layout.tiles else ()
         rows, lanes = (1, 1, *sizes)[-2:] if len(sizes) < 2 else sizes[-2:]
         if self.is_tpu:
@@ -221,11 +226,13 @@ class _Tiler:
 
 
 def _in_order(array: Shape, order: tuple[int, ...]) -> Shape:
+    """The array with its dimensions in another minor-to-major order, without tiles."""
     layout = array.layout or Layout.default(array.rank)
     return array.replace(layout=layout.replace(minor_to_major=order, tiles=(), split_configs=()))
 
 
 def _orders(array: Shape, tiler: _Tiler) -> Iterator[_Change]:
+    """Other orders of the dimensions in memory, and for the array's own order the tiles that a TPU gives."""
     own = tiler.layout.minor_to_major
     if tiler.is_tpu:
         for minor in own:
@@ -245,6 +252,7 @@ def _orders(array: Shape, tiler: _Tiler) -> Iterator[_Change]:
 
 
 def _reshapes(array: Shape, tiler: _Tiler) -> Iterator[_Change]:
+    """Other dimensions with the same elements in the same order."""
     if not tiler.layout.tiles:
         return
     for reshaped in islice(free_reshapes(array, *tiler.tile_sizes()), 1_000):
@@ -272,12 +280,13 @@ def _tuple(numbers: tuple[int, ...]) -> str:
 
 
 def _rounded(array: Shape, tiler: _Tiler) -> Iterator[_Change]:
+    """Smaller sizes of the dimensions that tiles pad."""
     now = array_bytes(array)
     padded = {d for cause in padding_report(array).causes for d in cause.dimensions}
     steps = sorted({size for tile in tiler.layout.tiles for size in tile.dimensions if size > 1} | {2, 4})
     for d in sorted(padded):
         size = array.dimensions[d]
-        # More than half of the dimension stays. The largest size that makes the buffer smaller is taken.
+        # At least half of the dimension stays. The largest size that makes the buffer smaller is taken.
         for rounded in sorted({size // step * step for step in steps} - {size}, reverse=True):
             if rounded * 2 < size or not rounded:
                 break
@@ -291,6 +300,7 @@ def _rounded(array: Shape, tiler: _Tiler) -> Iterator[_Change]:
 
 
 def _packed(array: Shape) -> Iterator[_Change]:
+    """Fewer bits for each element, as many as its type has."""
     layout = array.layout or Layout.default(array.rank)
     bits = array.element_type.bit_width
     if layout.element_size_in_bits > bits:
@@ -303,6 +313,7 @@ def _packed(array: Shape) -> Iterator[_Change]:
 
 
 def _narrower(array: Shape, tiler: _Tiler, types: Iterable[str]) -> Iterator[_Change]:
+    """Narrower element types: those of `_NARROWER`, and `types`."""
     kind = array.element_type
     names = _NARROWER.get(kind.text, "f4e2m1fn" if kind.is_floating and kind.bit_width == 8 else "")
     if array.rank == 0:  # a scalar is usually a counter or a factor, and a narrower type would save a few bytes only
@@ -367,7 +378,8 @@ def free_reshapes(shape: Shape, rows: int, lanes: int) -> Iterator[Reshaped]:
 
 
 def _runs(shape: Shape, layout: Layout, kept: list[int]) -> list[tuple[int, int]]:
-    """The first and the last of each list of neighbours in `kept` that can be merged; longer lists first."""
+    """The positions in `kept` of the first and the last dimension of each run, and of each part of a run; longer ones
+    first."""
     place = {d: at for at, d in enumerate([d for d in layout.major_to_minor if d in set(kept)])}
     found: list[tuple[int, int]] = []
     for first in range(len(kept)):
@@ -388,8 +400,8 @@ def _runs(shape: Shape, layout: Layout, kept: list[int]) -> list[tuple[int, int]
 def _with_groups(
     shape: Shape, layout: Layout, groups: list[tuple[int, ...]], splits: dict[tuple[int, ...], tuple[int, int]]
 ) -> Shape:
-    """The array whose dimensions are groups of old ones, some of which are split in two. The old order in memory is
-    kept.
+    """The array whose dimensions are groups of old ones, in the old order in memory. `splits` has the sizes of a group
+    that becomes two dimensions.
     """
     number_of: dict[int, list[int]] = {}
     sizes: list[int] = []
@@ -422,7 +434,8 @@ def _splits(size: int, rows: int, lanes: int) -> list[tuple[int, int]]:
 
 
 def _divisors(size: int) -> list[int]:
-    """Divisors of a size, at least those made of small primes."""
+    """Divisors of a size, those made of small primes first. Prime factors above `_LARGEST_PRIME` are not taken apart,
+    and where there are more than `_MOST_DIVISORS`, some are left out."""
     divisors = [1]
     rest, prime = size, 2
     while rest > 1 and len(divisors) <= _MOST_DIVISORS:
